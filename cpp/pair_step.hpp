@@ -1,0 +1,68 @@
+// The two-variable subproblem of SMO: a strictly convex function of one number.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+namespace sparseklr {
+
+// A dual variable as two numbers, alpha and rest = C - alpha, so that neither end of the box is
+// reached by cancellation (Yu, Huang and Lin, Machine Learning 85, 2011).
+struct Dual {
+    double alpha, rest;
+
+    double logit() const { return std::log(alpha / rest); }                     // G'(alpha / C)
+    double curvature() const { return (alpha + rest) / (alpha * rest); }        // G''(alpha / C) / C
+    double logit_moved(double by) const { return std::log((alpha + by) / (rest - by)); }
+
+    // Moves by `by`, keeps both numbers consistent and lands exactly on a bound that it touches.
+    void move(double by, double lo) {
+        const double box = alpha + rest;
+        if (alpha <= rest) {
+            alpha = std::max(alpha + by, lo);
+            rest = std::max(box - alpha, lo);
+            if (rest == lo) alpha = box - lo;
+        } else {
+            rest = std::max(rest - by, lo);
+            alpha = std::max(box - rest, lo);
+            if (alpha == lo) rest = box - lo;
+        }
+    }
+};
+
+// Minimises the dual along alpha_i += y_i t, alpha_j -= y_j t for 0 <= t <= t_max.
+// The derivative is
+//     phi(t) = -gap + eta t + y_i [logit_i(t) - logit_i(0)] - y_j [logit_j(t) - logit_j(0)],
+// gap = E_i - E_j > 0, eta = K_ii + K_jj - 2 K_ij >= 0; every term but -gap rises with t, so
+// t <= gap / eta bounds the root from above and is nearly exact when the kernel term dominates:
+// Newton starts there.  A bracket is kept; a step that leaves it is replaced by bisection, on a
+// logarithmic scale while the bracket spans orders of magnitude (alpha grows from its bound).
+inline double pair_step(const Dual& i, double yi, const Dual& j, double yj, double gap, double eta,
+                        double t_max, double accuracy) {
+    const double ui = i.logit(), uj = j.logit();
+    const auto phi = [&](double t) {
+        return -gap + eta * t + yi * (i.logit_moved(yi * t) - ui) - yj * (j.logit_moved(-yj * t) - uj);
+    };
+    const auto slope = [&](double t) {
+        const Dual a{i.alpha + yi * t, i.rest - yi * t}, b{j.alpha - yj * t, j.rest + yj * t};
+        return eta + a.curvature() + b.curvature();
+    };
+    double high = eta * t_max > gap ? gap / eta : t_max, low = 0;
+    double t = high;
+    double value = phi(t);
+    if (value <= 0) return t;  // the minimum lies at or beyond the end of the box
+    for (int step = 0; step < 100 && std::abs(value) > accuracy; ++step) {
+        (value > 0 ? high : low) = t;
+        double next = t - value / slope(t);
+        if (!(next > low && next < high)) {
+            if (low == 0) next = std::min(gap / slope(0.0), 0.5 * high);
+            else next = high > 4 * low ? std::sqrt(low * high) : 0.5 * (low + high);
+        }
+        if (next == t) break;
+        t = next;
+        value = phi(t);
+    }
+    return t;
+}
+
+}  // namespace sparseklr

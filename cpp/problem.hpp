@@ -1,0 +1,65 @@
+// The four types every part of the solver speaks: Problem, Settings, State, Outcome.
+//
+// The problem is the dual of kernel logistic regression whose loss has a fixed margin lam
+// (formulation 2BM of Consolo, Manno and Amaldi, 2025, with a box per sample):
+//
+//     min_alpha  1/2 alpha'Q alpha + sum_i C_i G(alpha_i / C_i) - lam sum_i alpha_i
+//     s.t.       y'alpha = const,  lo_i <= alpha_i <= C_i - lo_i,     Q_ij = y_i y_j K_ij
+//
+// with G(d) = d log d + (1 - d) log(1 - d).  F_i = sum_j alpha_j y_j K_ij is kept by the caller's
+// convention: the solver only ever adds to it what a change of alpha adds.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace sparseklr {
+
+struct Problem {
+    std::size_t n;          // points
+    const double* y;        // labels, -1 or +1
+    const double* box;      // C_i > 0
+    const double* bound;    // lo_i, 0 < lo_i < C_i / 2
+    double lam;             // the margin, >= 0
+};
+
+enum class WorkingSet { first_order, second_order, block };
+enum class Status { optimal, max_iter, interrupted };
+
+struct Settings {
+    WorkingSet working_set = WorkingSet::second_order;
+    double tol = 1e-5;                  // largest violation max_up E - min_low E accepted, absolute
+    std::int64_t max_iter = 10'000'000; // pair steps
+    std::size_t block_size = 512;       // points in a working set, WorkingSet::block only
+    int threads = 1;
+    double poll_seconds = 0.05;         // how often the monitor is asked
+};
+
+// What changes while the solver runs; it is the caller's memory, so a stopped run can go on.
+struct State {
+    double* alpha;  // within the box
+    double* F;      // sum_j alpha_j y_j K_ij, up to a constant vector of the caller's
+};
+
+struct Record {
+    std::int64_t n_iter;  // pair steps so far
+    double violation;     // max_up E - min_low E
+    double seconds;       // since the start
+};
+
+struct Outcome {
+    Status status = Status::max_iter;
+    std::int64_t n_iter = 0;
+    double violation = 0;        // at the end
+    double upper = 0, lower = 0; // max_up E and min_low E: the intercept lies between them
+    double min_curvature = 0;    // smallest K_ii + K_jj - 2 K_ij seen; negative: K is not PSD
+    std::vector<Record> history;
+};
+
+// Asked now and then with the latest record; false stops the run with Status::interrupted.
+using Monitor = std::function<bool(const Record&)>;
+
+}  // namespace sparseklr

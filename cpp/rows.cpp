@@ -1,0 +1,93 @@
+// The row cache.
+#include "rows.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+namespace sparseklr {
+
+template <class T> void KernelRows<T>::Free::operator()(T* p) const { std::free(p); }
+
+template <class T>
+KernelRows<T>::KernelRows(std::shared_ptr<const Points<T>> points, Kernel kernel, std::size_t cache_bytes,
+                          int threads)
+    : points_(std::move(points)), kernel_(kernel), threads_(threads),
+      stride_(std::max<std::size_t>(points_->padded_size(), lanes<T>)),
+      slots_(std::clamp<std::size_t>(cache_bytes / (stride_ * sizeof(T)), 2, std::max<std::size_t>(points_->size(), 2))),
+      chunk_rows_(std::clamp<std::size_t>((std::size_t{32} << 20) / (stride_ * sizeof(T)), 1, slots_)),
+      slot_of_(points_->size(), none) {}
+
+template <class T> std::uint32_t KernelRows<T>::claim_slot() {
+    if (slot_.size() < slots_) {
+        const std::size_t slot = slot_.size();
+        if (slot / chunk_rows_ == chunks_.size()) {
+            const std::size_t rows = std::min(chunk_rows_, slots_ - slot);
+            const std::size_t huge_page = std::size_t{2} << 20;
+            const std::size_t bytes = (rows * stride_ * sizeof(T) + huge_page - 1) / huge_page * huge_page;
+            // A small cache stays small: huge pages are for chunks of several of them.
+            const bool large = bytes > 4 * huge_page;
+            void* memory = std::aligned_alloc(large ? huge_page : 64, large ? bytes : rows * stride_ * sizeof(T));
+            if (!memory) throw std::bad_alloc();
+#ifdef __linux__
+            if (large) madvise(memory, bytes, MADV_HUGEPAGE);  // first touch costs a page fault per 2 MB, not per 4 KB
+#endif
+            chunks_.emplace_back(static_cast<T*>(memory));
+        }
+        slot_.emplace_back();
+        return std::uint32_t(slot);
+    }
+    const std::uint32_t slot = oldest_;
+    unlink(slot);
+    slot_of_[slot_[slot].owner] = none;
+    return slot;
+}
+
+template <class T> void KernelRows<T>::unlink(std::uint32_t slot) {
+    Slot& s = slot_[slot];
+    (s.older == none ? oldest_ : slot_[s.older].newer) = s.newer;
+    (s.newer == none ? newest_ : slot_[s.newer].older) = s.older;
+    s.older = s.newer = none;
+}
+
+template <class T> void KernelRows<T>::push_newest(std::uint32_t slot) {
+    slot_[slot].older = newest_;
+    slot_[slot].newer = none;
+    (newest_ == none ? oldest_ : slot_[newest_].newer) = slot;
+    newest_ = slot;
+}
+
+template <class T> void KernelRows<T>::fetch(const std::size_t* indices, std::size_t m, const T** out) {
+    for (std::size_t k = 0; k < m; ++k) {  // what is there already must not be evicted for the rest
+        const std::uint32_t slot = slot_of_[indices[k]];
+        if (slot == none) continue;
+        unlink(slot);
+        push_newest(slot);
+    }
+    std::vector<std::size_t> missing;
+    std::vector<T*> where;
+    for (std::size_t k = 0; k < m; ++k) {
+        std::uint32_t slot = slot_of_[indices[k]];
+        if (slot == none) {
+            slot = claim_slot();
+            slot_[slot].owner = std::uint32_t(indices[k]);
+            slot_of_[indices[k]] = slot;
+            push_newest(slot);
+            missing.push_back(indices[k]);
+            where.push_back(address(slot));
+        }
+        out[k] = address(slot);
+    }
+    if (missing.empty()) return;
+    points_->kernel_rows(kernel_, *points_, missing.data(), missing.size(), where.data(), threads_);
+    rows_computed_ += std::int64_t(missing.size());
+}
+
+template class KernelRows<float>;
+template class KernelRows<double>;
+
+}  // namespace sparseklr

@@ -1,0 +1,101 @@
+// Where kernel rows come from: a matrix, or points and a kernel function behind a bounded cache.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "simd.hpp"
+
+namespace sparseklr {
+
+// The solver's whole view of a kernel: its diagonal and its rows.
+template <class T> class RowSource {
+public:
+    virtual ~RowSource() = default;
+    virtual std::size_t size() const = 0;
+    virtual double diagonal(std::size_t i) const = 0;
+    // How many rows can be held at once, at least 2.
+    virtual std::size_t capacity() const = 0;
+    // Points out[k] at row indices[k], m <= capacity().  The pointers stay valid until rows that
+    // would not fit beside them are asked for; the most recently asked for are kept longest.
+    virtual void fetch(const std::size_t* indices, std::size_t m, const T** out) = 0;
+};
+
+// Rows of a given matrix (row-major, `stride` values from row to row).
+template <class T> class GramRows final : public RowSource<T> {
+public:
+    GramRows(const T* values, std::size_t n, std::size_t stride) : values_(values), n_(n), stride_(stride) {}
+    std::size_t size() const override { return n_; }
+    double diagonal(std::size_t i) const override { return double(values_[i * stride_ + i]); }
+    std::size_t capacity() const override { return n_ < 2 ? 2 : n_; }
+    void fetch(const std::size_t* indices, std::size_t m, const T** out) override {
+        for (std::size_t k = 0; k < m; ++k) out[k] = values_ + indices[k] * stride_;
+    }
+
+private:
+    const T* values_;
+    std::size_t n_, stride_;
+};
+
+// A set of points that can evaluate the kernel between others of its kind and all of its own.
+template <class T> class Points {
+public:
+    virtual ~Points() = default;
+    std::size_t size() const { return n_; }
+    std::size_t n_features() const { return n_features_; }
+    // Rows need room for padded_size() values; those past size() are undefined.
+    std::size_t padded_size() const { return (n_ + lanes<T> - 1) / lanes<T> * lanes<T>; }
+    virtual double diagonal(const Kernel& kernel, std::size_t i) const = 0;
+    // out[k][j] = k(queries[indices[k]], this[j]); queries is a set of the same kind.
+    virtual void kernel_rows(const Kernel& kernel, const Points& queries, const std::size_t* indices,
+                             std::size_t m, T* const* out, int threads) const = 0;
+
+protected:
+    Points(std::size_t n, std::size_t n_features) : n_(n), n_features_(n_features) {}
+    std::size_t n_, n_features_;
+};
+
+// `center` is subtracted from every point when given: distances lose fewer digits.
+template <class T, class In>
+std::unique_ptr<Points<T>> dense_points(KernelKind kind, const In* values, std::size_t n,
+                                        std::size_t n_features, const double* center);
+template <class T, class In, class Index>
+std::unique_ptr<Points<T>> csr_points(KernelKind kind, const In* values, const Index* columns,
+                                      const Index* indptr, std::size_t n, std::size_t n_features);
+
+// Kernel rows of a set of points against itself, kept in at most `cache_bytes` (least recently
+// used leave first).  The cache always has room for two rows, which SMO needs.
+template <class T> class KernelRows final : public RowSource<T> {
+public:
+    KernelRows(std::shared_ptr<const Points<T>> points, Kernel kernel, std::size_t cache_bytes, int threads);
+    std::size_t size() const override { return points_->size(); }
+    double diagonal(std::size_t i) const override { return points_->diagonal(kernel_, i); }
+    std::size_t capacity() const override { return slots_; }
+    void fetch(const std::size_t* indices, std::size_t m, const T** out) override;
+    std::int64_t rows_computed() const { return rows_computed_; }
+
+private:
+    static constexpr std::uint32_t none = UINT32_MAX;
+    struct Slot {
+        std::uint32_t owner = none, older = none, newer = none;
+    };
+    T* address(std::uint32_t slot) const { return chunks_[slot / chunk_rows_].get() + slot % chunk_rows_ * stride_; }
+    std::uint32_t claim_slot();
+    void unlink(std::uint32_t slot);
+    void push_newest(std::uint32_t slot);
+
+    std::shared_ptr<const Points<T>> points_;
+    Kernel kernel_;
+    int threads_;
+    std::size_t stride_, slots_, chunk_rows_;
+    struct Free { void operator()(T* p) const; };
+    std::vector<std::unique_ptr<T[], Free>> chunks_;  // grown as needed
+    std::vector<Slot> slot_;
+    std::vector<std::uint32_t> slot_of_;              // point -> slot or none
+    std::uint32_t oldest_ = none, newest_ = none;
+    std::int64_t rows_computed_ = 0;
+};
+
+}  // namespace sparseklr

@@ -1,0 +1,68 @@
+// The loops that decide the speed, compiled once per instruction set and chosen at run time.
+// T is the storage type of kernel values (float or double); sums that matter are double.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sparseklr {
+
+enum class KernelKind { linear, poly, rbf, laplacian, sigmoid };
+
+struct Kernel {
+    KernelKind kind = KernelKind::rbf;
+    double gamma = 1;
+    double coef0 = 0;
+    double degree = 3;
+};
+
+// Points stand side by side in panels: one cache line of each feature.
+template <class T> inline constexpr std::size_t lanes = 64 / sizeof(T);
+
+struct Extreme {
+    double value;
+    std::size_t index;
+};
+
+template <class T> struct Simd {
+    // norm of a row as the kernel wants it: squared (rbf), absolute sum (laplacian)
+    T (*norm)(KernelKind, const T* row, std::size_t n_values);
+
+    // out[r][offset + j] = k(queries[r], point j of the panels); a panel is n_features x lanes,
+    // queries are row-major
+    void (*dense_panels)(const Kernel&, const T* panels, const T* norms, std::size_t n_panels,
+                         const T* queries, const T* query_norm, std::size_t n_queries,
+                         std::size_t n_features, T* const* out, std::size_t offset);
+
+    // out[lane][row] for CSR rows [begin, end); queries is n_features x lanes, scattered
+    void (*csr_rows)(const Kernel&, const T* values, const std::int32_t* columns,
+                     const std::int64_t* indptr, const T* norms, std::size_t begin, std::size_t end,
+                     const T* queries, const T* query_norm, std::size_t n_queries, T* const* out);
+
+    // F[k] += sum_b weight[b] rows[b][k] for k in [begin, end)
+    void (*add_rows)(double* F, const T* const* rows, const double* weight, std::size_t n_rows,
+                     std::size_t begin, std::size_t end);
+
+    // sum_k a[k] row[k]
+    double (*dot)(const T* row, const double* a, std::size_t n);
+
+    // E[k] -= t (row_i[k] - row_j[k])
+    void (*update)(double* E, const T* row_i, const T* row_j, double t, std::size_t n);
+
+    // argmax_j (e_i - E_j)^2 / (k_ii + K_jj - 2 K_ij + h_i + h_j) over low points with E_j < e_i;
+    // curv[j] = K_jj + h_j; off[j] = 0 for points of I_low, +huge otherwise
+    Extreme (*second_order)(const double* E, const double* off, const double* curv, const T* row_i,
+                            double e_i, double curv_i, std::size_t n);
+};
+
+// argmax of E + off, argmin of E + off
+struct SimdCommon {
+    Extreme (*arg_max)(const double* E, const double* off, std::size_t n);
+    Extreme (*arg_min)(const double* E, const double* off, std::size_t n);
+};
+
+template <class T> const Simd<T>& simd();
+const SimdCommon& simd_common();
+const char* simd_name();  // the instruction set in use
+
+}  // namespace sparseklr
