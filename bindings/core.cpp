@@ -160,8 +160,7 @@ NB_MODULE(_core, m) {
         .value("sigmoid", KernelKind::sigmoid);
     nb::enum_<WorkingSet>(m, "WorkingSet")
         .value("first_order", WorkingSet::first_order)
-        .value("second_order", WorkingSet::second_order)
-        .value("block", WorkingSet::block);
+        .value("second_order", WorkingSet::second_order);
     nb::enum_<Status>(m, "Status")
         .value("optimal", Status::optimal)
         .value("max_iter", Status::max_iter)
@@ -176,10 +175,10 @@ NB_MODULE(_core, m) {
         .def_ro("kind", &Kernel::kind);
     nb::class_<Settings>(m, "Settings")
         .def("__init__",
-             [](Settings* self, WorkingSet working_set, double tol, std::int64_t max_iter, std::size_t block_size, int threads) {
-                 new (self) Settings{working_set, tol, max_iter, block_size, threads};
+             [](Settings* self, WorkingSet working_set, double tol, std::int64_t max_iter, bool shrinking, int threads) {
+                 new (self) Settings{working_set, tol, max_iter, shrinking, threads};
              },
-             "working_set"_a, "tol"_a, "max_iter"_a, "block_size"_a, "threads"_a);
+             "working_set"_a, "tol"_a, "max_iter"_a, "shrinking"_a, "threads"_a);
     nb::class_<Record>(m, "Record", "A moment of a run: what the callback gets.")
         .def_ro("n_iter", &Record::n_iter)
         .def_ro("violation", &Record::violation)

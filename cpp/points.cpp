@@ -22,7 +22,7 @@ template <class T> class DensePoints final : public Points<T> {
 public:
     template <class In>
     DensePoints(KernelKind kind, const In* values, std::size_t n, std::size_t p, const double* center)
-        : Points<T>(n, p), panels_(this->padded_size() * p), norms_(this->padded_size()) {
+        : DensePoints(n, p) {
         std::vector<T> row(p);
         for (std::size_t i = 0; i < n; ++i) {
             T* lane = panels_.data() + i / L * L * p + i % L;
@@ -63,6 +63,21 @@ public:
         }
     }
 
+    std::unique_ptr<Points<T>> subset(const std::vector<std::size_t>& indices) const override {
+        const std::size_t p = this->n_features_;
+        auto part = std::make_unique<DensePoints>(indices.size(), p);
+        for (std::size_t k = 0; k < indices.size(); ++k) {
+            const std::size_t i = indices[k];
+            for (std::size_t f = 0; f < p; ++f)
+                part->panels_[k / L * L * p + f * L + k % L] = panels_[i / L * L * p + f * L + i % L];
+            part->norms_[k] = norms_[i];
+        }
+        return part;
+    }
+
+    DensePoints(std::size_t n, std::size_t p)  // all zero
+        : Points<T>(n, p), panels_(this->padded_size() * p), norms_(this->padded_size()) {}
+
 private:
     static constexpr std::size_t L = lanes<T>;
     std::vector<T> panels_;  // n/L panels of p lines of L values
@@ -101,6 +116,20 @@ public:
             queries.scatter(indices + q, in_panel, scattered.data(), norms, true);
         }
     }
+
+    std::unique_ptr<Points<T>> subset(const std::vector<std::size_t>& indices) const override {
+        auto part = std::make_unique<CsrPoints>(indices.size(), this->n_features_);
+        for (std::size_t k = 0; k < indices.size(); ++k) {
+            const std::int64_t first = indptr_[indices[k]], last = indptr_[indices[k] + 1];
+            part->values_.insert(part->values_.end(), values_.begin() + first, values_.begin() + last);
+            part->columns_.insert(part->columns_.end(), columns_.begin() + first, columns_.begin() + last);
+            part->indptr_[k + 1] = std::int64_t(part->values_.size());
+            part->norms_[k] = norms_[indices[k]];
+        }
+        return part;
+    }
+
+    CsrPoints(std::size_t n, std::size_t p) : Points<T>(n, p), indptr_(n + 1), norms_(n) {}  // no values yet
 
 private:
     static constexpr std::size_t L = lanes<T>;

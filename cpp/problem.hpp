@@ -26,14 +26,14 @@ struct Problem {
     double lam;             // the margin, >= 0
 };
 
-enum class WorkingSet { first_order, second_order, block };
+enum class WorkingSet { first_order, second_order };
 enum class Status { optimal, max_iter, interrupted };
 
 struct Settings {
     WorkingSet working_set = WorkingSet::second_order;
     double tol = 1e-5;                  // largest violation max_up E - min_low E accepted, absolute
     std::int64_t max_iter = 10'000'000; // pair steps
-    std::size_t block_size = 512;       // points in a working set, WorkingSet::block only
+    bool shrinking = true;              // set points aside that are settled at a bound
     int threads = 1;
     double poll_seconds = 0.05;         // how often the monitor is asked
 };

@@ -16,7 +16,7 @@ template <class T> void KernelRows<T>::Free::operator()(T* p) const { std::free(
 template <class T>
 KernelRows<T>::KernelRows(std::shared_ptr<const Points<T>> points, Kernel kernel, std::size_t cache_bytes,
                           int threads)
-    : points_(std::move(points)), kernel_(kernel), threads_(threads),
+    : points_(std::move(points)), kernel_(kernel), threads_(threads), cache_bytes_(cache_bytes),
       stride_(std::max<std::size_t>(points_->padded_size(), lanes<T>)),
       slots_(std::clamp<std::size_t>(cache_bytes / (stride_ * sizeof(T)), 2, std::max<std::size_t>(points_->size(), 2))),
       chunk_rows_(std::clamp<std::size_t>((std::size_t{32} << 20) / (stride_ * sizeof(T)), 1, slots_)),
@@ -84,9 +84,63 @@ template <class T> void KernelRows<T>::fetch(const std::size_t* indices, std::si
     }
     if (missing.empty()) return;
     points_->kernel_rows(kernel_, *points_, missing.data(), missing.size(), where.data(), threads_);
-    rows_computed_ += std::int64_t(missing.size());
 }
 
+template <class T> void KernelRows<T>::clear() {
+    chunks_.clear();
+    slot_.clear();
+    std::fill(slot_of_.begin(), slot_of_.end(), none);
+    oldest_ = newest_ = none;
+}
+
+// A row of the subset costs less to compute again than to gather from the cache of this source.
+template <class T> std::unique_ptr<RowSource<T>> KernelRows<T>::subset(const std::vector<std::size_t>& indices) {
+    clear();
+    return std::make_unique<KernelRows<T>>(points_->subset(indices), kernel_, cache_bytes_, threads_);
+}
+
+namespace {
+// Rows of a submatrix, gathered when first asked for.
+template <class T> class SubGramRows final : public RowSource<T> {
+public:
+    SubGramRows(const T* values, std::size_t stride, std::vector<std::size_t> indices)
+        : values_(values), stride_(stride), indices_(std::move(indices)), rows_(indices_.size()) {}
+    std::size_t size() const override { return indices_.size(); }
+    double diagonal(std::size_t i) const override { return double(values_[indices_[i] * (stride_ + 1)]); }
+    std::size_t capacity() const override { return std::max<std::size_t>(indices_.size(), 2); }
+    void fetch(const std::size_t* indices, std::size_t m, const T** out) override {
+        for (std::size_t k = 0; k < m; ++k) {
+            std::unique_ptr<T[]>& row = rows_[indices[k]];
+            if (!row) {
+                row.reset(new T[indices_.size()]);
+                const T* full = values_ + indices_[indices[k]] * stride_;
+                for (std::size_t j = 0; j < indices_.size(); ++j) row[j] = full[indices_[j]];
+            }
+            out[k] = row.get();
+        }
+    }
+    std::unique_ptr<RowSource<T>> subset(const std::vector<std::size_t>& indices) override {
+        std::vector<std::size_t> original(indices.size());
+        for (std::size_t k = 0; k < indices.size(); ++k) original[k] = indices_[indices[k]];
+        rows_.clear();
+        rows_.resize(indices_.size());
+        return std::make_unique<SubGramRows>(values_, stride_, std::move(original));
+    }
+
+private:
+    const T* values_;
+    std::size_t stride_;
+    std::vector<std::size_t> indices_;
+    std::vector<std::unique_ptr<T[]>> rows_;
+};
+}  // namespace
+
+template <class T> std::unique_ptr<RowSource<T>> GramRows<T>::subset(const std::vector<std::size_t>& indices) {
+    return std::make_unique<SubGramRows<T>>(values_, stride_, indices);
+}
+
+template class GramRows<float>;
+template class GramRows<double>;
 template class KernelRows<float>;
 template class KernelRows<double>;
 

@@ -21,6 +21,9 @@ public:
     // Points out[k] at row indices[k], m <= capacity().  The pointers stay valid until rows that
     // would not fit beside them are asked for; the most recently asked for are kept longest.
     virtual void fetch(const std::size_t* indices, std::size_t m, const T** out) = 0;
+    // The same kernel between some of the points only.  It may take over this source's memory:
+    // rows fetched from this one before are gone.
+    virtual std::unique_ptr<RowSource> subset(const std::vector<std::size_t>& indices) = 0;
 };
 
 // Rows of a given matrix (row-major, `stride` values from row to row).
@@ -33,6 +36,7 @@ public:
     void fetch(const std::size_t* indices, std::size_t m, const T** out) override {
         for (std::size_t k = 0; k < m; ++k) out[k] = values_ + indices[k] * stride_;
     }
+    std::unique_ptr<RowSource<T>> subset(const std::vector<std::size_t>& indices) override;
 
 private:
     const T* values_;
@@ -51,6 +55,7 @@ public:
     // out[k][j] = k(queries[indices[k]], this[j]); queries is a set of the same kind.
     virtual void kernel_rows(const Kernel& kernel, const Points& queries, const std::size_t* indices,
                              std::size_t m, T* const* out, int threads) const = 0;
+    virtual std::unique_ptr<Points> subset(const std::vector<std::size_t>& indices) const = 0;
 
 protected:
     Points(std::size_t n, std::size_t n_features) : n_(n), n_features_(n_features) {}
@@ -74,7 +79,7 @@ public:
     double diagonal(std::size_t i) const override { return points_->diagonal(kernel_, i); }
     std::size_t capacity() const override { return slots_; }
     void fetch(const std::size_t* indices, std::size_t m, const T** out) override;
-    std::int64_t rows_computed() const { return rows_computed_; }
+    std::unique_ptr<RowSource<T>> subset(const std::vector<std::size_t>& indices) override;
 
 private:
     static constexpr std::uint32_t none = UINT32_MAX;
@@ -85,17 +90,18 @@ private:
     std::uint32_t claim_slot();
     void unlink(std::uint32_t slot);
     void push_newest(std::uint32_t slot);
+    void clear();
 
     std::shared_ptr<const Points<T>> points_;
     Kernel kernel_;
     int threads_;
+    std::size_t cache_bytes_;
     std::size_t stride_, slots_, chunk_rows_;
     struct Free { void operator()(T* p) const; };
     std::vector<std::unique_ptr<T[], Free>> chunks_;  // grown as needed
     std::vector<Slot> slot_;
     std::vector<std::uint32_t> slot_of_;              // point -> slot or none
     std::uint32_t oldest_ = none, newest_ = none;
-    std::int64_t rows_computed_ = 0;
 };
 
 }  // namespace sparseklr

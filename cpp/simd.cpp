@@ -8,8 +8,7 @@ namespace sparseklr {
 
 #define SPARSEKLR_DECLARE(isa)                      \
     extern const Simd<float> simd_float_##isa;      \
-    extern const Simd<double> simd_double_##isa;    \
-    extern const SimdCommon simd_common_##isa;
+    extern const Simd<double> simd_double_##isa;
 SPARSEKLR_DECLARE(baseline)
 #ifdef SPARSEKLR_HAVE_V3
 SPARSEKLR_DECLARE(v3)
@@ -39,7 +38,6 @@ bool use_v3() {
 
 template <> const Simd<float>& simd<float>() { return SPARSEKLR_CHOOSE(simd_float); }
 template <> const Simd<double>& simd<double>() { return SPARSEKLR_CHOOSE(simd_double); }
-const SimdCommon& simd_common() { return SPARSEKLR_CHOOSE(simd_common); }
 const char* simd_name() { return use_v3() ? "x86-64-v3" : "baseline"; }
 
 }  // namespace sparseklr

@@ -24,6 +24,12 @@ struct Extreme {
     std::size_t index;
 };
 
+// The largest E of I_up and the smallest of I_low.  Which of the two a point belongs to is its
+// `side`: 1 I_up only, -1 I_low only, 0 both.
+struct Extremes {
+    Extreme up, low;
+};
+
 template <class T> struct Simd {
     // norm of a row as the kernel wants it: squared (rbf), absolute sum (laplacian)
     T (*norm)(KernelKind, const T* row, std::size_t n_values);
@@ -46,23 +52,16 @@ template <class T> struct Simd {
     // sum_k a[k] row[k]
     double (*dot)(const T* row, const double* a, std::size_t n);
 
-    // E[k] -= t (row_i[k] - row_j[k])
-    void (*update)(double* E, const T* row_i, const T* row_j, double t, std::size_t n);
+    // E[k] -= t (row_i[k] - row_j[k]), and the extremes of the new E
+    Extremes (*update)(double* E, const float* side, const T* row_i, const T* row_j, double t, std::size_t n);
 
-    // argmax_j (e_i - E_j)^2 / (k_ii + K_jj - 2 K_ij + h_i + h_j) over low points with E_j < e_i;
-    // curv[j] = K_jj + h_j; off[j] = 0 for points of I_low, +huge otherwise
-    Extreme (*second_order)(const double* E, const double* off, const double* curv, const T* row_i,
-                            double e_i, double curv_i, std::size_t n);
-};
-
-// argmax of E + off, argmin of E + off
-struct SimdCommon {
-    Extreme (*arg_max)(const double* E, const double* off, std::size_t n);
-    Extreme (*arg_min)(const double* E, const double* off, std::size_t n);
+    // argmax_j (e_i - E_j)^2 / (curv_i + curv_j - 2 K_ij) over j in I_low with E_j < e_i, where
+    // curv_j = K_jj + G''(alpha_j / C_j) / C_j
+    std::size_t (*second_order)(const double* E, const float* side, const float* curv, const T* row_i,
+                                double e_i, double curv_i, std::size_t n);
 };
 
 template <class T> const Simd<T>& simd();
-const SimdCommon& simd_common();
 const char* simd_name();  // the instruction set in use
 
 }  // namespace sparseklr

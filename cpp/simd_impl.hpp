@@ -220,15 +220,11 @@ template <class T> double dot(const T* row, const double* a, std::size_t n) {
     return total;
 }
 
-template <class T> void update(double* E, const T* row_i, const T* row_j, double t, std::size_t n) {
-    for (std::size_t k = 0; k < n; ++k) E[k] -= t * (double(row_i[k]) - double(row_j[k]));
-}
-
-// Keeps the best value and its index per lane; lanes meet at the end, ties go to the lower index.
-struct Best {
+// The largest value and its index, per lane; lanes meet at the end, ties go to the lower index.
+struct Largest {
     typedef double vd __attribute__((vector_size(32)));
     typedef std::int64_t vi __attribute__((vector_size(32)));
-    vd value{-2 * huge, -2 * huge, -2 * huge, -2 * huge};
+    vd value = vd{} - 2 * huge;
     vi index{};
 
     void offer(vd candidate, vi at) {
@@ -245,46 +241,59 @@ struct Best {
     }
 };
 
-inline Extreme arg_extreme(const double* E, const double* off, std::size_t n, double sign) {
-    Best best;
-    Best::vi at{0, 1, 2, 3};
-    std::size_t k = 0;
-    for (; k + 4 <= n; k += 4, at += 4) best.offer(sign * (load<double>(E + k) + load<double>(off + k)), at);
-    Extreme found = best.result();
-    for (; k < n; ++k)
-        if (sign * (E[k] + off[k]) > found.value) found = {sign * (E[k] + off[k]), k};
-    return {sign * found.value, found.index};
+template <class T> inline Largest::vd widen(const T* p) {
+    return Largest::vd{double(p[0]), double(p[1]), double(p[2]), double(p[3])};
 }
-inline Extreme arg_max(const double* E, const double* off, std::size_t n) { return arg_extreme(E, off, n, 1); }
-inline Extreme arg_min(const double* E, const double* off, std::size_t n) { return arg_extreme(E, off, n, -1); }
 
 template <class T>
-Extreme second_order(const double* E, const double* off, const double* curv, const T* row_i, double e_i,
-                     double curv_i, std::size_t n) {
-    Best best;
-    Best::vi at{0, 1, 2, 3};
+Extremes update(double* E, const float* side, const T* row_i, const T* row_j, double t, std::size_t n) {
+    using vd = Largest::vd;
+    Largest up, low;  // low: of -E
+    Largest::vi at{0, 1, 2, 3};
+    const vd none = vd{} - huge;
     std::size_t k = 0;
-    const Best::vd zero{}, tiny = zero + 1e-12;
     for (; k + 4 <= n; k += 4, at += 4) {
-        const Best::vd gap = larger<double>(e_i - (load<double>(E + k) + load<double>(off + k)), zero);
-        const Best::vd row{double(row_i[k]), double(row_i[k + 1]), double(row_i[k + 2]), double(row_i[k + 3])};
-        const Best::vd q = larger<double>(curv_i + load<double>(curv + k) - 2 * row, tiny);
+        const vd e = load<double>(E + k) - t * (widen<T>(row_i + k) - widen<T>(row_j + k));
+        store<double>(E + k, e);
+        const vd s = widen<float>(side + k);
+        up.offer(s >= 0 ? e : none, at);
+        low.offer(s <= 0 ? -e : none, at);
+    }
+    Extreme u = up.result(), l = low.result();
+    for (; k < n; ++k) {
+        E[k] -= t * (double(row_i[k]) - double(row_j[k]));
+        if (side[k] >= 0 && E[k] > u.value) u = {E[k], k};
+        if (side[k] <= 0 && -E[k] > l.value) l = {-E[k], k};
+    }
+    return {u, {-l.value, l.index}};
+}
+
+template <class T>
+std::size_t second_order(const double* E, const float* side, const float* curv, const T* row_i, double e_i,
+                         double curv_i, std::size_t n) {
+    using vd = Largest::vd;
+    Largest best;
+    Largest::vi at{0, 1, 2, 3};
+    constexpr double tiny = 1e-12;
+    std::size_t k = 0;
+    for (; k + 4 <= n; k += 4, at += 4) {
+        vd gap = larger<double>(e_i - load<double>(E + k), vd{});
+        gap = widen<float>(side + k) <= 0 ? gap : vd{};
+        const vd q = larger<double>(curv_i + widen<float>(curv + k) - 2 * widen<T>(row_i + k), vd{} + tiny);
         best.offer(gap * gap / q, at);
     }
     Extreme found = best.result();
     for (; k < n; ++k) {
-        double gap = e_i - (E[k] + off[k]);
-        gap = gap > 0 ? gap : 0;
-        double q = curv_i + curv[k] - 2 * double(row_i[k]);
-        q = q > 1e-12 ? q : 1e-12;
-        if (gap * gap / q > found.value) found = {gap * gap / q, k};
+        const double gap = e_i - E[k];
+        double q = curv_i + double(curv[k]) - 2 * double(row_i[k]);
+        q = q > tiny ? q : tiny;
+        if (side[k] <= 0 && gap > 0 && gap * gap / q > found.value) found = {gap * gap / q, k};
     }
-    return found;
+    return found.index;
 }
 
 template <class T>
 constexpr Simd<T> table{norm<T>, dense_panels<T>, csr_rows<T>, add_rows<T>, dot<T>, update<T>, second_order<T>};
-constexpr SimdCommon common{arg_max, arg_min};
 
 }  // namespace sparseklr::SPARSEKLR_ISA
 
@@ -292,5 +301,4 @@ constexpr SimdCommon common{arg_max, arg_min};
     namespace sparseklr {                                                          \
     extern const Simd<float> simd_float_##isa = isa::table<float>;                 \
     extern const Simd<double> simd_double_##isa = isa::table<double>;              \
-    extern const SimdCommon simd_common_##isa = isa::common;                       \
     }

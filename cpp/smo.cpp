@@ -4,142 +4,91 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numeric>
 
 #include "pair_step.hpp"
 
+// What was tried and left out: blocks of 256..1024 points solved by an inner SMO (ThunderSVM,
+// oneDAL), chosen by violation or by promised decrease.  They win where the support fits into one
+// block (ring, spambase) and lose 5 to 40 times where it does not (magic): the block over-fits
+// itself and the next one undoes it.  A pair chosen over all points wastes nothing.
+
 namespace sparseklr {
 namespace {
 
-constexpr double huge = 1e300;
-
-// E_i = -y_i grad_i = -(F_i + y_i (logit(alpha_i / C_i) - lam)).  A point is in I_up if E may push
-// it (y_i alpha_i can grow), in I_low if y_i alpha_i can fall; optimal iff max_up E <= min_low E.
-// Arrays of one run, on all points or on a block of them.
-struct Workspace {
+// E_i = -y_i grad_i = -(F_i + y_i (logit(alpha_i / C_i) - lam)).  A point is in I_up if y_i alpha_i
+// can grow, in I_low if it can fall; alpha is optimal iff max_up E <= min_low E.
+// These are the arrays of one run of the pair loop, on all points or on some of them.
+template <class T> struct Workspace {
+    RowSource<T>* rows;
     std::size_t n;
     std::vector<double> y, lo, diagonal;
     std::vector<Dual> dual;
     std::vector<double> E;
-    std::vector<double> up_off, low_off;  // 0 for members of I_up (I_low), -huge (+huge) for others
-    std::vector<double> curvature;        // K_ii + G''(alpha_i / C_i) / C_i
+    std::vector<float> side;       // 1 I_up only, -1 I_low only, 0 both
+    std::vector<float> curvature;  // K_ii + G''(alpha_i / C_i) / C_i
 
-    explicit Workspace(std::size_t size)
-        : n(size), y(size), lo(size), diagonal(size), dual(size), E(size), up_off(size), low_off(size), curvature(size) {}
+    Workspace(RowSource<T>* source, std::size_t size)
+        : rows(source), n(size), y(size), lo(size), diagonal(size), dual(size), E(size), side(size), curvature(size) {}
 
-    // Membership and curvature of point i, after its dual changed.
+    // Side and curvature of point i, after its dual changed.
     void refresh(std::size_t i) {
         const bool can_grow = dual[i].rest > lo[i], can_fall = dual[i].alpha > lo[i];
-        const bool up = y[i] > 0 ? can_grow : can_fall, low = y[i] > 0 ? can_fall : can_grow;
-        up_off[i] = up ? 0 : -huge;
-        low_off[i] = low ? 0 : huge;
-        curvature[i] = diagonal[i] + dual[i].curvature();
+        side[i] = float(y[i] * (int(can_grow) - int(can_fall)));
+        curvature[i] = float(diagonal[i] + dual[i].curvature());
     }
-};
 
-struct Clock {
-    using time_point = std::chrono::steady_clock::time_point;
-    time_point start = std::chrono::steady_clock::now(), last_poll = start;
-
-    double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); }
-    bool due(double every) {
-        const auto now = std::chrono::steady_clock::now();
-        if (std::chrono::duration<double>(now - last_poll).count() < every) return false;
-        last_poll = now;
-        return true;
-    }
-};
-
-struct PairLoop {
-    Extreme up, low;          // at the end
-    std::int64_t steps = 0;
-    double min_curvature = std::numeric_limits<double>::infinity();
-    bool stopped = false;     // by `watch`
-};
-
-// The paper's SMO Algorithm.  `row(i)` gives kernel row i in the workspace's order; `watch(steps,
-// violation)` is called every 256 steps and may stop the loop.
-template <class T, class Row, class Watch>
-PairLoop pair_loop(Workspace& w, const Row& row, bool second_order, double tol, std::int64_t max_steps,
-                   const Watch& watch) {
-    const Simd<T>& loops = simd<T>();
-    const SimdCommon& common = simd_common();
-    PairLoop out;
-    while (true) {
-        // 1. i: the most violating point of I_up; stop when no point of I_low lies below it
-        out.up = common.arg_max(w.E.data(), w.up_off.data(), w.n);
-        out.low = common.arg_min(w.E.data(), w.low_off.data(), w.n);
-        const double violation = out.up.value - out.low.value;
-        if (!(violation > tol) || out.steps >= max_steps) return out;
-        if (out.steps % 256 == 255 && !watch(out.steps, violation)) {
-            out.stopped = true;
-            return out;
+    // The workspace of some of the points.
+    Workspace part(RowSource<T>* source, const std::vector<std::size_t>& indices) const {
+        Workspace w(source, indices.size());
+        for (std::size_t k = 0; k < indices.size(); ++k) {
+            const std::size_t i = indices[k];
+            w.y[k] = y[i];
+            w.lo[k] = lo[i];
+            w.diagonal[k] = diagonal[i];
+            w.dual[k] = dual[i];
+            w.E[k] = E[i];
+            w.refresh(k);
         }
-        // 2. j: largest decrease promised by the second-order model (or the extreme point of I_low)
-        const std::size_t i = out.up.index;
-        const T* row_i = row(i);
-        const std::size_t j = second_order ? loops.second_order(w.E.data(), w.low_off.data(), w.curvature.data(), row_i,
-                                                                out.up.value, w.curvature[i], w.n).index
-                                           : out.low.index;
-        const T* row_j = row(j);
-        // 3. the two-variable problem
-        const double gap = w.E[i] - w.E[j];
-        const double eta = w.diagonal[i] + w.diagonal[j] - 2 * double(row_i[j]);
-        out.min_curvature = std::min(out.min_curvature, eta);
-        Dual &a = w.dual[i], &b = w.dual[j];
-        const double t_max = std::min((w.y[i] > 0 ? a.rest : a.alpha) - w.lo[i], (w.y[j] > 0 ? b.alpha : b.rest) - w.lo[j]);
-        const double t = pair_step(a, w.y[i], b, w.y[j], gap, std::max(eta, 0.0), t_max, 1e-3 * std::min(gap, tol));
-        // 4. move, and keep E up to date
-        const double logit_a = a.logit(), logit_b = b.logit();
-        a.move(w.y[i] * t, w.lo[i]);
-        b.move(-w.y[j] * t, w.lo[j]);
-        loops.update(w.E.data(), row_i, row_j, t, w.n);
-        w.E[i] -= w.y[i] * (a.logit() - logit_a);
-        w.E[j] -= w.y[j] * (b.logit() - logit_b);
-        w.refresh(i);
-        w.refresh(j);
-        ++out.steps;
+        return w;
     }
-}
 
-// Points that violate optimality most, half of them from either side.
-class BlockSelector {
+    const T* row(std::size_t i) {
+        const T* pointer;
+        rows->fetch(&i, 1, &pointer);
+        return pointer;
+    }
+
+    Extremes extremes() {  // an update by nothing
+        const T* any = row(0);
+        return simd<T>().update(E.data(), side.data(), any, any, 0, n);
+    }
+};
+
+class Clock {
 public:
-    explicit BlockSelector(std::size_t n) : taken_(n, 0) {}
-
-    const std::vector<std::size_t>& choose(const Workspace& w, double max_up, double min_low, std::size_t size) {
-        block_.clear();
-        take(w, size / 2, [&](std::size_t k) { return w.E[k] + w.up_off[k]; }, min_low);
-        take(w, size - block_.size(), [&](std::size_t k) { return -(w.E[k] + w.low_off[k]); }, -max_up);
-        for (std::size_t k : block_) taken_[k] = 0;
-        std::sort(block_.begin(), block_.end());
-        return block_;
+    double seconds() const { return since(start_); }
+    bool due(double every) {
+        if (since(last_poll_) < every) return false;
+        last_poll_ = std::chrono::steady_clock::now();
+        return true;
     }
 
 private:
-    template <class Score>
-    void take(const Workspace& w, std::size_t count, const Score& score, double threshold) {
-        candidates_.clear();
-        for (std::size_t k = 0; k < w.n; ++k)
-            if (!taken_[k] && score(k) > threshold) candidates_.push_back(k);
-        if (candidates_.size() > count) {
-            std::nth_element(candidates_.begin(), candidates_.begin() + std::ptrdiff_t(count), candidates_.end(),
-                             [&](std::size_t a, std::size_t b) { return score(a) > score(b) || (score(a) == score(b) && a < b); });
-            candidates_.resize(count);
-        }
-        for (std::size_t k : candidates_) {
-            taken_[k] = 1;
-            block_.push_back(k);
-        }
+    using time_point = std::chrono::steady_clock::time_point;
+    static double since(time_point then) {
+        return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
     }
-    std::vector<char> taken_;
-    std::vector<std::size_t> block_, candidates_;
+    time_point start_ = std::chrono::steady_clock::now(), last_poll_ = start_;
 };
+
+enum class Stop { tolerance, max_iter, interrupted, shrink };
 
 template <class T> class Solver {
 public:
     Solver(const Problem& problem, RowSource<T>& rows, const Settings& settings, State state, const Monitor& monitor)
-        : problem_(problem), rows_(rows), settings_(settings), state_(state), monitor_(monitor), all_(problem.n) {
+        : problem_(problem), settings_(settings), state_(state), monitor_(monitor), all_(&rows, problem.n) {
         for (std::size_t i = 0; i < problem.n; ++i) {
             all_.y[i] = problem.y[i];
             all_.lo[i] = problem.bound[i];
@@ -148,11 +97,25 @@ public:
             all_.refresh(i);
             all_.E[i] = -(state.F[i] + problem.y[i] * (all_.dual[i].logit() - problem.lam));
         }
+        out_.min_curvature = std::numeric_limits<double>::infinity();
     }
 
     Outcome run() {
-        if (settings_.working_set == WorkingSet::block) run_blocks();
-        else run_pairs();
+        Stop stop = pairs(all_, settings_.shrinking);
+        while (stop == Stop::shrink) {
+            const std::vector<Dual> before = all_.dual;
+            stop = without_settled(all_);
+            add_changes(all_, before);
+            if (stop == Stop::tolerance) stop = pairs(all_, settings_.shrinking);
+        }
+        const Extremes ends = all_.extremes();
+        out_.upper = ends.up.value;
+        out_.lower = ends.low.value;
+        out_.violation = ends.up.value - ends.low.value;
+        out_.status = stop == Stop::interrupted ? Status::interrupted
+                      : stop == Stop::max_iter  ? Status::max_iter
+                                                : Status::optimal;
+        out_.history.push_back({out_.n_iter, out_.violation, clock_.seconds()});
         for (std::size_t i = 0; i < problem_.n; ++i) {
             state_.alpha[i] = all_.dual[i].alpha;
             state_.F[i] = -all_.E[i] - problem_.y[i] * (all_.dual[i].logit() - problem_.lam);
@@ -161,114 +124,121 @@ public:
     }
 
 private:
-    // Keeps the record; false when the monitor asks to stop.
-    bool report(std::int64_t n_iter, double violation) {
-        const Record record{n_iter, violation, clock_.seconds()};
-        out_.history.push_back(record);
-        return !monitor_ || !clock_.due(settings_.poll_seconds) || monitor_(record);
-    }
-
-    void finish(const Extreme& up, const Extreme& low, bool stopped) {
-        out_.upper = up.value;
-        out_.lower = low.value;
-        out_.violation = up.value - low.value;
-        out_.status = stopped ? Status::interrupted : out_.violation <= settings_.tol ? Status::optimal : Status::max_iter;
-        out_.history.push_back({out_.n_iter, out_.violation, clock_.seconds()});
-    }
-
-    void run_pairs() {
-        std::int64_t next_record = 0;
-        const auto row = [this](std::size_t i) {
-            const T* pointer;
-            rows_.fetch(&i, 1, &pointer);
-            return pointer;
-        };
-        const auto watch = [&](std::int64_t steps, double violation) {
-            if (steps >= next_record) {
-                next_record = steps + std::max<std::int64_t>(1024, steps / 64);
-                return report(steps, violation);
-            }
-            return !monitor_ || !clock_.due(settings_.poll_seconds) || monitor_({steps, violation, clock_.seconds()});
-        };
-        const PairLoop loop = pair_loop<T>(all_, row, settings_.working_set == WorkingSet::second_order, settings_.tol,
-                                           settings_.max_iter, watch);
-        out_.n_iter = loop.steps;
-        out_.min_curvature = loop.min_curvature;
-        finish(loop.up, loop.low, loop.stopped);
-    }
-
-    void run_blocks() {
+    // The SMO Algorithm of the paper on the points of w.
+    Stop pairs(Workspace<T>& w, bool may_shrink) {
         const Simd<T>& loops = simd<T>();
-        const SimdCommon& common = simd_common();
-        const std::size_t size = std::min({settings_.block_size, rows_.capacity(), problem_.n});
-        BlockSelector selector(problem_.n);
-        std::vector<const T*> row(size);
-        std::vector<T> gram(size * size);
-        std::vector<double> weight(size), before(size);
-        out_.min_curvature = std::numeric_limits<double>::infinity();
-        bool stopped = false;
+        std::int64_t next_look = out_.n_iter + 256;
+        const auto patience = [&] { return std::int64_t(std::max<std::size_t>(1000, w.n / 2)); };
+        std::int64_t next_shrink = out_.n_iter + patience();
+        Extremes ends = w.extremes();
         while (true) {
-            const Extreme up = common.arg_max(all_.E.data(), all_.up_off.data(), all_.n);
-            const Extreme low = common.arg_min(all_.E.data(), all_.low_off.data(), all_.n);
-            const double violation = up.value - low.value;
-            if (!(violation > settings_.tol) || out_.n_iter >= settings_.max_iter || stopped) {
-                finish(up, low, stopped);
-                return;
+            // 1. i: the most violating point of I_up; stop when no point of I_low lies below it
+            const double violation = ends.up.value - ends.low.value;
+            if (!(violation > settings_.tol)) return Stop::tolerance;
+            if (out_.n_iter >= settings_.max_iter) return Stop::max_iter;
+            if (out_.n_iter >= next_look) {
+                next_look += 256;
+                if (!look(violation)) return Stop::interrupted;
             }
-            stopped = !report(out_.n_iter, violation);
-            if (stopped) continue;
-
-            const std::vector<std::size_t>& block = selector.choose(all_, up.value, low.value, size);
-            const std::size_t m = block.size();
-            rows_.fetch(block.data(), m, row.data());
-            Workspace w(m);
-            for (std::size_t k = 0; k < m; ++k) {
-                const std::size_t i = block[k];
-                w.y[k] = all_.y[i];
-                w.lo[k] = all_.lo[i];
-                w.diagonal[k] = all_.diagonal[i];
-                w.dual[k] = all_.dual[i];
-                w.E[k] = all_.E[i];
-                w.refresh(k);
-                for (std::size_t l = 0; l < m; ++l) gram[k * m + l] = row[k][block[l]];
+            if (may_shrink && out_.n_iter >= next_shrink) {
+                next_shrink += patience();
+                if (find_unsettled(w, ends)) return Stop::shrink;
             }
-            const auto gram_row = [&](std::size_t k) { return gram.data() + k * m; };
-            const auto watch = [&](std::int64_t steps, double inner) {
-                if (monitor_ && clock_.due(settings_.poll_seconds))
-                    return monitor_({out_.n_iter + steps, std::max(inner, violation), clock_.seconds()});
-                return true;
-            };
-            const double inner_tol = std::max(0.1 * violation, 0.5 * settings_.tol);
-            const PairLoop loop = pair_loop<T>(w, gram_row, true, inner_tol, settings_.max_iter - out_.n_iter, watch);
-            out_.n_iter += loop.steps;
-            out_.min_curvature = std::min(out_.min_curvature, loop.min_curvature);
-            stopped = loop.stopped;
-
-            std::size_t changed = 0;
-            for (std::size_t k = 0; k < m; ++k) {
-                const std::size_t i = block[k];
-                const Dual old = all_.dual[i];
-                const double moved = w.dual[k].alpha <= w.dual[k].rest ? w.dual[k].alpha - old.alpha : old.rest - w.dual[k].rest;
-                if (moved == 0) continue;
-                all_.E[i] -= all_.y[i] * (w.dual[k].logit() - old.logit());
-                all_.dual[i] = w.dual[k];
-                all_.refresh(i);
-                row[changed] = row[k];
-                weight[changed++] = -all_.y[i] * moved;
-            }
-            const std::size_t strip = 2048, n_strips = (all_.n + strip - 1) / strip;
-#pragma omp parallel for num_threads(settings_.threads) schedule(static) if (settings_.threads > 1)
-            for (std::size_t s = 0; s < n_strips; ++s)
-                loops.add_rows(all_.E.data(), row.data(), weight.data(), changed, s * strip, std::min(all_.n, (s + 1) * strip));
+            // 2. j: the largest decrease promised by the second-order model (or the extreme of I_low)
+            const std::size_t i = ends.up.index;
+            const T* row_i = w.row(i);
+            const std::size_t j = settings_.working_set == WorkingSet::second_order
+                                      ? loops.second_order(w.E.data(), w.side.data(), w.curvature.data(), row_i,
+                                                           ends.up.value, double(w.curvature[i]), w.n)
+                                      : ends.low.index;
+            const T* row_j = w.row(j);
+            // 3. the two-variable problem: alpha_i += y_i t, alpha_j -= y_j t
+            const double gap = w.E[i] - w.E[j];
+            const double eta = w.diagonal[i] + w.diagonal[j] - 2 * double(row_i[j]);
+            out_.min_curvature = std::min(out_.min_curvature, eta);
+            Dual &a = w.dual[i], &b = w.dual[j];
+            const double t_max = std::min((w.y[i] > 0 ? a.rest : a.alpha) - w.lo[i],
+                                          (w.y[j] > 0 ? b.alpha : b.rest) - w.lo[j]);
+            const double t = pair_step(a, w.y[i], b, w.y[j], gap, std::max(eta, 0.0), t_max,
+                                       1e-3 * std::min(gap, settings_.tol));
+            // 4. move, and keep E up to date
+            const double logit_a = a.logit(), logit_b = b.logit();
+            a.move(w.y[i] * t, w.lo[i]);
+            b.move(-w.y[j] * t, w.lo[j]);
+            w.E[i] -= w.y[i] * (a.logit() - logit_a);
+            w.E[j] -= w.y[j] * (b.logit() - logit_b);
+            w.refresh(i);
+            w.refresh(j);
+            ends = loops.update(w.E.data(), w.side.data(), row_i, row_j, t, w.n);
+            ++out_.n_iter;
         }
     }
 
+    // Collects the points that are not settled at a bound: a point of I_up only with E below
+    // min_low E (of I_low only, above max_up E) would stay where it is.  True if few are left.
+    bool find_unsettled(const Workspace<T>& w, const Extremes& ends) {
+        unsettled_.clear();
+        for (std::size_t k = 0; k < w.n; ++k) {
+            const bool settled = (w.side[k] > 0 && w.E[k] < ends.low.value) || (w.side[k] < 0 && w.E[k] > ends.up.value);
+            if (!settled) unsettled_.push_back(k);
+        }
+        return 4 * unsettled_.size() < 3 * w.n;
+    }
+
+    // Solves for the unsettled points of w (and, of those, for the unsettled again), then writes
+    // their duals back; E of w is left as it was.
+    Stop without_settled(Workspace<T>& w) {
+        const std::vector<std::size_t> indices = unsettled_;
+        const std::unique_ptr<RowSource<T>> rows = w.rows->subset(indices);
+        Workspace<T> part = w.part(rows.get(), indices);
+        Stop stop = pairs(part, true);
+        if (stop == Stop::shrink) stop = without_settled(part);
+        for (std::size_t k = 0; k < indices.size(); ++k) w.dual[indices[k]] = part.dual[k];
+        return stop;
+    }
+
+    // Brings E of all points up to date with duals that were changed elsewhere.
+    void add_changes(Workspace<T>& w, const std::vector<Dual>& before) {
+        std::vector<std::size_t> changed;
+        std::vector<double> weight;
+        for (std::size_t i = 0; i < w.n; ++i) {
+            const Dual &now = w.dual[i], &old = before[i];
+            const double moved = now.alpha <= now.rest ? now.alpha - old.alpha : old.rest - now.rest;
+            if (moved == 0) continue;
+            w.E[i] -= w.y[i] * (now.logit() - old.logit());
+            w.refresh(i);
+            changed.push_back(i);
+            weight.push_back(-w.y[i] * moved);
+        }
+        const std::size_t batch = std::min<std::size_t>(w.rows->capacity(), 512);
+        std::vector<const T*> row(batch);
+        for (std::size_t first = 0; first < changed.size(); first += batch) {
+            const std::size_t m = std::min(batch, changed.size() - first);
+            w.rows->fetch(changed.data() + first, m, row.data());
+            const std::size_t strip = 2048, n_strips = (w.n + strip - 1) / strip;
+#pragma omp parallel for num_threads(settings_.threads) schedule(static) if (settings_.threads > 1)
+            for (std::size_t s = 0; s < n_strips; ++s)
+                simd<T>().add_rows(w.E.data(), row.data(), weight.data() + first, m, s * strip, std::min(w.n, (s + 1) * strip));
+        }
+    }
+
+    // Asks the monitor when it is due; keeps a record whenever a sixty-fourth more steps were made.
+    bool look(double violation) {
+        const Record record{out_.n_iter, violation, clock_.seconds()};
+        if (out_.n_iter >= next_record_) {
+            out_.history.push_back(record);
+            next_record_ = out_.n_iter + std::max<std::int64_t>(1024, out_.n_iter / 64);
+        }
+        return !monitor_ || !clock_.due(settings_.poll_seconds) || monitor_(record);
+    }
+
     const Problem problem_;
-    RowSource<T>& rows_;
     const Settings settings_;
     State state_;
     const Monitor& monitor_;
-    Workspace all_;
+    Workspace<T> all_;
+    std::vector<std::size_t> unsettled_;
+    std::int64_t next_record_ = 0;
     Clock clock_;
     Outcome out_;
 };

@@ -7,8 +7,8 @@
 namespace sparseklr {
 
 // Solves the problem from state.alpha on and leaves the solution there.
-// Working sets first_order and second_order are the SMO Algorithm of the paper on all points;
-// block is the same algorithm on blocks of the most violating points.
+// The SMO Algorithm of the paper, with either rule for the working set, and with shrinking: points
+// settled at a bound are set aside until the others are solved (Joachims, 1998).
 template <class T>
 Outcome solve(const Problem& problem, RowSource<T>& rows, const Settings& settings, State state,
               const Monitor& monitor);
