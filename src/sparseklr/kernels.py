@@ -1,0 +1,215 @@
+"""Kernels: from a user's parameters to rows, matrices and sums of kernel values.
+
+A :class:`Kernel` is resolved once per fit (``gamma="scale"`` becomes a number) and then answers
+three questions: the *rows* a solver asks for, the *matrix* between two sets of points, and the
+*sum* ``sum_j coef_j k(x_j, x)`` that a prediction is. Named kernels are evaluated by the compiled
+core; callables and precomputed matrices go through the same three methods.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from joblib import effective_n_jobs
+from scipy import sparse
+
+from . import _core
+
+NAMED_KERNELS = tuple(_core.KernelKind.__members__)
+KernelName = Literal["linear", "poly", "rbf", "laplacian", "sigmoid", "precomputed"]
+
+# Below this many points the whole Gram matrix in float64 is small and float32 buys nothing.
+_DOUBLE_UP_TO = 2000
+# Query rows handed to the core at once: extra memory does not grow with the number of rows.
+_QUERY_BLOCK = 8192
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel function with every parameter a number.
+
+    Parameters
+    ----------
+    name : str or callable
+        One of ``NAMED_KERNELS``, ``"precomputed"``, or ``f(X, Y) -> array (len(X), len(Y))``.
+    gamma, coef0, degree : float
+        As in scikit-learn's ``pairwise_kernels``; unused ones are ignored.
+    """
+
+    name: str | Callable[..., Any]
+    gamma: float = 1.0
+    coef0: float = 0.0
+    degree: float = 3.0
+
+    @classmethod
+    def resolve(
+        cls,
+        name: str | Callable[..., Any],
+        X: Any,
+        *,
+        gamma: str | float = "scale",
+        coef0: float = 0.0,
+        degree: float = 3,
+    ) -> Kernel:
+        """The kernel for training data ``X``; ``gamma`` as in :class:`sklearn.svm.SVC`."""
+        if not isinstance(gamma, str):
+            value = float(gamma)
+        elif gamma == "auto":
+            value = 1.0 / X.shape[1]
+        else:
+            if sparse.issparse(X):
+                variance = X.multiply(X).mean() - X.mean() ** 2
+            else:
+                variance = X.var(dtype=np.float64)
+            value = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+        return cls(name, value, float(coef0), float(degree))
+
+    @property
+    def precomputed(self) -> bool:
+        return self.name == "precomputed"
+
+    @property
+    def _core(self) -> _core.Kernel:
+        kind = getattr(_core.KernelKind, str(self.name))
+        return _core.Kernel(kind, self.gamma, self.coef0, self.degree)
+
+    @property
+    def _by_distance(self) -> bool:
+        return self.name in ("rbf", "laplacian")
+
+    @property
+    def _named(self) -> bool:
+        return self.name in NAMED_KERNELS
+
+    # -- the three questions ------------------------------------------------------------------
+
+    def rows(self, X: Any, *, cache_size: float | str = "auto", n_jobs: int | None = None) -> _core.Rows:
+        """Rows of the kernel matrix of ``X`` as a solver wants them.
+
+        For ``"precomputed"``, ``X`` is that matrix. Distance kernels of more than
+        2000 points are kept in float32: values lie in [0, 1] and carry an error of about
+        1e-7 times the squared spread of the data in units of the kernel's width.
+        """
+        if not self._named:
+            return _core.gram_rows(np.ascontiguousarray(X if self.precomputed else self.matrix(X, X)))
+        single = X.dtype == np.float32 or (self._by_distance and X.shape[0] > _DOUBLE_UP_TO)
+        points = self._points(X, single, self._center(X))
+        return _core.kernel_rows(points, self._core, cache_bytes(cache_size), n_threads(n_jobs))
+
+    def matrix(self, X: Any, Y: Any, *, n_jobs: int | None = None) -> np.ndarray:
+        """Kernel values between the rows of ``X`` and of ``Y``.
+
+        For ``"precomputed"``, ``X`` is the matrix and ``Y`` the column indices wanted.
+        """
+        if self.precomputed:
+            return np.asarray(X[:, Y])
+        if not self._named:
+            return _checked_gram(self.name(X, Y), X, Y)  # type: ignore[operator]
+        X, Y = _alike(X, Y)
+        center = self._center(Y)
+        single = X.dtype == np.float32 and Y.dtype == np.float32
+        data, queries = self._points(Y, single, center), self._points(X, single, center)
+        return _core.kernel_matrix(data, queries, self._core, n_threads(n_jobs))
+
+    def sum(self, X: Any, support: Any, coef: np.ndarray, *, n_jobs: int | None = None) -> np.ndarray:
+        """``K(X, support) @ coef.T``, computed in blocks; ``coef`` is (n_outputs, n_support).
+
+        For ``"precomputed"``, ``X`` holds k(x, support) already and ``support`` is ignored.
+        """
+        coef = np.ascontiguousarray(coef, dtype=np.float64)
+        n_queries = X.shape[0]
+        out = np.empty((n_queries, coef.shape[0]))
+        if coef.shape[1] == 0:
+            return np.zeros_like(out)
+        if self._named:
+            X, support = _alike(X, support)
+            center = self._center(support)
+            single = X.dtype == np.float32 and support.dtype == np.float32
+            data = self._points(support, single, center)
+        for start in range(0, n_queries, _QUERY_BLOCK):
+            block = slice(start, min(start + _QUERY_BLOCK, n_queries))
+            if self.precomputed:
+                out[block] = X[block] @ coef.T
+            elif not self._named:
+                out[block] = self.matrix(X[block], support) @ coef.T
+            else:
+                queries = self._points(X[block], single, center)
+                out[block] = _core.kernel_sum(data, queries, self._core, coef, n_threads(n_jobs))
+        return out
+
+    # -- preparation --------------------------------------------------------------------------
+
+    def _center(self, X: Any) -> np.ndarray | None:
+        """A point near all others: distances to it are small, so squares lose few digits.
+
+        Mid-ranges rather than means, so that repeating rows changes nothing.
+        """
+        if not self._by_distance or sparse.issparse(X) or X.shape[0] == 0:
+            return None
+        return (X.min(axis=0).astype(np.float64) + X.max(axis=0)) / 2
+
+    def _points(self, X: Any, single: bool, center: np.ndarray | None) -> _core.PointSet:
+        kind = getattr(_core.KernelKind, str(self.name))
+        if sparse.issparse(X):
+            index = np.int64 if X.indptr.dtype == np.int64 or X.indices.dtype == np.int64 else np.int32
+            return _core.csr_points(
+                np.ascontiguousarray(X.data),
+                np.ascontiguousarray(X.indices, dtype=index),
+                np.ascontiguousarray(X.indptr, dtype=index),
+                X.shape[1],
+                kind,
+                single,
+            )
+        return _core.dense_points(np.ascontiguousarray(X), kind, center, single)
+
+
+def _alike(X: Any, Y: Any) -> tuple[Any, Any]:
+    """Both dense or both CSR: the smaller change, never a densified input."""
+    if sparse.issparse(X) != sparse.issparse(Y):
+        X, Y = (sparse.csr_array(A) if not sparse.issparse(A) else A for A in (X, Y))
+    return X, Y
+
+
+def _checked_gram(K: Any, X: Any, Y: Any) -> np.ndarray:
+    K = np.asarray(K, dtype=np.float64)
+    expected = (X.shape[0], Y.shape[0])
+    if K.shape != expected:
+        raise ValueError(f"kernel(X, Y) must return an array of shape {expected}; it returned {K.shape}.")
+    if not np.isfinite(K).all():
+        raise ValueError("kernel(X, Y) returned NaN or infinite values; finite ones are expected.")
+    return np.ascontiguousarray(K)
+
+
+def check_gram(K: np.ndarray, name: str = "K") -> None:
+    """Raise unless ``K`` is a square, symmetric matrix (up to rounding of its dtype)."""
+    if K.ndim != 2 or K.shape[0] != K.shape[1]:
+        raise ValueError(f"{name} must be a square kernel matrix; its shape is {K.shape}.")
+    scale = max(float(np.abs(K.diagonal()).max(initial=0.0)), np.finfo(K.dtype).tiny)
+    allowed = 1e3 * float(np.finfo(K.dtype).eps)
+    for start in range(0, len(K), 256):
+        rows = slice(start, start + 256)
+        difference = float(np.abs(K[rows] - K[:, rows].T).max(initial=0.0))
+        if difference > allowed * max(scale, float(np.abs(K[rows]).max(initial=0.0))):
+            raise ValueError(
+                f"{name} must be a symmetric kernel matrix; entries (i, j) and (j, i) differ by up "
+                f"to {difference:.3g}. If the asymmetry is rounding, pass ({name} + {name}.T) / 2."
+            )
+
+
+def n_threads(n_jobs: int | None) -> int:
+    """Threads of the compiled loops: ``n_jobs`` in joblib's sense."""
+    return int(effective_n_jobs(n_jobs)) if _core.has_openmp else 1
+
+
+def cache_bytes(cache_size: float | str) -> int:
+    """Bytes for kernel rows: ``cache_size`` is in MB; ``"auto"`` is half of the free memory."""
+    if cache_size == "auto":
+        try:
+            return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES") // 2
+        except (AttributeError, ValueError, OSError):
+            return 1 << 30
+    return int(float(cache_size) * 2**20)

@@ -1,0 +1,63 @@
+"""Progress of a long fit, on a terminal and in a notebook."""
+
+from __future__ import annotations
+
+import math
+import sys
+from types import TracebackType
+from typing import Any, Self
+
+
+class Progress:
+    """Shows how far the KKT violation has fallen towards its tolerance, on a logarithmic scale.
+
+    A ``tqdm`` bar where tqdm is installed (extra ``sparseklr[progress]``), a line on standard
+    error every two seconds otherwise. Give it to a solver as its callback.
+
+    Examples
+    --------
+    >>> with Progress("fit", tolerance=1e-3, show=False) as progress:
+    ...     pass  # solve_dual(..., callback=progress)
+    """
+
+    def __init__(self, title: str, tolerance: float, show: bool = True) -> None:
+        self.title, self.tolerance, self.show = title, tolerance, show
+        self._start: float | None = None
+        self._done = 0.0
+        self._last_line = -math.inf
+        self._bar: Any = None
+
+    def __enter__(self) -> Self:
+        if self.show:
+            try:
+                from tqdm.auto import tqdm
+            except ImportError:
+                return self
+            form = "{desc} {percentage:3.0f}%|{bar}| {elapsed}{postfix}"
+            self._bar = tqdm(total=100, desc=self.title, bar_format=form, mininterval=0)
+        return self
+
+    def __call__(self, record: Any) -> bool:
+        if not self.show:
+            return False
+        self._start = self._start or max(record.violation, self.tolerance * 1.001)
+        # the violation does not fall monotonically; what is shown does
+        share = math.log(self._start / record.violation) / math.log(self._start / self.tolerance)
+        self._done = max(self._done, min(1.0, share))
+        self._draw(f"{record.n_iter} steps, violation {record.violation:.2g} > {self.tolerance:.2g}", record.seconds)
+        return False
+
+    def _draw(self, text: str, seconds: float) -> None:
+        if self._bar is not None:
+            self._bar.n = round(100 * self._done)
+            self._bar.set_postfix_str(text)
+        elif seconds - self._last_line > 2:
+            self._last_line = seconds
+            print(f"{self.title} {self._done:4.0%} {seconds:.0f}s {text}", file=sys.stderr)
+
+    def __exit__(self, kind: type | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        if self._bar is not None:
+            if kind is None:
+                self._bar.n = 100
+                self._bar.set_postfix_str("")
+            self._bar.close()
