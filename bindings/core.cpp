@@ -160,7 +160,8 @@ NB_MODULE(_core, m) {
         .value("sigmoid", KernelKind::sigmoid);
     nb::enum_<WorkingSet>(m, "WorkingSet")
         .value("first_order", WorkingSet::first_order)
-        .value("second_order", WorkingSet::second_order);
+        .value("second_order", WorkingSet::second_order)
+        .value("mixed", WorkingSet::mixed);
     nb::enum_<Status>(m, "Status")
         .value("optimal", Status::optimal)
         .value("max_iter", Status::max_iter)

@@ -26,11 +26,11 @@ struct Problem {
     double lam;             // the margin, >= 0
 };
 
-enum class WorkingSet { first_order, second_order };
+enum class WorkingSet { first_order, second_order, mixed };
 enum class Status { optimal, max_iter, interrupted };
 
 struct Settings {
-    WorkingSet working_set = WorkingSet::second_order;
+    WorkingSet working_set = WorkingSet::mixed;
     double tol = 1e-5;                  // largest violation max_up E - min_low E accepted, absolute
     std::int64_t max_iter = 10'000'000; // pair steps
     bool shrinking = true;              // set points aside that are settled at a bound

@@ -55,10 +55,10 @@ template <class T> struct Simd {
     // E[k] -= t (row_i[k] - row_j[k]), and the extremes of the new E
     Extremes (*update)(double* E, const float* side, const T* row_i, const T* row_j, double t, std::size_t n);
 
-    // argmax_j (e_i - E_j)^2 / (curv_i + curv_j - 2 K_ij) over j in I_low with E_j < e_i, where
-    // curv_j = K_jj + G''(alpha_j / C_j) / C_j
-    std::size_t (*second_order)(const double* E, const float* side, const float* curv, const T* row_i,
-                                double e_i, double curv_i, std::size_t n);
+    // argmax_j (e - E_j)^2 / (curv_of_e + curv_j - 2 row_j) over j in I_low with E_j < e, for a point
+    // with E = e and kernel row `row`; curv_j = K_jj + G''(alpha_j / C_j) / C_j
+    std::size_t (*second_order)(const double* E, const float* side, const float* curv, const T* row, double e,
+                                double curv_of_e, std::size_t n);
 };
 
 template <class T> const Simd<T>& simd();

@@ -269,23 +269,23 @@ Extremes update(double* E, const float* side, const T* row_i, const T* row_j, do
 }
 
 template <class T>
-std::size_t second_order(const double* E, const float* side, const float* curv, const T* row_i, double e_i,
-                         double curv_i, std::size_t n) {
+std::size_t second_order(const double* E, const float* side, const float* curv, const T* row, double e, double curv_of_e,
+                         std::size_t n) {
     using vd = Largest::vd;
     Largest best;
     Largest::vi at{0, 1, 2, 3};
     constexpr double tiny = 1e-12;
     std::size_t k = 0;
     for (; k + 4 <= n; k += 4, at += 4) {
-        vd gap = larger<double>(e_i - load<double>(E + k), vd{});
+        vd gap = larger<double>(e - load<double>(E + k), vd{});
         gap = widen<float>(side + k) <= 0 ? gap : vd{};
-        const vd q = larger<double>(curv_i + widen<float>(curv + k) - 2 * widen<T>(row_i + k), vd{} + tiny);
+        const vd q = larger<double>(curv_of_e + widen<float>(curv + k) - 2 * widen<T>(row + k), vd{} + tiny);
         best.offer(gap * gap / q, at);
     }
     Extreme found = best.result();
     for (; k < n; ++k) {
-        const double gap = e_i - E[k];
-        double q = curv_i + double(curv[k]) - 2 * double(row_i[k]);
+        const double gap = e - E[k];
+        double q = curv_of_e + double(curv[k]) - 2 * double(row[k]);
         q = q > tiny ? q : tiny;
         if (side[k] <= 0 && gap > 0 && gap * gap / q > found.value) found = {gap * gap / q, k};
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from scipy.special import logsumexp
@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from ._base import KernelClassifier, TrainingSet
 from .problem import DualProblem
 from .progress import Progress
-from .solver import Settings, Solution, SolveInterrupted, Status, solve_rows
+from .solver import Settings, Solution, SolveInterrupted, Status, WorkingSet, solve_rows
 
 try:  # scikit-learn >= 1.9
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -52,7 +52,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         ``1 / n_features``.
     degree, coef0 : float, default=3, 0
         Of the polynomial and sigmoid kernels.
-    working_set : {"second-order", "first-order"}, default="second-order"
+    working_set : {"mixed", "second-order", "first-order"}, default="mixed"
         How the solver picks its pairs, see :class:`Settings`.
     tol : float, default=1e-3
         Stop when the KKT violation is at most ``tol * max(1, lam)``: in units of the margin, as in
@@ -126,7 +126,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         **KernelClassifier._parameter_constraints,
         "C": [Interval(Real, 0.0, None, closed="neither")],
         "lam": [StrOptions({"auto"}), Interval(Real, 0.0, None, closed="left")],
-        "working_set": [StrOptions({"second-order", "first-order"})],
+        "working_set": [StrOptions(set(get_args(WorkingSet)))],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left"), Options(Integral, {-1})],
         "bound": [Interval(Real, 0.0, None, closed="neither"), None],
@@ -144,7 +144,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         gamma: float | Literal["scale", "auto"] = "scale",
         degree: float = 3,
         coef0: float = 0.0,
-        working_set: Literal["second-order", "first-order"] = "second-order",
+        working_set: WorkingSet = "mixed",
         tol: float = 1e-3,
         max_iter: int = -1,
         bound: float | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from enum import Enum
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
@@ -14,7 +14,7 @@ from . import _core
 from .kernels import check_gram, n_threads
 from .problem import DualProblem
 
-WorkingSet = Literal["second-order", "first-order"]
+WorkingSet = Literal["mixed", "second-order", "first-order"]
 
 # The default bound as a share of C_i. What it leaves out is at most 1e-9 C_i of loss per point.
 BOUND_SHARE = 1e-9
@@ -34,9 +34,11 @@ class Settings:
 
     Parameters
     ----------
-    working_set : {"second-order", "first-order"}
-        Rule for the second point of a pair: the largest decrease promised by the quadratic model
-        (the paper's), or the most violating one (Keerthi et al. 2005).
+    working_set : {"mixed", "second-order", "first-order"}
+        Rule for the second point of a pair: ``"second-order"``, the largest decrease promised by
+        the quadratic model (the paper's); ``"first-order"``, the most violating point (Keerthi et
+        al. 2005); ``"mixed"``, the former but every tenth time the latter, which needs the fewest
+        steps.
     tol : float
         Stop when the KKT violation is at most ``tol * max(1, lam)``; ``tol`` if not ``scale_tol``.
     max_iter : int
@@ -52,7 +54,7 @@ class Settings:
     Settings(working_set='second-order', tol=1e-05, max_iter=10000, bound=1e-05, scale_tol=False)
     """
 
-    working_set: WorkingSet = "second-order"
+    working_set: WorkingSet = "mixed"
     tol: float = 1e-5
     max_iter: int = -1
     bound: float | None = None
@@ -61,13 +63,11 @@ class Settings:
     @classmethod
     def paper(cls) -> Settings:
         """The settings of the paper's experiments."""
-        return cls(tol=1e-5, max_iter=10_000, bound=1e-5, scale_tol=False)
+        return cls("second-order", tol=1e-5, max_iter=10_000, bound=1e-5, scale_tol=False)
 
     def __post_init__(self) -> None:
-        if self.working_set not in ("second-order", "first-order"):
-            raise ValueError(
-                f"working_set must be 'second-order' or 'first-order'; got {self.working_set!r}."
-            )
+        if self.working_set not in get_args(WorkingSet):
+            raise ValueError(f"working_set must be one of {get_args(WorkingSet)}; got {self.working_set!r}.")
         if not self.tol > 0:
             raise ValueError(f"tol must be positive; got {self.tol!r}.")
         if self.max_iter != -1 and self.max_iter < 1:
@@ -219,7 +219,7 @@ def solve_dual(
     C: float,
     lam: float,
     sample_weight: Any = None,
-    working_set: WorkingSet = "second-order",
+    working_set: WorkingSet = "mixed",
     bound: float | None = None,
     tol: float = 1e-5,
     max_iter: int = -1,

