@@ -18,6 +18,12 @@ template <class T> double kernel_at_distance_zero(const Kernel& kernel, double s
     }
 }
 
+// Threads for so many kernel values: starting and joining them costs as much as 10^5 values, and far
+// more on a busy machine.
+int worth(int threads, std::size_t values, std::size_t operations_each) {
+    return double(values) * double(operations_each + 16) < 4e6 ? 1 : threads;
+}
+
 template <class T> class DensePoints final : public Points<T> {
 public:
     template <class In>
@@ -55,6 +61,7 @@ public:
         const std::size_t n_panels = this->padded_size() / L;
         const std::size_t group = std::clamp<std::size_t>((std::size_t{16} << 10) / (64 * std::max<std::size_t>(p, 1)), 1, 16);
         const std::size_t n_groups = (n_panels + group - 1) / group;
+        threads = worth(threads, m * this->n_, p);
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
         for (std::size_t g = 0; g < n_groups; ++g) {
             const std::size_t first = g * group;
@@ -102,18 +109,21 @@ public:
     void kernel_rows(const Kernel& kernel, const Points<T>& other, const std::size_t* indices, std::size_t m,
                      T* const* out, int threads) const override {
         const auto& queries = dynamic_cast<const CsrPoints&>(other);
-        std::vector<T> scattered(this->n_features_ * L);
+        static thread_local std::vector<T> scattered;  // all zero between calls
+        if (scattered.size() < this->n_features_ * L) scattered.assign(this->n_features_ * L, T(0));
+        T* const panel = scattered.data();  // the threads below have a `scattered` of their own
+        threads = worth(threads, std::min(m, L) * this->n_, values_.size() / std::max<std::size_t>(this->n_, 1));
         for (std::size_t q = 0; q < m; q += L) {
             const std::size_t in_panel = std::min(L, m - q);
             T norms[L] = {};
-            queries.scatter(indices + q, in_panel, scattered.data(), norms, false);
+            queries.scatter(indices + q, in_panel, panel, norms, false);
             constexpr std::size_t strip = 512;
             const std::size_t n_strips = (this->n_ + strip - 1) / strip;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
             for (std::size_t s = 0; s < n_strips; ++s)
                 simd<T>().csr_rows(kernel, values_.data(), columns_.data(), indptr_.data(), norms_.data(), s * strip,
-                                   std::min(this->n_, (s + 1) * strip), scattered.data(), norms, in_panel, out + q);
-            queries.scatter(indices + q, in_panel, scattered.data(), norms, true);
+                                   std::min(this->n_, (s + 1) * strip), panel, norms, in_panel, out + q);
+            queries.scatter(indices + q, in_panel, panel, norms, true);
         }
     }
 

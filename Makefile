@@ -1,0 +1,40 @@
+# One command for each thing a contributor does; each sets up what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := $(wildcard cpp/* bindings/*) CMakeLists.txt pyproject.toml
+
+.PHONY: demo test lint format bench bench-quick clean
+
+# The package in an environment of its own, built again when the C++ part changes.
+$(VENV)/.installed: $(SOURCES)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,lint,bench]"
+	touch $@
+
+demo: $(VENV)/.installed
+	$(BIN)/python examples/demo.py
+
+# TESTS="tests/test_solver.py -k name" runs a part.
+test: $(VENV)/.installed
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal \
+	  --cov=sparseklr --cov-report=term --cov-fail-under=90 $(TESTS)
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.installed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.speed
+
+bench-quick: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.speed --quick
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
