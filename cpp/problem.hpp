@@ -55,7 +55,7 @@ struct Outcome {
     std::int64_t n_iter = 0;
     double violation = 0;        // at the end
     double upper = 0, lower = 0; // max_up E and min_low E: the intercept lies between them
-    double min_curvature = 0;    // smallest K_ii + K_jj - 2 K_ij seen; negative: K is not PSD
+    double min_curvature = 0;    // smallest K_ii + K_jj - 2 K_ij seen, relative to its terms; negative: not PSD
     std::vector<Record> history;
 };
 

@@ -154,7 +154,8 @@ private:
             // 3. the two-variable problem: alpha_i += y_i t, alpha_j -= y_j t
             const double gap = w.E[i] - w.E[j];
             const double eta = w.diagonal[i] + w.diagonal[j] - 2 * double(row_i[j]);
-            out_.min_curvature = std::min(out_.min_curvature, eta);
+            out_.min_curvature = std::min(out_.min_curvature, eta / (std::abs(w.diagonal[i]) + std::abs(w.diagonal[j]) +
+                                                                     2 * std::abs(double(row_i[j])) + 1e-300));
             Dual &a = w.dual[i], &b = w.dual[j];
             const double t_max = std::min((w.y[i] > 0 ? a.rest : a.alpha) - w.lo[i],
                                           (w.y[j] > 0 ? b.alpha : b.rest) - w.lo[j]);

@@ -254,7 +254,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         self.converged_ = len(solutions) == len(problems) and all(s.status is Status.OPTIMAL for s in solutions)
         self.kkt_violation_ = max(s.kkt_violation for s in solutions)
         self.dual_gap_ = max(s.relative_gap for s in solutions)
-        if min(s.min_curvature for s in solutions) < -1e-6 * max(1.0, abs(self.kkt_violation_)):
+        if min(s.min_curvature for s in solutions) < -1e-5:  # float32 rounding stays above
             warnings.warn(
                 f"kernel={self.kernel!r} is not positive semidefinite on this data: the fit is a stationary "
                 "point, not certainly the optimum.",

@@ -119,7 +119,8 @@ class Solution:
     history : structured array
         ``n_iter``, ``violation`` and ``seconds`` along the run.
     min_curvature : float
-        Smallest ``K_ii + K_jj - 2 K_ij`` met; negative if the kernel is not positive semidefinite.
+        Smallest ``K_ii + K_jj - 2 K_ij`` met, relative to the size of its terms; negative (beyond
+        rounding) if the kernel is not positive semidefinite.
     """
 
     alpha: np.ndarray
