@@ -15,9 +15,9 @@ struct Dual {
     double curvature() const { return (alpha + rest) / (alpha * rest); }        // G''(alpha / C) / C
     double logit_moved(double by) const { return std::log((alpha + by) / (rest - by)); }
 
-    // Moves by `by`, keeps both numbers consistent and lands exactly on a bound that it touches.
-    void move(double by, double lo) {
-        const double box = alpha + rest;
+    // Moves by `by` within the box, keeps both numbers consistent and lands exactly on a bound that
+    // it touches.
+    void move(double by, double box, double lo) {
         if (alpha <= rest) {
             alpha = std::max(alpha + by, lo);
             rest = std::max(box - alpha, lo);

@@ -23,14 +23,14 @@ namespace {
 template <class T> struct Workspace {
     RowSource<T>* rows;
     std::size_t n;
-    std::vector<double> y, lo, diagonal;
+    std::vector<double> y, box, lo, diagonal;
     std::vector<Dual> dual;
     std::vector<double> E;
     std::vector<float> side;       // 1 I_up only, -1 I_low only, 0 both
     std::vector<float> curvature;  // K_ii + G''(alpha_i / C_i) / C_i
 
     Workspace(RowSource<T>* source, std::size_t size)
-        : rows(source), n(size), y(size), lo(size), diagonal(size), dual(size), E(size), side(size), curvature(size) {}
+        : rows(source), n(size), y(size), box(size), lo(size), diagonal(size), dual(size), E(size), side(size), curvature(size) {}
 
     // Side and curvature of point i, after its dual changed.
     void refresh(std::size_t i) {
@@ -45,6 +45,7 @@ template <class T> struct Workspace {
         for (std::size_t k = 0; k < indices.size(); ++k) {
             const std::size_t i = indices[k];
             w.y[k] = y[i];
+            w.box[k] = box[i];
             w.lo[k] = lo[i];
             w.diagonal[k] = diagonal[i];
             w.dual[k] = dual[i];
@@ -91,6 +92,7 @@ public:
         : problem_(problem), settings_(settings), state_(state), monitor_(monitor), all_(&rows, problem.n) {
         for (std::size_t i = 0; i < problem.n; ++i) {
             all_.y[i] = problem.y[i];
+            all_.box[i] = problem.box[i];
             all_.lo[i] = problem.bound[i];
             all_.diagonal[i] = rows.diagonal(i);
             all_.dual[i] = {state.alpha[i], problem.box[i] - state.alpha[i]};
@@ -163,8 +165,8 @@ private:
                                        1e-3 * std::min(gap, settings_.tol));
             // 4. move, and keep E up to date
             const double logit_a = a.logit(), logit_b = b.logit();
-            a.move(w.y[i] * t, w.lo[i]);
-            b.move(-w.y[j] * t, w.lo[j]);
+            a.move(w.y[i] * t, w.box[i], w.lo[i]);
+            b.move(-w.y[j] * t, w.box[j], w.lo[j]);
             w.E[i] -= w.y[i] * (a.logit() - logit_a);
             w.E[j] -= w.y[j] * (b.logit() - logit_b);
             w.refresh(i);

@@ -39,7 +39,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
 
     Parameters
     ----------
-    C : float, default=100
+    C : float, default=10000
         Weight of the loss against the norm of f.
     lam : float or "auto", default="auto"
         The margin, >= 0. ``"auto"`` is ``C / 10``, the paper's rule: a machine of box 10 whose
@@ -102,7 +102,9 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
     Notes
     -----
     The defaults were chosen on the 12 sets of the paper (features in [0, 1], 5 folds,
-    ``benchmarks/defaults.py``). @@DEFAULTS@@
+    ``benchmarks/defaults.py``): on the ten smaller ones the mean accuracy is 0.929 with 26% of the points
+    kept, where ``SVC()`` has 0.929 with 31% and ``SVC(C=10)`` 0.929 with 25%. A smaller C is smoother
+    and keeps more: C=1000 0.929 with 33%, C=100 0.930 with 77%.
 
     References
     ----------
@@ -137,7 +139,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
 
     def __init__(
         self,
-        C: float = 100.0,
+        C: float = 1e4,
         *,
         lam: float | Literal["auto"] = "auto",
         kernel: str | Callable[..., Any] = "rbf",
