@@ -35,7 +35,9 @@ def primal_newton(
             system[n, :n] = 1
             step = np.linalg.lstsq(system, np.append(residual, -beta.sum()), rcond=None)[0]
             current, t = value(beta, b, margin), 1.0
-            while t > 1e-12 and value(beta + t * step[:n], b + t * step[n], margin) > current + 1e-15 * abs(current):
+            while t > 1e-12 and value(beta + t * step[:n], b + t * step[n], margin) > current + 1e-15 * abs(
+                current
+            ):
                 t /= 2
             beta, b = beta + t * step[:n], b + t * step[n]
             if np.abs(residual).max() <= 1e-11 * box.max() or t <= 1e-12:

@@ -47,7 +47,9 @@ def test_values(name: str, form: str, dtype: type, n: int, m: int) -> None:
     assert values.dtype == dtype
     np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
     coef = np.random.default_rng(2).normal(size=(3, m))
-    np.testing.assert_allclose(kernel.sum(X, Y, coef), expected @ coef.T, rtol=50 * tolerance, atol=50 * tolerance)
+    np.testing.assert_allclose(
+        kernel.sum(X, Y, coef), expected @ coef.T, rtol=50 * tolerance, atol=50 * tolerance
+    )
 
 
 def test_distance_zero_is_exact_in_float32() -> None:
@@ -61,7 +63,9 @@ def test_float32_error_bound() -> None:
     gamma = 0.5
     spread = gamma * ((X - 0.5) ** 2).sum(axis=1).max()
     values = Kernel("rbf", gamma).matrix(X[:50].astype(np.float32), X.astype(np.float32))
-    exact = pairwise_kernels(X[:50].astype(np.float32).astype(float), X.astype(np.float32).astype(float), metric="rbf", gamma=gamma)
+    exact = pairwise_kernels(
+        X[:50].astype(np.float32).astype(float), X.astype(np.float32).astype(float), metric="rbf", gamma=gamma
+    )
     assert np.abs(values - exact).max() <= 1e-6 * max(1.0, spread)
 
 
@@ -127,7 +131,11 @@ def test_baseline_loops_agree_with_the_wide_ones() -> None:
     values = []
     for wish in ("baseline", ""):
         run = subprocess.run(
-            [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=os.environ | {"SPARSEKLR_SIMD": wish}
+            [sys.executable, "-c", script],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=os.environ | {"SPARSEKLR_SIMD": wish},
         )
         name, numbers = run.stdout.strip().splitlines()
         values.append((name, np.array(eval(numbers))))

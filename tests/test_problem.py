@@ -25,7 +25,9 @@ def random_problem(seed: int, n: int = 12, lam: float = 0.7) -> tuple[DualProble
 def test_gradient_is_the_derivative_of_the_dual(seed: int) -> None:
     problem, K, alpha = random_problem(seed)
     numeric = approx_fprime(alpha, lambda a: problem.dual_objective(a, K @ (a * problem.y)), 1e-7)
-    np.testing.assert_allclose(problem.gradient(alpha, K @ (alpha * problem.y)), numeric, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        problem.gradient(alpha, K @ (alpha * problem.y)), numeric, rtol=1e-4, atol=1e-4
+    )
 
 
 @given(seed=st.integers(0, 10**6), lam=st.floats(0, 50), intercept=st.floats(-5, 5))

@@ -183,7 +183,9 @@ def test_history_and_callback() -> None:
     K = rbf_kernel(rng.normal(size=(1500, 4)), gamma=0.01)
     y = np.where(rng.random(1500) < 0.5, 1.0, -1.0)
     seen = []
-    stopped = solve_dual(K, y, C=1e4, lam=0.0, tol=1e-12, callback=lambda record: seen.append(record.n_iter) or True)
+    stopped = solve_dual(
+        K, y, C=1e4, lam=0.0, tol=1e-12, callback=lambda record: seen.append(record.n_iter) or True
+    )
     assert stopped.status is Status.INTERRUPTED
     assert len(seen) == 1
     with pytest.raises(ZeroDivisionError):

@@ -117,15 +117,13 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
                     f"Precomputed matrix must be a square matrix. Input is a {X.shape[0]}x{X.shape[1]} matrix."
                 )
             check_gram(X, "X (the precomputed kernel)")
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        given = weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
         check_non_negative(weight, "`sample_weight`")
         if not weight.any():
             raise ValueError("sample_weight must hold a positive value; all of them are zero.")
         if self.class_weight is not None:
             present = np.unique(y)
-            by_class = compute_class_weight(
-                self.class_weight, classes=present, y=y, sample_weight=weight if sample_weight is not None else None
-            )
+            by_class = compute_class_weight(self.class_weight, classes=present, y=y, sample_weight=weight)
             if (by_class < 0).any():
                 raise ValueError(f"class_weight must be non-negative; got {self.class_weight!r}.")
             weight = weight * by_class[np.searchsorted(present, y)]
@@ -137,7 +135,9 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             )
         if len(rows) < len(y):
             X = X[np.ix_(rows, rows)] if precomputed else X[rows]
-        kernel = Kernel.resolve(self.kernel, X, gamma=self.gamma, coef0=self.coef0, degree=self.degree)
+        kernel = Kernel.resolve(
+            self.kernel, X, gamma=self.gamma, coef0=self.coef0, degree=self.degree, weight=given[rows]
+        )
         return TrainingSet(X, codes, classes, weight[rows], rows, len(y), kernel)
 
     def _set_model(self, data: TrainingSet, coef: np.ndarray, intercept: np.ndarray) -> None:
@@ -169,7 +169,9 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
     def _outputs(self, X: Any) -> np.ndarray:
         """f(x) of every output, shape (n_queries, n_outputs)."""
         X = self._check_queries(X)
-        return self._kernel.sum(X, self.support_vectors_, self.dual_coef_, n_jobs=self.n_jobs) + self.intercept_
+        return (
+            self._kernel.sum(X, self.support_vectors_, self.dual_coef_, n_jobs=self.n_jobs) + self.intercept_
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

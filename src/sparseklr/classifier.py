@@ -229,12 +229,20 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
             above = free.project(alpha0)
             used = np.flatnonzero(above)
             queries = data.X[:, used] if data.kernel.precomputed else data.X
-            F = data.kernel.sum(queries, data.X[used], (above * problem.y)[None, used], n_jobs=self.n_jobs)[:, 0]
+            F = data.kernel.sum(queries, data.X[used], (above * problem.y)[None, used], n_jobs=self.n_jobs)[
+                :, 0
+            ]
             alpha = problem.bound + above
         settings = self._settings
         with Progress(title, settings.tolerance(problem.lam), bool(self.verbose)) as progress:
             return solve_rows(
-                rows, problem, settings, alpha=alpha, F=F, drop_bound=True, n_jobs=self.n_jobs,
+                rows,
+                problem,
+                settings,
+                alpha=alpha,
+                F=F,
+                drop_bound=True,
+                n_jobs=self.n_jobs,
                 callback=progress if self.verbose else None,
             )
 
@@ -246,14 +254,18 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         alphas[:, self.support_] = np.abs(self.dual_coef_)
         return alphas
 
-    def _set_solutions(self, data: TrainingSet, problems: list[DualProblem], solutions: list[Solution]) -> None:
+    def _set_solutions(
+        self, data: TrainingSet, problems: list[DualProblem], solutions: list[Solution]
+    ) -> None:
         coef, intercept = np.zeros((len(problems), len(data.codes))), np.zeros(len(problems))
         for k, solution in enumerate(solutions):  # fewer than problems after an interruption
             coef[k], intercept[k] = solution.alpha * problems[k].y, solution.intercept
         self._set_model(data, coef, intercept)
         self._n_samples = data.n_samples
         self.n_iter_ = np.array([s.n_iter for s in solutions])
-        self.converged_ = len(solutions) == len(problems) and all(s.status is Status.OPTIMAL for s in solutions)
+        self.converged_ = len(solutions) == len(problems) and all(
+            s.status is Status.OPTIMAL for s in solutions
+        )
         self.kkt_violation_ = max(s.kkt_violation for s in solutions)
         self.dual_gap_ = max(s.relative_gap for s in solutions)
         if min(s.min_curvature for s in solutions) < -1e-5:  # float32 rounding stays above

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 import warnings
 from collections.abc import Callable
@@ -11,26 +10,16 @@ from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
-from scipy.linalg import solve_triangular
 from scipy.special import log_softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ._base import KernelClassifier
-from ._one_vs_rest import DistinctPoints, Likelihood, PredictionMixin
+from ._distinct import DistinctPoints, Likelihood
+from ._import_search import ROUNDS, SHORTLIST, Machine
+from ._one_vs_rest import PredictionMixin
 from .progress import Progress
-
-Array = np.ndarray
-
-# Candidates scored at once: N times this many numbers are in memory.
-_BLOCK = 512
-# The best candidates of the quadratic model are followed on the objective itself. On 180 steps of
-# five small problems with C up to 1e4 the quadratic model alone found the best candidate of a full
-# refit in 147, with ten followed for one step in 163, for three steps in 171, for ten in 171.
-_SHORTLIST = 10
-_ROUNDS = 3
-
 
 class ImportVectorMachine(PredictionMixin):
     r"""Import Vector Machine: kernel logistic regression on few, greedily chosen points.
@@ -219,7 +208,7 @@ class ImportVectorMachine(PredictionMixin):
         loss = Likelihood(weight[1:] if len(weight) == 2 else weight, weight.sum(axis=0))
         # float32 kernels predict with an error of 1e-7 times the coefficients: keep those small
         floor = max(1e-10, 100 * float(np.finfo(data.X.dtype).eps))
-        machine = _Machine(points, loss, self.fit_intercept, floor)
+        machine = Machine(points, loss, self.fit_intercept, floor)
         with Progress(type(self).__name__, max(self.epsilon, 1e-10), bool(self.verbose)) as progress:
             path = self._search(machine, progress)
 
@@ -239,7 +228,7 @@ class ImportVectorMachine(PredictionMixin):
                 stacklevel=4,
             )
 
-    def _search(self, machine: _Machine, progress: Progress) -> list[float]:
+    def _search(self, machine: Machine, progress: Progress) -> list[float]:
         """Import points until the stopping rule holds; returns the objective by number of points."""
         random = check_random_state(self.random_state)
         converged = self.refit == "converged"
@@ -247,7 +236,7 @@ class ImportVectorMachine(PredictionMixin):
         start = time.perf_counter()
         machine.refit(self.tol, self.max_iter)
         path = [machine.objective]
-        spanned: Array = np.zeros(len(machine.points), dtype=bool)
+        spanned = np.zeros(len(machine.points), dtype=bool)
         while len(machine.chosen) < limit:
             # 1. The candidates: points that the chosen ones do not span.
             pool = np.flatnonzero(~spanned)
@@ -259,11 +248,11 @@ class ImportVectorMachine(PredictionMixin):
             # 2. The best of them joins.
             gains = machine.gains(pool)
             spanned[pool[gains < 0]] = True
-            best = pool[np.argsort(-gains, kind="stable")[:_SHORTLIST]]
+            best = pool[np.argsort(-gains, kind="stable")[:SHORTLIST]]
             best = best[~spanned[best]]
             if len(best) == 0:
                 continue
-            machine.join(best, _ROUNDS if converged else 1)
+            machine.join(best, ROUNDS if converged else 1)
             if converged:
                 machine.refit(self.tol, self.max_iter)
             n = len(machine.chosen)
@@ -291,93 +280,3 @@ class _Record:
     n_iter: int
     violation: float
     seconds: float
-
-
-class _Machine:
-    """A model on chosen points in whitened coordinates, and the moves of the greedy search.
-
-    Attributes
-    ----------
-    A : array (n, q)
-        A column of ones (with an intercept), then ``K_NS L^-T``.
-    w : array (n_outputs, q)
-        Weights; F = w A' are the outputs on all points, (n_outputs, n).
-    penalty : array (q,)
-        0 for the intercept, else 1.
-    W, inverse : arrays (n_outputs, n), (n_outputs, q, q)
-        Curvature of the loss where it was last taken, and the inverse of the Hessian's blocks.
-    """
-
-    def __init__(self, points: DistinctPoints, loss: Likelihood, intercept: bool, floor: float) -> None:
-        self.points, self.loss, self.floor = points, loss, floor
-        self.chosen: list[int] = []
-        self.first = int(intercept)  # first column of A that is a point's
-        self._columns = np.ones((len(points), 16), order="F")
-        self.w = np.zeros((len(loss.target), self.first))
-        self.F = np.zeros((len(loss.target), len(points)))
-        self.objective = float(loss.value(self.F))
-        self.n_steps, self.worst = 0, 0.0
-        self.curve()
-
-    @property
-    def A(self) -> Array:
-        return self._columns[:, : self.w.shape[1]]
-
-    @property
-    def penalty(self) -> Array:
-        return (np.arange(self.w.shape[1]) >= self.first).astype(float)
-
-    @property
-    def factor(self) -> Array:
-        """L: at the chosen points the whitened columns are their own Cholesky factor."""
-        return np.tril(self.A[self.chosen, self.first :])
-
-    def coefficients(self) -> tuple[Array, Array]:
-        """beta and intercepts; those of several classes are made to sum to zero."""
-        beta = solve_triangular(self.factor, self.w[:, self.first :].T, lower=True, trans="T").T
-        intercept = self.w[:, 0] if self.first else np.zeros(len(self.w))
-        return beta, intercept - (intercept.mean() if len(intercept) > 1 else 0.0)
-
-    def curve(self) -> None:
-        """Take the curvature at the present outputs. Sets W and inverse."""
-        self.W = self.loss.weights(self.loss.mean(self.F))
-        # without it a perfectly separated set leaves no curvature for the intercept
-        ridge = self.penalty + 1e-10 * self.loss.total.sum() * (self.penalty == 0)
-        blocks = []
-        for weights in self.W:
-            B = np.sqrt(weights)[:, None] * self.A
-            blocks.append(np.linalg.inv(B.T @ B + np.diag(ridge)))
-        self.inverse = np.array(blocks)
-
-    def gradient(self) -> Array:
-        return self.loss.residual(self.loss.mean(self.F)) @ self.A + self.penalty * self.w
-
-    def whiten(self, candidates: Array) -> tuple[Array, Array]:
-        """The columns that candidates would add to A, zero for those that A spans, and which."""
-        Z = self.A[:, self.first :]
-        R = self.points.columns(candidates)
-        diagonal = R[candidates, np.arange(len(candidates))]
-        R -= Z @ Z[candidates].T
-        left = R[candidates, np.arange(len(candidates))]
-        spanned = ~(left > self.floor * diagonal)
-        return R * np.where(spanned, 0.0, 1 / np.sqrt(np.where(spanned, 1.0, left))), spanned
-
-    def bordered(self, phi: Array) -> tuple[Array, Array]:
-        """H^-1 u (n_outputs, q, c) and Schur complements (n_outputs, c) of new columns phi (n, c)."""
-        curved = self.W[:, :, None] * phi
-        U = self.A.T @ curved
-        HU = self.inverse @ U
-        schur = 1 + np.einsum("nc,knc->kc", phi, curved) - np.einsum("kqc,kqc->kc", U, HU)
-        return HU, np.maximum(schur, 1.0)  # it is at least the penalty; less is rounding
-
-    def gains(self, candidates: Array) -> Array:
-        """Fall of the quadratic model for each candidate; -1 for those that A spans."""
-        gain = np.empty(len(candidates))
-        residual, gradient = self.loss.residual(self.loss.mean(self.F)), self.gradient()
-        for start in range(0, len(candidates), _BLOCK):
-            block = slice(start, start + _BLOCK)
-            phi, spanned = self.whiten(candidates[block])
-            HU, schur = self.bordered(phi)
-            slope = residual @ phi - np.einsum("kq,kqc->kc", gradient, HU)
-            gain[block] = np.where(spanned, -1.0, 0.5 * (slope**2 / schur).sum(axis=0))
-        return gain

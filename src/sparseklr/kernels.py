@@ -54,17 +54,23 @@ class Kernel:
         gamma: str | float = "scale",
         coef0: float = 0.0,
         degree: float = 3,
+        weight: np.ndarray | None = None,
     ) -> Kernel:
-        """The kernel for training data ``X``; ``gamma`` as in :class:`sklearn.svm.SVC`."""
+        """The kernel for training data ``X``; ``gamma`` as in :class:`sklearn.svm.SVC`.
+
+        ``"scale"`` counts a row as often as its ``weight`` says.
+        """
         if not isinstance(gamma, str):
             value = float(gamma)
         elif gamma == "auto":
             value = 1.0 / X.shape[1]
         else:
-            if sparse.issparse(X):
-                variance = X.multiply(X).mean() - X.mean() ** 2
-            else:
-                variance = X.var(dtype=np.float64)
+            squares = X.multiply(X) if sparse.issparse(X) else np.square(X, dtype=np.float64)
+            by_row = [np.asarray(A.mean(axis=1, dtype=np.float64)).ravel() for A in (X, squares)]
+            mean, mean_square = (float(np.average(rows, weights=weight)) for rows in by_row)
+            variance = mean_square - mean**2
+            if variance < 1e-10 * mean_square:  # nothing left of it but rounding
+                variance = 0.0
             value = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
         return cls(name, value, float(coef0), float(degree))
 
@@ -144,13 +150,10 @@ class Kernel:
     # -- preparation --------------------------------------------------------------------------
 
     def _center(self, X: Any) -> np.ndarray | None:
-        """A point near all others: distances to it are small, so squares lose few digits.
-
-        Mid-ranges rather than means, so that repeating rows changes nothing.
-        """
+        """A point near all others: distances to it are small, so their squares lose few digits."""
         if not self._by_distance or sparse.issparse(X) or X.shape[0] == 0:
             return None
-        return (X.min(axis=0).astype(np.float64) + X.max(axis=0)) / 2
+        return X.mean(axis=0, dtype=np.float64)
 
     def _points(self, X: Any, single: bool, center: np.ndarray | None) -> _core.PointSet:
         kind = getattr(_core.KernelKind, str(self.name))

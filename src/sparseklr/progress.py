@@ -44,7 +44,9 @@ class Progress:
         # the violation does not fall monotonically; what is shown does
         share = math.log(self._start / record.violation) / math.log(self._start / self.tolerance)
         self._done = max(self._done, min(1.0, share))
-        self._draw(f"{record.n_iter} steps, violation {record.violation:.2g} > {self.tolerance:.2g}", record.seconds)
+        self._draw(
+            f"{record.n_iter} steps, violation {record.violation:.2g} > {self.tolerance:.2g}", record.seconds
+        )
         return False
 
     def _draw(self, text: str, seconds: float) -> None:

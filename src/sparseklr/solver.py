@@ -305,9 +305,7 @@ def solve_dual(
             raise ValueError("alpha0 must be finite.")
     alpha = problem.project(problem.bound if alpha0 is None else alpha0[keep])
     F = (K_kept @ (alpha * problem.y)).astype(np.float64)
-    solution = solve_rows(
-        _core.gram_rows(K_kept), problem, settings, alpha=alpha, F=F, callback=callback
-    )
+    solution = solve_rows(_core.gram_rows(K_kept), problem, settings, alpha=alpha, F=F, callback=callback)
     return solution if len(keep) == len(y) else _with_dropped(solution, K, y, keep)
 
 

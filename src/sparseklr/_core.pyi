@@ -1,0 +1,80 @@
+"""Types of the compiled core."""
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+instruction_set: str
+has_openmp: bool
+
+class KernelKind(Enum):
+    linear = ...
+    poly = ...
+    rbf = ...
+    laplacian = ...
+    sigmoid = ...
+
+class WorkingSet(Enum):
+    first_order = ...
+    second_order = ...
+    mixed = ...
+
+class Status(Enum):
+    optimal = ...
+    max_iter = ...
+    interrupted = ...
+
+class Kernel:
+    def __init__(self, kind: KernelKind, gamma: float, coef0: float, degree: float) -> None: ...
+    @property
+    def kind(self) -> KernelKind: ...
+
+class Settings:
+    def __init__(
+        self, working_set: WorkingSet, tol: float, max_iter: int, shrinking: bool, threads: int
+    ) -> None: ...
+
+class Record:
+    n_iter: int
+    violation: float
+    seconds: float
+
+class Outcome:
+    status: Status
+    n_iter: int
+    violation: float
+    upper: float
+    lower: float
+    min_curvature: float
+    history: Sequence[Record]
+
+class PointSet:
+    single: bool
+    def __len__(self) -> int: ...
+
+class Rows:
+    def __len__(self) -> int: ...
+
+def gram_rows(K: np.ndarray) -> Rows: ...
+def dense_points(X: np.ndarray, kind: KernelKind, center: np.ndarray | None, single: bool) -> PointSet: ...
+def csr_points(
+    values: np.ndarray, columns: np.ndarray, indptr: np.ndarray, n_features: int, kind: KernelKind, single: bool
+) -> PointSet: ...
+def kernel_rows(points: PointSet, kernel: Kernel, cache_bytes: int, threads: int) -> Rows: ...
+def kernel_matrix(data: PointSet, queries: PointSet, kernel: Kernel, threads: int) -> np.ndarray: ...
+def kernel_sum(
+    data: PointSet, queries: PointSet, kernel: Kernel, coef: np.ndarray, threads: int
+) -> np.ndarray: ...
+def solve_in_place(
+    rows: Rows,
+    y: np.ndarray,
+    box: np.ndarray,
+    bound: np.ndarray,
+    lam: float,
+    alpha: np.ndarray,
+    F: np.ndarray,
+    settings: Settings,
+    callback: Callable[[Any], Any] | None,
+) -> tuple[Outcome, BaseException | None]: ...

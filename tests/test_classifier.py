@@ -1,0 +1,417 @@
+"""SparseKLR as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris, make_moons
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sparseklr import SparseKLR, solve_dual
+
+
+@pytest.fixture(scope="module")
+def moons() -> tuple[np.ndarray, np.ndarray]:
+    return make_moons(300, noise=0.25, random_state=0)
+
+
+# Weight equivalence compares two optima to 1e-7: it takes a solve to that accuracy.
+@parametrize_with_checks(
+    [SparseKLR(C=10, lam=1, tol=1e-12), SparseKLR(C=10, lam=0, kernel="linear", tol=1e-12)]
+)
+def test_estimator_checks(estimator, check) -> None:
+    check(estimator)
+
+
+@pytest.mark.parametrize("lam", [0.0, 1.0, "auto"])
+def test_matches_solve_dual(moons, lam) -> None:
+    X, y = moons
+    model = SparseKLR(C=50.0, lam=lam, gamma=1.0, tol=1e-8).fit(X, y)
+    K = rbf_kernel(X, gamma=1.0)
+    solution = solve_dual(K, np.where(y == 1, 1, -1), C=50.0, lam=5.0 if lam == "auto" else lam, tol=1e-8)
+    np.testing.assert_allclose(model.decision_function(X), solution.decision, atol=1e-5)
+    assert model.rho_ == (5.0 if lam == "auto" else lam)
+    assert model.converged_
+    assert 0 <= model.dual_gap_ < 1e-6
+    assert model.kkt_violation_ <= 1e-8 * max(1, model.rho_)
+
+
+def test_float32_rows_agree_with_the_float64_gram(benchmark) -> None:
+    """Stated in Kernel.rows: float32 rows cost about 1e-7 of the kernel values.
+
+    An error e of the kernel moves decision values by at most e times the sum of alpha; in units of
+    the margin that is 1e-6 * sum(alpha) / lam in the worst case and far less in practice.
+    """
+    X, y = benchmark("spambase")
+    X, y = X[::2], y[::2]
+    C, lam = 1e4, 1e3
+    model = SparseKLR(C=C, lam=lam, gamma=0.5, tol=1e-5).fit(X, y)
+    solution = solve_dual(rbf_kernel(X, gamma=0.5), y, C=C, lam=lam, tol=1e-6)
+    worst_case = 1e-6 * solution.alpha.sum() / lam
+    difference = np.abs(model.decision_function(X) - solution.decision).max() / lam
+    assert difference <= min(worst_case, 1e-3)
+    assert len(np.setxor1d(model.support_, np.flatnonzero(solution.alpha > 2e-9 * C))) <= 0.01 * len(y)
+
+
+def test_sparse_as_an_svm(moons) -> None:
+    X, y = moons
+    model, svc = SparseKLR(C=1e5, lam=1e4, gamma=1.0).fit(X, y), SVC(C=10, gamma=1.0).fit(X, y)
+    assert len(model.support_) <= 1.1 * len(svc.support_)
+    assert (model.predict(X) == svc.predict(X)).mean() > 0.99
+
+
+def test_attributes(moons) -> None:
+    X, y = moons
+    model = SparseKLR().fit(X, y)
+    np.testing.assert_array_equal(model.support_vectors_, X[model.support_])
+    assert model.dual_coef_.shape == (1, len(model.support_))
+    np.testing.assert_array_equal(model.n_support_, np.bincount(y[model.support_]))
+    assert (np.sign(model.dual_coef_[0]) == np.where(y[model.support_] == 1, 1, -1)).all()
+    assert abs(model.dual_coef_.sum()) < 1e-6 * np.abs(model.dual_coef_).sum()
+
+
+@pytest.mark.parametrize("labels", [["a", "b", "c"], [3, 7, 11], [True, False]])
+def test_any_labels(labels) -> None:
+    X, codes = load_iris(return_X_y=True)
+    codes = np.minimum(codes, len(labels) - 1)
+    y = np.array(labels)[codes]
+    model = SparseKLR().fit(X, y)
+    assert model.score(X, y) > 0.95
+    assert set(model.classes_) == set(labels)
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+    np.testing.assert_array_equal(model.predict(X), model.classes_[model.predict_proba(X).argmax(axis=1)])
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), model.predict_proba(X))
+
+
+def test_ten_classes_one_member_each() -> None:
+    X = np.arange(10.0)[:, None]
+    model = SparseKLR(gamma=1.0).fit(X, list("abcdefghij"))
+    assert "".join(model.predict(X)) == "abcdefghij"
+
+
+def test_digits_one_vs_rest() -> None:
+    X, y = load_digits(return_X_y=True)
+    model = SparseKLR().fit(X[:1000] / 16, y[:1000])
+    assert model.score(X[1000:] / 16, y[1000:]) > 0.93
+    assert model.dual_coef_.shape[0] == 10
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "laplacian", "sigmoid"])
+@pytest.mark.filterwarnings("ignore:kernel='sigmoid' is not positive semidefinite")
+def test_every_form_of_a_kernel_gives_the_same_model(moons, kernel) -> None:
+    X, y = moons
+    X = X[::3].copy()
+    y = y[::3]
+    X[np.abs(X) < 0.3] = 0
+    parameters = {"C": 10.0, "lam": 1.0, "gamma": 0.1, "coef0": 0.1, "tol": 1e-8, "max_iter": 200_000}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # poly may crawl
+        dense = SparseKLR(kernel=kernel, **parameters).fit(X, y)
+        csr = SparseKLR(kernel=kernel, **parameters).fit(sparse.csr_array(X), y)
+        K = dense._kernel.matrix(X, X)
+        callable_ = SparseKLR(kernel=dense._kernel.matrix, **parameters).fit(X, y)
+        precomputed = SparseKLR(kernel="precomputed", **parameters).fit(K, y)
+    f = dense.decision_function(X)
+    close = {"rtol": 1e-4, "atol": 1e-5}
+    np.testing.assert_allclose(csr.decision_function(sparse.csr_array(X)), f, **close)
+    np.testing.assert_allclose(callable_.decision_function(X), f, **close)
+    np.testing.assert_allclose(precomputed.decision_function(K), f, **close)
+    # prediction needs only the kernel against the kept points
+    kept = K[:, precomputed.support_]
+    np.testing.assert_allclose(precomputed.decision_function(kept), f, **close)
+    np.testing.assert_array_equal(
+        precomputed.support_vectors_, K[np.ix_(precomputed.support_, precomputed.support_)]
+    )
+    # a dense model predicts sparse rows and the other way round
+    np.testing.assert_allclose(dense.decision_function(sparse.csr_array(X)), f, **close)
+    np.testing.assert_allclose(csr.decision_function(X), f, **close)
+
+
+def test_float32_stays_float32(moons) -> None:
+    X, y = moons
+    model = SparseKLR(C=100, lam=10).fit(X.astype(np.float32), y)
+    assert model.support_vectors_.dtype == np.float32
+    np.testing.assert_allclose(
+        model.decision_function(X.astype(np.float32)), model.decision_function(X), rtol=1e-4, atol=1e-3
+    )
+
+
+def test_weights(moons) -> None:
+    X, y = moons
+    weight = np.random.default_rng(0).integers(0, 4, len(y))
+    parameters = {"C": 20.0, "lam": 1.0, "gamma": 1.0, "tol": 1e-10}
+    weighted = SparseKLR(**parameters).fit(X, y, sample_weight=weight)
+    repeated = SparseKLR(**parameters).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=1e-7)
+    assert (weight[weighted.support_] > 0).all()
+    balanced = SparseKLR(class_weight="balanced").fit(X, y)
+    by_hand = SparseKLR(class_weight={c: len(y) / (2 * (y == c).sum()) for c in (0, 1)}).fit(X, y)
+    np.testing.assert_array_equal(balanced.dual_coef_, by_hand.dual_coef_)
+
+
+def test_duplicates_and_constant_features(moons) -> None:
+    X, y = moons
+    X = np.hstack([np.repeat(X, 2, axis=0), np.full((600, 2), 7.0)])
+    assert SparseKLR(gamma=1.0).fit(X, np.repeat(y, 2)).score(X, np.repeat(y, 2)) > 0.9
+
+
+def test_two_samples() -> None:
+    model = SparseKLR().fit([[0.0], [1.0]], ["no", "yes"])
+    assert list(model.predict([[-1.0], [2.0]])) == ["no", "yes"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"C": 0}, "'C'"),
+        ({"lam": -1}, "'lam'"),
+        ({"kernel": "cubic"}, "'kernel'"),
+        ({"gamma": 0}, "'gamma'"),
+        ({"tol": 0}, "'tol'"),
+        ({"max_iter": 0}, "'max_iter'"),
+        ({"cache_size": 0}, "'cache_size'"),
+        ({"n_jobs": 0}, "n_jobs"),
+        ({"bound": -1}, "'bound'"),
+        ({"bound": 1e5}, "bound"),
+        ({"class_weight": {0: -1, 1: 1}}, "class_weight"),
+        ({"kernel": "precomputed"}, "square"),
+        ({"kernel": lambda A, B: A}, "shape"),
+    ],
+)
+def test_bad_parameters_leave_the_model_alone(moons, parameters, message) -> None:
+    X, y = moons
+    model = SparseKLR().fit(X, y)
+    before = model.decision_function(X)
+    state = {k: v for k, v in vars(model).items() if k.endswith("_")}
+    old = {k: model.get_params()[k] for k in parameters}
+    with pytest.raises(ValueError, match=message):
+        model.set_params(**parameters).fit(X[:, :1], y)
+    model.set_params(**old)
+    assert all(vars(model)[k] is v for k, v in state.items())
+    np.testing.assert_array_equal(model.decision_function(X), before)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "weight", "message"),
+    [
+        ([[np.nan], [1.0]], [0, 1], None, "NaN"),
+        ([[np.inf], [1.0]], [0, 1], None, "infinity"),
+        ([[0.0], [1.0]], [1, 1], None, "class"),
+        ([[0.0], [1.0]], [0, 1], [0, 0], "zero"),
+        ([[0.0], [1.0]], [0, 1], [1, -1], "[Nn]egative"),
+        ([[0.0], [1.0]], [0, 1], [1, 0], "class"),
+        ([[0.0], [1.0]], [0.1, 0.7], None, "label type"),
+        ([[0.0]], [0, 1], None, "inconsistent"),
+    ],
+)
+def test_bad_data(X, y, weight, message) -> None:
+    model = SparseKLR()
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y, sample_weight=weight)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+def test_bad_precomputed(moons) -> None:
+    X, y = moons
+    K = rbf_kernel(X)
+    model = SparseKLR(kernel="precomputed").fit(K, y)
+    with pytest.raises(ValueError, match="features"):
+        model.predict(K[:, : len(model.support_) - 1])
+    K[0, 1] += 1
+    with pytest.raises(ValueError, match="symmetric"):
+        model.fit(K, y)
+
+
+def test_indefinite_kernel_warns() -> None:
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(40, 40))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = SparseKLR(C=10, lam=1, kernel="precomputed", max_iter=5000).fit(
+            A + A.T, rng.integers(0, 2, 40)
+        )
+    assert any("positive semidefinite" in str(w.message) for w in caught)
+    assert np.isfinite(model.dual_coef_).all()
+
+
+def test_warm_start_continues(moons) -> None:
+    X, y = moons
+    cold = SparseKLR(C=1e3, lam=1.0, tol=1e-6).fit(X, y)
+    model = SparseKLR(C=1e3, lam=1.0, tol=1e-6, max_iter=200, warm_start=True)
+    steps = 0
+    while steps < 100:
+        steps += 1
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            if model.fit(X, y).converged_:
+                break
+    assert 1 < steps <= 1.5 * cold.n_iter_[0] / 200 + 3
+    np.testing.assert_allclose(model.decision_function(X), cold.decision_function(X), atol=1e-4)
+    assert model.fit(X, y).n_iter_[0] <= 2  # at the optimum already
+    model.fit(X[:50], y[:50])  # another number of rows: a cold start
+    csr = SparseKLR(C=1e3, lam=1.0, tol=1e-6, warm_start=True).fit(sparse.csr_array(X), y)
+    assert csr.fit(sparse.csr_array(X), y).n_iter_[0] <= 0.05 * cold.n_iter_[0]
+    K = rbf_kernel(X, gamma=1.0)
+    precomputed = SparseKLR(C=1e3, lam=1.0, tol=1e-6, warm_start=True, kernel="precomputed").fit(K, y)
+    assert precomputed.fit(K, y).n_iter_[0] <= 0.05 * cold.n_iter_[0]
+
+
+def test_convergence_warning_says_what_to_do(moons) -> None:
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        model = SparseKLR(max_iter=5).fit(*moons)
+    assert not model.converged_
+
+
+def test_deterministic_and_independent_of_threads_and_cache(benchmark) -> None:
+    X, y = benchmark("ring")
+    X, y = X[:3000], y[:3000]
+    reference = SparseKLR(C=100, lam=1, gamma=0.5).fit(X, y)
+    for changed in ({}, {"n_jobs": 2}, {"cache_size": 0.01}, {"cache_size": 3000}):
+        model = SparseKLR(C=100, lam=1, gamma=0.5, **changed).fit(X, y)
+        np.testing.assert_array_equal(model.dual_coef_, reference.dual_coef_)
+        np.testing.assert_allclose(model.decision_function(X), reference.decision_function(X), atol=1e-6)
+
+
+def test_persistence(moons, tmp_path) -> None:
+    X, y = moons
+    model = SparseKLR().fit(X, y)
+    joblib.dump(model, tmp_path / "model.joblib")
+    for copy in (pickle.loads(pickle.dumps(model)), joblib.load(tmp_path / "model.joblib")):
+        np.testing.assert_array_equal(copy.predict_proba(X), model.predict_proba(X))
+    assert len(pickle.dumps(model)) < 20_000 + 3 * model.support_vectors_.nbytes
+    assert not hasattr(clone(model), "dual_coef_")
+
+
+def test_pandas_pipeline_search(moons) -> None:
+    X, y = moons
+    frame = pd.DataFrame(X, columns=["left", "right"])
+    model = SparseKLR().fit(frame, y)
+    assert list(model.feature_names_in_) == ["left", "right"]
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[["right", "left"]])
+    pipeline = make_pipeline(StandardScaler().set_output(transform="pandas"), SparseKLR())
+    search = GridSearchCV(pipeline, {"sparseklr__C": [10, 1000]}, cv=3, scoring="neg_log_loss").fit(frame, y)
+    assert -search.best_score_ < 0.6
+    K = rbf_kernel(X)
+    assert cross_val_score(SparseKLR(kernel="precomputed"), K, y, cv=3).mean() > 0.8
+
+
+def hard_problem(n: int = 6000) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(n, 5)), rng.integers(0, 2, n)
+
+
+def test_two_fits_in_two_threads_overlap() -> None:
+    """While one thread is inside a fit, another one makes progress: the GIL is released."""
+    X, y = hard_problem(3000)
+    ticks, stop = [], threading.Event()
+
+    def tick() -> None:
+        while not stop.is_set():
+            ticks.append(time.perf_counter())
+            time.sleep(0.001)
+
+    with ThreadPoolExecutor(3) as pool:
+        pool.submit(tick)
+        time.sleep(0.05)
+        start = time.perf_counter()
+        fits = [pool.submit(SparseKLR(C=1e4, lam=0.1, gamma=0.05).fit, X, y) for _ in range(2)]
+        models = [fit.result() for fit in fits]
+        end = time.perf_counter()
+        stop.set()
+    inside = [t for t in ticks if start < t < end]
+    assert len(inside) > 20
+    assert max(np.diff(inside)) < 0.5 * (end - start)
+    np.testing.assert_array_equal(models[0].dual_coef_, models[1].dual_coef_)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are sent to a process group")
+def test_ctrl_c_is_answered_and_warm_start_keeps_the_state() -> None:
+    script = """
+import signal, sys, time, numpy as np
+sys.path.insert(0, sys.argv[1])
+from test_classifier import hard_problem
+from sparseklr import SparseKLR
+X, y = hard_problem()
+model = SparseKLR(C=1e6, lam=0.0, gamma=0.01, tol=1e-9, warm_start=True)
+print("ready", flush=True)
+try:
+    model.fit(X, y)
+except KeyboardInterrupt:
+    print("stopped", model.converged_, len(model.support_), flush=True)
+cold = SparseKLR(C=1e6, lam=0.0, gamma=0.01, tol=1e-9)
+signal.setitimer(signal.ITIMER_REAL, 0.5)
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+try:
+    cold.fit(X, y)
+except KeyboardInterrupt:
+    print("cold", hasattr(cold, "dual_coef_"), flush=True)
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, os.path.dirname(__file__)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(1.0)
+        process.send_signal(signal.SIGINT)
+        sent = time.perf_counter()
+        answer = process.stdout.readline().split()
+        assert time.perf_counter() - sent < 5  # half a second on an idle machine
+        assert answer[:2] == ["stopped", "False"]
+        assert int(answer[2]) > 0
+        assert process.stdout.readline() == "cold False\n"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_progress_is_shown(moons, capsys, monkeypatch) -> None:
+    X, y = hard_problem(2000)
+    SparseKLR(C=1e3, lam=0.0, gamma=0.05, verbose=1).fit(X, y)
+    assert "SparseKLR" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)  # not installed: lines instead of a bar
+    SparseKLR(C=1e3, lam=0.0, gamma=0.05, verbose=1).fit(X, y)
+    assert "steps, violation" in capsys.readouterr().err
+
+
+def test_scikit_learn_callbacks(moons) -> None:
+    callback = pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from 1.9 on")
+    seen = []
+
+    class Recorder:
+        def setup(self, estimator, context):
+            seen.append("setup")
+
+        def teardown(self, estimator, context):
+            seen.append("teardown")
+
+        def on_fit_task_begin(self, estimator, context):
+            seen.append(f"begin {context.task_name}")
+
+        def on_fit_task_end(self, estimator, context):
+            seen.append(f"end {context.task_name}")
+
+    assert isinstance(Recorder(), callback.FitCallback)
+    SparseKLR().set_callbacks(Recorder()).fit(*moons)
+    assert seen == ["setup", "begin fit", "begin binary problem", "end binary problem", "end fit", "teardown"]
