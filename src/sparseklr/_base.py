@@ -93,9 +93,9 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             fitted._fit(X, y, sample_weight)
         except KeyboardInterrupt:
             if getattr(self, "warm_start", False):  # to be continued
-                vars(self).update(vars(fitted))
+                self.__dict__.update(fitted.__dict__)
             raise
-        vars(self).update(vars(fitted))
+        self.__dict__.update(fitted.__dict__)
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:

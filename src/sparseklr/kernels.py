@@ -79,7 +79,7 @@ class Kernel:
         return self.name == "precomputed"
 
     @property
-    def _core(self) -> _core.Kernel:
+    def _compiled(self) -> _core.Kernel:
         kind = getattr(_core.KernelKind, str(self.name))
         return _core.Kernel(kind, self.gamma, self.coef0, self.degree)
 
@@ -104,7 +104,7 @@ class Kernel:
             return _core.gram_rows(np.ascontiguousarray(X if self.precomputed else self.matrix(X, X)))
         single = X.dtype == np.float32 or (self._by_distance and X.shape[0] > _DOUBLE_UP_TO)
         points = self._points(X, single, self._center(X))
-        return _core.kernel_rows(points, self._core, cache_bytes(cache_size), n_threads(n_jobs))
+        return _core.kernel_rows(points, self._compiled, cache_bytes(cache_size), n_threads(n_jobs))
 
     def matrix(self, X: Any, Y: Any, *, n_jobs: int | None = None) -> np.ndarray:
         """Kernel values between the rows of ``X`` and of ``Y``.
@@ -119,7 +119,7 @@ class Kernel:
         center = self._center(Y)
         single = X.dtype == np.float32 and Y.dtype == np.float32
         data, queries = self._points(Y, single, center), self._points(X, single, center)
-        return _core.kernel_matrix(data, queries, self._core, n_threads(n_jobs))
+        return _core.kernel_matrix(data, queries, self._compiled, n_threads(n_jobs))
 
     def sum(self, X: Any, support: Any, coef: np.ndarray, *, n_jobs: int | None = None) -> np.ndarray:
         """``K(X, support) @ coef.T``, computed in blocks; ``coef`` is (n_outputs, n_support).
@@ -144,7 +144,7 @@ class Kernel:
                 out[block] = self.matrix(X[block], support) @ coef.T
             else:
                 queries = self._points(X[block], single, center)
-                out[block] = _core.kernel_sum(data, queries, self._core, coef, n_threads(n_jobs))
+                out[block] = _core.kernel_sum(data, queries, self._compiled, coef, n_threads(n_jobs))
         return out
 
     # -- preparation --------------------------------------------------------------------------

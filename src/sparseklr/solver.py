@@ -183,8 +183,8 @@ def solve_rows(
         True,
         n_threads(n_jobs),
     )
-    arrays = (np.ascontiguousarray(a, dtype=np.float64) for a in (problem.y, problem.box, problem.bound))
-    outcome, error = _core.solve_in_place(rows, *arrays, problem.lam, alpha, F, core_settings, callback)
+    y, box, bound = (np.ascontiguousarray(a, dtype=np.float64) for a in (problem.y, problem.box, problem.bound))
+    outcome, error = _core.solve_in_place(rows, y, box, bound, problem.lam, alpha, F, core_settings, callback)
     support = np.flatnonzero(alpha > problem.bound)
     if drop_bound:
         alpha = alpha - problem.bound
