@@ -46,7 +46,7 @@ def test_estimator_checks(estimator, check) -> None:
 @pytest.mark.parametrize("lam", [0.0, 1.0, "auto"])
 def test_matches_solve_dual(moons, lam) -> None:
     X, y = moons
-    model = SparseKLR(C=50.0, lam=lam, gamma=1.0, tol=1e-8).fit(X, y)
+    model = SparseKLR(C=50.0, lam=lam, gamma=1.0, tol=1e-8, calibration=None).fit(X, y)
     K = rbf_kernel(X, gamma=1.0)
     solution = solve_dual(K, np.where(y == 1, 1, -1), C=50.0, lam=5.0 if lam == "auto" else lam, tol=1e-8)
     np.testing.assert_allclose(model.decision_function(X), solution.decision, atol=1e-5)
@@ -65,7 +65,7 @@ def test_float32_rows_agree_with_the_float64_gram(benchmark) -> None:
     X, y = benchmark("spambase")
     X, y = X[::2], y[::2]
     C, lam = 1e4, 1e3
-    model = SparseKLR(C=C, lam=lam, gamma=0.5, tol=1e-5).fit(X, y)
+    model = SparseKLR(C=C, lam=lam, gamma=0.5, tol=1e-5, calibration=None).fit(X, y)
     solution = solve_dual(rbf_kernel(X, gamma=0.5), y, C=C, lam=lam, tol=1e-6)
     worst_case = 1e-6 * solution.alpha.sum() / lam
     difference = np.abs(model.decision_function(X) - solution.decision).max() / lam
@@ -75,14 +75,14 @@ def test_float32_rows_agree_with_the_float64_gram(benchmark) -> None:
 
 def test_sparse_as_an_svm(moons) -> None:
     X, y = moons
-    model, svc = SparseKLR(C=1e5, lam=1e4, gamma=1.0).fit(X, y), SVC(C=10, gamma=1.0).fit(X, y)
+    model, svc = SparseKLR(C=1e5, lam=1e4, gamma=1.0, calibration=None).fit(X, y), SVC(C=10, gamma=1.0).fit(X, y)
     assert len(model.support_) <= 1.1 * len(svc.support_)
     assert (model.predict(X) == svc.predict(X)).mean() > 0.99
 
 
 def test_attributes(moons) -> None:
     X, y = moons
-    model = SparseKLR().fit(X, y)
+    model = SparseKLR(calibration=None).fit(X, y)
     np.testing.assert_array_equal(model.support_vectors_, X[model.support_])
     assert model.dual_coef_.shape == (1, len(model.support_))
     np.testing.assert_array_equal(model.n_support_, np.bincount(y[model.support_]))
@@ -286,9 +286,9 @@ def test_convergence_warning_says_what_to_do(moons) -> None:
 def test_deterministic_and_independent_of_threads_and_cache(benchmark) -> None:
     X, y = benchmark("ring")
     X, y = X[:3000], y[:3000]
-    reference = SparseKLR(C=100, lam=1, gamma=0.5).fit(X, y)
+    reference = SparseKLR(C=100, lam=1, gamma=0.5, calibration=None).fit(X, y)
     for changed in ({}, {"n_jobs": 2}, {"cache_size": 0.01}, {"cache_size": 3000}):
-        model = SparseKLR(C=100, lam=1, gamma=0.5, **changed).fit(X, y)
+        model = SparseKLR(C=100, lam=1, gamma=0.5, calibration=None, **changed).fit(X, y)
         np.testing.assert_array_equal(model.dual_coef_, reference.dual_coef_)
         np.testing.assert_allclose(model.decision_function(X), reference.decision_function(X), atol=1e-6)
 
@@ -336,7 +336,9 @@ def test_two_fits_in_two_threads_overlap() -> None:
         pool.submit(tick)
         time.sleep(0.05)
         start = time.perf_counter()
-        fits = [pool.submit(SparseKLR(C=1e4, lam=0.1, gamma=0.05).fit, X, y) for _ in range(2)]
+        fits = [
+            pool.submit(SparseKLR(C=1e4, lam=0.1, gamma=0.05, calibration=None).fit, X, y) for _ in range(2)
+        ]
         models = [fit.result() for fit in fits]
         end = time.perf_counter()
         stop.set()
@@ -388,10 +390,10 @@ except KeyboardInterrupt:
 
 def test_progress_is_shown(moons, capsys, monkeypatch) -> None:
     X, y = hard_problem(2000)
-    SparseKLR(C=1e3, lam=0.0, gamma=0.05, verbose=1).fit(X, y)
+    SparseKLR(C=1e3, lam=0.0, gamma=0.05, calibration=None, verbose=1).fit(X, y)
     assert "SparseKLR" in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)  # not installed: lines instead of a bar
-    SparseKLR(C=1e3, lam=0.0, gamma=0.05, verbose=1).fit(X, y)
+    SparseKLR(C=1e3, lam=0.0, gamma=0.05, calibration=None, verbose=1).fit(X, y)
     assert "steps, violation" in capsys.readouterr().err
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -41,6 +41,13 @@ class TrainingSet:
         if self.kernel.precomputed:
             return self.X[np.ix_(indices, indices)]
         return self.X[indices]
+
+    def part(self, indices: np.ndarray) -> TrainingSet:
+        """Some of the rows, with the same kernel."""
+        X = self.points(indices)
+        return replace(
+            self, X=X, codes=self.codes[indices], weight=self.weight[indices], rows=self.rows[indices]
+        )
 
     def signs(self) -> np.ndarray:
         """Labels -1/+1, one row per one-vs-rest problem (a single row for two classes)."""
@@ -153,22 +160,23 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
 
     # -- prediction ---------------------------------------------------------------------------
 
-    def _check_queries(self, X: Any) -> Any:
+    def _check_queries(self, X: Any, support: np.ndarray) -> Any:
         """Checked rows to predict; for a precomputed kernel, k(x, support)."""
         check_is_fitted(self)
-        n_support = len(self.support_)
+        n_support = len(support)
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "accept_large_sparse": True}
         if self._kernel.precomputed:
             if np.ndim(X) == 2 and np.shape(X)[1] == n_support != self.n_features_in_:
                 return check_array(X, dtype=options["dtype"])
             X = validate_data(self, X, reset=False, **options)
             X = X.toarray() if sparse.issparse(X) else X
-            return X[:, self.support_]
+            return X[:, support]
         return validate_data(self, X, reset=False, **options)
 
     def _outputs(self, X: Any) -> np.ndarray:
         """f(x) of every output, shape (n_queries, n_outputs)."""
-        X = self._check_queries(X)
+        check_is_fitted(self)
+        X = self._check_queries(X, self.support_)
         return (
             self._kernel.sum(X, self.support_vectors_, self.dual_coef_, n_jobs=self.n_jobs) + self.intercept_
         )

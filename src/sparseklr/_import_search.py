@@ -32,8 +32,9 @@ class Machine:
         Weights; F = w A' are the outputs on all points, (n_outputs, n).
     penalty : array (q,)
         0 for the intercept, else 1.
-    W, inverse : arrays (n_outputs, n), (n_outputs, q, q)
-        Curvature of the loss where it was last taken, and the inverse of the Hessian's blocks.
+    W, AWA, inverse : arrays (n_outputs, n), (n_outputs, q, q), (n_outputs, q, q)
+        Where it was last taken: curvature of the loss, A'WA, and the inverse of the Hessian's
+        blocks ``A'WA + diag(penalty)``.
     """
 
     def __init__(self, points: DistinctPoints, loss: Likelihood, intercept: bool, floor: float) -> None:
@@ -67,15 +68,13 @@ class Machine:
         return beta, intercept - (intercept.mean() if len(intercept) > 1 else 0.0)
 
     def curve(self) -> None:
-        """Take the curvature at the present outputs. Sets W and inverse."""
+        """Take the curvature at the present outputs. Sets W, AWA and inverse."""
         self.W = self.loss.weights(self.loss.mean(self.F))
         # without it a perfectly separated set leaves no curvature for the intercept
         ridge = self.penalty + 1e-10 * self.loss.total.sum() * (self.penalty == 0)
-        blocks = []
-        for weights in self.W:
-            B = np.sqrt(weights)[:, None] * self.A
-            blocks.append(np.linalg.inv(B.T @ B + np.diag(ridge)))
-        self.inverse = np.array(blocks)
+        roots = (np.sqrt(weights)[:, None] * self.A for weights in self.W)
+        self.AWA = np.array([B.T @ B for B in roots])
+        self.inverse = np.linalg.inv(self.AWA + np.diag(ridge))
 
     def gradient(self) -> Array:
         return self.loss.residual(self.loss.mean(self.F)) @ self.A + self.penalty * self.w
@@ -88,7 +87,8 @@ class Machine:
         R -= Z @ Z[candidates].T
         left = R[candidates, np.arange(len(candidates))]
         spanned = ~(left > self.floor * diagonal)
-        return R * np.where(spanned, 0.0, 1 / np.sqrt(np.where(spanned, 1.0, left))), spanned
+        R *= np.where(spanned, 0.0, 1 / np.sqrt(np.where(spanned, 1.0, left)))
+        return R, spanned
 
     def bordered(self, phi: Array) -> tuple[Array, Array]:
         """H^-1 u (n_outputs, q, c) and Schur complements (n_outputs, c) of new columns phi (n, c)."""
@@ -99,15 +99,32 @@ class Machine:
         return HU, np.maximum(schur, 1.0)  # it is at least the penalty; less is rounding
 
     def gains(self, candidates: Array) -> Array:
-        """Fall of the quadratic model for each candidate; -1 for those that A spans."""
+        """Fall of the quadratic model for each candidate; -1 for those that A spans.
+
+        With R = K_J - Z Z_J', Z the points' part of A, every product with R follows from the one
+        with K_J and from A'WA: one large matrix product. What cancels there matters only for
+        nearly spanned candidates, and the short list is followed on exact columns.
+        """
         gain = np.empty(len(candidates))
         residual, gradient = self.loss.residual(self.loss.mean(self.F)), self.gradient()
+        Z = self.A[:, self.first :]
+        rZ = residual @ Z
         for start in range(0, len(candidates), _BLOCK):
-            block = slice(start, start + _BLOCK)
-            phi, spanned = self.whiten(candidates[block])
-            HU, schur = self.bordered(phi)
-            slope = residual @ phi - np.einsum("kq,kqc->kc", gradient, HU)
-            gain[block] = np.where(spanned, -1.0, 0.5 * (slope**2 / schur).sum(axis=0))
+            block = candidates[start : start + _BLOCK]
+            K, ZJ = self.points.columns(block), Z[block].T
+            diagonal = K[block, np.arange(len(block))]
+            left = diagonal - (ZJ**2).sum(axis=0)
+            spanned = ~(left > self.floor * diagonal)
+            WK = self.W[:, :, None] * K
+            AWK = self.A.T @ WK
+            U = AWK - self.AWA[:, :, self.first :] @ ZJ
+            square = np.einsum("nc,knc->kc", K, WK)
+            square -= np.einsum("mc,kmc->kc", ZJ, AWK[:, self.first :] + U[:, self.first :])
+            HU = self.inverse @ U
+            left = np.where(spanned, 1.0, left)
+            schur = np.maximum(1 + (square - np.einsum("kqc,kqc->kc", U, HU)) / left, 1.0)
+            slope = residual @ K - rZ @ ZJ - np.einsum("kq,kqc->kc", gradient, HU)
+            gain[start : start + _BLOCK] = np.where(spanned, -1.0, 0.5 * (slope**2 / schur).sum(axis=0) / left)
         return gain
 
     def join(self, candidates: Array, rounds: int) -> None:
@@ -122,19 +139,27 @@ class Machine:
         w = np.broadcast_to(self.w[:, :, None], shape)
         F = np.broadcast_to(self.F[:, :, None], (*self.F.shape, len(candidates)))
         v, penalty = np.zeros((len(w), len(candidates))), self.penalty[:, None]
-        for _ in range(rounds):
+        for step in range(rounds):
             residual = self.loss.residual(self.loss.mean(F))
             G = self.A.T @ residual + penalty * w
             Gv = np.einsum("knc,nc->kc", residual, phi) + v
             dv = -(Gv - np.einsum("kqc,kqc->kc", HU, G)) / schur
             dw = -(self.inverse @ G) - HU * dv[:, None, :]
+            slope = np.einsum("kqc,kqc->c", G, dw) + (Gv * dv).sum(axis=0)
+            if step == 0:
+                first_slope = np.abs(slope).max()
+            elif np.abs(slope).max() <= 1e-3 * first_slope:  # the ranking is settled
+                break
             D = self.A @ dw + phi * dv[:, None, :]
             linear = (penalty * w * dw).sum(axis=(0, 1)) + (v * dv).sum(axis=0)
             square = (penalty * dw**2).sum(axis=(0, 1)) + (dv**2).sum(axis=0)
-            t = _line_search(self.loss, F, D, linear, square)
+            t = _line_search(self.loss, F, D, linear, square, slope)
             w, v, F = w + t * dw, v + t * dv, F + t * D
         objective = 0.5 * (penalty * w**2).sum(axis=(0, 1)) + 0.5 * (v**2).sum(axis=0) + self.loss.value(F)
         best = int(np.argmin(objective))
+        if objective[best] > self.objective:  # an inexact line search: the point joins with weight 0
+            w, v, F = w * 0 + self.w[:, :, None], v * 0, F * 0 + self.F[:, :, None]
+            objective[best] = self.objective
 
         q = self.w.shape[1]
         if q == self._columns.shape[1]:
@@ -160,13 +185,21 @@ class Machine:
             dw = self._newton_direction(P, G)
             D = dw @ self.A.T
             linear, square = (self.penalty * self.w * dw).sum(), (self.penalty * dw**2).sum()
-            t = _line_search(self.loss, self.F[..., None], D[..., None], linear[None], square[None])[0]
-            self.w, self.F = self.w + t * dw, self.F + t * D
-            self.objective = float(self.loss.value(self.F)) + 0.5 * float((self.penalty * self.w**2).sum())
+            t = float(_line_search(self.loss, self.F[..., None], D[..., None], linear, square, (G * dw).sum())[0])
+            for _ in range(50):
+                w, F = self.w + t * dw, self.F + t * D
+                objective = self._value(w, F)
+                if objective <= self.objective:
+                    self.w, self.F, self.objective = w, F, objective
+                    break
+                t /= 2
             if step > 0:
                 self.curve()
         self.n_steps += step
         self.worst = max(self.worst, left)
+
+    def _value(self, w: Array, F: Array) -> float:
+        return float(self.loss.value(F)) + 0.5 * float((self.penalty * w**2).sum())
 
     def _precondition(self, G: Array) -> Array:
         return (self.inverse @ G[:, :, None])[:, :, 0]
@@ -206,35 +239,23 @@ class Machine:
         other.w = np.concatenate([self.w[:, : self.first], self.w[:, self.first :] @ Q], axis=1)
         other.A[:, self.first :] = self.A[:, self.first :] @ Q
         other.F = other.w @ other.A.T
-        other.objective = float(self.loss.value(other.F)) + 0.5 * float((other.penalty * other.w**2).sum())
+        other.objective = other._value(other.w, other.F)
         other.curve()
         other.refit(tol, max_iter)
         return other
 
 
-def _line_search(loss: Likelihood, F: Array, D: Array, linear: Any, square: Any) -> Array:
+def _line_search(loss: Likelihood, F: Array, D: Array, linear: Any, square: Any, slope: Any) -> Array:
     """Steps t (c,) that about minimise ``loss(F + t D) + linear t + square t**2 / 2``, c problems.
 
-    Convex in t: Newton's method on the slope, from t = 1, then halved where the value is not lower.
+    ``slope`` is the derivative at 0. Convex in t: Newton's method on the derivative from t = 1.
     """
-    def slope(t: Array) -> tuple[Array, Array]:
+    t = np.ones(F.shape[-1])
+    for _ in range(8):
         P = loss.mean(F + t * D)
         first = np.einsum("knc,knc->c", loss.residual(P), D) + linear + square * t
-        return first, np.einsum("knc,knc->c", loss.curved(P, D), D) + square
-
-    t = np.ones(F.shape[-1])
-    at_zero = np.abs(slope(0 * t)[0])
-    for _ in range(8):
-        first, second = slope(t)
-        if (np.abs(first) <= 0.1 * at_zero).all():
+        if (np.abs(first) <= 0.1 * np.abs(slope)).all():
             break
+        second = np.einsum("knc,knc->c", loss.curved(P, D), D) + square
         t = np.clip(t - first / np.maximum(second, np.finfo(float).tiny), t / 4, 4 * t)
-    start = loss.value(F)
-    for _ in range(50):
-        higher = loss.value(F + t * D) + linear * t + 0.5 * square * t**2 > start
-        if not higher.any():
-            break
-        t = np.where(higher, t / 2, t)
-    else:
-        t = np.where(higher, 0.0, t)
     return t

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 
+from sklearn.utils.validation import check_is_fitted
+
 from ._base import KernelClassifier, TrainingSet
+from .calibration import link, platt
 from .problem import DualProblem
 from .progress import Progress
+from .refit import label_free_span, refit
 from .solver import Settings, Solution, SolveInterrupted, Status, WorkingSet, solve_rows
 
 try:  # scikit-learn >= 1.9
@@ -26,6 +33,16 @@ except ImportError:
 
     def with_callbacks(method: Any) -> Any:  # type: ignore[no-redef]
         return method
+
+
+@dataclass(frozen=True, eq=False)
+class DualModel:
+    """The S-KLR solution: f(x) = coef @ k(points, x) + intercept."""
+
+    support: np.ndarray
+    points: Any
+    coef: np.ndarray
+    intercept: np.ndarray
 
 
 class SparseKLR(CallbackSupportMixin, KernelClassifier):
@@ -64,12 +81,26 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         ``1e-9 * C * weight``.
     cache_size : float or "auto", default="auto"
         Memory for kernel rows in MB, of any size; ``"auto"`` is half of the free memory at most.
+    calibration : {"refit", "sigmoid", "link"} or None, default="refit"
+        Where probabilities come from. ``"refit"``: the coefficients of the kept points are fitted
+        again, to the plain penalised likelihood of all rows. ``"sigmoid"``: Platt's sigmoid of
+        cross-fitted values of f. ``"link"``: the link function that belongs to the margin loss.
+        None: ``sigmoid(f)``, the paper's equation 3, of little use where the model is sparse.
+    C_refit : float or "alo", default="alo"
+        Weight of the likelihood in the refit; ``"alo"`` chooses it by approximate leave-one-out
+        log-loss.
+    prune : bool or float, default=True
+        After the refit, drop points while the predicted probabilities stay the same: within
+        ``prune`` standard errors of the leave-one-out loss in mean Kullback-Leibler distance; True
+        is 0.1, False keeps all.
     class_weight : dict, "balanced" or None, default=None
         Factors on C by class; ``"balanced"`` makes the classes weigh the same.
     warm_start : bool, default=False
         Start the next fit from the present solution if the number of samples is the same.
     n_jobs : int or None, default=None
         Threads for kernel values; -1 for all. Results do not depend on it.
+    random_state : int, RandomState instance or None, default=0
+        Draws basis points of the refit from more than 800 rows, and the folds of ``"sigmoid"``.
     verbose : int, default=0
         1 shows progress.
 
@@ -82,10 +113,20 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         The kept points; for ``kernel="precomputed"`` the kernel matrix between them. Prediction
         needs nothing else: a precomputed kernel may also be given as k(x, kept points).
     dual_coef_ : array (n_outputs, n_kept)
-        ``alpha_j y_j``; one row for two classes, one per class otherwise.
+        Coefficients of the kernel functions; one row for two classes, one per class otherwise.
+        ``alpha_j y_j`` unless refitted.
     intercept_ : array (n_outputs,)
     n_support_ : array (n_classes,)
         Kept points of each class.
+    n_selected_ : int
+        Points kept by S-KLR, before refit and pruning; ``len(support_)`` are left after.
+    C_refit_ : array (n_outputs,)
+        Strength used in the refit.
+    loo_decision_function_ : array (n_samples,) or (n_samples, n_classes)
+        Approximate leave-one-out values of the penalised likelihood at ``C_refit_`` (of the
+        label-free basis it was chosen on; NaN for rows of weight 0).
+    loo_log_loss_ : float
+        Their mean log-loss (over the one-vs-rest problems).
     n_iter_ : array (n_outputs,)
         Pair steps.
     converged_ : bool
@@ -132,6 +173,10 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left"), Options(Integral, {-1})],
         "bound": [Interval(Real, 0.0, None, closed="neither"), None],
+        "calibration": [StrOptions({"refit", "sigmoid", "link"}), None],
+        "C_refit": [StrOptions({"alo"}), Interval(Real, 0.0, None, closed="neither")],
+        "prune": ["boolean", Interval(Real, 0.0, None, closed="left")],
+        "random_state": ["random_state"],
         "cache_size": [StrOptions({"auto"}), Interval(Real, 0.0, None, closed="neither")],
         "warm_start": ["boolean"],
         "verbose": ["verbose"],
@@ -150,10 +195,14 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         tol: float = 1e-3,
         max_iter: int = -1,
         bound: float | None = None,
+        calibration: Literal["refit", "sigmoid", "link"] | None = "refit",
+        C_refit: float | Literal["alo"] = "alo",
+        prune: bool | float = True,
         cache_size: float | Literal["auto"] = "auto",
         class_weight: dict | Literal["balanced"] | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
+        random_state: Any = 0,
         verbose: int = 0,
     ) -> None:
         self.C = C
@@ -166,10 +215,14 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         self.tol = tol
         self.max_iter = max_iter
         self.bound = bound
+        self.calibration = calibration
+        self.C_refit = C_refit
+        self.prune = prune
         self.cache_size = cache_size
         self.class_weight = class_weight
         self.warm_start = warm_start
         self.n_jobs = n_jobs
+        self.random_state = random_state
         self.verbose = verbose
 
     # -- fitting ------------------------------------------------------------------------------
@@ -204,6 +257,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
                 f"cache_size={self.cache_size!r} asks for more memory than there is; give a smaller number of MB."
             ) from error
         self._set_solutions(data, problems, solutions)
+        self._calibrate(data, problems, solutions)
         if context:
             context.call_on_fit_task_end(estimator=self, X=X, y=y)
 
@@ -248,10 +302,10 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
 
     def _warm_alphas(self, n_samples: int) -> np.ndarray | None:
         """alpha of the present model for every training row, one row per output."""
-        if not hasattr(self, "dual_coef_") or self._n_samples != n_samples:
+        if not hasattr(self, "dual_model_") or self._n_samples != n_samples:
             return None
-        alphas = np.zeros((len(self.dual_coef_), n_samples))
-        alphas[:, self.support_] = np.abs(self.dual_coef_)
+        alphas = np.zeros((len(self.dual_model_.coef), n_samples))
+        alphas[:, self.dual_model_.support] = np.abs(self.dual_model_.coef)
         return alphas
 
     def _set_solutions(
@@ -261,6 +315,8 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         for k, solution in enumerate(solutions):  # fewer than problems after an interruption
             coef[k], intercept[k] = solution.alpha * problems[k].y, solution.intercept
         self._set_model(data, coef, intercept)
+        self.dual_model_ = DualModel(self.support_, self.support_vectors_, self.dual_coef_, self.intercept_)
+        self.n_selected_ = len(self.support_)
         self._n_samples = data.n_samples
         self.n_iter_ = np.array([s.n_iter for s in solutions])
         self.converged_ = len(solutions) == len(problems) and all(
@@ -284,10 +340,117 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
                 stacklevel=4,
             )
 
+    # -- probabilities ------------------------------------------------------------------------
+
+    def _calibrate(self, data: TrainingSet, problems: list[DualProblem], solutions: list[Solution]) -> None:
+        """Make outputs whose sigmoid is a probability out of the S-KLR solutions."""
+        if self.calibration == "refit":
+            self._refit(data, problems, solutions)
+        elif self.calibration == "sigmoid":
+            self._platt = np.array(
+                [
+                    platt(problem.y, self._cross_fitted(data, problem, solution), data.weight)
+                    for problem, solution in zip(problems, solutions, strict=True)
+                ]
+            )
+
+    def _refit(self, data: TrainingSet, problems: list[DualProblem], solutions: list[Solution]) -> None:
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        label_free = label_free_span(data, rng, self.n_jobs)
+        n_outputs, n = len(problems), len(data.codes)
+        coef, intercept, C = np.zeros((n_outputs, n)), np.zeros(n_outputs), np.full(n_outputs, np.nan)
+        loo, losses = np.full((n_outputs, data.n_samples), np.nan), np.zeros(n_outputs)
+        for k, (problem, solution) in enumerate(zip(problems, solutions, strict=True)):
+            if len(solution.support) < 2:
+                warnings.warn(
+                    "Fewer than two points were selected: the refit is a constant probability. A smaller "
+                    "bound or another C or gamma selects more.",
+                    UserWarning,
+                    stacklevel=5,
+                )
+            result = refit(
+                data,
+                problem.y,
+                solution.support,
+                label_free,
+                C=self.C_refit,
+                # the errors of the one-vs-rest problems add up
+                prune_within=(0.1 if self.prune is True else float(self.prune)) / n_outputs,
+                rng=rng,
+                n_jobs=self.n_jobs,
+            )
+            coef[k, result.points], intercept[k], C[k] = result.coef, result.intercept, result.C
+            loo[k, data.rows], losses[k] = result.loo, result.loo_log_loss
+        self._set_model(data, coef, intercept)
+        self.C_refit_ = C
+        self.loo_decision_function_ = loo[0] if n_outputs == 1 else loo.T
+        self.loo_log_loss_ = float(losses.mean())
+
+    def _cross_fitted(self, data: TrainingSet, problem: DualProblem, solution: Solution) -> np.ndarray:
+        """f of every row by a model fitted without its fold; warm starts from the full solution."""
+        smallest = min(int((problem.y > 0).sum()), int((problem.y < 0).sum()))
+        if smallest < 2:
+            raise ValueError(
+                "calibration='sigmoid' needs at least two samples of every class to fit across folds; "
+                f"the smallest class has {smallest}. Use calibration='refit'."
+            )
+        folds = StratifiedKFold(min(5, smallest), shuffle=True, random_state=self.random_state)
+        f = np.empty(len(problem.y))
+        for train, test in folds.split(problem.y, problem.y):
+            part = data.part(train)
+            inner = DualProblem(problem.y[train], problem.box[train], problem.bound[train], problem.lam)
+            rows = part.kernel.rows(part.X, cache_size=self.cache_size, n_jobs=self.n_jobs)
+            fitted = self._solve(rows, part, inner, solution.alpha[train], "calibration")
+            kept = np.flatnonzero(fitted.alpha)
+            coef = (fitted.alpha * inner.y)[None, kept]
+            queries = data.X[np.ix_(test, train[kept])] if data.kernel.precomputed else data.X[test]
+            f[test] = part.kernel.sum(queries, part.X[kept], coef, n_jobs=self.n_jobs)[:, 0] + fitted.intercept
+        return f
+
+    def _outputs(self, X: Any) -> np.ndarray:
+        """Logits of the one-vs-rest probabilities, (n_queries, n_outputs)."""
+        f = super()._outputs(X)
+        if self.calibration == "link":
+            return link(f, self.rho_)
+        if self.calibration == "sigmoid":
+            return f * self._platt[:, 0] + self._platt[:, 1]
+        return f
+
+    def compact(self) -> Self:
+        """Forget the S-KLR solution behind a refit: what is left is all that prediction needs.
+
+        ``dual_decision_function`` and a warm start are not available afterwards.
+        """
+        check_is_fitted(self)
+        self.__dict__.pop("dual_model_", None)
+        return self
+
+    def dual_decision_function(self, X: Any) -> np.ndarray:
+        """The S-KLR function itself, before any calibration.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array (n_samples,) or (n_samples, n_classes)
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "dual_model_"):
+            raise AttributeError("the S-KLR solution was dropped by compact(); fit again to have it.")
+        dual = self.dual_model_
+        queries = self._check_queries(X, dual.support)
+        outputs = self._kernel.sum(queries, dual.points, dual.coef, n_jobs=self.n_jobs) + dual.intercept
+        return outputs[:, 0] if len(self.classes_) == 2 else outputs
+
     # -- prediction ---------------------------------------------------------------------------
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """f(x): positive for the second class; (n_samples, n_classes) for more than two classes.
+        """The logit of the class probabilities: positive for the second class.
+
+        For more than two classes, the logits of the one-vs-rest probabilities. A point far from all
+        training points gets the intercept of the model.
 
         Parameters
         ----------
@@ -333,7 +496,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         return log_positive - logsumexp(log_positive, axis=1, keepdims=True)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities, ``sigmoid(f(x))`` (the paper's equation 3); they sum to one.
+        """Class probabilities; they sum to one, and ``predict`` is the most probable class.
 
         Parameters
         ----------

@@ -1,0 +1,215 @@
+r"""Honest probabilities at the sparse model's size: refit the likelihood on the selected points.
+
+The margin loss of S-KLR finds the points that matter and throws away what a probability needs. So
+the points are kept and the coefficients are those of the plain penalised likelihood on all rows.
+
+1. Strength: C is chosen by approximate leave-one-out on a basis picked *without* labels, and frozen.
+   (On a basis chosen by labels the leave-one-out loss is badly optimistic.)
+2. Refit on the selected points; a pivoted Cholesky drops what is numerically dependent.
+3. Pruning: backward elimination (optimal brain surgeon; Hassibi and Stork 1993) orders the points;
+   the smallest set is kept whose mean Kullback-Leibler distance to the unpruned model is below
+   ``c`` standard errors of the leave-one-out loss.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import expit
+
+from ._base import TrainingSet
+from .likelihood import Fit, Span, fit_likelihood, independent, leave_one_out, log_losses
+
+# Up to this many rows the label-free basis is all of them; beyond, so many are drawn.
+LABEL_FREE_POINTS = 500
+ALL_POINTS = 800
+# More points than this are numerically redundant for any smooth kernel we met.
+MAX_POINTS = 700
+C_RANGE = 1e-4, 1e5  # beyond, the model is constant, or no regularisation is left
+
+
+@dataclass(frozen=True, eq=False)
+class Refit:
+    """A refitted binary model on a subset of the training rows."""
+
+    points: np.ndarray  # row indices
+    coef: np.ndarray
+    intercept: float
+    C: float
+    loo: np.ndarray  # leave-one-out decision values at the chosen C
+    loo_log_loss: float
+
+
+def random_pivots(data: TrainingSet, rows: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+    """``size`` of the given rows by randomly pivoted Cholesky, in blocks.
+
+    A row is drawn with probability proportional to what the rows drawn before leave of its kernel
+    function (Chen, Epperly, Tropp and Webber, 2025): spread out, but not after outliers.
+    """
+    if len(rows) <= size:
+        return rows
+    kernel, X = data.kernel, data.X
+
+    def columns(points: np.ndarray) -> np.ndarray:
+        block = kernel.matrix(X[rows], points if kernel.precomputed else X[points])
+        return np.asarray(block, dtype=np.float64)
+
+    residual = _diagonal(data, rows)
+    floor = 1e-6 * residual.max()
+    factor = np.empty((len(rows), size), order="F")
+    chosen: list[int] = []
+    while len(chosen) < size and residual.max() > floor:
+        m = len(chosen)
+        draw = np.unique(rng.choice(len(rows), size=min(64, size - m), p=residual / residual.sum()))
+        block = columns(rows[draw]) - factor[:, :m] @ factor[draw, :m].T
+        # of the block, what is not nearly in the span of the rest of it
+        kept, L = independent(block[draw], tolerance=1e-3)
+        new = solve_triangular(L, block[:, kept].T, lower=True, check_finite=False).T
+        factor[:, m : m + len(kept)] = new
+        chosen.extend(draw[kept].tolist())
+        residual = np.maximum(residual - np.einsum("ij,ij->i", new, new), 0.0)
+        residual[chosen] = 0.0
+    return rows[np.sort(chosen)]
+
+
+def _diagonal(data: TrainingSet, rows: np.ndarray) -> np.ndarray:
+    if data.kernel.name in ("rbf", "laplacian"):
+        return np.ones(len(rows))
+    if data.kernel.precomputed:
+        return data.X[rows, rows].astype(np.float64)
+    blocks = (data.X[rows[start : start + 64]] for start in range(0, len(rows), 64))
+    return np.concatenate([data.kernel.matrix(block, block).diagonal() for block in blocks]).astype(np.float64)
+
+
+def choose_C(span: Span, y: np.ndarray, weight: np.ndarray) -> tuple[Fit, np.ndarray]:
+    """The fit of least leave-one-out log-loss over decades of C, and its leave-one-out values.
+
+    Climbs from C = 1 in either direction while the loss falls (two rises in a row end it).
+    """
+
+    def attempt(C: float, start: np.ndarray | None) -> tuple[float, Fit, np.ndarray]:
+        fit = fit_likelihood(span, y, weight, C, start, tol=1e-5)
+        loo = leave_one_out(span, y, fit)
+        return float(np.average(log_losses(y, loo), weights=weight)), fit, loo
+
+    best = first = attempt(1.0, None)
+    for direction in (10.0, 0.1):
+        last, rises = first, 0
+        while rises < 2 and C_RANGE[0] < last[1].C < C_RANGE[1]:
+            last = attempt(last[1].C * direction, last[1].v)
+            if last[0] < best[0]:
+                best, rises = last, 0
+            else:
+                rises += 1
+        if best is not first:  # the loss falls in this direction: no need to look into the other
+            break
+    return best[1], best[2]
+
+
+def elimination_order(span: Span, fit: Fit) -> np.ndarray:
+    """Positions in ``span.points``, most expendable first, by backward elimination."""
+    m = span.size
+    H = np.diag(np.append(np.full(m, 10.0 / fit.C), 0.0))
+    information = fit.information
+    for rows, A in span.blocks():
+        scaled = A * np.sqrt(information[rows])[:, None]
+        H += scaled.T @ scaled
+    H[-1, -1] += 1e-12 * (1 + H[-1, -1])
+    # covariance of (beta, c): T' H^-1 T with T = diag(L^-1, 1)
+    T = np.eye(m + 1)
+    T[:m, :m] = solve_triangular(span.L, np.eye(m), lower=True, check_finite=False)
+    sigma = T.T @ np.linalg.solve(H, T)
+    beta = np.append(span.coefficients(fit.v), fit.v[-1])
+    left = np.arange(m)
+    order = np.empty(m, dtype=np.intp)
+    for k in range(m):
+        n = m - k  # points left; the intercept stands behind them
+        variance = np.maximum(sigma.diagonal()[:n], 1e-300)
+        b = int(np.argmin(beta[:n] ** 2 / variance))
+        order[k] = left[b]
+        column = sigma[:, b] / variance[b]
+        beta = beta - column * beta[b]
+        sigma -= np.outer(column, sigma[b])
+        # the last point takes the removed one's place, the intercept the last one's
+        for to, source in ((b, n - 1), (n - 1, n)):
+            sigma[to], beta[to] = sigma[source], beta[source]
+            sigma[:, to] = sigma[:, source]
+        left[b] = left[n - 1]
+        sigma, beta, left = sigma[:n, :n], beta[:n], left[: n - 1]
+    return order
+
+
+def prune(data: TrainingSet, span: Span, fit: Fit, y: np.ndarray, allowed: float, n_jobs: int | None) -> tuple[Span, Fit]:
+    """The smallest nested subset within ``allowed`` mean Kullback-Leibler distance of the fit."""
+    ranking = span.points[elimination_order(span, fit)[::-1]]  # most important first
+    p, weight = expit(fit.f), fit.weight
+
+    def cross_entropy(f: np.ndarray) -> float:
+        return float(np.average(np.logaddexp(0, f) - p * f, weights=weight))
+
+    full = cross_entropy(fit.f)
+
+    def attempt(size: int) -> tuple[Span, Fit, float]:
+        part = Span(data, ranking[:size], n_jobs)
+        refitted = fit_likelihood(part, y, weight, fit.C, tol=1e-10)
+        return part, refitted, cross_entropy(refitted.f) - full
+
+    # sizes 5, 10, 20, ... until one is good enough, then halve the (logarithmic) interval
+    low, high = 0, min(5, span.size)
+    found = None
+    while high < span.size:
+        part, refitted, distance = attempt(high)
+        if distance <= allowed:
+            found = part, refitted
+            break
+        low, high = high, min(2 * high, span.size)
+    if found is None:
+        found = span, fit
+    while high > low + 1 and high > 1.1 * low:
+        middle = int(round(np.sqrt(max(low, 1) * high)))
+        if middle in (low, high):
+            break
+        part, refitted, distance = attempt(middle)
+        if distance <= allowed:
+            found, high = (part, refitted), middle
+        else:
+            low = middle
+    return found
+
+
+def label_free_span(data: TrainingSet, rng: np.random.Generator, n_jobs: int | None = None) -> Span:
+    """The basis on which C is chosen: all rows, or a few hundred drawn without looking at labels."""
+    n = len(data.codes)
+    size = ALL_POINTS if n <= ALL_POINTS else LABEL_FREE_POINTS
+    return Span(data, random_pivots(data, np.arange(n), size, rng), n_jobs)
+
+
+def refit(
+    data: TrainingSet,
+    y: np.ndarray,
+    support: np.ndarray,
+    label_free: Span,
+    *,
+    C: float | str = "alo",
+    prune_within: float = 0.1,
+    rng: np.random.Generator,
+    n_jobs: int | None = None,
+) -> Refit:
+    """Refit one binary problem (labels -1/+1) on its support; ``prune_within`` 0 keeps all points."""
+    weight = data.weight
+    if C == "alo":
+        reference, loo = choose_C(label_free, y, weight)
+    else:
+        reference = fit_likelihood(label_free, y, weight, float(C))
+        loo = leave_one_out(label_free, y, reference)
+    losses = log_losses(y, loo)
+    loss = float(np.average(losses, weights=weight))
+    error = float(np.sqrt(np.average((losses - loss) ** 2, weights=weight) / weight.sum()))
+
+    span = Span(data, random_pivots(data, support, MAX_POINTS, rng), n_jobs)
+    fit = fit_likelihood(span, y, weight, reference.C)
+    if prune_within > 0:
+        span, fit = prune(data, span, fit, y, prune_within * error, n_jobs)
+    return Refit(span.points, span.coefficients(fit.v), float(fit.v[-1]), reference.C, loo, loss)
