@@ -11,14 +11,13 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 
 from sklearn.utils.validation import check_is_fitted
 
 from ._base import KernelClassifier, TrainingSet
-from .calibration import link, platt
+from .calibration import content_folds, link, platt
 from .problem import DualProblem
 from .progress import Progress
 from .refit import label_free_span, refit
@@ -100,7 +99,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
     n_jobs : int or None, default=None
         Threads for kernel values; -1 for all. Results do not depend on it.
     random_state : int, RandomState instance or None, default=0
-        Draws basis points of the refit from more than 800 rows, and the folds of ``"sigmoid"``.
+        Draws basis points of the refit from more than 800 rows.
     verbose : int, default=0
         1 shows progress.
 
@@ -394,9 +393,10 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
                 "calibration='sigmoid' needs at least two samples of every class to fit across folds; "
                 f"the smallest class has {smallest}. Use calibration='refit'."
             )
-        folds = StratifiedKFold(min(5, smallest), shuffle=True, random_state=self.random_state)
+        fold = content_folds(data.X, problem.y, min(5, smallest))
         f = np.empty(len(problem.y))
-        for train, test in folds.split(problem.y, problem.y):
+        for k in np.unique(fold):
+            train, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
             part = data.part(train)
             inner = DualProblem(problem.y[train], problem.box[train], problem.bound[train], problem.lam)
             rows = part.kernel.rows(part.X, cache_size=self.cache_size, n_jobs=self.n_jobs)
