@@ -41,14 +41,16 @@ def platt(y: np.ndarray, f: np.ndarray, weight: np.ndarray) -> tuple[float, floa
     return float(model.coef_[0, 0] / scale), float(model.intercept_[0])
 
 
-def content_folds(X: Any, y: np.ndarray, n_folds: int) -> np.ndarray:
+def content_folds(X: Any, y: np.ndarray, most: int) -> np.ndarray | None:
     """A fold number for each row, stratified by label, that depends only on what the row holds.
 
     Equal rows share a fold: none is predicted by a model that has seen its twin, and repeating a
-    row is the same as giving it more weight.
+    row is the same as giving it more weight. As many folds as the smaller class has distinct rows,
+    at most ``most``; None if that is fewer than two.
     """
-    keys, fold = row_keys(X), np.empty(len(y), dtype=np.intp)
+    keys, rank = row_keys(X), np.empty(len(y), dtype=np.intp)
     for label in np.unique(y):
         rows = np.flatnonzero(y == label)
-        fold[rows] = np.unique(keys[rows], return_inverse=True)[1] % n_folds
-    return fold
+        rank[rows] = np.unique(keys[rows], return_inverse=True)[1]
+        most = min(most, int(rank[rows].max()) + 1)
+    return rank % most if most >= 2 else None

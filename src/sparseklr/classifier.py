@@ -387,13 +387,15 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
 
     def _cross_fitted(self, data: TrainingSet, problem: DualProblem, solution: Solution) -> np.ndarray:
         """f of every row by a model fitted without its fold; warm starts from the full solution."""
-        smallest = min(int((problem.y > 0).sum()), int((problem.y < 0).sum()))
-        if smallest < 2:
-            raise ValueError(
-                "calibration='sigmoid' needs at least two samples of every class to fit across folds; "
-                f"the smallest class has {smallest}. Use calibration='refit'."
+        fold = content_folds(data.X, problem.y, 5)
+        if fold is None:
+            warnings.warn(
+                "calibration='sigmoid': a class has fewer than two distinct samples, so that nothing can be fitted "
+                "across folds; the sigmoid is fitted to the training values. Prefer calibration='refit'.",
+                UserWarning,
+                stacklevel=5,
             )
-        fold = content_folds(data.X, problem.y, min(5, smallest))
+            return solution.decision
         f = np.empty(len(problem.y))
         for k in np.unique(fold):
             train, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)

@@ -175,7 +175,8 @@ def saturation_bound(
     .. math:: y_i F_i + y_j F_j = \sum_{k \in M} \alpha_k (K_{ik} - K_{jk})
               + \sum_{k \in N} \alpha_k (K_{jk} - K_{ik}) \le P_{ij},
 
-    .. math:: P_{ij} = \sum_{k \in M} C_k (K_{ik} - K_{jk})_+ + \max\Big\{\sum_{k \in N} a_k (K_{jk} - K_{ik})_+ :
+    .. math:: P_{ij} = \sum_{k \in M} C_k (K_{ik} - K_{jk})_+
+              + \max\Big\{\sum_{k \in N} a_k (K_{jk} - K_{ik})_+ :
               0 \le a_k \le C_k,\ \sum_N a_k \le \sum_M C_k\Big\}.
 
     But :math:`\sum_N \alpha_j = \sum_M \alpha_k < \sum_M C_k - \gamma_i`. So the bound is the largest, over i
@@ -188,7 +189,8 @@ def saturation_bound(
     the smallest :math:`K_{jk}` over j and the smallest :math:`K_{ik}` over i, which costs
     :math:`O(n^2)`. With zero in place of these (for a kernel without negative values), and the largest
     value over j for all j, it is the simpler and looser
-    :math:`2\lambda = C \max_i\sum_{k \in M} K_{ik} + C\max_j(\text{the } |M| \text{ largest } K_{jk}, k \in N)
+    :math:`2\lambda = C \max_i\sum_{k \in M} K_{ik}
+    + C\max_j(\text{the } |M| \text{ largest } K_{jk}, k \in N)
     + \operatorname{logit}(1 - \gamma/C) + \operatorname{logit}(1 - \gamma/(C|N|))`.
 
     Examples
@@ -231,7 +233,8 @@ def _loads(K: np.ndarray, box: np.ndarray, few: np.ndarray, many: np.ndarray) ->
     to_few, to_many = K[np.ix_(many, few)], K[np.ix_(many, many)]
     if len(few) * len(many) * len(K) <= _PAIRWISE:
         for i in few:
-            yield np.maximum(K[i, few] - to_few, 0.0) @ box[few] + _fill(to_many - K[i, many], box[many], total)
+            own = np.maximum(K[i, few] - to_few, 0.0) @ box[few]
+            yield own + _fill(to_many - K[i, many], box[many], total)
     else:
         own = np.maximum(K[np.ix_(few, few)] - to_few.min(axis=0), 0.0) @ box[few]
         yield own.max() + _fill(to_many - K[np.ix_(few, many)].min(axis=0), box[many], total)
@@ -240,9 +243,11 @@ def _loads(K: np.ndarray, box: np.ndarray, few: np.ndarray, many: np.ndarray) ->
 def _fill(gain: np.ndarray, capacity: np.ndarray, total: float) -> np.ndarray:
     """Largest ``sum_k a_k gain_k`` of each row over 0 <= a <= capacity, sum a <= total."""
     gain = np.maximum(gain, 0.0)
-    if np.ptp(capacity) == 0 and total % capacity[0] == 0:  # a matter of the largest few
-        kept = gain.shape[1] - min(gain.shape[1], round(total / capacity[0]))
-        return capacity[0] * np.partition(gain, kept, axis=1)[:, kept:].sum(axis=1) if kept else gain @ capacity
+    n_full = round(total / capacity[0])
+    if np.ptp(capacity) == 0 and np.isclose(total, n_full * capacity[0], rtol=1e-12):
+        if n_full >= len(capacity):
+            return gain @ capacity
+        return capacity[0] * np.partition(gain, -n_full, axis=1)[:, -n_full:].sum(axis=1)
     order = np.argsort(-gain, axis=1)
     before = np.cumsum(capacity[order], axis=1) - capacity[order]
     amount = np.clip(total - before, 0.0, capacity[order])
