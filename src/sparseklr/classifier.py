@@ -15,9 +15,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from ._base import KernelClassifier, TrainingSet
 from .calibration import content_folds, link, platt
+from .kernels import n_threads
 from .problem import DualProblem
 from .progress import Progress
 from .refit import label_free_span, refit
@@ -91,13 +93,14 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
     prune : bool or float, default=True
         After the refit, drop points while the predicted probabilities stay the same: within
         ``prune`` standard errors of the leave-one-out loss in mean Kullback-Leibler distance; True
-        is 0.1, False keeps all.
+        is 0.05, False keeps all.
     class_weight : dict, "balanced" or None, default=None
         Factors on C by class; ``"balanced"`` makes the classes weigh the same.
     warm_start : bool, default=False
         Start the next fit from the present solution if the number of samples is the same.
     n_jobs : int or None, default=None
-        Threads for kernel values; -1 for all. Results do not depend on it.
+        Threads for kernel values and linear algebra; -1 for all. Results do not depend on it
+        (beyond rounding in the refit).
     random_state : int, RandomState instance or None, default=0
         Draws basis points of the refit from more than 800 rows.
     verbose : int, default=0
@@ -344,7 +347,8 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
     def _calibrate(self, data: TrainingSet, problems: list[DualProblem], solutions: list[Solution]) -> None:
         """Make outputs whose sigmoid is a probability out of the S-KLR solutions."""
         if self.calibration == "refit":
-            self._refit(data, problems, solutions)
+            with threadpool_limits(n_threads(self.n_jobs), user_api="blas"):
+                self._refit(data, problems, solutions)
         elif self.calibration == "sigmoid":
             self._platt = np.array(
                 [
@@ -374,7 +378,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
                 label_free,
                 C=self.C_refit,
                 # the errors of the one-vs-rest problems add up
-                prune_within=(0.1 if self.prune is True else float(self.prune)) / n_outputs,
+                prune_within=(0.05 if self.prune is True else float(self.prune)) / n_outputs,
                 rng=rng,
                 n_jobs=self.n_jobs,
             )

@@ -103,22 +103,26 @@ class Fit:
 
 
 def fit_likelihood(
-    span: Span, y: np.ndarray, weight: np.ndarray, C: float, start: np.ndarray | None = None, tol: float = 1e-12
+    span: Span, target: np.ndarray, weight: np.ndarray, C: float, start: np.ndarray | None = None, tol: float = 1e-12
 ) -> Fit:
-    """Damped Newton; ``y`` in -1/+1. Stops when the Newton decrement is below tol times the value."""
-    m = span.size
-    ridge = np.full(m + 1, 1.0 / C)
+    """Damped Newton for targets in [0, 1] (labels, or probabilities to be matched).
+
+    Minimises ``1/(2C) |v|^2 + sum_i w_i [log(1 + exp(f_i)) - target_i f_i]``; stops when the Newton
+    decrement is below ``tol`` times the value.
+    """
+    target = np.asarray(target, dtype=np.float64)
+    ridge = np.full(span.size + 1, 1.0 / C)
     ridge[-1] = 0.0
-    v = np.zeros(m + 1) if start is None else start
+    v = np.zeros(span.size + 1) if start is None else start
     f = span.values(v)
 
     def value(v: np.ndarray, f: np.ndarray) -> float:
-        return float(0.5 * ridge @ v**2 + weight @ np.logaddexp(0, -y * f))
+        return float(0.5 * ridge @ v**2 + weight @ cross_entropies(target, f))
 
     current = value(v, f)
     while True:
-        p = expit(-y * f)  # of the other label
-        residual, information = weight * y * p, weight * p * (1 - p)
+        p, q = expit(f), expit(-f)
+        residual, information = weight * (target * q - (1 - target) * p), weight * p * q
         H, gradient = np.diag(ridge), ridge * v
         for rows, A in span.blocks():
             scaled = A * np.sqrt(information[rows])[:, None]
@@ -138,23 +142,23 @@ def fit_likelihood(
         v, f, current = v + t * step, f + t * change, trial
 
 
-def leave_one_out(span: Span, y: np.ndarray, fit: Fit) -> np.ndarray:
+def leave_one_out(span: Span, target: np.ndarray, fit: Fit) -> np.ndarray:
     """Approximate decision values of every row by the model fitted without it.
 
     One Newton step from the full fit, with one unit of weight taken away (all of it if less):
-    ``f + (p - t) s / (1 - p (1 - p) s)``, ``s = a' H^-1 a``, t the label as 0/1.
+    ``f + (p - target) s / (1 - p (1 - p) s)``, ``s = a' H^-1 a``.
     """
-    leverage = np.empty(len(y))
+    leverage = np.empty(len(target))
     for rows, A in span.blocks():
         half = solve_triangular(fit.factor[0], A.T, lower=True, check_finite=False)
         leverage[rows] = np.einsum("ij,ij->j", half, half)
     removed = np.minimum(fit.weight, 1.0)
     p = expit(fit.f)
-    loss_slope = p - (y > 0)
     denominator = np.maximum(1 - removed * p * (1 - p) * leverage, 1e-3)
-    return fit.f + removed * loss_slope * leverage / denominator
+    return fit.f + removed * (p - target) * leverage / denominator
 
 
-def log_losses(y: np.ndarray, f: np.ndarray) -> np.ndarray:
-    """Negative log-likelihood of each row."""
-    return np.logaddexp(0, -y * f)
+def cross_entropies(target: np.ndarray, f: np.ndarray) -> np.ndarray:
+    """``-target log p - (1 - target) log(1 - p)`` of each row, p = sigmoid(f)."""
+    target = np.asarray(target, dtype=np.float64)
+    return target * np.logaddexp(0, -f) + (1 - target) * np.logaddexp(0, f)

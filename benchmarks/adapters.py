@@ -1,0 +1,77 @@
+"""One adapter per rival: how it is made, whether it converged, how many points it keeps."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
+
+from sparseklr import SparseKLR
+
+try:
+    from sklearnex.svm import SVC as IntelSVC
+except ImportError:
+    IntelSVC = None
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """A rival under a name; ``make(C, lam)`` is the model that matches SparseKLR(C, lam)."""
+
+    name: str
+    make: Callable[[float, float], Any]
+    threads: str  # what it uses
+
+
+def points(model: Any) -> int:
+    """Training points a fitted model keeps."""
+    if hasattr(model, "calibrated_classifiers_"):
+        return sum(points(part.estimator) for part in model.calibrated_classifiers_)
+    if hasattr(model, "steps"):
+        return len(model[0].components_)
+    return len(model.support_)
+
+
+def fit(adapter: Adapter, C: float, lam: float, X: Any, y: Any) -> tuple[Any, bool]:
+    """A fitted model and whether it converged."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        model = adapter.make(C, lam).fit(X, y)
+    return model, not any(issubclass(w.category, ConvergenceWarning) for w in caught)
+
+
+def box(C: float, lam: float) -> float:
+    """The SVC box that S-KLR with margin lam tends to."""
+    return C / lam if lam > 0 else C
+
+
+def adapters(gamma: float = 0.5) -> list[Adapter]:
+    """All rivals that are installed, ours first."""
+    found = [
+        Adapter("SparseKLR", lambda C, lam: SparseKLR(C, lam=lam, gamma=gamma, calibration=None, n_jobs=-1), "all"),
+        Adapter("SparseKLR refit", lambda C, lam: SparseKLR(C, lam=lam, gamma=gamma, n_jobs=-1), "all"),
+        Adapter("SVC", lambda C, lam: SVC(C=box(C, lam), gamma=gamma, cache_size=4000), "1"),
+        Adapter(
+            "SVC calibrated",
+            lambda C, lam: CalibratedClassifierCV(SVC(C=box(C, lam), gamma=gamma, cache_size=4000), ensemble=False),
+            "1",
+        ),
+        Adapter(
+            "Nystroem 600 + logistic",
+            lambda C, lam: make_pipeline(
+                Nystroem(gamma=gamma, n_components=600, random_state=0), LogisticRegression(C=box(C, lam), max_iter=1000)
+            ),
+            "all",
+        ),
+    ]
+    if IntelSVC is not None:
+        found.insert(3, Adapter("SVC intelex", lambda C, lam: IntelSVC(C=box(C, lam), gamma=gamma, cache_size=4000), "all"))
+    return found

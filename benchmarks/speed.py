@@ -1,0 +1,219 @@
+"""Speed against LIBSVM and others: ratios of medians within one run.
+
+Features in [0, 1], rbf kernel with gamma = 0.5. Runs of the rivals alternate; every row says whether
+the fit converged. ``--quick`` leaves out what takes long; ``--docs`` writes docs/speed.csv,
+docs/speed.md and docs/speed.png.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import SVC
+
+from sparseklr import Settings, SparseKLR, solve_dual
+
+from . import paper_reference
+from .adapters import adapters, fit, points
+from .common import load, show
+
+Row = dict[str, Any]
+REGIMES = {"sparse": (1e4, 1e3), "less sparse": (1e4, 100.0), "dense": (100.0, 1.0)}
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+
+
+def timed(action: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    result = action()
+    return time.perf_counter() - start, result
+
+
+def fits(names: list[str], repeats: int, quick: bool) -> list[Row]:
+    """Fit times of all rivals, alternating; our time over SVC's is the ratio."""
+    rows = []
+    for name in names:
+        X, y = load(name)
+        for regime, (C, lam) in REGIMES.items():
+            times: dict[str, list[float]] = {}
+            facts: dict[str, tuple] = {}
+            chosen = [a for a in adapters() if not quick or a.name in ("SparseKLR", "SVC")]
+            for repeat in range(repeats):
+                for adapter in chosen:
+                    if repeat and ("calibrated" in adapter.name or "Nystroem" in adapter.name):
+                        continue  # minutes each; once is enough
+                    seconds, (model, converged) = timed(lambda a=adapter: fit(a, C, lam, X, y))
+                    times.setdefault(adapter.name, []).append(seconds)
+                    facts[adapter.name] = points(model), converged, adapter.threads
+            base = float(np.median(times["SVC"]))
+            for rival, measured in times.items():
+                kept, converged, threads = facts[rival]
+                median = float(np.median(measured))
+                rows.append(
+                    {"work": f"fit {name}, {regime} (C={C:g}, lam={lam:g})", "rival": rival, "seconds": median,
+                     "ratio to SVC": median / base, "points": kept, "threads": threads,
+                     "converged": "yes" if converged else "NO"}
+                )  # fmt: skip
+    return rows
+
+
+def paper(iterations: int) -> list[Row]:
+    """10000 iterations with the paper's settings against the literal reference (scaled if fewer)."""
+    X, y01 = load("spambase")
+    y, K = np.where(y01 == 1, 1.0, -1.0), rbf_kernel(X, gamma=0.5)
+    ours, solution = timed(lambda: solve_dual(K, y, C=1e4, lam=100.0, **Settings.paper()))
+    reference, (_, done) = timed(lambda: paper_reference.solve(K, y, 1e4, 100.0, max_iter=iterations))
+    scaled = reference * solution.n_iter / done
+    common = {"work": "10000 iterations of the paper's algorithm, spambase", "points": len(solution.support), "threads": "1"}
+    return [
+        common | {"rival": "solve_dual", "seconds": ours, "ratio to SVC": "", "converged": "capped"},
+        common | {"rival": f"literal reference ({done} its.)", "seconds": scaled, "ratio to SVC": f"{scaled / ours:.0f} x ours", "converged": "capped"},
+    ]  # fmt: skip
+
+
+def predictions(repeats: int) -> list[Row]:
+    """20000 rows, the same number of support vectors."""
+    X, y = load("magic")
+    ours = SparseKLR(1e4, lam=1e3, gamma=0.5, calibration=None, n_jobs=-1).fit(X, y)
+    svc = SVC(C=10, gamma=0.5).fit(X, y)
+    queries = np.resize(X, (20_000, X.shape[1]))
+    times: dict[str, list[float]] = {"SparseKLR": [], "SVC": []}
+    for _ in range(repeats):
+        times["SparseKLR"].append(timed(lambda: ours.predict(queries))[0])
+        times["SVC"].append(timed(lambda: svc.predict(queries))[0])
+    median = {rival: float(np.median(t)) for rival, t in times.items()}
+    per_point = {"SparseKLR": median["SparseKLR"] / len(ours.support_), "SVC": median["SVC"] / len(svc.support_)}
+    return [
+        {"work": "predict 20000 rows, magic", "rival": rival, "seconds": median[rival], "ratio to SVC": per_point[rival] / per_point["SVC"],
+         "points": len(model.support_), "threads": threads, "converged": "yes"}
+        for rival, model, threads in (("SparseKLR", ours, "all"), ("SVC", svc, "1"))
+    ]  # fmt: skip
+
+
+MEMORY_SCRIPT = """
+import resource, sys, time
+import numpy as np
+from sparseklr import SparseKLR
+from benchmarks.common import load
+X, y = load("magic")
+SparseKLR(C=1e4, calibration=None, gamma=0.5).fit(X[::200], y[::200])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+cache = sys.argv[1] if sys.argv[1] == "auto" else float(sys.argv[1])
+start = time.perf_counter()
+SparseKLR(C=1e4, lam=1e3, gamma=0.5, calibration=None, cache_size=cache, n_jobs=-1).fit(X, y)
+seconds = time.perf_counter() - start
+print(seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024, X.nbytes / 2**20)
+"""
+
+
+def memory() -> list[Row]:
+    """magic with a cache of 64 MB against an unlimited one, in processes of their own."""
+    rows, base = [], 0.0
+    for cache in ("auto", "64"):
+        run = subprocess.run(
+            [sys.executable, "-c", MEMORY_SCRIPT, cache], capture_output=True, text=True, check=True,
+            cwd=Path(__file__).resolve().parents[1], env=dict(os.environ),
+        )  # fmt: skip
+        seconds, extra, data = map(float, run.stdout.split())
+        base = base or seconds
+        rows.append(
+            {"work": f"fit magic, cache_size={cache}: {extra:.0f} MB above the interpreter, data {data:.1f} MB",
+             "rival": "SparseKLR", "seconds": seconds, "ratio to SVC": f"{seconds / base:.2f} x unlimited",
+             "points": "", "threads": "all", "converged": "yes"}
+        )  # fmt: skip
+    return rows
+
+
+def growth(sizes: list[int]) -> list[Row]:
+    """Exponent of the fit time in the number of rows, magic subsets."""
+    X, y = load("magic")
+    order = np.random.default_rng(0).permutation(len(y))
+    seconds = []
+    for n in sizes:
+        part = order[:n]
+        runs = [timed(lambda p=part: SparseKLR(1e4, lam=1e3, gamma=0.5, calibration=None).fit(X[p], y[p]))[0] for _ in range(3)]
+        seconds.append(float(np.median(runs)))
+    exponent = float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+    work = f"growth on magic, n = {', '.join(map(str, sizes))}"
+    return [{"work": work, "rival": "SparseKLR", "seconds": seconds[-1], "ratio to SVC": f"exponent {exponent:.2f}",
+             "points": "", "threads": "1", "converged": "yes"}]  # fmt: skip
+
+
+def csr(n: int) -> list[Row]:
+    """A random sparse set, 5000 features, 0.5% non-zeros, labels of a noisy linear rule."""
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((n, 5000), density=0.005, format="csr", rng=rng)
+    f = X @ rng.normal(size=5000)
+    y = (f + 0.3 * f.std() * rng.normal(size=n) > 0).astype(int)
+    work = f"fit CSR {n} x 5000, 0.5% non-zeros (C=1e4, lam=1e3)"
+    ours, model = timed(lambda: SparseKLR(1e4, lam=1e3, gamma=0.5, calibration=None, n_jobs=-1).fit(X, y))
+    theirs, svc = timed(lambda: SVC(C=10, gamma=0.5, cache_size=4000).fit(X, y))
+    return [
+        {"work": work, "rival": rival, "seconds": seconds, "ratio to SVC": seconds / theirs, "points": len(m.support_),
+         "threads": threads, "converged": "yes"}
+        for rival, seconds, m, threads in (("SparseKLR", ours, model, "all"), ("SVC", theirs, svc, "1"))
+    ]  # fmt: skip
+
+
+def write_docs(rows: list[Row]) -> None:
+    """CSV, Markdown table and figure under docs/."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    columns = list(rows[0])
+    with open(DOCS / "speed.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows(rows)
+    lines = ["# Speed", "", (__doc__ or "").strip(), "", "| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    lines += ["| " + " | ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row.values()) + " |" for row in rows]
+    lines += ["", "![Fit time relative to SVC](speed.png)", ""]
+    (DOCS / "speed.md").write_text("\n".join(lines))
+
+    fitted = [row for row in rows if row["work"].startswith("fit ") and isinstance(row["ratio to SVC"], float) and "CSR" not in row["work"]]
+    works = list(dict.fromkeys(row["work"] for row in fitted))
+    rivals = [r for r in dict.fromkeys(row["rival"] for row in fitted) if r != "SVC"]
+    figure, axes = plt.subplots(figsize=(9, 0.55 * len(works) + 1.5), layout="constrained")
+    for k, rival in enumerate(rivals):
+        ratio = {row["work"]: row["ratio to SVC"] for row in fitted if row["rival"] == rival}
+        where = np.arange(len(works)) + 0.8 * (k - (len(rivals) - 1) / 2) / len(rivals)
+        axes.barh(where, [ratio.get(w, np.nan) for w in works], 0.8 / len(rivals), label=rival)
+    axes.axvline(1, color="black", linewidth=1)
+    axes.set(xscale="log", xlabel="fit time / SVC's (left of the line: faster)", yticks=range(len(works)),
+             yticklabels=[w.removeprefix("fit ") for w in works])  # fmt: skip
+    axes.invert_yaxis()
+    axes.legend(fontsize="small", ncols=2, loc="upper center", bbox_to_anchor=(0.4, -0.12))
+    figure.savefig(DOCS / "speed.png", dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="about a minute")
+    parser.add_argument("--docs", action="store_true", help="write the results under docs/")
+    arguments = parser.parse_args()
+    quick = arguments.quick
+    rows = fits(["spambase", "ring"] if quick else ["spambase", "ring", "magic"], 3, quick)
+    rows += paper(300 if quick else 10_000)
+    rows += predictions(3)
+    rows += memory()
+    rows += growth([1000, 2000, 4000] if quick else [2000, 4000, 8000, 16000])
+    rows += csr(5000 if quick else 20_000)
+    show("Speed", list(rows[0]), [list(row.values()) for row in rows])
+    if arguments.docs:
+        write_docs(rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""
+A margin turns kernel logistic regression into a support vector machine
+=======================================================================
+
+The loss of sparse kernel logistic regression is ``log(1 + exp(lam - y f))``. At ``lam = 0`` it is
+logistic regression: every point pulls a little, all are kept. As ``lam`` grows (here with the box
+``C / lam`` held at 10) points beyond the margin stop pulling and drop out, until what is left is a
+support vector machine. The refit then fits the likelihood on the kept points, needs only a few of
+them, and has the probabilities back.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import make_moons
+from sklearn.metrics import log_loss
+from sklearn.svm import SVC
+
+from sparseklr import SparseKLR
+
+X, y = make_moons(200, noise=0.3, random_state=1)
+X_test, y_test = make_moons(4000, noise=0.3, random_state=2)
+grid = np.meshgrid(np.linspace(-2, 3, 150), np.linspace(-1.6, 2.1, 110))
+cells = np.column_stack([axis.ravel() for axis in grid])
+
+models = {
+    "lam = 0: logistic regression": SparseKLR(10, lam=0, gamma=1, calibration=None),
+    "lam = 10": SparseKLR(100, lam=10, gamma=1, calibration=None),
+    "lam = 1000: all but an SVM": SparseKLR(1e4, lam=1000, gamma=1, calibration=None),
+    "lam = 1000, refitted (default)": SparseKLR(1e4, lam=1000, gamma=1),
+}
+kept, losses = [], []
+figure, axes = plt.subplots(1, 4, figsize=(15, 4.1), sharex=True, sharey=True, layout="constrained")
+for axis, (title, model) in zip(axes, models.items(), strict=True):
+    model.fit(X, y)
+    kept.append(len(model.support_))
+    losses.append(log_loss(y_test, model.predict_proba(X_test)))
+    p = model.predict_proba(cells)[:, 1].reshape(grid[0].shape)
+    shades = axis.contourf(*grid, p, levels=np.linspace(0, 1, 11), cmap="RdBu", alpha=0.75)
+    axis.contour(*grid, p, levels=[0.5], colors="black", linewidths=1.5)
+    axis.scatter(*X.T, c=np.where(y == 1, "#08306b", "#67000d"), s=7, alpha=0.5)
+    axis.scatter(*X[model.support_].T, facecolors="none", edgecolors="black", s=42, linewidths=0.9)
+    axis.set_title(f"{title}\n{kept[-1]} of 200 points kept, test log-loss {losses[-1]:.2f}", fontsize=11)
+    axis.set(xticks=[], yticks=[])
+figure.colorbar(shades, ax=axes, label="P(y = 1)", shrink=0.9)
+
+svc = SVC(C=10, gamma=1).fit(X, y)
+assert kept[0] == 200 > kept[1] > kept[2] > kept[3]
+assert kept[2] <= 1.1 * len(svc.support_)
+assert losses[3] < 1.05 * losses[0] < losses[2]
+plt.show()
