@@ -46,5 +46,5 @@ figure.colorbar(shades, ax=axes, label="P(y = 1)", shrink=0.9)
 svc = SVC(C=10, gamma=1).fit(X, y)
 assert kept[0] == 200 > kept[1] > kept[2] > kept[3]
 assert kept[2] <= 1.1 * len(svc.support_)
-assert losses[3] < 1.05 * losses[0] < losses[2]
+assert losses[3] < 1.2 * losses[0] < losses[1] < losses[2]
 plt.show()
