@@ -183,7 +183,8 @@ class HalfSolver:
         self.x: Array = np.zeros(0)
         self.columns: Array = np.zeros((len(points), 0), order="F")
         self.h: Array = np.zeros(len(points))
-        self.b = self._best_intercept(self.h, 0.0)
+        self.b = 0.0
+        self.b = self._best_intercept(self.h)
 
     # -- the published algorithm --------------------------------------------------------------
 
@@ -208,7 +209,7 @@ class HalfSolver:
                 new = half_threshold(z, 2 / (C * lipschitz))
                 move = new - beta
                 h = self.gram.product(new)
-                b = self._best_intercept(h, self.b)
+                b = self._best_intercept(h)
                 model = self._loss(self.h + self.b) + slope @ move + 0.5 * lipschitz * move @ move
                 # the slack is what rounding of the products can amount to
                 if self._loss(h + b) <= model + 1e-6 * abs(model):
@@ -253,8 +254,7 @@ class HalfSolver:
         3. When none joins, thresholding of the support with the bound of the curvature.
         """
         start, history = time.perf_counter(), [self.objective(C)]
-        settled = False  # the support is stationary, and so is every coordinate off it
-        exact = False
+        exact = settled = False
         for iteration in range(1, max_iter + 1):
             room = np.inf if max_support is None else max_support - len(self.support)
             joined = self._join(C, int(min(room, max(1, len(self.support) // 10))), exact)
@@ -263,11 +263,11 @@ class HalfSolver:
             history.append(self.objective(C))
             if callback is not None:
                 callback(Record(iteration, max(left, 1e-300), time.perf_counter() - start))
-            if not joined and not dropped and left <= tol:
-                settled = exact
-                exact = True
-                if settled:
-                    break
+            quiet = not joined and not dropped and left <= tol
+            settled = quiet and exact
+            exact = quiet  # once nothing moves, slopes of full precision have the last word
+            if settled:
+                break
         return Outcome(iteration, self.fixed_point_residual(C), settled, np.array(history))
 
     def _join(self, C: float, most: int, exact: bool) -> int:
@@ -321,7 +321,7 @@ class HalfSolver:
                     moved = x[:known] - step * along[:known, j]
                     x[:known] = np.where(moved * x[:known] > 0, moved, x[:known])
                 h = self.columns @ x + step * columns[:, j]
-                b = self._best_intercept(h, self.b)
+                b = self._best_intercept(h)
                 x = np.append(x, step)
                 if C * self._loss(h + b) + np.sqrt(np.abs(x)).sum() < present:
                     return int(j), x, h, b
@@ -384,7 +384,7 @@ class HalfSolver:
             return False
         x = np.where(kept != 0, self.x, 0.0)
         h = self.columns @ x
-        b = self._best_intercept(h, self.b)
+        b = self._best_intercept(h)
         if C * self._loss(h + b) + np.sqrt(np.abs(x)).sum() >= self.objective(C):
             return False
         self._keep(x)
@@ -419,19 +419,20 @@ class HalfSolver:
     def _weights(self) -> Array:
         return self.loss.weights(expit(self.h + self.b)[None])[0]
 
-    def _best_intercept(self, h: Array, b: float) -> float:
+    def _best_intercept(self, h: Array) -> float:
         """The b at which the loss is stationary: Newton's method kept inside a bracket."""
         if not self.intercept:
             return 0.0
         low, high = -np.inf, np.inf
         total, wanted = self.loss.total, self.loss.target.sum()
+        b = self.b + float(total @ (self.h - h)) / float(total.sum())  # were the change of h constant
         for _ in range(100):
             p = expit(h + b)
-            excess = total @ p - wanted
-            low, high = (b, high) if excess < 0 else (low, b)
-            step = -excess / max(total @ (p * (1 - p)), 1e-300)
-            if abs(step) <= 1e-12 * max(1.0, abs(b)):
+            excess = float(total @ p - wanted)
+            step = -excess / max(float(total @ (p * (1 - p))), 1e-300)
+            if abs(excess * step) <= 1e-13 * total.sum():  # twice the loss that is left to gain
                 break
-            new = b + float(np.clip(step, -4.0, 4.0))
+            low, high = (b, high) if excess < 0 else (low, b)
+            new = b + min(max(step, -4.0), 4.0)
             b = new if low < new < high else (low + high) / 2
         return b

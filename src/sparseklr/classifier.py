@@ -20,6 +20,7 @@ from threadpoolctl import threadpool_limits
 from ._base import KernelClassifier, TrainingSet
 from .calibration import content_folds, link, platt
 from .kernels import n_threads
+from .nu import solve_nu
 from .problem import DualProblem
 from .progress import Progress
 from .refit import label_free_span, refit
@@ -62,6 +63,10 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
     lam : float or "auto", default="auto"
         The margin, >= 0. ``"auto"`` is ``C / 10``, the paper's rule: a machine of box 10 whose
         loss is the smoother, the smaller C is.
+    nu : float or None, default=None
+        Instead of ``lam``, the sum that the dual variables should have (within ``tol * nu``), for each
+        binary problem: the margin is found by a root search. Below ``2 * C * n_min``, n_min the size
+        of the smaller class; small values are kernel logistic regression.
     kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed"} or callable, \
             default="rbf"
         A callable takes two arrays of rows and returns the matrix of kernel values.
@@ -136,8 +141,9 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         Largest violation of the optimality conditions (absolute).
     dual_gap_ : float
         Largest relative duality gap: how far the objective can at most be from its optimum.
-    rho_ : float
-        The margin used; equals the paper's slack rho at the optimum.
+    rho_ : float or array (n_classes,)
+        The margin used; equals the paper's slack rho at the optimum. One for each class where it was
+        found from ``nu`` for more than two.
     n_features_in_ : int
     feature_names_in_ : array
         Only when X has column names.
@@ -171,6 +177,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         **KernelClassifier._parameter_constraints,
         "C": [Interval(Real, 0.0, None, closed="neither")],
         "lam": [StrOptions({"auto"}), Interval(Real, 0.0, None, closed="left")],
+        "nu": [Interval(Real, 0.0, None, closed="left"), None],
         "working_set": [StrOptions(set(get_args(WorkingSet)))],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left"), Options(Integral, {-1})],
@@ -189,6 +196,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         C: float = 1e4,
         *,
         lam: float | Literal["auto"] = "auto",
+        nu: float | None = None,
         kernel: str | Callable[..., Any] = "rbf",
         gamma: float | Literal["scale", "auto"] = "scale",
         degree: float = 3,
@@ -209,6 +217,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
     ) -> None:
         self.C = C
         self.lam = lam
+        self.nu = nu
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -247,7 +256,11 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
                     task.call_on_fit_task_begin(estimator=self, X=X, y=y)
                 alpha0 = None if start is None or k >= len(start) else start[k][data.rows]
                 title = type(self).__name__ if len(problems) == 1 else f"class {data.classes[k]!s}"
-                solutions.append(self._solve(rows, data, problem, alpha0, title))
+                if self.nu is not None:
+                    problems[k], solution = self._solve_nu(rows, problem, title)
+                else:
+                    solution = self._solve(rows, data, problem, alpha0, title)
+                solutions.append(solution)
                 if task:
                     task.call_on_fit_task_end(estimator=self, X=X, y=y)
         except SolveInterrupted as interrupted:
@@ -265,10 +278,12 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
 
     def _problems(self, data: TrainingSet) -> list[DualProblem]:
         """One dual per class (one in all for two classes)."""
-        self.rho_ = float(self.C) / 10 if self.lam == "auto" else float(self.lam)
+        if self.nu is not None and self.lam != "auto":
+            raise ValueError(f"give lam or nu, not both; got lam={self.lam!r} and nu={self.nu!r}.")
+        lam = float(self.C) / 10 if self.lam == "auto" else float(self.lam)
         box = float(self.C) * data.weight
         bound = self._settings.bounds(box)
-        return [DualProblem(y, box, bound, self.rho_) for y in data.signs()]
+        return [DualProblem(y, box, bound, lam) for y in data.signs()]
 
     @property
     def _settings(self) -> Settings:
@@ -302,6 +317,18 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
                 callback=progress if self.verbose else None,
             )
 
+    def _solve_nu(self, rows: Any, problem: DualProblem, title: str) -> tuple[DualProblem, Solution]:
+        """Find the margin at which alpha adds up to nu; the problem is returned with it."""
+        with Progress(title, self.tol, bool(self.verbose)) as progress:
+            return solve_nu(
+                rows,
+                problem,
+                self._settings,
+                float(self.nu or 0.0),
+                n_jobs=self.n_jobs,
+                callback=progress if self.verbose else None,
+            )
+
     def _warm_alphas(self, n_samples: int) -> np.ndarray | None:
         """alpha of the present model for every training row, one row per output."""
         if not hasattr(self, "dual_model_") or self._n_samples != n_samples:
@@ -319,6 +346,8 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         self._set_model(data, coef, intercept)
         self.dual_model_ = DualModel(self.support_, self.support_vectors_, self.dual_coef_, self.intercept_)
         self.n_selected_ = len(self.support_)
+        margins = np.array([problem.lam for problem in problems])
+        self.rho_: Any = margins if np.ptp(margins) else float(margins[0])
         self._n_samples = data.n_samples
         self.n_iter_ = np.array([s.n_iter for s in solutions])
         self.converged_ = len(solutions) == len(problems) and all(
@@ -336,7 +365,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         if not self.converged_:
             warnings.warn(
                 f"The solver stopped after {self.n_iter_.sum()} pair steps with a KKT violation of "
-                f"{self.kkt_violation_:.3g} (asked for: {self._settings.tolerance(self.rho_):.3g}). Raise "
+                f"{self.kkt_violation_:.3g} (asked for: {self._settings.tolerance(float(np.max(self.rho_))):.3g}). Raise "
                 "max_iter or tol, scale the features, or fit again with warm_start=True to go on.",
                 ConvergenceWarning,
                 stacklevel=4,

@@ -210,13 +210,16 @@ def klr_path(
     --------
     >>> from sklearn.datasets import make_moons
     >>> X, y = make_moons(100, noise=0.2, random_state=0)
-    >>> path = klr_path(X, y, Cs=[1, 100], lams=[0, 0.1, 1], lam_scale="ratio")
+    >>> path = klr_path(X, y, Cs=[1, 1000], lams=[0, 0.1, 1], lam_scale="ratio")
     >>> path.n_support.shape
     (2, 3)
     >>> bool(path.n_support[1, 1] < path.n_support[1, 0])
     True
     """
     Cs, lams = check_grid(Cs, lams, lam_scale)
+    unwanted = {"C", "lam", "nu"} & set(params)
+    if unwanted:
+        raise TypeError(f"klr_path takes Cs and lams, not {', '.join(sorted(unwanted))}.")
     model = SparseKLR(n_jobs=n_jobs, **params)
     data = model._check_training(X, y, sample_weight)
     with GridProgress("klr_path", lams.size, bool(verbose)) as progress:

@@ -86,23 +86,30 @@ def _diagonal(data: TrainingSet, rows: np.ndarray) -> np.ndarray:
 def choose_C(span: Span, target: np.ndarray, weight: np.ndarray) -> tuple[Fit, np.ndarray]:
     """The fit of least leave-one-out log-loss over decades of C, and its leave-one-out values.
 
-    Climbs from C = 1 in either direction while the loss falls (two rises in a row end it).
+    Climbs from C = 1 in either direction while the loss falls (two failures in a row end it). The
+    approximation flatters large C, so a larger one must win by half a standard error of the
+    paired difference.
     """
 
-    def attempt(C: float, start: np.ndarray | None) -> tuple[float, Fit, np.ndarray]:
+    def attempt(C: float, start: np.ndarray | None) -> tuple[np.ndarray, Fit, np.ndarray]:
         fit = fit_likelihood(span, target, weight, C, start, tol=1e-5)
         loo = leave_one_out(span, target, fit)
-        return float(np.average(cross_entropies(target, loo), weights=weight)), fit, loo
+        return cross_entropies(target, loo), fit, loo
+
+    def better(new: np.ndarray, old: np.ndarray, by: float) -> bool:
+        gain = np.average(old - new, weights=weight)
+        error = np.sqrt(np.average((old - new - gain) ** 2, weights=weight) / weight.sum())
+        return bool(gain > by * error)
 
     best = first = attempt(1.0, None)
-    for direction in (10.0, 0.1):
-        last, rises = first, 0
-        while rises < 2 and C_RANGE[0] < last[1].C < C_RANGE[1]:
+    for direction, by in ((10.0, 0.5), (0.1, -0.5)):
+        last, failures = first, 0
+        while failures < 2 and C_RANGE[0] < last[1].C < C_RANGE[1]:
             last = attempt(last[1].C * direction, last[1].v)
-            if last[0] < best[0]:
-                best, rises = last, 0
+            if better(last[0], best[0], by):
+                best, failures = last, 0
             else:
-                rises += 1
+                failures += 1
         if best is not first:  # the loss falls in this direction: no need to look into the other
             break
     return best[1], best[2]

@@ -1,0 +1,39 @@
+r"""
+Selected points fall and the norm of w grows with nu
+====================================================
+
+The paper's second illustration, on the same data as the first (``plot_synth_scatter.py``): ``nu``
+from 500 to 1000 in eight steps. The margin that belongs to ``nu`` weighs the loss up against
+:math:`\|w\|^2`, so the norm grows; the number of selected points falls to about a fifth and then
+stays, because no fewer than ``nu / C`` dual variables below C can add up to ``nu``.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from _synth import C, make_synth, sparse_klr, weights
+
+X, y = make_synth()
+nus = np.linspace(500, 1000, 8)
+models = [sparse_klr(nu).fit(X, y) for nu in nus]
+selected = np.array([len(model.support_) for model in models])
+norms = np.array([np.linalg.norm(weights(model)) for model in models])
+
+fig, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
+(points,) = ax.plot(nus, selected, "o-", color="tab:blue", label="selected points")
+(least,) = ax.plot(nus, nus / C, ":", color="tab:blue", label=r"least possible, $\nu / C$")
+ax.set(xlabel=r"$\nu$", ylabel="selected points (of 99)", ylim=(0, None))
+twin = ax.twinx()
+(norm,) = twin.plot(nus, norms, "s--", color="tab:red", label=r"$\|w\|$")
+twin.set(ylabel=r"$\|w\|$", ylim=(0, None))
+ax.legend(handles=[points, least, norm], loc="upper center")
+ax.set_title("Synth, linear kernel, C = 60")
+plt.show()
+
+# %%
+# The trend of the paper's figure. On the plateau the number may go up by one, as its lower limit does.
+assert np.all(np.diff(norms) > 0), norms
+assert np.all(np.diff(selected) <= 1), selected
+assert selected[-1] < 0.25 * len(y) < selected[0]
+assert np.all(selected >= nus / C)
+sums = [np.abs(model.dual_coef_).sum() for model in models]
+np.testing.assert_allclose(sums, nus, rtol=1e-5)
