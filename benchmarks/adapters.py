@@ -56,22 +56,32 @@ def box(C: float, lam: float) -> float:
 def adapters(gamma: float = 0.5) -> list[Adapter]:
     """All rivals that are installed, ours first."""
     found = [
-        Adapter("SparseKLR", lambda C, lam: SparseKLR(C, lam=lam, gamma=gamma, calibration=None, n_jobs=-1), "all"),
+        Adapter(
+            "SparseKLR", lambda C, lam: SparseKLR(C, lam=lam, gamma=gamma, calibration=None, n_jobs=-1), "all"
+        ),
         Adapter("SparseKLR refit", lambda C, lam: SparseKLR(C, lam=lam, gamma=gamma, n_jobs=-1), "all"),
         Adapter("SVC", lambda C, lam: SVC(C=box(C, lam), gamma=gamma, cache_size=4000), "1"),
         Adapter(
             "SVC calibrated",
-            lambda C, lam: CalibratedClassifierCV(SVC(C=box(C, lam), gamma=gamma, cache_size=4000), ensemble=False),
+            lambda C, lam: CalibratedClassifierCV(
+                SVC(C=box(C, lam), gamma=gamma, cache_size=4000), ensemble=False
+            ),
             "1",
         ),
         Adapter(
             "Nystroem 600 + logistic",
             lambda C, lam: make_pipeline(
-                Nystroem(gamma=gamma, n_components=600, random_state=0), LogisticRegression(C=box(C, lam), max_iter=1000)
+                Nystroem(gamma=gamma, n_components=600, random_state=0),
+                LogisticRegression(C=box(C, lam), max_iter=1000),
             ),
             "all",
         ),
     ]
     if IntelSVC is not None:
-        found.insert(3, Adapter("SVC intelex", lambda C, lam: IntelSVC(C=box(C, lam), gamma=gamma, cache_size=4000), "all"))
+        found.insert(
+            3,
+            Adapter(
+                "SVC intelex", lambda C, lam: IntelSVC(C=box(C, lam), gamma=gamma, cache_size=4000), "all"
+            ),
+        )
     return found

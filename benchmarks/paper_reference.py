@@ -11,7 +11,14 @@ from scipy.optimize import minimize
 
 
 def solve(
-    K: np.ndarray, y: np.ndarray, C: float, lam: float, *, gamma: float = 1e-5, tol: float = 1e-5, max_iter: int = 10_000
+    K: np.ndarray,
+    y: np.ndarray,
+    C: float,
+    lam: float,
+    *,
+    gamma: float = 1e-5,
+    tol: float = 1e-5,
+    max_iter: int = 10_000,
 ) -> tuple[np.ndarray, int]:
     """alpha and the number of iterations."""
     n, low, high = len(y), gamma, C - gamma
@@ -33,30 +40,35 @@ def solve(
         q = K[i, i] + K[candidates, candidates] - 2 * K[i, candidates] + curvature[i] + curvature[candidates]
         j = int(candidates[np.argmax((E[i] - E[candidates]) ** 2 / q)])
         eta = K[i, i] + K[j, j] - 2 * K[i, j]
-        t_max = min((high - alpha[i]) if positive[i] else (alpha[i] - low), (alpha[j] - low) if positive[j] else (high - alpha[j]))
-
-        def terms(t: float, i: int = i, j: int = j) -> tuple[np.ndarray, np.ndarray]:
-            pair = np.array([alpha[i] + y[i] * t, alpha[j] - y[j] * t])
-            return np.clip(pair, low, high), np.array([y[i], -y[j]])
-
-        def value(x: np.ndarray, gap: float = E[i] - E[j], eta: float = eta) -> float:
-            pair, _ = terms(x[0])
-            entropy = pair * np.log(pair / C) + (C - pair) * np.log(1 - pair / C)
-            base = np.array([np.log(alpha[i] / (C - alpha[i])), np.log(alpha[j] / (C - alpha[j]))])
-            return float(entropy.sum() - base @ (pair - np.array([alpha[i], alpha[j]])) + 0.5 * eta * x[0] ** 2 - gap * x[0])
-
-        def slope(x: np.ndarray, gap: float = E[i] - E[j], eta: float = eta) -> np.ndarray:
-            pair, sign = terms(x[0])
-            base = np.array([np.log(alpha[i] / (C - alpha[i])), np.log(alpha[j] / (C - alpha[j]))])
-            return np.array([sign @ (np.log(pair / (C - pair)) - base) + eta * x[0] - gap])
-
-        def second(x: np.ndarray, eta: float = eta) -> np.ndarray:
-            pair, _ = terms(x[0])
-            return np.array([[(C / (pair * (C - pair))).sum() + eta]])
-
-        result = minimize(value, [0.0], jac=slope, hess=second, method="Newton-CG", options={"xtol": 1e-8})
-        t = float(np.clip(result.x[0], 0.0, t_max))
-        alpha[i] = np.clip(alpha[i] + y[i] * t, low, high)
-        alpha[j] = np.clip(alpha[j] - y[j] * t, low, high)
+        room_i = high - alpha[i] if positive[i] else alpha[i] - low
+        room_j = alpha[j] - low if positive[j] else high - alpha[j]
+        pair, sign = alpha[[i, j]], np.array([y[i], -y[j]])
+        t = float(np.clip(pair_minimum(pair, sign, E[i] - E[j], eta, C, low), 0.0, min(room_i, room_j)))
+        alpha[[i, j]] = np.clip(pair + sign * t, low, high)
         F += t * (K[i] - K[j])
     return alpha, max_iter
+
+
+def pair_minimum(pair: np.ndarray, sign: np.ndarray, gap: float, eta: float, C: float, low: float) -> float:
+    """The step t that minimises the dual along ``pair + t * sign``, by Newton-CG."""
+    logit = np.log(pair / (C - pair))
+
+    def at(t: np.ndarray) -> np.ndarray:
+        return np.clip(pair + sign * t[0], low, C - low)
+
+    def value(t: np.ndarray) -> float:
+        a = at(t)
+        entropy = a * np.log(a / C) + (C - a) * np.log(1 - a / C)
+        return float(entropy.sum() - logit @ (a - pair) + 0.5 * eta * t[0] ** 2 - gap * t[0])
+
+    def slope(t: np.ndarray) -> np.ndarray:
+        a = at(t)
+        return np.array([sign @ (np.log(a / (C - a)) - logit) + eta * t[0] - gap])
+
+    def second(t: np.ndarray) -> np.ndarray:
+        a = at(t)
+        return np.array([[(C / (a * (C - a))).sum() + eta]])
+
+    return float(
+        minimize(value, [0.0], jac=slope, hess=second, method="Newton-CG", options={"xtol": 1e-8}).x[0]
+    )

@@ -55,15 +55,20 @@ def measure(name: str, folds: int, with_plain: bool) -> dict[str, dict[str, floa
                 {"loss": log_loss(y[test], p), "accuracy": float(np.mean(model.predict(X[test]) == y[test])), "kept": kept, "seconds": seconds}
             )  # fmt: skip
     return {
-        label: {key: float(np.mean([r[key] for r in rows])) for key in rows[0]} for label, rows in results.items()
+        label: {key: float(np.mean([r[key] for r in rows])) for key in rows[0]}
+        for label, rows in results.items()
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sets", nargs="*", default=list(NAMES))
     parser.add_argument("--folds", type=int, default=5)
-    parser.add_argument("--no-plain", action="store_true", help="leave out the tuned plain model, which takes longest")
+    parser.add_argument(
+        "--no-plain", action="store_true", help="leave out the tuned plain model, which takes longest"
+    )
     arguments = parser.parse_args()
     found = {}
     for name in arguments.sets:
@@ -88,7 +93,9 @@ def main() -> None:
         ["accuracy - raw S-KLR", mean("refit", "accuracy") - mean("raw", "accuracy"), ">= -0.003"],
     ]  # fmt: skip
     if "plain" in labels:
-        bars.insert(0, ["log-loss / plain KLR, tuned", mean("refit", "loss") / mean("plain", "loss"), "<= 1.05"])
+        bars.insert(
+            0, ["log-loss / plain KLR, tuned", mean("refit", "loss") / mean("plain", "loss"), "<= 1.05"]
+        )
     for name in ("magic", "spambase", "ring"):
         if name in found:
             times = found[name]["refit"]["seconds"] / found[name]["SVC"]["seconds"]

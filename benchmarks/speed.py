@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def fits(names: list[str], repeats: int, quick: bool) -> list[Row]:
                 for adapter in chosen:
                     if repeat and ("calibrated" in adapter.name or "Nystroem" in adapter.name):
                         continue  # minutes each; once is enough
-                    seconds, (model, converged) = timed(lambda a=adapter: fit(a, C, lam, X, y))
+                    seconds, (model, converged) = timed(partial(fit, adapter, C, lam, X, y))
                     times.setdefault(adapter.name, []).append(seconds)
                     facts[adapter.name] = points(model), converged, adapter.threads
             base = float(np.median(times["SVC"]))
@@ -74,7 +75,11 @@ def paper(iterations: int) -> list[Row]:
     ours, solution = timed(lambda: solve_dual(K, y, C=1e4, lam=100.0, **Settings.paper()))
     reference, (_, done) = timed(lambda: paper_reference.solve(K, y, 1e4, 100.0, max_iter=iterations))
     scaled = reference * solution.n_iter / done
-    common = {"work": "10000 iterations of the paper's algorithm, spambase", "points": len(solution.support), "threads": "1"}
+    common = {
+        "work": "10000 iterations of the paper's algorithm, spambase",
+        "points": len(solution.support),
+        "threads": "1",
+    }
     return [
         common | {"rival": "solve_dual", "seconds": ours, "ratio to SVC": "", "converged": "capped"},
         common | {"rival": f"literal reference ({done} its.)", "seconds": scaled, "ratio to SVC": f"{scaled / ours:.0f} x ours", "converged": "capped"},
@@ -92,7 +97,10 @@ def predictions(repeats: int) -> list[Row]:
         times["SparseKLR"].append(timed(lambda: ours.predict(queries))[0])
         times["SVC"].append(timed(lambda: svc.predict(queries))[0])
     median = {rival: float(np.median(t)) for rival, t in times.items()}
-    per_point = {"SparseKLR": median["SparseKLR"] / len(ours.support_), "SVC": median["SVC"] / len(svc.support_)}
+    per_point = {
+        "SparseKLR": median["SparseKLR"] / len(ours.support_),
+        "SVC": median["SVC"] / len(svc.support_),
+    }
     return [
         {"work": "predict 20000 rows, magic", "rival": rival, "seconds": median[rival], "ratio to SVC": per_point[rival] / per_point["SVC"],
          "points": len(model.support_), "threads": threads, "converged": "yes"}
@@ -141,7 +149,10 @@ def growth(sizes: list[int]) -> list[Row]:
     seconds = []
     for n in sizes:
         part = order[:n]
-        runs = [timed(lambda p=part: SparseKLR(1e4, lam=1e3, gamma=0.5, calibration=None).fit(X[p], y[p]))[0] for _ in range(3)]
+        runs = [
+            timed(lambda p=part: SparseKLR(1e4, lam=1e3, gamma=0.5, calibration=None).fit(X[p], y[p]))[0]
+            for _ in range(3)
+        ]
         seconds.append(float(np.median(runs)))
     exponent = float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
     work = f"growth on magic, n = {', '.join(map(str, sizes))}"
@@ -177,12 +188,28 @@ def write_docs(rows: list[Row]) -> None:
         writer = csv.DictWriter(file, columns)
         writer.writeheader()
         writer.writerows(rows)
-    lines = ["# Speed", "", (__doc__ or "").strip(), "", "| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    lines += ["| " + " | ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row.values()) + " |" for row in rows]
+    lines = [
+        "# Speed",
+        "",
+        (__doc__ or "").strip(),
+        "",
+        "| " + " | ".join(columns) + " |",
+        "|" + "---|" * len(columns),
+    ]
+    lines += [
+        "| " + " | ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row.values()) + " |"
+        for row in rows
+    ]
     lines += ["", "![Fit time relative to SVC](speed.png)", ""]
     (DOCS / "speed.md").write_text("\n".join(lines))
 
-    fitted = [row for row in rows if row["work"].startswith("fit ") and isinstance(row["ratio to SVC"], float) and "CSR" not in row["work"]]
+    fitted = [
+        row
+        for row in rows
+        if row["work"].startswith("fit ")
+        and isinstance(row["ratio to SVC"], float)
+        and "CSR" not in row["work"]
+    ]
     works = list(dict.fromkeys(row["work"] for row in fitted))
     rivals = [r for r in dict.fromkeys(row["rival"] for row in fitted) if r != "SVC"]
     figure, axes = plt.subplots(figsize=(9, 0.55 * len(works) + 1.5), layout="constrained")
@@ -199,7 +226,9 @@ def write_docs(rows: list[Row]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="about a minute")
     parser.add_argument("--docs", action="store_true", help="write the results under docs/")
     arguments = parser.parse_args()

@@ -35,7 +35,7 @@ for model, name, style in (
 ):
     label = f"{name}: accuracy {model.score(X, y):.0%}"
     draw_boundary(ax, model, X, linewidth=2, label=label, **style)
-ax.legend(loc="upper left", fontsize="small")
+fig.legend(loc="outside lower center", ncols=2, fontsize="small")
 ax.set_title("Sparse kernel logistic regression against thresholding, C = 60")
 plt.show()
 

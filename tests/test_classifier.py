@@ -75,7 +75,10 @@ def test_float32_rows_agree_with_the_float64_gram(benchmark) -> None:
 
 def test_sparse_as_an_svm(moons) -> None:
     X, y = moons
-    model, svc = SparseKLR(C=1e5, lam=1e4, gamma=1.0, calibration=None).fit(X, y), SVC(C=10, gamma=1.0).fit(X, y)
+    model, svc = (
+        SparseKLR(C=1e5, lam=1e4, gamma=1.0, calibration=None).fit(X, y),
+        SVC(C=10, gamma=1.0).fit(X, y),
+    )
     assert len(model.support_) <= 1.1 * len(svc.support_)
     assert (model.predict(X) == svc.predict(X)).mean() > 0.99
 

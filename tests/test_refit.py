@@ -83,7 +83,9 @@ def test_approximate_leave_one_out(name: str, benchmark) -> None:
     keep = slice(0, None, 2) if name == "diabetes" else slice(None)  # 384 refits are enough
     X, y = X[keep], y[keep]
     n = len(y)
-    data = TrainingSet(X, (y > 0).astype(int), np.array([0, 1]), np.ones(n), np.arange(n), n, Kernel("rbf", 0.5))
+    data = TrainingSet(
+        X, (y > 0).astype(int), np.array([0, 1]), np.ones(n), np.arange(n), n, Kernel("rbf", 0.5)
+    )
     span = label_free_span(data, np.random.default_rng(0))
     fit = fit_likelihood(span, y > 0, data.weight, C=10.0)
     approximate = cross_entropies(y > 0, leave_one_out(span, y > 0, fit)).mean()
@@ -91,22 +93,31 @@ def test_approximate_leave_one_out(name: str, benchmark) -> None:
     for i in range(n):
         weight = np.ones(n)
         weight[i] = 0
-        exact[i] = cross_entropies(y > 0, fit_likelihood(span, y > 0, weight, C=10.0, start=fit.v, tol=1e-8).f)[i]
+        exact[i] = cross_entropies(
+            y > 0, fit_likelihood(span, y > 0, weight, C=10.0, start=fit.v, tol=1e-8).f
+        )[i]
     assert abs(approximate - exact.mean()) <= 0.02 * exact.mean()
 
 
 def test_elimination_drops_what_is_redundant() -> None:
-    data, y = training_set(200)
+    data, _ = training_set(200)
     twin = TrainingSet(
-        np.vstack([data.X, data.X[:20] + 1e-3]), np.append(data.codes, data.codes[:20]), data.classes,
-        np.ones(220), np.arange(220), 220, data.kernel,
+        np.vstack([data.X, data.X[:20] + 1e-3]),
+        np.append(data.codes, data.codes[:20]),
+        data.classes,
+        np.ones(220),
+        np.arange(220),
+        220,
+        data.kernel,
     )
     span = Span(twin, np.append(np.arange(20), np.arange(200, 220)))
     fit = fit_likelihood(span, twin.codes, twin.weight, C=1.0)
     order = elimination_order(span, fit)
     assert sorted(order) == list(range(span.size))
     # nested sets: the better half of the ranking loses little, the worse half much
-    better, worse = (Span(twin, span.points[part]) for part in (order[span.size // 2 :], order[: span.size // 2]))
+    better, worse = (
+        Span(twin, span.points[part]) for part in (order[span.size // 2 :], order[: span.size // 2])
+    )
     losses = [
         cross_entropies(twin.codes, fit_likelihood(s, twin.codes, twin.weight, C=1.0).f).mean()
         for s in (span, better, worse)
@@ -148,7 +159,9 @@ def test_refit_mends_the_probabilities(name: str, benchmark) -> None:
     order = np.random.default_rng(0).permutation(len(y))[:1500]
     train, test = order[: 2 * len(order) // 3], order[2 * len(order) // 3 :]
     loss = {
-        mode: log_loss(y[test], SparseKLR(gamma=0.5, calibration=mode).fit(X[train], y[train]).predict_proba(X[test]))
+        mode: log_loss(
+            y[test], SparseKLR(gamma=0.5, calibration=mode).fit(X[train], y[train]).predict_proba(X[test])
+        )
         for mode in MODES
     }
     assert loss["refit"] < 0.1 * loss[None]
@@ -243,7 +256,11 @@ def test_link_and_platt() -> None:
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
-    [({"C_refit": 0}, "'C_refit'"), ({"calibration": "isotonic"}, "'calibration'"), ({"prune": -1}, "'prune'")],
+    [
+        ({"C_refit": 0}, "'C_refit'"),
+        ({"calibration": "isotonic"}, "'calibration'"),
+        ({"prune": -1}, "'prune'"),
+    ],
 )
 def test_bad_parameters(parameters, message) -> None:
     with pytest.raises(ValueError, match=message):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -117,7 +119,7 @@ def test_becomes_an_svm_as_the_margin_grows() -> None:
     for lam in (2.0, 10.0, 50.0, 250.0):
         solution = solve_dual(K, y, C=2.0 * lam, lam=lam, tol=1e-6)
         distance.append(np.abs(solution.decision / lam - svc).max())
-    assert all(later < 0.5 * sooner for sooner, later in zip(distance, distance[1:], strict=False)), distance
+    assert all(later < 0.5 * sooner for sooner, later in pairwise(distance)), distance
     assert distance[-1] < 0.02
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_array
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -120,9 +120,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         if precomputed:
             X = X.toarray() if sparse.issparse(X) else X
             if X.shape[0] != X.shape[1]:
-                raise ValueError(
-                    f"Precomputed matrix must be a square matrix. Input is a {X.shape[0]}x{X.shape[1]} matrix."
-                )
+                raise ValueError(f"Precomputed matrix must be a square matrix; its shape is {X.shape}.")
             check_gram(X, "X (the precomputed kernel)")
         given = weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
         check_non_negative(weight, "`sample_weight`")

@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.special import expit, logsumexp, softmax
 
 from ._base import TrainingSet
-from .kernels import Kernel
+from .kernels import Kernel, cache_bytes
 
 # Up to this many points the kernel matrix is kept whole (128 MB).
 _WHOLE_MATRIX = 4096
@@ -70,6 +70,52 @@ class DistinctPoints:
             return self.X[:, indices].astype(np.float64, order="F")
         # float64 queries: the kernel is then evaluated in float64 also for float32 data
         return self.kernel.matrix(self.X, self.X[indices].astype(np.float64), n_jobs=self.n_jobs)
+
+
+class Gram:
+    """Products with the kernel matrix of all points, kept in memory where it fits.
+
+    More than a few thousand points are kept in float32: these products rank coordinates, what
+    enters the model is computed from exact columns.
+    """
+
+    def __init__(self, points: DistinctPoints, cache_size: float | str) -> None:
+        self.points = points
+        self.matrix: np.ndarray | None = points.X if points.kernel.precomputed else None
+        n = len(points)
+        if self.matrix is None and 4 * n * n <= cache_bytes(cache_size):
+            self.matrix = np.empty((n, n), dtype=np.float32)
+            for start in range(0, n, 512):
+                self.matrix[start : start + 512] = self._rows(slice(start, start + 512))
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(np.float64) if self.matrix is None else self.matrix.dtype
+
+    def _rows(self, rows: slice) -> np.ndarray:
+        X, kernel = self.points.X, self.points.kernel
+        single = X if callable(kernel.name) else X.astype(np.float32)
+        return kernel.matrix(single[rows], single, n_jobs=self.points.n_jobs)
+
+    def product(self, r: np.ndarray, exact: bool = False) -> np.ndarray:
+        """K r; ``exact`` asks for float64 throughout."""
+        if self.matrix is not None and not (exact and self.matrix.dtype == np.float32):
+            return (self.matrix @ r.astype(self.matrix.dtype)).astype(np.float64)
+        points = self.points
+        queries = points.X.astype(np.float64)
+        return points.kernel.sum(queries, queries, r[None, :], n_jobs=points.n_jobs)[:, 0]
+
+    def spread(self, total: np.ndarray, centred: bool) -> np.ndarray:
+        """``sum_i m_i (K_ij - mean_j)^2`` for every column j; without the mean if not centred."""
+        first, second = np.zeros(len(total)), np.zeros(len(total))
+        for start in range(0, len(total), 512):
+            rows = slice(start, start + 512)
+            K = self.matrix[rows] if self.matrix is not None else self._rows(rows)
+            m = total[rows].astype(K.dtype)
+            first += m @ K
+            second += m @ K**2
+        # a column that is nearly constant counts as if 1e-6 of it were not
+        return np.maximum(second - centred * first**2 / total.sum(), 1e-6 * second + np.finfo(float).tiny)
 
 
 def row_keys(X: Any) -> np.ndarray:

@@ -18,13 +18,11 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.special import expit
 
-from ._distinct import DistinctPoints, Likelihood
-from .kernels import cache_bytes
+from ._distinct import DistinctPoints, Gram, Likelihood
+from ._half_operator import THRESHOLD, half_threshold, step_of
 
 Array = np.ndarray
 
-# Zero is the minimiser up to |z| = THRESHOLD t^(2/3).
-THRESHOLD = 54 ** (1 / 3) / 4
 # Coordinates with the largest promised decrease whose columns are computed and tried.
 _SHORTLIST = 64
 # Trials before the rest of the short list is given up in this round.
@@ -32,96 +30,6 @@ _TRIALS = 4
 # Between joins the support is fitted to this share of the objective. On ring with C = 1e4 a looser
 # 1e-3 lets it swell to 1500 coordinates (100 s and more), here to 730 of which 225 remain (55 s).
 _SETTLED = 1e-4
-
-
-def half_threshold(z: Any, t: Any) -> Any:
-    r"""The minimiser of :math:`(x - z)^2 + t|x|^{1/2}` over x, elementwise.
-
-    .. math:: x = \tfrac23 z\left(1 + \cos\left(\tfrac{2\pi}3 -
-              \tfrac23\arccos\left(\tfrac t8 (|z|/3)^{-3/2}\right)\right)\right)
-              \text{ if } |z| > \tfrac{54^{1/3}}4 t^{2/3}, \text{ else } 0.
-
-    Parameters
-    ----------
-    z : array-like
-    t : array-like
-        Positive weight of the penalty; broadcast against ``z``.
-
-    Returns
-    -------
-    array
-
-    Notes
-    -----
-    The threshold is often printed as :math:`\tfrac34 t^{2/3}`; there the minimum at 0 is still
-    the lower one. Between the two thresholds the formula gives the other, local minimum.
-
-    References
-    ----------
-    Xu, Chang, Xu and Zhang (2012), "L1/2 regularization: a thresholding representation theory and
-    a fast solver", IEEE Transactions on Neural Networks and Learning Systems 23(7), 1013-1027,
-    doi:10.1109/TNNLS.2012.2197412.
-
-    Examples
-    --------
-    >>> half_threshold([0.9, 1.0, 3.0], 1.0).round(4)
-    array([0.    , 0.7042, 2.8532])
-    """
-    z, t = np.broadcast_arrays(np.asarray(z, dtype=np.float64), np.asarray(t, dtype=np.float64))
-    x = np.zeros(z.shape)
-    on = np.abs(z) > THRESHOLD * t ** (2 / 3)
-    angle = np.arccos(t[on] / 8 * (np.abs(z[on]) / 3) ** -1.5)
-    x[on] = 2 / 3 * z[on] * (1 + np.cos(2 * np.pi / 3 - 2 / 3 * angle))
-    return x[()]
-
-
-def step_of(slope: Array, curvature: Array, at: Array | float = 0.0) -> tuple[Array, Array]:
-    """Minimisers x of ``slope (x - at) + curvature (x - at)^2 / 2 + |x|^(1/2)``, and the decrease."""
-    x = half_threshold(at - slope / curvature, 2 / curvature)
-    move = x - at
-    return x, np.sqrt(np.abs(at)) - np.sqrt(np.abs(x)) - slope * move - curvature * move**2 / 2
-
-
-class Gram:
-    """Products with the kernel matrix of all points, kept in memory where it fits.
-
-    More than a few thousand points are kept in float32: these products rank coordinates, what
-    enters the model is computed from exact columns.
-    """
-
-    def __init__(self, points: DistinctPoints, cache_size: float | str) -> None:
-        self.points = points
-        self.matrix: Array | None = points.X if points.kernel.precomputed else None
-        n = len(points)
-        if self.matrix is None and 4 * n * n <= cache_bytes(cache_size):
-            self.matrix = np.empty((n, n), dtype=np.float32)
-            for start in range(0, n, 512):
-                self.matrix[start : start + 512] = self._rows(slice(start, start + 512))
-
-    def _rows(self, rows: slice) -> Array:
-        X, kernel = self.points.X, self.points.kernel
-        single = X if callable(kernel.name) else X.astype(np.float32)
-        return kernel.matrix(single[rows], single, n_jobs=self.points.n_jobs)
-
-    def product(self, r: Array, exact: bool = False) -> Array:
-        """K r; ``exact`` asks for float64 throughout."""
-        if self.matrix is not None and not (exact and self.matrix.dtype == np.float32):
-            return (self.matrix @ r.astype(self.matrix.dtype)).astype(np.float64)
-        points = self.points
-        queries = points.X.astype(np.float64)
-        return points.kernel.sum(queries, queries, r[None, :], n_jobs=points.n_jobs)[:, 0]
-
-    def spread(self, total: Array, centred: bool) -> Array:
-        """``sum_i m_i (K_ij - mean_j)^2`` for every column j; without the mean if not centred."""
-        first, second = np.zeros(len(total)), np.zeros(len(total))
-        for start in range(0, len(total), 512):
-            rows = slice(start, start + 512)
-            K = self.matrix[rows] if self.matrix is not None else self._rows(rows)
-            m = total[rows].astype(K.dtype)
-            first += m @ K
-            second += m @ K**2
-        # a column that is nearly constant counts as if 1e-6 of it were not
-        return np.maximum(second - centred * first**2 / total.sum(), 1e-6 * second + np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
@@ -162,6 +70,9 @@ class _Metric:
         return unit * cho_solve(self.factor, unit * G) if len(unit) else G
 
 
+Callback = Callable[[Record], Any] | None
+
+
 class HalfSolver:
     """One binary problem: its data, and a model on its support that the next solve starts from.
 
@@ -176,7 +87,9 @@ class HalfSolver:
         ``columns @ x``; f = h + b.
     """
 
-    def __init__(self, points: DistinctPoints, gram: Gram, loss: Likelihood, spread: Array, intercept: bool) -> None:
+    def __init__(
+        self, points: DistinctPoints, gram: Gram, loss: Likelihood, spread: Array, intercept: bool
+    ) -> None:
         self.points, self.gram, self.loss, self.intercept = points, gram, loss, intercept
         self.bound = spread / 4  # of the curvature of Phi along each coordinate, for C = 1
         self.support: Array = np.zeros(0, dtype=np.intp)
@@ -188,7 +101,9 @@ class HalfSolver:
 
     # -- the published algorithm --------------------------------------------------------------
 
-    def iterate(self, C: float, tol: float, max_iter: int, n_nonzero: int | None = None) -> tuple[Outcome, float]:
+    def iterate(
+        self, C: float, tol: float, max_iter: int, callback: Callback = None, n_nonzero: int | None = None
+    ) -> tuple[Outcome, float]:
         """Half thresholding of all coordinates at once, with one step size for all.
 
         With ``n_nonzero`` C is at each iteration the one that leaves so many coordinates (Xu et
@@ -198,8 +113,9 @@ class HalfSolver:
         beta = np.zeros(n)
         beta[self.support] = self.x
         lipschitz = self._lipschitz()
-        history, residual = [self.objective(C)], np.inf
-        for iteration in range(max_iter):
+        start, history = time.perf_counter(), [self.objective(C)]
+        rounding = 10 * float(np.finfo(self.gram.dtype).eps)
+        for iteration in range(1, max_iter + 1):
             slope = self.gram.product(self._residual(1.0))
             while True:
                 z = beta - slope / lipschitz
@@ -211,8 +127,7 @@ class HalfSolver:
                 h = self.gram.product(new)
                 b = self._best_intercept(h)
                 model = self._loss(self.h + self.b) + slope @ move + 0.5 * lipschitz * move @ move
-                # the slack is what rounding of the products can amount to
-                if self._loss(h + b) <= model + 1e-6 * abs(model):
+                if self._loss(h + b) <= model + rounding * abs(model):
                     break
                 lipschitz *= 2
             residual = float(np.abs(move).max() / max(1.0, np.abs(new).max()))
@@ -220,10 +135,12 @@ class HalfSolver:
             self.support = np.flatnonzero(beta)
             self.x = beta[self.support]
             history.append(self.objective(C))
+            if callback is not None:
+                callback(Record(iteration, max(residual, 1e-300), time.perf_counter() - start))
             if residual <= tol:
                 break
         self.columns = self.points.columns(self.support)
-        return Outcome(iteration + 1, residual, residual <= tol, np.array(history)), C
+        return Outcome(iteration, residual, residual <= tol, np.array(history)), C
 
     def _lipschitz(self) -> float:
         """Largest curvature of Phi for C = 1, by the power method on the centred, weighted Gram."""
@@ -237,6 +154,35 @@ class HalfSolver:
             value = max(value, 0.25 * float(np.linalg.norm(vector)))
         return 1.01 * value
 
+    def solve_sparse(
+        self, n_nonzero: int, tol: float, max_iter: int, callback: Callback = None
+    ) -> tuple[Outcome, float]:
+        """The same with C from the sparsity: the largest C that leaves so many coordinates.
+
+        C is the one at which the next coordinate would pass the threshold of its step, found by
+        raising it from zero. Returns it too.
+        """
+        C, history, steps = 0.0, [], 0
+        for _ in range(500):
+            least = self._critical()
+            full = len(self.support) >= n_nonzero
+            if full and abs(least - C) <= 1e-3 * C or least > 1e12 or steps >= max_iter:
+                break
+            C = least if full else max(least * 1.001, 1.1 * C)
+            outcome = self.solve(C, tol, max_iter - steps, callback, n_nonzero)
+            steps += outcome.n_iter
+            history.append(outcome.history[-1])
+        C = min(C, least * (1 - 1e-9))
+        left = self._newton(C, tol)
+        reached = len(self.support) == n_nonzero and left <= tol
+        return Outcome(steps, self.fixed_point_residual(C), reached, np.array(history)), C
+
+    def _critical(self) -> float:
+        """The smallest C at which a coordinate off the support would pass its threshold."""
+        slope = np.abs(self.gram.product(self._residual(1.0), exact=True))
+        slope[self.support] = 0
+        return float((2 * THRESHOLD**1.5 * np.sqrt(self.bound) / np.maximum(slope, 1e-100) ** 1.5).min())
+
     # -- one coordinate at a time, Newton on the support --------------------------------------
 
     def solve(
@@ -244,7 +190,7 @@ class HalfSolver:
         C: float,
         tol: float,
         max_iter: int,
-        callback: Callable[[Record], Any] | None = None,
+        callback: Callback = None,
         max_support: int | None = None,
     ) -> Outcome:
         """Half thresholding with the curvature of each coordinate as its step, from where it stands.
@@ -254,21 +200,24 @@ class HalfSolver:
         3. When none joins, thresholding of the support with the bound of the curvature.
         """
         start, history = time.perf_counter(), [self.objective(C)]
-        exact = settled = False
+        exact, goal, residual = False, tol, np.inf
         for iteration in range(1, max_iter + 1):
             room = np.inf if max_support is None else max_support - len(self.support)
             joined = self._join(C, int(min(room, max(1, len(self.support) // 10))), exact)
-            left = self._newton(C, max(tol, _SETTLED) if joined else tol)
+            left = self._newton(C, max(tol, _SETTLED) if joined else goal)
             dropped = not joined and self._threshold(C)
             history.append(self.objective(C))
             if callback is not None:
                 callback(Record(iteration, max(left, 1e-300), time.perf_counter() - start))
-            quiet = not joined and not dropped and left <= tol
-            settled = quiet and exact
-            exact = quiet  # once nothing moves, slopes of full precision have the last word
-            if settled:
-                break
-        return Outcome(iteration, self.fixed_point_residual(C), settled, np.array(history))
+            # Once nothing moves, slopes of full precision have the last word.
+            quiet = not joined and not dropped and left <= goal
+            if quiet and exact:
+                residual = self.fixed_point_residual(C, self.support)
+                if residual <= tol or goal < 1e-15:  # the objective cannot be told from lower ones
+                    return Outcome(iteration, self.fixed_point_residual(C), True, np.array(history))
+                goal /= 100
+            exact = quiet
+        return Outcome(iteration, self.fixed_point_residual(C), False, np.array(history))
 
     def _join(self, C: float, most: int, exact: bool) -> int:
         """Let at most so many coordinates off the support take their half-thresholding step."""
@@ -320,14 +269,17 @@ class HalfSolver:
                 if steepness < bound[j]:
                     moved = x[:known] - step * along[:known, j]
                     x[:known] = np.where(moved * x[:known] > 0, moved, x[:known])
-                h = self.columns @ x + step * columns[:, j]
-                b = self._best_intercept(h)
+                    h = self.columns @ x + step * columns[:, j]
+                    b = self.b - step * float(along[known:, j].sum())
+                else:
+                    h = self.h + step * columns[:, j]
+                    b = self._best_intercept(h)
                 x = np.append(x, step)
                 if C * self._loss(h + b) + np.sqrt(np.abs(x)).sum() < present:
                     return int(j), x, h, b
                 if steepness >= bound[j]:
                     break
-                steepness = min(4 * steepness, bound[j])
+                steepness = min(8 * steepness, bound[j])
         return None
 
     def _metric(self, C: float) -> _Metric:
@@ -379,7 +331,9 @@ class HalfSolver:
     def _threshold(self, C: float) -> bool:
         """Half thresholding of the support: coordinates too small to stay leave, if any."""
         slope = self._residual(C) @ self.columns
-        kept = half_threshold(self.x - slope / (C * self.bound[self.support]), 2 / (C * self.bound[self.support]))
+        kept = half_threshold(
+            self.x - slope / (C * self.bound[self.support]), 2 / (C * self.bound[self.support])
+        )
         if (kept != 0).all():
             return False
         x = np.where(kept != 0, self.x, 0.0)
@@ -397,13 +351,17 @@ class HalfSolver:
         if not kept.all():
             self.support, self.columns = self.support[kept], self.columns[:, kept]
 
-    def fixed_point_residual(self, C: float) -> float:
+    def fixed_point_residual(self, C: float, among: Array | None = None) -> float:
         """Largest move of a coordinate under its half-thresholding step, over max(1, max |beta|)."""
         beta = np.zeros(len(self.points))
         beta[self.support] = self.x
-        slope = self.gram.product(self._residual(C), exact=True)
-        moved, _ = step_of(slope, C * self.bound, beta)
-        return float(np.abs(moved - beta).max() / max(1.0, np.abs(beta).max()))
+        if among is None:
+            among = np.arange(len(beta))
+            slope = self.gram.product(self._residual(C), exact=True)
+        else:
+            slope = self._residual(C) @ self.columns
+        moved, _ = step_of(slope, C * self.bound[among], beta[among])
+        return float(np.abs(moved - beta[among]).max(initial=0.0) / max(1.0, np.abs(beta).max()))
 
     # -- values and derivatives at the present model ------------------------------------------
 

@@ -124,7 +124,9 @@ class Machine:
             left = np.where(spanned, 1.0, left)
             schur = np.maximum(1 + (square - np.einsum("kqc,kqc->kc", U, HU)) / left, 1.0)
             slope = residual @ K - rZ @ ZJ - np.einsum("kq,kqc->kc", gradient, HU)
-            gain[start : start + _BLOCK] = np.where(spanned, -1.0, 0.5 * (slope**2 / schur).sum(axis=0) / left)
+            gain[start : start + _BLOCK] = np.where(
+                spanned, -1.0, 0.5 * (slope**2 / schur).sum(axis=0) / left
+            )
         return gain
 
     def join(self, candidates: Array, rounds: int) -> None:
@@ -185,7 +187,9 @@ class Machine:
             dw = self._newton_direction(P, G)
             D = dw @ self.A.T
             linear, square = (self.penalty * self.w * dw).sum(), (self.penalty * dw**2).sum()
-            t = float(_line_search(self.loss, self.F[..., None], D[..., None], linear, square, (G * dw).sum())[0])
+            t = float(
+                _line_search(self.loss, self.F[..., None], D[..., None], linear, square, (G * dw).sum())[0]
+            )
             for _ in range(50):
                 w, F = self.w + t * dw, self.F + t * D
                 objective = self._value(w, F)
@@ -226,7 +230,9 @@ class Machine:
         L = self.factor
         beta = solve_triangular(L, self.w[:, self.first :].T, lower=True, trans="T").T
         T = solve_triangular(L, np.eye(len(L)), lower=True)
-        variance = np.einsum("sj,kst,tj->kj", T, self.inverse[:, self.first :, self.first :], T, optimize=True)
+        variance = np.einsum(
+            "sj,kst,tj->kj", T, self.inverse[:, self.first :, self.first :], T, optimize=True
+        )
         return int(np.argmin((beta**2 / variance).sum(axis=0)[:-1]))
 
     def without(self, position: int, tol: float, max_iter: int) -> Machine:

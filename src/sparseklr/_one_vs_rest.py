@@ -14,7 +14,10 @@ class PredictionMixin(KernelClassifier):
     """decision_function, predict and probabilities from the outputs of a kernel classifier."""
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """f(x): positive for the second class; (n_samples, n_classes) for more than two classes.
+        """The logit of the class probabilities: positive for the second class.
+
+        For more than two classes, the output of each class. A point far from all training points
+        gets the intercept of the model.
 
         Parameters
         ----------
@@ -64,7 +67,7 @@ class PredictionMixin(KernelClassifier):
         return log_positive - logsumexp(log_positive, axis=1, keepdims=True)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities; they sum to one.
+        """Class probabilities; they sum to one, and ``predict`` is the most probable class.
 
         Parameters
         ----------

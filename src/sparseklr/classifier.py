@@ -9,15 +9,14 @@ from numbers import Integral, Real
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
-from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, Options, StrOptions
-
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from ._base import KernelClassifier, TrainingSet
+from ._one_vs_rest import PredictionMixin
 from .calibration import content_folds, link, platt
 from .kernels import n_threads
 from .nu import solve_nu
@@ -47,7 +46,7 @@ class DualModel:
     intercept: np.ndarray
 
 
-class SparseKLR(CallbackSupportMixin, KernelClassifier):
+class SparseKLR(CallbackSupportMixin, PredictionMixin):
     r"""Sparse kernel logistic regression.
 
     Minimises :math:`\tfrac12\|f\|^2 + C \sum_i c_i \log(1 + e^{\lambda - y_i f(x_i)})`: logistic
@@ -269,7 +268,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
             raise
         except MemoryError as error:
             raise MemoryError(
-                f"cache_size={self.cache_size!r} asks for more memory than there is; give a smaller number of MB."
+                f"cache_size={self.cache_size!r} asks for more memory than there is; give fewer MB."
             ) from error
         self._set_solutions(data, problems, solutions)
         self._calibrate(data, problems, solutions)
@@ -300,9 +299,8 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
             above = free.project(alpha0)
             used = np.flatnonzero(above)
             queries = data.X[:, used] if data.kernel.precomputed else data.X
-            F = data.kernel.sum(queries, data.X[used], (above * problem.y)[None, used], n_jobs=self.n_jobs)[
-                :, 0
-            ]
+            coef = (above * problem.y)[None, used]
+            F = data.kernel.sum(queries, data.X[used], coef, n_jobs=self.n_jobs)[:, 0]
             alpha = problem.bound + above
         settings = self._settings
         with Progress(title, settings.tolerance(problem.lam), bool(self.verbose)) as progress:
@@ -363,9 +361,10 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
                 stacklevel=4,
             )
         if not self.converged_:
+            asked = self._settings.tolerance(float(margins.max()))
             warnings.warn(
                 f"The solver stopped after {self.n_iter_.sum()} pair steps with a KKT violation of "
-                f"{self.kkt_violation_:.3g} (asked for: {self._settings.tolerance(float(np.max(self.rho_))):.3g}). Raise "
+                f"{self.kkt_violation_:.3g} (asked for: {asked:.3g}). Raise "
                 "max_iter or tol, scale the features, or fit again with warm_start=True to go on.",
                 ConvergenceWarning,
                 stacklevel=4,
@@ -423,8 +422,8 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         fold = content_folds(data.X, problem.y, 5)
         if fold is None:
             warnings.warn(
-                "calibration='sigmoid': a class has fewer than two distinct samples, so that nothing can be fitted "
-                "across folds; the sigmoid is fitted to the training values. Prefer calibration='refit'.",
+                "calibration='sigmoid': a class has fewer than two distinct samples, so that nothing can be "
+                "fitted across folds; the sigmoid is fitted to the training values. Prefer 'refit'.",
                 UserWarning,
                 stacklevel=5,
             )
@@ -439,7 +438,9 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
             kept = np.flatnonzero(fitted.alpha)
             coef = (fitted.alpha * inner.y)[None, kept]
             queries = data.X[np.ix_(test, train[kept])] if data.kernel.precomputed else data.X[test]
-            f[test] = part.kernel.sum(queries, part.X[kept], coef, n_jobs=self.n_jobs)[:, 0] + fitted.intercept
+            f[test] = (
+                part.kernel.sum(queries, part.X[kept], coef, n_jobs=self.n_jobs)[:, 0] + fitted.intercept
+            )
         return f
 
     def _outputs(self, X: Any) -> np.ndarray:
@@ -478,67 +479,3 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         queries = self._check_queries(X, dual.support)
         outputs = self._kernel.sum(queries, dual.points, dual.coef, n_jobs=self.n_jobs) + dual.intercept
         return outputs[:, 0] if len(self.classes_) == 2 else outputs
-
-    # -- prediction ---------------------------------------------------------------------------
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """The logit of the class probabilities: positive for the second class.
-
-        For more than two classes, the logits of the one-vs-rest probabilities. A point far from all
-        training points gets the intercept of the model.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array (n_samples,) or (n_samples, n_classes)
-        """
-        outputs = self._outputs(X)
-        return outputs[:, 0] if len(self.classes_) == 2 else outputs
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of each row.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array (n_samples,)
-        """
-        outputs = self._outputs(X)
-        codes = (outputs[:, 0] > 0).astype(int) if len(self.classes_) == 2 else outputs.argmax(axis=1)
-        return self.classes_[codes]
-
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of the class probabilities, exact also where these round to 0 or 1.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array (n_samples, n_classes)
-        """
-        outputs = self._outputs(X)
-        if len(self.classes_) == 2:
-            return -np.logaddexp(0, np.hstack([outputs, -outputs]))
-        log_positive = -np.logaddexp(0, -outputs)  # log sigmoid(f_k), then made to sum to one
-        return log_positive - logsumexp(log_positive, axis=1, keepdims=True)
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities; they sum to one, and ``predict`` is the most probable class.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array (n_samples, n_classes)
-        """
-        return np.exp(self.predict_log_proba(X))

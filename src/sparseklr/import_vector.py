@@ -21,6 +21,7 @@ from ._import_search import ROUNDS, SHORTLIST, Machine
 from ._one_vs_rest import PredictionMixin
 from .progress import Progress
 
+
 class ImportVectorMachine(PredictionMixin):
     r"""Import Vector Machine: kernel logistic regression on few, greedily chosen points.
 
@@ -225,7 +226,7 @@ class ImportVectorMachine(PredictionMixin):
                 f"A refit stopped after max_iter={self.max_iter} Newton steps with {machine.worst:.3g} of the "
                 f"objective left to gain (asked for: {self.tol:.3g}). Raise max_iter or tol, or lower C.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
 
     def _search(self, machine: Machine, progress: Progress) -> list[float]:

@@ -64,7 +64,9 @@ class Span:
         return (slice(start, min(start + _BLOCK, n)) for start in range(0, n, _BLOCK))
 
     def _features(self, rows: slice) -> np.ndarray:
-        K = np.asarray(self.data.kernel.matrix(self.data.X[rows], self._columns, n_jobs=self.n_jobs), dtype=np.float64)
+        K = np.asarray(
+            self.data.kernel.matrix(self.data.X[rows], self._columns, n_jobs=self.n_jobs), dtype=np.float64
+        )
         out = np.empty((K.shape[0], self.size + 1), order="F")
         if self.size:
             out[:, :-1] = solve_triangular(self.L, K.T, lower=True, check_finite=False).T
@@ -82,7 +84,11 @@ class Span:
 
     def coefficients(self, v: np.ndarray) -> np.ndarray:
         """beta of the points, from whitened coordinates (without the intercept ``v[-1]``)."""
-        return solve_triangular(self.L, v[:-1], lower=True, trans="T", check_finite=False) if self.size else v[:0]
+        return (
+            solve_triangular(self.L, v[:-1], lower=True, trans="T", check_finite=False)
+            if self.size
+            else v[:0]
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +109,12 @@ class Fit:
 
 
 def fit_likelihood(
-    span: Span, target: np.ndarray, weight: np.ndarray, C: float, start: np.ndarray | None = None, tol: float = 1e-12
+    span: Span,
+    target: np.ndarray,
+    weight: np.ndarray,
+    C: float,
+    start: np.ndarray | None = None,
+    tol: float = 1e-12,
 ) -> Fit:
     """Damped Newton for targets in [0, 1] (labels, or probabilities to be matched).
 

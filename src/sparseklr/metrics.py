@@ -54,7 +54,8 @@ def expected_calibration_error(
     n_bins : int, default=15
         Number of bins; those without samples are left out.
     strategy : {"quantile", "uniform"}, default="quantile"
-        Bins of equal weight (equal probabilities stay together), or of equal width.
+        Bins of equal weight, or of equal width. Equal probabilities stay together, and those that fill a bin
+        of equal weight have it for themselves.
     sample_weight : array-like of shape (n_samples,), default=None
         Non-negative weights; a weight of 2 equals repeating the row.
     pos_label : int, float, bool or str, default=None
@@ -159,8 +160,11 @@ class Bins:
         if strategy == "quantile":
             order = np.argsort(prob)
             below = np.cumsum(weight[order])
-            # the inverse of the weighted distribution function; equal values fall into one bin
-            edges = prob[order][np.searchsorted(below, below[-1] * np.arange(1, n_bins) / n_bins)]
+            # the inverse of the weighted distribution function, up to the largest value
+            quantiles = prob[order][np.searchsorted(below, below[-1] * np.arange(1, n_bins + 1) / n_bins)]
+            # a value that fills a bin is not mixed with smaller ones: saturated models give many ones
+            filling = quantiles[1:][np.diff(quantiles) == 0]
+            edges = np.union1d(quantiles[:-1], np.nextafter(filling, -1))
         elif strategy == "uniform":
             edges = np.linspace(0, 1, n_bins + 1)[1:-1]
         else:

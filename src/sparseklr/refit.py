@@ -80,7 +80,9 @@ def _diagonal(data: TrainingSet, rows: np.ndarray) -> np.ndarray:
     if data.kernel.precomputed:
         return data.X[rows, rows].astype(np.float64)
     blocks = (data.X[rows[start : start + 64]] for start in range(0, len(rows), 64))
-    return np.concatenate([data.kernel.matrix(block, block).diagonal() for block in blocks]).astype(np.float64)
+    return np.concatenate([data.kernel.matrix(block, block).diagonal() for block in blocks]).astype(
+        np.float64
+    )
 
 
 def choose_C(span: Span, target: np.ndarray, weight: np.ndarray) -> tuple[Fit, np.ndarray]:

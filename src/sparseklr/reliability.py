@@ -51,9 +51,8 @@ class ReliabilityDisplay:
 
     Attributes
     ----------
-    ax_, hist_ax_ : matplotlib Axes
+    ax_, hist_ax_, figure_ : matplotlib Axes and Figure
         The diagram and the histogram below it (None without).
-    figure_ : matplotlib Figure
     line_, band_ : matplotlib Artist
 
     References
@@ -182,10 +181,8 @@ class ReliabilityDisplay:
         -------
         ReliabilityDisplay
         """
-        display = cls._of(
-            y_true, y_prob, n_bins, strategy, confidence, sample_weight, pos_label, labels, name
-        )
-        return display.plot(ax=ax, **kwargs)
+        how = (n_bins, strategy, confidence, sample_weight, pos_label, labels, name)
+        return cls._of(y_true, y_prob, *how).plot(ax=ax, **kwargs)
 
     @classmethod
     def _of(
@@ -224,6 +221,12 @@ class ReliabilityDisplay:
     def covered(self) -> np.ndarray:
         """Where the predicted probability is inside the band, (n_bins,)."""
         return (self.lower <= self.prob_pred) & (self.prob_pred <= self.upper)
+
+    @property
+    def xlabel(self) -> str:
+        """What the probabilities are of, in words."""
+        event = "the top class" if self.pos_label is None else f"class {self.pos_label}"
+        return f"Predicted probability of {event}"
 
     def plot(
         self,
@@ -271,11 +274,10 @@ class ReliabilityDisplay:
         color = self.line_.get_color()
         self.band_ = ax.fill_between(self.prob_pred, self.lower, self.upper, color=color, alpha=0.15, lw=0)
         ax.vlines(self.prob_pred, self.lower, self.upper, color=color, alpha=0.6, lw=1)
-        event = "the predicted class" if self.pos_label is None else f"class {self.pos_label}"
         ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
         ax.set_ylabel(f"Observed frequency ({100 * self.confidence:g}% interval)")
         self.hist_ax_ = self._plot_histogram(color) if histogram else None
-        (self.hist_ax_ or ax).set_xlabel(f"Predicted probability of {event}")
+        (self.hist_ax_ or ax).set_xlabel(self.xlabel)
         if ax.get_legend_handles_labels()[1]:
             ax.legend(loc="upper left")
         return self

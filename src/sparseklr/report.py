@@ -26,7 +26,7 @@ LABELS = {
     "brier": ("Brier score", ".4f"),
     "ece": ("Calibration error (ECE)", ".4f"),
     "n_points": ("Points kept", "d"),
-    "points_share": ("of the training points", ".1%"),
+    "points_share": ("Share of training points", ".1%"),
 }
 
 
@@ -105,11 +105,11 @@ class ProbabilityReport:
     Attributes
     ----------
     summary : dict
-        ``n_rows``, ``n_classes``; ``prevalence``: share of the positive class ``classes_[1]``, of the most
-        frequent class where there are more than two; ``accuracy`` of ``predict``; ``log_loss`` and ``brier`` as in
-        scikit-learn (which takes a probability of 0 as 2e-16, so that no log-loss is above 36; and the Brier
-        score of more than two classes goes up to 2); ``ece``: expected calibration error in 15 bins of equal
-        weight, of the most probable class where there are more than two; ``n_points``: training points
+        ``n_rows``, ``n_classes``; ``prevalence``: share of the positive class ``classes_[1]``, or of the most
+        frequent class where there are more than two; ``accuracy`` of ``predict``; ``log_loss`` and ``brier``
+        as in scikit-learn (which takes a probability of 0 as 2e-16, so that no log-loss is above 36; its
+        Brier score of more than two classes goes up to 2); ``ece``: expected calibration error in 15 bins of
+        equal weight, of the most probable class where there are more than two; ``n_points``: training points
         that prediction needs, ``points_share``: their share (None where the estimator does not tell).
     display : ReliabilityDisplay
         The curve behind the figure; not drawn yet.
@@ -131,8 +131,9 @@ class ProbabilityReport:
 
     def to_markdown(self) -> str:
         """The summary as a table."""
+        rows = [(label.replace("|", r"\|"), value) for label, value in self._rows()]
         lines = [f"| {self.display.estimator_name} | |", "|---|---:|"]
-        return "\n".join(lines + [f"| {label} | {value} |" for label, value in self._rows()]) + "\n"
+        return "\n".join(lines + [f"| {label} | {value} |" for label, value in rows]) + "\n"
 
     def to_html(self) -> str:
         """A page of its own, with the diagram in it; it loads nothing and follows light and dark mode."""
@@ -141,7 +142,8 @@ class ProbabilityReport:
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
             '<meta name="color-scheme" content="light dark">'
-            f"<title>{title}</title></head>\n<body>{self._repr_html_()}</body></html>\n"
+            f"<title>{title}</title><style>{PAGE_STYLE}</style></head>\n"
+            f"<body>{self._repr_html_()}</body></html>\n"
         )
 
     def _repr_html_(self) -> str:
@@ -155,15 +157,16 @@ class ProbabilityReport:
         )
         rows = "".join(f"<tr><th scope=row>{label}<td>{value}" for label, value in self._rows())
         columns = (display.prob_pred, display.prob_true, display.lower, display.upper, display.weight)
+        size, form = ("Rows", ".0f") if display.sample_weight is None else ("Weight", ".4g")
         groups = "".join(
-            f"<tr><td>{p:.3f}<td>{o:.3f}<td>{a:.3f} to {b:.3f}<td>{w:.6g}"
+            f"<tr><td>{p:.3f}<td>{o:.3f}<td>{a:.3f} to {b:.3f}<td>{w:{form}}"
             for p, o, a, b, w in zip(*columns, strict=True)
         )
-        table = f"<tr><th>Predicted<th>Observed<th>{level} interval (Wilson)<th>Weight"
+        table = f"<tr><th>Predicted<th>Observed<th>{level} interval (Wilson)<th>{size}"
         return (
             f"<div class=sparseklr-report><style>{STYLE}</style>{head}{verdict}<div class=parts>"
-            f"<figure>{_diagram(display)}</figure><div><table>{rows}</table>"
-            f"<details><summary>The groups</summary><table>{table}{groups}</table></details></div></div></div>"
+            f"<figure>{_diagram(display)}</figure><div><table>{rows}</table><details>"
+            f"<summary>The groups</summary><table>{table}{groups}</table></details></div></div></div>"
         )
 
     def _rows(self) -> list[tuple[str, str]]:
@@ -179,19 +182,24 @@ class ProbabilityReport:
 
 # -- the page ---------------------------------------------------------------------------------
 
+PAGE_STYLE = """
+body { margin: 0; background: #ffffff; }
+@media (prefers-color-scheme: dark) { body { background: #14171b; } }
+"""
+
 STYLE = """
 .sparseklr-report { --ink: #1f2328; --faint: #6b7280; --line: #d5d9df; --paper: #ffffff; --curve: #1f5fbf;
   color: var(--ink); background: var(--paper); font: 15px/1.45 system-ui, sans-serif; padding: 1em;
   max-width: 58em; margin: 0 auto; box-sizing: border-box; }
 @media (prefers-color-scheme: dark) {
-  .sparseklr-report { --ink: #e6e8eb; --faint: #9aa3ad; --line: #3a414a; --paper: #14171b; --curve: #7fb2ff; } }
-:root:has(> body > .sparseklr-report) { background: Canvas; }
+  .sparseklr-report { --ink: #e6e8eb; --faint: #9aa3ad; --line: #3a414a; --paper: #14171b;
+    --curve: #7fb2ff; } }
 .sparseklr-report h2 { font-size: 1.25em; margin: 0 0 .4em; }
 .sparseklr-report p { margin: 0 0 .8em; }
 .sparseklr-report .parts { display: flex; flex-wrap: wrap; gap: 1.5em; }
 .sparseklr-report .parts > * { flex: 1 1 17em; min-width: 0; margin: 0; }
 .sparseklr-report svg { width: 100%; max-width: 30em; height: auto; display: block; }
-.sparseklr-report svg text { fill: var(--faint); font: 13px system-ui, sans-serif; }
+.sparseklr-report svg text { fill: var(--faint); font: 14px system-ui, sans-serif; }
 .sparseklr-report table { border-collapse: collapse; width: 100%; color: inherit; }
 .sparseklr-report tr { border-bottom: 1px solid var(--line); background: none; }
 .sparseklr-report :is(th, td) { text-align: right; padding: .35em .3em; font-variant-numeric: tabular-nums; }
@@ -211,7 +219,7 @@ def _diagram(display: ReliabilityDisplay) -> str:
     weights = np.ones(len(display.y_prob)) if display.sample_weight is None else display.sample_weight
     share, edges = np.histogram(display.y_prob, np.linspace(0, 1, 21), weights=weights)
     heights = 44 * share / share.max()
-    event = "the predicted class" if display.pos_label is None else f"class {escape(str(display.pos_label))}"
+    xlabel = escape(display.xlabel)
     frame = 'fill="none" stroke="var(--line)"'
     curve = 'fill="none" stroke="var(--curve)"'
     parts = [f'<rect x="62" y="8" width="320" height="320" {frame}/>', f'<path d="M62 388h320" {frame}/>']
@@ -219,7 +227,7 @@ def _diagram(display: ReliabilityDisplay) -> str:
         parts.append(f'<text x="56" y="{332.5 - 320 * tick:g}" text-anchor="end">{tick:.1f}</text>')
         parts.append(f'<text x="{62 + 320 * tick:g}" y="404" text-anchor="middle">{tick:.1f}</text>')
     parts += [
-        f'<text x="222" y="426" text-anchor="middle">Predicted probability of {event}</text>',
+        f'<text x="222" y="426" text-anchor="middle">{xlabel}</text>',
         '<text transform="translate(18 168) rotate(-90)" text-anchor="middle">Observed frequency</text>',
         '<path d="M62 328L382 8" stroke="var(--faint)" stroke-dasharray="2 4"/>',
         f'<polygon points="{" ".join(at(x, low) + at(x, high)[::-1])}" fill="var(--curve)" opacity=".16"/>',
@@ -234,5 +242,5 @@ def _diagram(display: ReliabilityDisplay) -> str:
     for left, height in zip(edges, heights, strict=False):
         box = f'x="{62.5 + 320 * left:.1f}" y="{388 - height:.1f}" width="15" height="{height:.1f}"'
         parts.append(f'<rect {box} fill="var(--curve)" opacity=".45"/>')
-    label = f"Reliability diagram: observed frequency against predicted probability of {event}"
+    label = f"Reliability diagram: observed frequency against {xlabel.lower()}"
     return f'<svg viewBox="0 0 400 434" role="img" aria-label="{label}">{"".join(parts)}</svg>'

@@ -183,7 +183,9 @@ def solve_rows(
         True,
         n_threads(n_jobs),
     )
-    y, box, bound = (np.ascontiguousarray(a, dtype=np.float64) for a in (problem.y, problem.box, problem.bound))
+    y, box, bound = (
+        np.ascontiguousarray(a, dtype=np.float64) for a in (problem.y, problem.box, problem.bound)
+    )
     outcome, error = _core.solve_in_place(rows, y, box, bound, problem.lam, alpha, F, core_settings, callback)
     support = np.flatnonzero(alpha > problem.bound)
     if drop_bound:

@@ -1,0 +1,83 @@
+"""
+Calibrated probabilities turn a cost matrix into the right threshold
+====================================================================
+
+A missed tumour costs more than a false alarm. If it costs ``c`` times as much, the cheapest decision is
+to call a tumour malignant when its probability is above ``1 / (1 + c)``: nothing to tune, but the
+probability must be one. The raw output of a sparse model, ``sigmoid(f)``, is 0 or 1 for nearly all
+patients; the threshold hardly changes a decision, and the cost grows with ``c`` until calling every
+tumour malignant would be cheaper. With the probabilities of the refit the threshold trades false alarms
+for missed tumours as it should.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_breast_cancer
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
+
+from sparseklr import SparseKLR
+
+data = load_breast_cancer()
+X, y = data.data, data.target_names[data.target]
+malignant = y == "malignant"
+costs = np.geomspace(1, 100, 25)  # of a missed tumour; a false alarm costs 1
+
+# Every patient is predicted by models fitted to others, in five different partitions.
+folds = [StratifiedKFold(5, shuffle=True, random_state=seed) for seed in range(5)]
+probability = {}  # of a malignant tumour, (n_partitions, n_patients)
+for name, calibration in [("raw", None), ("refit", "refit")]:
+    model = make_pipeline(MinMaxScaler(), SparseKLR(calibration=calibration))
+    predictions = [cross_val_predict(model, X, y, cv=cv, method="predict_proba") for cv in folds]
+    probability[name] = np.array(predictions)[:, :, 1]
+
+# Both kinds of mistake per patient at each threshold, (n_costs, n_partitions).
+policies = {
+    "raw, threshold 1 / (1 + c)": ("raw", 1 / (1 + costs), "C1"),
+    "refit, threshold 1/2": ("refit", np.full(len(costs), 0.5), "C2"),
+    "refit, threshold 1 / (1 + c)": ("refit", 1 / (1 + costs), "C0"),
+}
+missed, alarms, cost = {}, {}, {}
+for policy, (name, thresholds, _) in policies.items():
+    called = probability[name] > thresholds[:, None, None]
+    missed[policy] = np.mean(malignant & ~called, axis=2)
+    alarms[policy] = np.mean(~malignant & called, axis=2)
+    cost[policy] = costs[:, None] * missed[policy] + alarms[policy]
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.8), sharex=True, layout="constrained")
+for policy, (_, thresholds, color) in policies.items():
+    if len(np.unique(thresholds)) > 1:
+        left.plot(costs, 100 * missed[policy].mean(axis=1), color=color, label=f"{policy}: missed tumours")
+        left.plot(
+            costs, 100 * alarms[policy].mean(axis=1), "--", color=color, label=f"{policy}: false alarms"
+        )
+    mean, spread = cost[policy].mean(axis=1), cost[policy].std(axis=1)
+    right.plot(costs, mean, color=color, label=policy)
+    right.fill_between(costs, mean - spread, mean + spread, color=color, alpha=0.15, lw=0)
+right.axhline(np.mean(~malignant), color="gray", ls=":", label="call every tumour malignant")
+left.set(
+    ylabel="Mistakes per 100 patients, out of sample", title="Only calibrated decisions follow the cost,"
+)
+right.set(ylabel="Cost per patient, out of sample", title="and cost less", ylim=(0, 1.2), xscale="log")
+for axis in (left, right):
+    axis.set(xticks=[1, 3, 10, 30, 100], xticklabels=["1", "3", "10", "30", "100"])
+    axis.set_xlabel("Cost c of a missed tumour (a false alarm costs 1)")
+    axis.legend(loc="upper left")
+
+raw, half, refit = (cost[policy].mean(axis=1) for policy in policies)
+k = int(np.argmin(np.abs(costs - 20)))
+print(
+    f"cost per patient where a missed tumour costs {costs[k]:.1f}: raw {raw[k]:.3f}, refit cut at 1/2 ",
+    end="",
+)
+print(f"{half[k]:.3f}, refit cut at 1 / (1 + c) {refit[k]:.3f}")
+saturated = [np.mean(np.abs(p - 0.5) > 0.499) for p in probability.values()]
+print(f"probabilities within 0.001 of 0 or 1: raw {saturated[0]:.0%}, refit {saturated[1]:.0%}")
+dear = costs >= 20
+assert (refit[dear] < 0.75 * raw[dear]).all()
+assert (refit[dear] < 0.8 * half[dear]).all()
+assert (refit < np.mean(~malignant)).all()  # always better than calling every tumour malignant,
+assert raw[-1] > np.mean(~malignant)  # which raw probabilities are not
+assert saturated[0] > 0.9
+plt.show()
