@@ -191,6 +191,7 @@ NB_MODULE(_core, m) {
         .def_ro("upper", &Outcome::upper)
         .def_ro("lower", &Outcome::lower)
         .def_ro("min_curvature", &Outcome::min_curvature)
+        .def_ro("stale", &Outcome::stale)
         .def_ro("history", &Outcome::history);
 
     nb::class_<PointSet>(m, "PointSet").def("__len__", &PointSet::size).def_prop_ro("single", &PointSet::single);

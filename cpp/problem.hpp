@@ -56,6 +56,7 @@ struct Outcome {
     double violation = 0;        // at the end
     double upper = 0, lower = 0; // max_up E and min_low E: the intercept lies between them
     double min_curvature = 0;    // smallest K_ii + K_jj - 2 K_ij seen, relative to its terms; negative: not PSD
+    bool stale = false;          // interrupted while F was brought up to date: alpha is good, F is not
     std::vector<Record> history;
 };
 

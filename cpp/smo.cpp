@@ -107,7 +107,7 @@ public:
         while (stop == Stop::shrink) {
             const std::vector<Dual> before = all_.dual;
             stop = without_settled(all_);
-            add_changes(all_, before);
+            if (!add_changes(all_, before)) stop = Stop::interrupted;
             if (stop == Stop::tolerance) stop = pairs(all_, settings_.shrinking);
         }
         const Extremes ends = all_.extremes();
@@ -129,7 +129,9 @@ private:
     // The SMO Algorithm of the paper on the points of w.
     Stop pairs(Workspace<T>& w, bool may_shrink) {
         const Simd<T>& loops = simd<T>();
-        std::int64_t next_look = out_.n_iter + 256;
+        // about every 10^6 kernel values: a step on many points takes long
+        const std::int64_t look_every = std::clamp<std::int64_t>((std::int64_t{1} << 20) / std::int64_t(w.n + 1), 1, 256);
+        std::int64_t next_look = out_.n_iter + look_every;
         const auto patience = [&] { return std::int64_t(std::max<std::size_t>(1000, w.n / 2)); };
         std::int64_t next_shrink = out_.n_iter + patience();
         Extremes ends = w.extremes();
@@ -139,7 +141,7 @@ private:
             if (!(violation > settings_.tol)) return Stop::tolerance;
             if (out_.n_iter >= settings_.max_iter) return Stop::max_iter;
             if (out_.n_iter >= next_look) {
-                next_look += 256;
+                next_look += look_every;
                 if (!look(violation)) return Stop::interrupted;
             }
             if (may_shrink && out_.n_iter >= next_shrink) {
@@ -208,8 +210,9 @@ private:
         return stop;
     }
 
-    // Brings E of all points up to date with duals that were changed elsewhere.
-    void add_changes(Workspace<T>& w, const std::vector<Dual>& before) {
+    // Brings E of all points up to date with duals that were changed elsewhere.  False when the monitor
+    // stopped it half-way: the duals are good, E is not.
+    bool add_changes(Workspace<T>& w, const std::vector<Dual>& before) {
         std::vector<std::size_t> changed;
         std::vector<double> weight;
         for (std::size_t i = 0; i < w.n; ++i) {
@@ -225,12 +228,17 @@ private:
         std::vector<const T*> row(batch);
         for (std::size_t first = 0; first < changed.size(); first += batch) {
             const std::size_t m = std::min(batch, changed.size() - first);
+            if (!look(out_.history.empty() ? 0 : out_.history.back().violation)) {
+                out_.stale = true;
+                return false;
+            }
             w.rows->fetch(changed.data() + first, m, row.data());
             const std::size_t strip = 2048, n_strips = (w.n + strip - 1) / strip;
 #pragma omp parallel for num_threads(settings_.threads) schedule(static) if (settings_.threads > 1)
             for (std::size_t s = 0; s < n_strips; ++s)
                 simd<T>().add_rows(w.E.data(), row.data(), weight.data() + first, m, s * strip, std::min(w.n, (s + 1) * strip));
         }
+        return true;
     }
 
     // Asks the monitor when it is due; keeps a record whenever a sixty-fourth more steps were made.

@@ -46,12 +46,10 @@ for policy, (name, thresholds, _) in policies.items():
     cost[policy] = costs[:, None] * missed[policy] + alarms[policy]
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.8), sharex=True, layout="constrained")
-for policy, (_, thresholds, color) in policies.items():
-    if len(np.unique(thresholds)) > 1:
-        left.plot(costs, 100 * missed[policy].mean(axis=1), color=color, label=f"{policy}: missed tumours")
-        left.plot(
-            costs, 100 * alarms[policy].mean(axis=1), "--", color=color, label=f"{policy}: false alarms"
-        )
+for policy, (name, _, color) in policies.items():
+    if policy.endswith("c)"):
+        left.plot(costs, 100 * missed[policy].mean(axis=1), color=color, label=f"{name}: missed tumours")
+        left.plot(costs, 100 * alarms[policy].mean(axis=1), "--", color=color, label=f"{name}: false alarms")
     mean, spread = cost[policy].mean(axis=1), cost[policy].std(axis=1)
     right.plot(costs, mean, color=color, label=policy)
     right.fill_between(costs, mean - spread, mean + spread, color=color, alpha=0.15, lw=0)

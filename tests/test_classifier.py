@@ -420,3 +420,34 @@ def test_scikit_learn_callbacks(moons) -> None:
     assert isinstance(Recorder(), callback.FitCallback)
     SparseKLR().set_callbacks(Recorder()).fit(*moons)
     assert seen == ["setup", "begin fit", "begin binary problem", "end binary problem", "end fit", "teardown"]
+
+
+def test_memory_that_cannot_be_had(moons) -> None:
+    with pytest.raises(MemoryError, match="cache_size"):
+        X = np.random.default_rng(0).normal(size=(3_000_000, 1)).astype(np.float32)
+        SparseKLR(cache_size=1e9).fit(X, X[:, 0] > 0)
+    SparseKLR(cache_size=1e9).fit(*moons)  # more than needed is fine
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no interval timers on this system")
+def test_large_data_starts_shows_progress_and_stops(capsys) -> None:
+    """100000 x 50: never the full kernel matrix (40 GB), an interrupt is answered, the state is kept."""
+    resource = pytest.importorskip("resource")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100_000, 50)).astype(np.float32)
+    y = X[:, 0] + rng.normal(size=100_000) > 0
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    model = SparseKLR(cache_size=64, warm_start=True, verbose=1)
+    old = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 3.0)
+        with pytest.warns(ConvergenceWarning), pytest.raises(KeyboardInterrupt):
+            model.fit(X, y)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+    extra = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    assert extra < 64 + 20 * X.nbytes / 2**20
+    assert "SparseKLR" in capsys.readouterr().err
+    assert not model.converged_
+    assert len(model.support_) > 0

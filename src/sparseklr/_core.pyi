@@ -48,6 +48,7 @@ class Outcome:
     upper: float
     lower: float
     min_curvature: float
+    stale: bool
     history: Sequence[Record]
 
 class PointSet:

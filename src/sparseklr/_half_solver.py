@@ -166,7 +166,7 @@ class HalfSolver:
         for _ in range(500):
             least = self._critical()
             full = len(self.support) >= n_nonzero
-            if full and abs(least - C) <= 1e-3 * C or least > 1e12 or steps >= max_iter:
+            if (full and abs(least - C) <= 1e-3 * C) or least > 1e12 or steps >= max_iter:
                 break
             C = least if full else max(least * 1.001, 1.1 * C)
             outcome = self.solve(C, tol, max_iter - steps, callback, n_nonzero)

@@ -85,7 +85,8 @@ class SparseKLR(CallbackSupportMixin, PredictionMixin):
         A point whose dual variable would be below this counts as zero and is not kept; None is
         ``1e-9 * C * weight``.
     cache_size : float or "auto", default="auto"
-        Memory for kernel rows in MB, of any size; ``"auto"`` is half of the free memory at most.
+        Memory for kernel rows in MB, of any size; ``"auto"`` is half of the free memory, at most
+        2 GB.
     calibration : {"refit", "sigmoid", "link"} or None, default="refit"
         Where probabilities come from. ``"refit"``: the coefficients of the kept points are fitted
         again, to the plain penalised likelihood of all rows. ``"sigmoid"``: Platt's sigmoid of
@@ -266,10 +267,6 @@ class SparseKLR(CallbackSupportMixin, PredictionMixin):
             if self.warm_start:  # what is there is kept: the next fit goes on from it
                 self._set_solutions(data, problems, [*solutions, interrupted.solution])
             raise
-        except MemoryError as error:
-            raise MemoryError(
-                f"cache_size={self.cache_size!r} asks for more memory than there is; give fewer MB."
-            ) from error
         self._set_solutions(data, problems, solutions)
         self._calibrate(data, problems, solutions)
         if context:

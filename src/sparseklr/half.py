@@ -195,7 +195,7 @@ class HalfKLR(PredictionMixin):
             gram = Gram(points, self.cache_size)
         except MemoryError as error:
             raise MemoryError(
-                f"cache_size={self.cache_size!r} asks for more memory than there is; give a smaller number of MB."
+                f"cache_size={self.cache_size!r} asks for more memory than there is; give fewer MB."
             ) from error
         total = points.weight.sum(axis=1)
         spread = gram.spread(total, centred=self.fit_intercept)
@@ -228,9 +228,9 @@ class HalfKLR(PredictionMixin):
             if self.n_nonzero is not None:
                 remedy = "Raise max_iter or tol, or lower n_nonzero."
             warnings.warn(
-                f"Half thresholding stopped after {self.n_iter_.max()} iterations (max_iter={self.max_iter}) with "
-                f"{len(self.support_)} points; its last moves are {self.fixed_point_residual_:.3g} of the largest "
-                f"coefficient. {remedy}",
+                f"Half thresholding stopped after {self.n_iter_.max()} iterations (max_iter={self.max_iter}) "
+                f"with {len(self.support_)} points; it would still move a coefficient by "
+                f"{self.fixed_point_residual_:.3g} of the largest (tol={self.tol:.3g}). {remedy}",
                 ConvergenceWarning,
                 stacklevel=4,
             )

@@ -202,6 +202,9 @@ class ImportVectorMachine(PredictionMixin):
     def import_vectors_(self) -> Any:
         return self.support_vectors_
 
+    def _log_proba(self, outputs: np.ndarray) -> np.ndarray:
+        return np.asarray(log_softmax(outputs, axis=1))
+
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         data = self._check_training(X, y, sample_weight)
         points = DistinctPoints.of(data, self.n_jobs)
@@ -223,8 +226,8 @@ class ImportVectorMachine(PredictionMixin):
         self.converged_ = machine.worst <= self.tol or self.refit == "one-step"
         if not self.converged_:
             warnings.warn(
-                f"A refit stopped after max_iter={self.max_iter} Newton steps with {machine.worst:.3g} of the "
-                f"objective left to gain (asked for: {self.tol:.3g}). Raise max_iter or tol, or lower C.",
+                f"A refit stopped after max_iter={self.max_iter} Newton steps with {machine.worst:.3g} of "
+                f"the objective left to gain (asked for: {self.tol:.3g}). Raise max_iter or tol, or lower C.",
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -103,8 +103,15 @@ class Kernel:
         if not self._named:
             return _core.gram_rows(np.ascontiguousarray(X if self.precomputed else self.matrix(X, X)))
         single = X.dtype == np.float32 or (self._by_distance and X.shape[0] > _DOUBLE_UP_TO)
+        room = cache_bytes(cache_size)
+        needed = min(room, X.shape[0] ** 2 * (4 if single else 8))
+        if needed > (free := free_memory()):
+            raise MemoryError(
+                f"cache_size={cache_size!r} (MB) asks for {needed >> 20} MB of kernel rows and {free >> 20} MB are "
+                "free; give a smaller number or 'auto'. Rows that do not fit are computed again when needed."
+            )
         points = self._points(X, single, self._center(X))
-        return _core.kernel_rows(points, self._compiled, cache_bytes(cache_size), n_threads(n_jobs))
+        return _core.kernel_rows(points, self._compiled, room, n_threads(n_jobs))
 
     def matrix(self, X: Any, Y: Any, *, n_jobs: int | None = None) -> np.ndarray:
         """Kernel values between the rows of ``X`` and of ``Y``.
@@ -208,11 +215,20 @@ def n_threads(n_jobs: int | None) -> int:
     return int(effective_n_jobs(n_jobs)) if _core.has_openmp else 1
 
 
+def free_memory() -> int:
+    """Bytes of physical memory that are free, as far as the system tells."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 40
+
+
 def cache_bytes(cache_size: float | str) -> int:
-    """Bytes for kernel rows: ``cache_size`` is in MB; ``"auto"`` is half of the free memory."""
+    """Bytes for kernel rows: ``cache_size`` is in MB.
+
+    ``"auto"`` is half of the free memory, at most 2 GB: a row costs about as much to compute again
+    as to read from memory.
+    """
     if cache_size == "auto":
-        try:
-            return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES") // 2
-        except (AttributeError, ValueError, OSError):
-            return 1 << 30
+        return min(free_memory() // 2, 2 << 30)
     return int(float(cache_size) * 2**20)

@@ -187,6 +187,8 @@ def solve_rows(
         np.ascontiguousarray(a, dtype=np.float64) for a in (problem.y, problem.box, problem.bound)
     )
     outcome, error = _core.solve_in_place(rows, y, box, bound, problem.lam, alpha, F, core_settings, callback)
+    if outcome.stale:  # interrupted at an awkward moment: alpha is a good start, the rest is unknown
+        F = np.full_like(F, np.nan)
     support = np.flatnonzero(alpha > problem.bound)
     if drop_bound:
         alpha = alpha - problem.bound
@@ -200,7 +202,7 @@ def solve_rows(
         intercept=intercept,
         n_iter=outcome.n_iter,
         status=Status(outcome.status.name),
-        kkt_violation=max(0.0, outcome.violation),
+        kkt_violation=np.inf if outcome.stale else max(0.0, outcome.violation),
         dual_objective=dual,
         primal_objective=primal,
         gap=primal + dual,
