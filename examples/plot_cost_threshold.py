@@ -54,9 +54,9 @@ for policy, (name, _, color) in policies.items():
     right.plot(costs, mean, color=color, label=policy)
     right.fill_between(costs, mean - spread, mean + spread, color=color, alpha=0.15, lw=0)
 right.axhline(np.mean(~malignant), color="gray", ls=":", label="call every tumour malignant")
-left.set(
-    ylabel="Mistakes per 100 patients, out of sample", title="Only calibrated decisions follow the cost,"
-)
+left.set(ylabel="Mistakes per 100 patients, out of sample", yscale="log", ylim=(0.1, 40))
+left.set(yticks=[0.1, 1, 10], yticklabels=["0.1", "1", "10"])
+left.set_title("Threshold 1 / (1 + c): only calibrated decisions follow it,")
 right.set(ylabel="Cost per patient, out of sample", title="and cost less", ylim=(0, 1.2), xscale="log")
 for axis in (left, right):
     axis.set(xticks=[1, 3, 10, 30, 100], xticklabels=["1", "3", "10", "30", "100"])

@@ -70,6 +70,18 @@ class _Metric:
         return unit * cho_solve(self.factor, unit * G) if len(unit) else G
 
 
+@dataclass(frozen=True, eq=False)
+class _Promise:
+    """Models of the loss along c coordinates off the support, see ``HalfSolver._promise``."""
+
+    slope: Array  # (c,) with the support and the intercept moving along
+    curvature: Array
+    along: Array  # (s + 1, c) how these move for a unit step, with a minus sign
+    rest: Array  # (s + 1,) and what they have left to move by themselves
+    alone: Array  # (c,) slope with the support held
+    bound: Array  # of the curvature
+
+
 Callback = Callable[[Record], Any] | None
 
 
@@ -200,36 +212,31 @@ class HalfSolver:
         3. When none joins, thresholding of the support with the bound of the curvature.
         """
         start, history = time.perf_counter(), [self.objective(C)]
-        exact, goal, residual = False, tol, np.inf
+        quiet, goal = 0, tol
         for iteration in range(1, max_iter + 1):
             room = np.inf if max_support is None else max_support - len(self.support)
-            joined = self._join(C, int(min(room, max(1, len(self.support) // 10))), exact)
+            joined = self._join(C, int(min(room, max(1, len(self.support) // 10))), quiet > 1)
             left = self._newton(C, max(tol, _SETTLED) if joined else goal)
             dropped = not joined and self._threshold(C)
             history.append(self.objective(C))
             if callback is not None:
                 callback(Record(iteration, max(left, 1e-300), time.perf_counter() - start))
-            # Once nothing moves, slopes of full precision have the last word.
-            quiet = not joined and not dropped and left <= goal
-            if quiet and exact:
+            # Once nothing moves, also from a fully fitted support, exact slopes have the last word.
+            quiet = quiet + 1 if not joined and not dropped and left <= goal else 0
+            if quiet > 2:
                 residual = self.fixed_point_residual(C, self.support)
                 if residual <= tol or goal < 1e-15:  # the objective cannot be told from lower ones
                     return Outcome(iteration, self.fixed_point_residual(C), True, np.array(history))
                 goal /= 100
-            exact = quiet
         return Outcome(iteration, self.fixed_point_residual(C), False, np.array(history))
 
-    def _join(self, C: float, most: int, exact: bool) -> int:
+    def _join(self, C: float, most: int, thorough: bool) -> int:
         """Let at most so many coordinates off the support take their half-thresholding step."""
-        # how far each coordinate is above the threshold of its step, whatever the scale of C
-        slope = self.gram.product(self._residual(C), exact)
-        urgency = np.abs(slope) / np.cbrt(self.bound)
-        urgency[self.support] = 0
-        short = np.argsort(-urgency, kind="stable")[:_SHORTLIST]
-        short = short[urgency[short] > 0]
-        columns, metric = self.points.columns(short), self._metric(C)
+        metric = self._metric(C)
+        short = self._shortlist(C, metric if thorough else None)
+        columns = self.points.columns(short)
         for joined in range(most):
-            chosen = self._best_trial(C, short, columns, metric) if len(short) else None
+            chosen = self._best_trial(C, short, columns, metric, (4 if thorough else 1) * _TRIALS)
             if chosen is None:
                 return joined
             position, x, h, b = chosen
@@ -240,46 +247,71 @@ class HalfSolver:
             short, columns = np.delete(short, position), np.delete(columns, position, axis=1)
         return most
 
-    def _best_trial(
-        self, C: float, short: Array, columns: Array, metric: _Metric
-    ) -> tuple[int, Array, Array, float] | None:
-        """The listed coordinate of largest promise whose step lowers the objective.
+    def _shortlist(self, C: float, metric: _Metric | None) -> Array:
+        """Coordinates off the support worth a trial: by their slopes, or by a look at every column."""
+        self.b = self._best_intercept(self.h)  # the slopes are those of Phi
+        n = len(self.points)
+        if metric is None:
+            # how far each coordinate is above the threshold of its step, but for a factor
+            score = np.abs(self.gram.product(self._residual(C))) / np.cbrt(self.bound)
+        else:
+            score = np.empty(n)
+            for start in range(0, n, 1024):
+                block = np.arange(start, min(start + 1024, n))
+                promise = self._promise(C, block, self.points.columns(block), metric)
+                score[block] = step_of(promise.slope, promise.curvature)[1]
+        score[self.support] = 0
+        best = np.argsort(-score, kind="stable")[:_SHORTLIST]
+        return best[score[best] > 0]
 
-        The support that ``metric`` knows moves along, so the curvature of a coordinate is a Schur
-        complement, much below its own where columns are alike.
+    def _promise(self, C: float, among: Array, columns: Array, metric: _Metric) -> _Promise:
+        """Quadratic models of the loss along coordinates, with what the metric knows moving along.
+
+        The curvature of a coordinate is then a Schur complement, much below its own where columns
+        are alike.
         """
         W = C * self._weights()
-        slope = self._residual(C) @ columns
         U = metric.A.T @ (W[:, None] * columns)
-        along = metric.solve(U)
-        bound = C * self.bound[short]
+        along, rest = metric.solve(U), metric.solve(self._gradient(C, metric))
+        alone = self._residual(C) @ columns
+        bound = C * self.bound[among]
         curvature = np.clip(W @ columns**2 - (U * along).sum(axis=0), 1e-6 * bound, bound)
-        gain, certain = step_of(slope, curvature)[1], step_of(slope, bound)[1]
+        return _Promise(alone - U.T @ rest, curvature, along, rest, alone, bound)
+
+    def _best_trial(
+        self, C: float, short: Array, columns: Array, metric: _Metric, trials: int
+    ) -> tuple[int, Array, Array, float] | None:
+        """The listed coordinate of largest promise whose step lowers the objective."""
+        promise, known = self._promise(C, short, columns, metric), metric.n_coordinates
+        gain = step_of(promise.slope, promise.curvature)[1]
+        certain = step_of(promise.alone, promise.bound)[1]
         order = np.argsort(-gain, kind="stable")
-        present, known = self.objective(C), metric.n_coordinates
+        present = self.objective(C)
         for rank, j in enumerate(order[gain[order] > 1e-9 * present]):
-            if rank >= _TRIALS and not certain[j] > 1e-9 * present:
+            if rank >= trials and not certain[j] > 1e-9 * present:
                 continue
-            steepness = curvature[j]
+            steepness, bound = promise.curvature[j], promise.bound[j]
             while True:  # backtracking: alone and at the bound the objective is sure to fall
-                step = float(step_of(slope[j], steepness)[0])
+                together = steepness < bound
+                step = float(step_of((promise.slope if together else promise.alone)[j], steepness)[0])
                 if step == 0:
                     break
                 x = self.x.copy()
-                if steepness < bound[j]:
-                    moved = x[:known] - step * along[:known, j]
+                if together:
+                    move = promise.rest + step * promise.along[:, j]
+                    moved = x[:known] - move[:known]
                     x[:known] = np.where(moved * x[:known] > 0, moved, x[:known])
                     h = self.columns @ x + step * columns[:, j]
-                    b = self.b - step * float(along[known:, j].sum())
+                    b = self.b - float(move[known:].sum())
                 else:
                     h = self.h + step * columns[:, j]
                     b = self._best_intercept(h)
                 x = np.append(x, step)
                 if C * self._loss(h + b) + np.sqrt(np.abs(x)).sum() < present:
                     return int(j), x, h, b
-                if steepness >= bound[j]:
+                if not together:
                     break
-                steepness = min(8 * steepness, bound[j])
+                steepness = min(8 * steepness, bound)
         return None
 
     def _metric(self, C: float) -> _Metric:
@@ -295,6 +327,13 @@ class HalfSolver:
             factor = cho_factor(H + np.diag(0.5 * penalised + 1e-10))
         return _Metric(A, unit, factor, len(size))
 
+    def _gradient(self, C: float, metric: _Metric) -> Array:
+        """First derivatives with respect to the coordinates and the intercept that a metric knows."""
+        G = self._residual(C) @ metric.A
+        x = self.x[: metric.n_coordinates]
+        G[: len(x)] += 0.5 * np.sign(x) / np.sqrt(np.abs(x))
+        return G
+
     def _newton(self, C: float, tol: float, max_steps: int = 20) -> float:
         """Damped Newton steps on the support, signs kept; returns what is left to gain, relative."""
         left = 0.0
@@ -302,8 +341,7 @@ class HalfSolver:
             if len(self.support) == 0:
                 return 0.0
             metric = self._metric(C)
-            G = self._residual(C) @ metric.A
-            G[: len(self.x)] += 0.5 * np.sign(self.x) / np.sqrt(np.abs(self.x))
+            G = self._gradient(C, metric)
             direction = -metric.solve(G)
             present = self.objective(C)
             left = -0.5 * float(G @ direction) / present
@@ -331,9 +369,7 @@ class HalfSolver:
     def _threshold(self, C: float) -> bool:
         """Half thresholding of the support: coordinates too small to stay leave, if any."""
         slope = self._residual(C) @ self.columns
-        kept = half_threshold(
-            self.x - slope / (C * self.bound[self.support]), 2 / (C * self.bound[self.support])
-        )
+        kept, _ = step_of(slope, C * self.bound[self.support], self.x)
         if (kept != 0).all():
             return False
         x = np.where(kept != 0, self.x, 0.0)

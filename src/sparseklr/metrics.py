@@ -181,10 +181,10 @@ class Bins:
 
 def check_weight(sample_weight: Any, rows: Any) -> np.ndarray:
     """Non-negative weights, not all zero; ones for None."""
+    if sample_weight is not None and not np.any(sample_weight):
+        raise ValueError("sample_weight must hold a positive value; all of them are zero.")
     weight: np.ndarray = _check_sample_weight(sample_weight, rows, dtype=np.float64)
     check_non_negative(weight, "`sample_weight`")
-    if not weight.any():
-        raise ValueError("sample_weight must hold a positive value; all of them are zero.")
     return weight
 
 

@@ -70,11 +70,12 @@ class SparseKLRCV(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    Cs : array-like, default=(1, 10, 100, 1e3, 1e4)
-        Weights of the loss.
+    Cs : array-like, default=(1e3, 1e4, 1e5)
+        Weights of the loss; the smaller, the smoother and the less sparse.
     lams : array-like, default=(0.01, 0.1, 1)
         Margins: in units of C, so that ``0.1`` is the paper's rule ``lam = C / 10`` and ``r`` in general
-        a machine of box ``1 / r``; as they stand with ``lam_scale="absolute"``.
+        close to a support vector machine of box ``1 / r``; as they stand with
+        ``lam_scale="absolute"``.
     lam_scale : {"ratio", "absolute"}, default="ratio"
         What ``lams`` are.
     gammas : list or None, default=None
@@ -128,7 +129,11 @@ class SparseKLRCV(ClassifierMixin, BaseEstimator):
     (neg_log_loss, ...) and callables of one's own are given fitted estimators instead, calibration
     included, which takes a fit for each candidate and fold.
 
-    The default grid was chosen on the 12 sets of the paper: a finer one finds nothing better.
+    The default grid lies around the default of :class:`SparseKLR`. It was chosen among 17 on the 12 sets of
+    the paper (features in [0, 1], 5 folds, 2 for the two largest): its best point has a mean accuracy of
+    0.933, and the sparsest of its three best keeps 26% of the points. ``Cs=(1, 10, 100, 1e3, 1e4)`` reaches
+    0.935 with 59% in more than twice the time: worth it where classes overlap much and the S-KLR model
+    itself is wanted (``calibration=None``).
 
     References
     ----------
@@ -158,7 +163,7 @@ class SparseKLRCV(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        Cs: Any = (1.0, 10.0, 100.0, 1e3, 1e4),
+        Cs: Any = (1e3, 1e4, 1e5),
         *,
         lams: Any = (0.01, 0.1, 1.0),
         lam_scale: LamScale = "ratio",
@@ -229,6 +234,8 @@ class SparseKLRCV(ClassifierMixin, BaseEstimator):
                     records[g, :, :, k] = evaluate(
                         model, fold, Cs, lams, self.scorer_, progress.advance, warn=k == 0
                     )
+        if not np.isfinite(records[..., 0]).all():
+            raise ValueError(f"scoring={self.scoring!r} gave NaN or infinite scores; expected finite ones.")
         grid = [
             {"C": float(C), "lam": float(lam), **({} if self.gammas is None else {"gamma": model.gamma})}
             for model in models
@@ -288,17 +295,11 @@ class SparseKLRCV(ClassifierMixin, BaseEstimator):
 
     def _select(self) -> int:
         """The index that the rule names, checked."""
-        scores = self.cv_results_["mean_test_score"]
-        if not np.isfinite(scores).all():
-            raise ValueError(
-                f"scoring={self.scoring!r} gave NaN or infinite scores; finite ones are expected."
-            )
         rule = self.selection if callable(self.selection) else SELECTION_RULES[self.selection]
-        index = rule(self.cv_results_)
-        if not isinstance(index, Integral) or not 0 <= index < len(scores):
+        index, n = rule(self.cv_results_), len(self.cv_results_["params"])
+        if not isinstance(index, Integral) or not 0 <= index < n:
             raise ValueError(
-                f"selection must return an index into the {len(scores)} candidates, 0 to {len(scores) - 1}; "
-                f"it returned {index!r}."
+                f"selection must return the index of a candidate, 0 to {n - 1}; it returned {index!r}."
             )
         return int(index)
 

@@ -217,16 +217,14 @@ def klr_path(
     True
     """
     Cs, lams = check_grid(Cs, lams, lam_scale)
-    unwanted = {"C", "lam", "nu"} & set(params)
-    if unwanted:
-        raise TypeError(f"klr_path takes Cs and lams, not {', '.join(sorted(unwanted))}.")
+    if unwanted := sorted({"C", "lam", "nu"} & set(params)):
+        raise TypeError(f"klr_path takes Cs and lams, not {', '.join(unwanted)}.")
     model = SparseKLR(n_jobs=n_jobs, **params)
     data = model._check_training(X, y, sample_weight)
-    with GridProgress("klr_path", lams.size, bool(verbose)) as progress:
-        path = solve_grid(
+    with GridProgress("klr_path", lams.size * len(data.signs()), bool(verbose)) as progress:
+        return solve_grid(
             data, Cs, lams, model._settings, cache_size=model.cache_size, n_jobs=n_jobs, done=progress.advance
         )
-    return path
 
 
 def check_grid(Cs: Any, lams: Any, lam_scale: str) -> tuple[np.ndarray, np.ndarray]:
@@ -284,11 +282,10 @@ def solve_grid(
     stop = Event()
 
     def follow(c: int, output: int) -> None:
-        if K is None:  # a row cache is not for several threads: one each, of its share of the memory
-            share = cache_bytes(cache_size) / workers / 2**20
-            rows = data.kernel.rows(data.X, cache_size=share, n_jobs=1)
-        else:
+        if K is not None:
             rows = _core.gram_rows(K)
+        else:  # a row cache is not for several threads: one each, of its share of the memory
+            rows = data.kernel.rows(data.X, cache_size=cache_bytes(cache_size) / workers / 2**20, n_jobs=1)
         order = np.argsort(-lams[c])
         chain = solve_along(rows, signs[output], Cs[c] * data.weight, lams[c, order], settings, stop)
         for index, solution in zip(order, chain, strict=False):  # shorter if stopped
@@ -306,8 +303,7 @@ def solve_grid(
             if isinstance(error, KeyboardInterrupt):
                 raise PathInterrupted(path) from error
             raise
-    unsolved = sum(solution.status is not Status.OPTIMAL for solution in path.solutions.flat)
-    if unsolved:
+    if unsolved := sum(solution.status is not Status.OPTIMAL for solution in path.solutions.flat):
         warnings.warn(
             f"{unsolved} of {path.solutions.size} solves stopped at max_iter={settings.max_iter} pair steps, "
             "short of the tolerance. Raise max_iter or tol, or scale the features.",
@@ -395,9 +391,9 @@ def _warn_of_saturation(K: np.ndarray, data: TrainingSet, Cs: np.ndarray, lams: 
         limit = saturation_bound(K, y, float(Cs[c]), sample_weight=data.weight)
         if lams[c].max() >= limit:
             warnings.warn(
-                f"lam={lams[c].max():g} at C={Cs[c]:g} is beyond the saturation bound {limit:.4g}: from there "
-                "on every dual variable of the smaller class is at its box, so none of its points is left "
-                f"out. Use margins below {limit / Cs[c]:.3g} * C.",
+                f"lam={lams[c].max():g} at C={Cs[c]:g} is beyond the saturation bound {limit:.4g}: from "
+                "there on the smaller class has every dual variable at its box and leaves no point out. "
+                f"Use margins below {limit / Cs[c]:.3g} * C.",
                 UserWarning,
                 stacklevel=4,
             )

@@ -1,0 +1,102 @@
+"""ThresholdedKLR: what it keeps, and that the rest is plain kernel logistic regression."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris, make_moons
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sparseklr import SparseKLR
+from sparseklr.thresholded import ThresholdedKLR
+
+
+@pytest.fixture(scope="module")
+def moons() -> tuple[np.ndarray, np.ndarray]:
+    return make_moons(120, noise=0.3, random_state=0)
+
+
+# Weight equivalence compares two optima to 1e-7: it takes a solve to that accuracy.
+@parametrize_with_checks(
+    [ThresholdedKLR(C=10, tol=1e-12), ThresholdedKLR(C=10, kernel="linear", retrain=True, tol=1e-12)]
+)
+def test_estimator_checks(estimator, check) -> None:
+    check(estimator)
+
+
+def plain(X: np.ndarray, y: np.ndarray) -> SparseKLR:
+    return SparseKLR(C=30, lam=0, tol=1e-8, gamma=1.0, calibration=None).fit(X, y)
+
+
+def test_keeps_the_largest_and_leaves_them_as_they_are(moons) -> None:
+    X, y = moons
+    dense = plain(X, y)
+    model = ThresholdedKLR(C=30, n_points=15, gamma=1.0, tol=1e-8).fit(X, y)
+    size = np.abs(dense.dual_coef_[0])
+    np.testing.assert_array_equal(model.support_, np.sort(np.argsort(-size)[:15]))
+    np.testing.assert_allclose(model.dual_coef_, dense.dual_coef_[:, model.support_], atol=1e-5)
+    np.testing.assert_allclose(model.intercept_, dense.intercept_, atol=1e-6)
+    f = rbf_kernel(X, X[model.support_], gamma=1.0) @ model.dual_coef_[0] + model.intercept_
+    np.testing.assert_allclose(model.decision_function(X), f)
+    assert model.threshold_ == pytest.approx(np.sort(size)[-16], abs=1e-5)
+
+
+def test_a_threshold_keeps_what_is_above(moons) -> None:
+    X, y = moons
+    by_number = ThresholdedKLR(C=30, n_points=15, gamma=1.0).fit(X, y)
+    by_size = ThresholdedKLR(C=30, threshold=by_number.threshold_, gamma=1.0).fit(X, y)
+    np.testing.assert_array_equal(by_size.support_, by_number.support_)
+    assert np.abs(by_size.dual_coef_).min() > by_number.threshold_
+
+
+def test_without_choice_the_papers_zero_is_meant(moons) -> None:
+    X, y = moons
+    model = ThresholdedKLR(C=30, gamma=1.0, tol=1e-8).fit(X, y)
+    np.testing.assert_allclose(model.decision_function(X), plain(X, y).decision_function(X), atol=1e-3)
+    everything = ThresholdedKLR(C=30, n_points=1000).fit(X, y)
+    assert len(everything.support_) == len(y)
+    assert everything.threshold_ == 0
+
+
+def test_retraining_is_a_fit_on_the_kept_points(moons) -> None:
+    X, y = moons
+    model = ThresholdedKLR(C=30, n_points=15, gamma=1.0, tol=1e-8, retrain=True).fit(X, y)
+    alone = plain(X[model.support_], y[model.support_])
+    np.testing.assert_allclose(model.decision_function(X), alone.decision_function(X), atol=1e-5)
+
+
+def test_more_than_two_classes() -> None:
+    X, y = load_iris(return_X_y=True)
+    model = ThresholdedKLR(C=10, n_points=30).fit(X, y)
+    assert len(model.support_) == 30
+    assert model.dual_coef_.shape == (3, 30)
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+
+
+def test_sparse_klr_beats_thresholding_at_the_same_size() -> None:
+    X, y = make_moons(400, noise=0.3, random_state=1)
+    sparse = SparseKLR(C=1e3, calibration=None).fit(X[:200], y[:200])
+    heuristic = ThresholdedKLR(C=1e3, n_points=len(sparse.support_)).fit(X[:200], y[:200])
+    assert sparse.score(X[200:], y[200:]) > heuristic.score(X[200:], y[200:])
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        (
+            {"n_points": 3, "threshold": 0.1},
+            "give n_points or threshold, not both; got n_points=3 and threshold=0.1",
+        ),
+        ({"n_points": 0}, "'n_points' parameter"),
+        ({"threshold": -1.0}, "'threshold' parameter"),
+        ({"threshold": 1e9}, r"threshold=1e\+09 leaves no point: the largest dual variable is 2"),
+        ({"n_points": 1, "retrain": True}, "retrain=True: none of the 1 kept points is of class"),
+    ],
+)
+def test_bad_input_is_named_and_nothing_is_left_behind(moons, params, message) -> None:
+    model = ThresholdedKLR(C=30, **params)
+    before = dict(vars(model))
+    with pytest.raises(ValueError, match=message):
+        model.fit(*moons)
+    assert vars(model) == before
