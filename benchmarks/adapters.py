@@ -59,7 +59,7 @@ def adapters(gamma: float = 0.5) -> list[Adapter]:
         Adapter(
             "SparseKLR", lambda C, lam: SparseKLR(C, lam=lam, gamma=gamma, calibration=None, n_jobs=-1), "all"
         ),
-        Adapter("SparseKLR refit", lambda C, lam: SparseKLR(C, lam=lam, gamma=gamma, n_jobs=-1), "all"),
+        Adapter("SparseKLR refit", lambda C, lam: SparseKLR(C, lam=lam, gamma=gamma), "1"),
         Adapter("SVC", lambda C, lam: SVC(C=box(C, lam), gamma=gamma, cache_size=4000), "1"),
         Adapter(
             "SVC calibrated",

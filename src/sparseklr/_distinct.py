@@ -66,6 +66,8 @@ class DistinctPoints:
 
     def columns(self, indices: np.ndarray) -> np.ndarray:
         """Kernel values between all points and the given ones, float64 (n, len(indices))."""
+        if len(indices) == 0:
+            return np.zeros((len(self), 0))
         if self.kernel.precomputed:
             return self.X[:, indices].astype(np.float64, order="F")
         # float64 queries: the kernel is then evaluated in float64 also for float32 data
@@ -114,8 +116,9 @@ class Gram:
             m = total[rows].astype(K.dtype)
             first += m @ K
             second += m @ K**2
-        # a column that is nearly constant counts as if 1e-6 of it were not
-        return np.maximum(second - centred * first**2 / total.sum(), 1e-6 * second + np.finfo(float).tiny)
+        # a column that is nearly constant counts as if 1e-6 of it were not; one of zeros has no slope
+        spread = np.maximum(second - centred * first**2 / total.sum(), 1e-6 * second)
+        return np.where(second > 0, spread, 1.0)
 
 
 def row_keys(X: Any) -> np.ndarray:
@@ -180,9 +183,11 @@ class Likelihood:
 
     def value(self, F: np.ndarray) -> Any:
         """The loss; an array over the trailing axes of F."""
-        # max(f, 0) - log(sigmoid(|f|)) is softplus, twice as fast as logaddexp
-        size = np.abs(F[0])
-        cumulant = (size + F[0]) / 2 - np.log(expit(size)) if len(F) == 1 else logsumexp(F, axis=0)
+        if len(F) == 1:  # max(f, 0) - log(sigmoid(|f|)) is softplus, twice as fast as logaddexp
+            size = np.abs(F[0])
+            cumulant = (size + F[0]) / 2 - np.log(expit(size))
+        else:
+            cumulant = logsumexp(F, axis=0)
         linear = np.tensordot(self.target, F, axes=([0, 1], [0, 1]))
         return np.tensordot(self.total, cumulant, axes=(0, 0)) - linear
 

@@ -43,7 +43,7 @@ def half_threshold(z: Any, t: Any) -> Any:
     Examples
     --------
     >>> half_threshold([0.9, 1.0, 3.0], 1.0).round(4)
-    array([0.    , 0.7042, 2.8532])
+    array([0.    , 0.7015, 2.852 ])
     """
     z, t = np.broadcast_arrays(np.asarray(z, dtype=np.float64), np.asarray(t, dtype=np.float64))
     x = np.zeros(z.shape)

@@ -1,25 +1,16 @@
-r"""Iterative half thresholding for logistic regression on kernel columns.
-
-.. math:: \min_{\beta, b}\; C \sum_i m_i A(f_i) - t_i f_i + \sum_j |\beta_j|^{1/2},
-          \qquad f = K\beta + b
-
-The intercept is always at its best value, so everything here is about
-:math:`\Phi(\beta) = \min_b \text{loss}`, whose curvature is that of centred columns.
-"""
+"""Half thresholding one coordinate at a time, with Newton's method on the support."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
-from scipy.special import expit
 
-from ._distinct import DistinctPoints, Gram, Likelihood
-from ._half_operator import THRESHOLD, half_threshold, step_of
+from ._half_model import Callback, HalfModel, Outcome, Record
+from ._half_operator import THRESHOLD, step_of
 
 Array = np.ndarray
 
@@ -30,25 +21,6 @@ _TRIALS = 4
 # Between joins the support is fitted to this share of the objective. On ring with C = 1e4 a looser
 # 1e-3 lets it swell to 1500 coordinates (100 s and more), here to 730 of which 225 remain (55 s).
 _SETTLED = 1e-4
-
-
-@dataclass(frozen=True)
-class Record:
-    """Where a solve stands: iterations, what is left to gain relative to the objective, time."""
-
-    n_iter: int
-    violation: float
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a solve ended; ``residual`` is the largest move of half thresholding over max |beta|."""
-
-    n_iter: int
-    residual: float
-    converged: bool
-    history: Array  # the objective after each iteration
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,120 +54,8 @@ class _Promise:
     bound: Array  # of the curvature
 
 
-Callback = Callable[[Record], Any] | None
-
-
-class HalfSolver:
-    """One binary problem: its data, and a model on its support that the next solve starts from.
-
-    Attributes
-    ----------
-    support : array of int (s,)
-    x : array (s,)
-        beta on the support.
-    columns : array (n, s)
-        Kernel columns of the support.
-    h : array (n,)
-        ``columns @ x``; f = h + b.
-    """
-
-    def __init__(
-        self, points: DistinctPoints, gram: Gram, loss: Likelihood, spread: Array, intercept: bool
-    ) -> None:
-        self.points, self.gram, self.loss, self.intercept = points, gram, loss, intercept
-        self.bound = spread / 4  # of the curvature of Phi along each coordinate, for C = 1
-        self.support: Array = np.zeros(0, dtype=np.intp)
-        self.x: Array = np.zeros(0)
-        self.columns: Array = np.zeros((len(points), 0), order="F")
-        self.h: Array = np.zeros(len(points))
-        self.b = 0.0
-        self.b = self._best_intercept(self.h)
-
-    # -- the published algorithm --------------------------------------------------------------
-
-    def iterate(
-        self, C: float, tol: float, max_iter: int, callback: Callback = None, n_nonzero: int | None = None
-    ) -> tuple[Outcome, float]:
-        """Half thresholding of all coordinates at once, with one step size for all.
-
-        With ``n_nonzero`` C is at each iteration the one that leaves so many coordinates (Xu et
-        al. 2012, scheme 3). Returns the C of the last iteration too.
-        """
-        n = len(self.points)
-        beta = np.zeros(n)
-        beta[self.support] = self.x
-        lipschitz = self._lipschitz()
-        start, history = time.perf_counter(), [self.objective(C)]
-        rounding = 10 * float(np.finfo(self.gram.dtype).eps)
-        for iteration in range(1, max_iter + 1):
-            slope = self.gram.product(self._residual(1.0))
-            while True:
-                z = beta - slope / lipschitz
-                if n_nonzero is not None and n_nonzero < n:
-                    cut = np.partition(np.abs(z), n - n_nonzero - 1)[n - n_nonzero - 1]
-                    C = 2 / lipschitz * (THRESHOLD / max(cut * (1 + 1e-12), np.finfo(float).tiny)) ** 1.5
-                new = half_threshold(z, 2 / (C * lipschitz))
-                move = new - beta
-                h = self.gram.product(new)
-                b = self._best_intercept(h)
-                model = self._loss(self.h + self.b) + slope @ move + 0.5 * lipschitz * move @ move
-                if self._loss(h + b) <= model + rounding * abs(model):
-                    break
-                lipschitz *= 2
-            residual = float(np.abs(move).max() / max(1.0, np.abs(new).max()))
-            beta, self.h, self.b = new, h, b
-            self.support = np.flatnonzero(beta)
-            self.x = beta[self.support]
-            history.append(self.objective(C))
-            if callback is not None:
-                callback(Record(iteration, max(residual, 1e-300), time.perf_counter() - start))
-            if residual <= tol:
-                break
-        self.columns = self.points.columns(self.support)
-        return Outcome(iteration, residual, residual <= tol, np.array(history)), C
-
-    def _lipschitz(self) -> float:
-        """Largest curvature of Phi for C = 1, by the power method on the centred, weighted Gram."""
-        m, vector = self.loss.total, np.ones(len(self.points))
-        vector[::2] = -1.0
-        value = float(self.bound.max())
-        for _ in range(20):
-            image = self.gram.product(vector / np.linalg.norm(vector))
-            image = m * (image - (m @ image / m.sum() if self.intercept else 0.0))
-            vector = self.gram.product(image)
-            value = max(value, 0.25 * float(np.linalg.norm(vector)))
-        return 1.01 * value
-
-    def solve_sparse(
-        self, n_nonzero: int, tol: float, max_iter: int, callback: Callback = None
-    ) -> tuple[Outcome, float]:
-        """The same with C from the sparsity: the largest C that leaves so many coordinates.
-
-        C is the one at which the next coordinate would pass the threshold of its step, found by
-        raising it from zero. Returns it too.
-        """
-        C, history, steps = 0.0, [], 0
-        for _ in range(500):
-            least = self._critical()
-            full = len(self.support) >= n_nonzero
-            if (full and abs(least - C) <= 1e-3 * C) or least > 1e12 or steps >= max_iter:
-                break
-            C = least if full else max(least * 1.001, 1.1 * C)
-            outcome = self.solve(C, tol, max_iter - steps, callback, n_nonzero)
-            steps += outcome.n_iter
-            history.append(outcome.history[-1])
-        C = min(C, least * (1 - 1e-9))
-        left = self._newton(C, tol)
-        reached = len(self.support) == n_nonzero and left <= tol
-        return Outcome(steps, self.fixed_point_residual(C), reached, np.array(history)), C
-
-    def _critical(self) -> float:
-        """The smallest C at which a coordinate off the support would pass its threshold."""
-        slope = np.abs(self.gram.product(self._residual(1.0), exact=True))
-        slope[self.support] = 0
-        return float((2 * THRESHOLD**1.5 * np.sqrt(self.bound) / np.maximum(slope, 1e-100) ** 1.5).min())
-
-    # -- one coordinate at a time, Newton on the support --------------------------------------
+class HalfSolver(HalfModel):
+    """Solves one binary problem from where its model stands, for a C or for a number of points."""
 
     def solve(
         self,
@@ -220,18 +80,56 @@ class HalfSolver:
             dropped = not joined and self._threshold(C)
             history.append(self.objective(C))
             if callback is not None:
-                callback(Record(iteration, max(left, 1e-300), time.perf_counter() - start))
+                fall = (history[-2] - history[-1]) / history[-1]
+                callback(Record(iteration, max(left, fall, 1e-300), time.perf_counter() - start))
             # Once nothing moves, also from a fully fitted support, exact slopes have the last word.
             quiet = quiet + 1 if not joined and not dropped and left <= goal else 0
             if quiet > 2:
+                self.b = self._best_intercept(self.h)
                 residual = self.fixed_point_residual(C, self.support)
                 if residual <= tol or goal < 1e-15:  # the objective cannot be told from lower ones
                     return Outcome(iteration, self.fixed_point_residual(C), True, np.array(history))
                 goal /= 100
         return Outcome(iteration, self.fixed_point_residual(C), False, np.array(history))
 
+    def solve_sparse(
+        self, n_nonzero: int, tol: float, max_iter: int, callback: Callback = None
+    ) -> tuple[Outcome, float]:
+        """The same with C from the sparsity: the largest C that leaves so many coordinates.
+
+        C is the one at which the next coordinate would pass the threshold of its step, found by
+        raising it from zero. Returns it too.
+        """
+        C, history, steps, left = 0.0, [], 0, 0.0
+        endless = 1e15 / float(self.loss.total.sum())  # separated: no C is large enough
+        while steps < max_iter:
+            least = self._critical()
+            full = len(self.support) >= n_nonzero
+            if (full and abs(least - C) <= 1e-3 * C) or least > endless:
+                break
+            C = least if full else max(least * 1.001, 1.1 * C)
+            outcome = self.solve(C, tol, max_iter - steps, callback, n_nonzero)
+            steps += outcome.n_iter
+            history.append(outcome.history[-1])
+        for _ in range(20):  # just below the threshold, whatever way it moved last
+            C = min(C, 0.999 * self._critical())
+            left = self._newton(C, 1e-4 * tol)
+            self.b = self._best_intercept(self.h)
+            if self._critical() > C:
+                break
+        reached = len(self.support) == n_nonzero and left <= tol
+        return Outcome(max(steps, 1), self.fixed_point_residual(C), reached, np.array(history)), C
+
+    def _critical(self) -> float:
+        """The smallest C at which a coordinate off the support would pass its threshold."""
+        slope = np.abs(self.gram.product(self._residual(1.0), exact=True))
+        slope[self.support] = 0
+        return float((2 * THRESHOLD**1.5 * np.sqrt(self.bound) / np.maximum(slope, 1e-100) ** 1.5).min())
+
     def _join(self, C: float, most: int, thorough: bool) -> int:
         """Let at most so many coordinates off the support take their half-thresholding step."""
+        if most <= 0:
+            return 0
         metric = self._metric(C)
         short = self._shortlist(C, metric if thorough else None)
         columns = self.points.columns(short)
@@ -324,7 +222,7 @@ class HalfSolver:
         try:
             factor = cho_factor(H - np.diag(0.25 * penalised))
         except LinAlgError:
-            factor = cho_factor(H + np.diag(0.5 * penalised + 1e-10))
+            factor = cho_factor(H + np.diag(0.5 * penalised + 1e-10 * (1 + H.diagonal())))
         return _Metric(A, unit, factor, len(size))
 
     def _gradient(self, C: float, metric: _Metric) -> Array:
@@ -386,47 +284,3 @@ class HalfSolver:
         self.x = x[kept]
         if not kept.all():
             self.support, self.columns = self.support[kept], self.columns[:, kept]
-
-    def fixed_point_residual(self, C: float, among: Array | None = None) -> float:
-        """Largest move of a coordinate under its half-thresholding step, over max(1, max |beta|)."""
-        beta = np.zeros(len(self.points))
-        beta[self.support] = self.x
-        if among is None:
-            among = np.arange(len(beta))
-            slope = self.gram.product(self._residual(C), exact=True)
-        else:
-            slope = self._residual(C) @ self.columns
-        moved, _ = step_of(slope, C * self.bound[among], beta[among])
-        return float(np.abs(moved - beta[among]).max(initial=0.0) / max(1.0, np.abs(beta).max()))
-
-    # -- values and derivatives at the present model ------------------------------------------
-
-    def _loss(self, f: Array) -> float:
-        return float(self.loss.value(f[None]))
-
-    def objective(self, C: float) -> float:
-        return C * self._loss(self.h + self.b) + float(np.sqrt(np.abs(self.x)).sum())
-
-    def _residual(self, C: float) -> Array:
-        return C * self.loss.residual(expit(self.h + self.b)[None])[0]
-
-    def _weights(self) -> Array:
-        return self.loss.weights(expit(self.h + self.b)[None])[0]
-
-    def _best_intercept(self, h: Array) -> float:
-        """The b at which the loss is stationary: Newton's method kept inside a bracket."""
-        if not self.intercept:
-            return 0.0
-        low, high = -np.inf, np.inf
-        total, wanted = self.loss.total, self.loss.target.sum()
-        b = self.b + float(total @ (self.h - h)) / float(total.sum())  # were the change of h constant
-        for _ in range(100):
-            p = expit(h + b)
-            excess = float(total @ p - wanted)
-            step = -excess / max(float(total @ (p * (1 - p))), 1e-300)
-            if abs(excess * step) <= 1e-13 * total.sum():  # twice the loss that is left to gain
-                break
-            low, high = (b, high) if excess < 0 else (low, b)
-            new = b + min(max(step, -4.0), 4.0)
-            b = new if low < new < high else (low + high) / 2
-        return b

@@ -355,7 +355,7 @@ class SparseKLR(CallbackSupportMixin, PredictionMixin):
                 f"kernel={self.kernel!r} is not positive semidefinite on this data: the fit is a stationary "
                 "point, not certainly the optimum.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         if not self.converged_:
             asked = self._settings.tolerance(float(margins.max()))
@@ -364,7 +364,7 @@ class SparseKLR(CallbackSupportMixin, PredictionMixin):
                 f"{self.kkt_violation_:.3g} (asked for: {asked:.3g}). Raise "
                 "max_iter or tol, scale the features, or fit again with warm_start=True to go on.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     # -- probabilities ------------------------------------------------------------------------
@@ -394,7 +394,7 @@ class SparseKLR(CallbackSupportMixin, PredictionMixin):
                     "Fewer than two points were selected: the refit is a constant probability. A smaller "
                     "bound or another C or gamma selects more.",
                     UserWarning,
-                    stacklevel=5,
+                    stacklevel=6,
                 )
             result = refit(
                 data,
@@ -422,7 +422,7 @@ class SparseKLR(CallbackSupportMixin, PredictionMixin):
                 "calibration='sigmoid': a class has fewer than two distinct samples, so that nothing can be "
                 "fitted across folds; the sigmoid is fitted to the training values. Prefer 'refit'.",
                 UserWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
             return solution.decision
         f = np.empty(len(problem.y))

@@ -14,8 +14,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ._base import KernelClassifier, TrainingSet
 from ._distinct import DistinctPoints, Gram, Likelihood
+from ._half_model import Outcome
 from ._half_operator import half_threshold
-from ._half_solver import HalfSolver, Outcome
+from ._half_solver import HalfSolver
 from ._one_vs_rest import PredictionMixin
 from .progress import Progress
 
@@ -107,7 +108,9 @@ class HalfKLR(PredictionMixin):
     default therefore moves single coefficients, by their own curvature (with the intercept and the
     non-zero coefficients moving along), and accepts a move only if the objective falls. What it
     returns is a fixed point of the published iteration too, at a lower objective. On ring (5920
-    rows, rbf gamma=0.5, C=1) @@RING@@
+    rows, rbf gamma=0.5, C=1) it ends at 352 with 7 points after 11 iterations; a thousand
+    published ones, which take ten times as long, arrive at 835 with 2109 points
+    (``benchmarks/rivals.py``).
 
     Equal rows are merged and the order of rows does not matter: a repeated row and one of weight 2
     give the same model.
