@@ -107,7 +107,7 @@ class Kernel:
         needed = min(room, X.shape[0] ** 2 * (4 if single else 8))
         if needed > (free := free_memory()):
             raise MemoryError(
-                f"cache_size={cache_size!r} asks for {needed >> 20} MB of kernel rows and {free >> 20} MB are "
+                f"cache_size={cache_size!r} asks for {needed >> 20} MB of kernel rows, {free >> 20} MB are "
                 "free; give a smaller number or 'auto'. Rows that do not fit are computed again."
             )
         points = self._points(X, single, self._center(X))
