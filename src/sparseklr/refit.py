@@ -23,7 +23,7 @@ from ._base import TrainingSet
 from .likelihood import Fit, Span, cross_entropies, fit_likelihood, independent, leave_one_out
 
 # Up to this many rows the label-free basis is all of them; beyond, so many are drawn.
-LABEL_FREE_POINTS = 500
+LABEL_FREE_POINTS = 300
 ALL_POINTS = 800
 # More points than this are numerically redundant for any smooth kernel we met.
 MAX_POINTS = 700
@@ -160,7 +160,7 @@ def prune(
 
     def attempt(size: int) -> tuple[Span, Fit, bool]:
         part = Span(data, ranking[:size], n_jobs)
-        refitted = fit_likelihood(part, target, fit.weight, fit.C, tol=1e-10)
+        refitted = fit_likelihood(part, target, fit.weight, fit.C, tol=1e-6)
         distance = float(np.average(cross_entropies(p, refitted.f), weights=fit.weight)) - entropy
         return part, refitted, distance <= allowed
 
@@ -215,7 +215,8 @@ def refit(
     span = Span(data, random_pivots(data, support, MAX_POINTS, rng), n_jobs)
     # Fitting the pruned model to the unpruned one's probabilities instead of the labels, or to a mix
     # of both, was tried: the same log-loss within noise on the five small sets.
-    fit = fit_likelihood(span, target, weight, reference.C)
+    fit = fit_likelihood(span, target, weight, reference.C, tol=1e-6)
     if prune_within > 0:
         span, fit = prune(data, span, fit, target, prune_within * error, n_jobs)
+    fit = fit_likelihood(span, target, weight, reference.C, fit.v)  # to the last digit
     return Refit(span.points, span.coefficients(fit.v), float(fit.v[-1]), reference.C, loo, loss)
