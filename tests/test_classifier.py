@@ -272,7 +272,7 @@ def test_warm_start_continues(moons) -> None:
     assert 1 < steps <= 1.5 * cold.n_iter_[0] / 200 + 3
     np.testing.assert_allclose(model.decision_function(X), cold.decision_function(X), atol=1e-4)
     assert model.fit(X, y).n_iter_[0] <= 2  # at the optimum already
-    model.fit(X[:50], y[:50])  # another number of rows: a cold start
+    model.set_params(max_iter=-1).fit(X[:50], y[:50])  # another number of rows: a cold start
     csr = SparseKLR(C=1e3, lam=1.0, tol=1e-6, warm_start=True).fit(sparse.csr_array(X), y)
     assert csr.fit(sparse.csr_array(X), y).n_iter_[0] <= 0.05 * cold.n_iter_[0]
     K = rbf_kernel(X, gamma=1.0)
