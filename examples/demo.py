@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
+import numpy as np
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, make_moons
-from sklearn.metrics import accuracy_score, log_loss
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import StratifiedKFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -20,28 +18,35 @@ SETS = {
 }
 
 
+def kept(model: SparseKLR | CalibratedClassifierCV) -> int:
+    if isinstance(model, SparseKLR):
+        return len(model.support_)
+    return len(model.calibrated_classifiers_[0].estimator.support_)
+
+
 def main() -> None:
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
     for title, (X, y) in SETS.items():
-        X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, random_state=0, stratify=y)
-        models = {
+        print(f"\n{title}: means over the test parts of 5 folds")
+        lines = []
+        for name, model in {
             "SparseKLR": SparseKLR(verbose=1),
             "SVC, calibrated": CalibratedClassifierCV(SVC(), ensemble=False),
-        }
-        print(f"\n{title}: {len(y_train)} rows to train on, {len(y_test)} to test")
-        lines = []
-        for name, model in models.items():
-            start = time.perf_counter()
-            fitted = make_pipeline(StandardScaler(), model).fit(X_train, y_train)
-            seconds = time.perf_counter() - start
-            if isinstance(model, SparseKLR):
-                kept, share = len(model.support_), len(model.support_) / len(y_train)
-            else:
-                kept = len(model.calibrated_classifiers_[0].estimator.support_)
-                share = kept / len(y_train)
-            p = fitted.predict_proba(X_test)
-            accuracy, loss = accuracy_score(y_test, fitted.predict(X_test)), log_loss(y_test, p)
-            lines.append(f"{name:16s} {kept:5d} ({share:5.1%}) {accuracy:9.3f} {loss:9.3f} {seconds:8.2f} s")
-        print(f"{'':16s} {'points kept':>13s} {'accuracy':>9s} {'log-loss':>9s} {'time':>10s}")
+        }.items():
+            result = cross_validate(
+                make_pipeline(StandardScaler(), model),
+                X,
+                y,
+                cv=folds,
+                scoring=["accuracy", "neg_log_loss"],
+                return_estimator=True,
+            )
+            points = np.mean([kept(fit[-1]) for fit in result["estimator"]])
+            accuracy, loss = result["test_accuracy"].mean(), -result["test_neg_log_loss"].mean()
+            seconds = result["fit_time"].mean()
+            share = points / (0.8 * len(y))
+            lines.append(f"{name:16s} {points:5.0f} ({share:5.1%}) {accuracy:9.3f} {loss:9.3f} {seconds:8.2f} s")
+        print(f"{'':16s} {'points kept':>13s} {'accuracy':>9s} {'log-loss':>9s} {'fit time':>10s}")
         print("\n".join(lines))
 
 
