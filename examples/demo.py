@@ -45,7 +45,8 @@ def main() -> None:
             accuracy, loss = result["test_accuracy"].mean(), -result["test_neg_log_loss"].mean()
             seconds = result["fit_time"].mean()
             share = points / (0.8 * len(y))
-            lines.append(f"{name:16s} {points:5.0f} ({share:5.1%}) {accuracy:9.3f} {loss:9.3f} {seconds:8.2f} s")
+            size = f"{points:5.0f} ({share:5.1%})"
+            lines.append(f"{name:16s} {size} {accuracy:9.3f} {loss:9.3f} {seconds:8.2f} s")
         print(f"{'':16s} {'points kept':>13s} {'accuracy':>9s} {'log-loss':>9s} {'fit time':>10s}")
         print("\n".join(lines))
 
