@@ -1,0 +1,281 @@
+"""The methods that the paper compares: each turns a fold into the records of its whole grid."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import SVC
+
+from .. import _core
+from ..classifier import SparseKLR
+from ..half import HalfKLR, half_klr_path
+from ..import_vector import ImportVectorMachine
+from ..paths import klr_path
+from ..problem import DualProblem
+from ..solver import Settings, Status, WorkingSet, solve_rows
+from .protocol import CS, GAMMA, RATIOS, RULES, TIES_OF_MODE, Cell, Split, choose
+
+# A first-order solve to tolerance can take millions of pair steps (magic: 1.4 million at C=100, lam=10).
+FIRST_ORDER_STEPS = 100_000
+IMPORT_LIMIT = 400  # with large C the rule of the IVM goes on to thousands of points, which overfit
+PUBLISHED_ITERATIONS = 200  # of half thresholding as published, which does not converge in thousands
+KERNEL_MB = 4096.0
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """Models of one method, fitted to one part of a fold, and what they say of another part.
+
+    ``f`` are decision values (n_models, n_queries); ``share`` of the training points kept.
+    """
+
+    f: np.ndarray
+    share: np.ndarray
+    converged: np.ndarray
+    n_iter: np.ndarray
+    seconds: np.ndarray
+
+
+Candidates = list[tuple[float, float]]  # (C, lam)
+Fit = Callable[[np.ndarray, np.ndarray, np.ndarray, Candidates], Fitted]
+
+
+@dataclass(frozen=True)
+class Method:
+    """Fits candidates; ``whole_grid``: the path to all costs little more than the chosen ones alone."""
+
+    candidates: Candidates
+    fit: Fit
+    whole_grid: bool = False
+    logits: bool = True  # whether the decision values are meant as logits of probabilities
+
+
+# -- the paper's own --------------------------------------------------------------------------
+
+
+def along_paths(settings: Settings) -> Fit:
+    """S-KLR to tolerance: warm-started paths over lam, on one kernel matrix."""
+
+    def fit(X: np.ndarray, y: np.ndarray, queries: np.ndarray, candidates: Candidates) -> Fitted:
+        grid = np.array(candidates)
+        Cs = np.unique(grid[:, 0])
+        ratios = grid[grid[:, 0] == Cs[0], 1] / Cs[0]
+        path = klr_path(
+            X,
+            y,
+            Cs=Cs,
+            lams=ratios,
+            lam_scale="ratio",
+            gamma=GAMMA,
+            tol=settings.tol,
+            max_iter=settings.max_iter,
+            working_set=settings.working_set,
+            cache_size=KERNEL_MB,
+            n_jobs=1,
+        )
+        solutions = path.solutions[..., 0].ravel()
+        return Fitted(
+            path.decision_function(queries, n_jobs=1)[..., 0].reshape(len(candidates), -1),
+            path.n_support.ravel() / len(y),
+            np.array([s.status is Status.OPTIMAL for s in solutions]),
+            path.n_iter.ravel(),
+            np.array([s.history["seconds"][-1] for s in solutions]),
+        )
+
+    return fit
+
+
+def as_printed(settings: Settings) -> Fit:
+    """S-KLR as in the paper: every solve from its start, on the box [gamma, C - gamma], points at gamma
+    left out of the model."""
+
+    def fit(X: np.ndarray, y: np.ndarray, queries: np.ndarray, candidates: Candidates) -> Fitted:
+        K = rbf_kernel(X, gamma=GAMMA)
+        start = np.where(y > 0, 1 / (y > 0).sum(), 1 / (y < 0).sum())
+        coef, records = np.zeros((len(candidates), len(y))), []
+        for k, (C, lam) in enumerate(candidates):
+            box = np.full(len(y), C)
+            problem = DualProblem(y, box, settings.bounds(box), lam)
+            if not problem.feasible:  # erratum E4: the bound has to shrink with C
+                problem = DualProblem(y, box, Settings().bounds(box), lam)
+            alpha = problem.project(start)  # erratum E3: the start may lie outside of the box
+            solution = solve_rows(
+                _core.gram_rows(K), problem, settings, alpha=alpha, F=K @ (alpha * y), n_jobs=1
+            )
+            coef[k, solution.support] = (solution.alpha * y)[solution.support]
+            records.append(
+                (
+                    solution.intercept,
+                    len(solution.support) / len(y),
+                    solution.status is Status.OPTIMAL,
+                    solution.n_iter,
+                    solution.history["seconds"][-1],
+                )
+            )
+        intercept, share, converged, n_iter, seconds = map(np.array, zip(*records, strict=True))
+        f = coef @ rbf_kernel(X, queries, gamma=GAMMA) + intercept[:, None]
+        return Fitted(f, share, converged, n_iter, seconds)
+
+    return fit
+
+
+# -- estimators, one by one -------------------------------------------------------------------
+
+
+def one_by_one(make: Callable[[float, float], Any]) -> Fit:
+    """Fit an estimator for every candidate."""
+
+    def fit(X: np.ndarray, y: np.ndarray, queries: np.ndarray, candidates: Candidates) -> Fitted:
+        models, seconds = [], []
+        for C, lam in candidates:
+            start = time.perf_counter()
+            models.append(make(C, lam).fit(X, y))
+            seconds.append(time.perf_counter() - start)
+        return _fitted(models, queries, len(y), seconds)
+
+    return fit
+
+
+def half_path(X: np.ndarray, y: np.ndarray, queries: np.ndarray, candidates: Candidates) -> Fitted:
+    """l1/2-KLR to a fixed point, warm-started over C."""
+    start = time.perf_counter()
+    models = half_klr_path(X, y, [C for C, _ in candidates], gamma=GAMMA, cache_size=KERNEL_MB)
+    each = (time.perf_counter() - start) / len(models)
+    return _fitted(models, queries, len(y), [each] * len(models))
+
+
+def _fitted(models: Sequence[Any], queries: np.ndarray, n: int, seconds: list[float]) -> Fitted:
+    return Fitted(
+        np.array([model.decision_function(queries) for model in models]),
+        np.array([len(model.support_) / n for model in models]),
+        np.array([getattr(model, "converged_", getattr(model, "fit_status_", 0) == 0) for model in models]),
+        np.array([int(np.sum(model.n_iter_)) for model in models]),
+        np.array(seconds),
+    )
+
+
+def method(name: str, mode: str) -> Method:
+    """The method of that name in that mode.
+
+    Examples
+    --------
+    >>> len(method("S-KLR", "converged").candidates), len(method("SVM", "converged").candidates)
+    (90, 9)
+    """
+    printed = mode == "as-printed"
+    order: WorkingSet = "first-order" if name.endswith("1ord") else "second-order"
+    if name in ("S-KLR", "S-KLR-1ord", "lam-choice", "KLR-2ord", "KLR-1ord"):
+        ratios = {"lam-choice": np.array([0.1]), "KLR-1ord": np.zeros(1), "KLR-2ord": np.zeros(1)}
+        grid = [(float(C), float(C * ratio)) for C in CS for ratio in ratios.get(name, RATIOS)]
+        if printed:
+            return Method(grid, as_printed(Settings(**{**Settings.paper(), "working_set": order})), True)
+        if order == "first-order":
+            return Method(grid, along_paths(Settings(order, tol=1e-4, max_iter=FIRST_ORDER_STEPS)), True)
+        return Method(grid, along_paths(Settings(tol=1e-4)), True)
+    by_C = [(float(C), 0.0) for C in CS]
+    if name == "S-KLR refit":
+        default = SparseKLR()
+        return Method(
+            [(default.C, default.C / 10)],
+            one_by_one(lambda C, lam: SparseKLR(C, lam=lam, gamma=GAMMA, n_jobs=1)),
+        )
+    if name == "SVM":
+        return Method(by_C, one_by_one(lambda C, _: SVC(C=C, gamma=GAMMA, cache_size=2000)), logits=False)
+    if name == "IVM":
+        options: dict[str, Any] = {"gamma": GAMMA, "max_points": IMPORT_LIMIT, "n_jobs": 1}
+        if printed:
+            options |= {"refit": "one-step", "fit_intercept": False}
+        return Method(by_C, one_by_one(lambda C, _: ImportVectorMachine(C, **options)))
+    if name == "l1/2-KLR":
+        if not printed:
+            return Method(by_C, half_path)
+        published = HalfKLR(
+            gamma=GAMMA, algorithm="published", max_iter=PUBLISHED_ITERATIONS, cache_size=KERNEL_MB
+        )
+        return Method(by_C, one_by_one(lambda C, _: clone(published).set_params(C=C)))
+    raise ValueError(f"unknown method {name!r}.")
+
+
+# -- one cell ---------------------------------------------------------------------------------
+
+
+def compute(cell: Cell, data: Split) -> dict[str, Any]:
+    """Everything that is stored of a cell: the grid, what each rule chooses, its reliability.
+
+    ``grid`` holds lists over the candidates: C, lam; ``val_accuracy``, ``val_share`` of the models fitted
+    without the validation rows; and of those fitted to the whole training part ``accuracy``, ``log_loss``,
+    ``brier`` on the test part, ``share``, ``converged``, ``n_iter``, ``seconds`` (None where not fitted).
+    """
+    chosen_method = method(cell.method, cell.mode)
+    candidates, n = chosen_method.candidates, len(chosen_method.candidates)
+    with warnings.catch_warnings():
+        # convergence is recorded, and the paper's grid goes beyond where all points saturate
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", UserWarning)
+        if n > 1:
+            trial = chosen_method.fit(data.X_fit, data.y_fit, data.X_val, candidates)
+            val_accuracy = _accuracy(trial.f, data.y_val)
+            val_share = trial.share
+        else:
+            val_accuracy, val_share = np.zeros(n), np.zeros(n)
+        chosen = {rule: choose(TIES_OF_MODE[cell.mode], rule, val_accuracy, val_share) for rule in RULES}
+        index = np.arange(n) if chosen_method.whole_grid else np.unique(list(chosen.values()))
+        final = chosen_method.fit(data.X_train, data.y_train, data.X_test, [candidates[k] for k in index])
+    columns = {
+        "accuracy": _accuracy(final.f, data.y_test),
+        "share": final.share,
+        "converged": final.converged.astype(float),
+        "n_iter": final.n_iter.astype(float),
+        "seconds": final.seconds,
+    }
+    if chosen_method.logits:
+        columns["log_loss"] = np.mean(np.logaddexp(0, -data.y_test * final.f), axis=1)
+        columns["brier"] = np.mean((expit(final.f) - (data.y_test > 0)) ** 2, axis=1)
+    grid: dict[str, list[Any]] = {
+        "C": [C for C, _ in candidates],
+        "lam": [lam for _, lam in candidates],
+        "val_accuracy": val_accuracy.tolist() if n > 1 else [None] * n,
+        "val_share": val_share.tolist() if n > 1 else [None] * n,
+    }
+    for name in ("accuracy", "share", "log_loss", "brier", "converged", "n_iter", "seconds"):
+        grid[name] = [None] * n
+        if name in columns:
+            for k, value in zip(index, columns[name], strict=True):
+                grid[name][k] = float(value)
+    reliability = {}
+    if chosen_method.logits:
+        for rule, k in chosen.items():
+            p = expit(final.f[np.flatnonzero(index == k)[0]])
+            reliability[rule] = _bins(p, data.y_test > 0)
+    return {
+        "grid": grid,
+        "chosen": chosen,
+        "reliability": reliability,
+        "source": data.source,
+        "n_train": len(data.y_train),
+        "n_val": len(data.y_val),
+        "n_test": len(data.y_test),
+    }
+
+
+def _accuracy(f: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return np.mean((f > 0) == (y > 0), axis=1)
+
+
+def _bins(p: np.ndarray, positive: np.ndarray, n_bins: int = 10) -> dict[str, list[float]]:
+    """Rows, sum of probabilities and sum of positives in equal bins of the probability."""
+    k = np.minimum((p * n_bins).astype(int), n_bins - 1)
+    return {
+        "n": np.bincount(k, minlength=n_bins).astype(float).tolist(),
+        "p": np.bincount(k, p, n_bins).tolist(),
+        "y": np.bincount(k, positive, n_bins).tolist(),
+    }

@@ -1,0 +1,113 @@
+"""Tables as text for a terminal, Markdown, LaTeX and HTML."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from .tables import Table, Value
+
+
+def number(value: float, digits: int = 3) -> str:
+    """A number as the tables write it; a dash where there is none."""
+    if not np.isfinite(value):
+        return "-"
+    return f"{value:.{digits}f}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def difference(value: Value) -> str:
+    """With its sign, and without one if it rounds to nothing."""
+    if value.difference is None or not np.isfinite(value.difference):
+        return ""
+    rounded = round(value.difference, value.digits) + 0.0
+    return f"{rounded:+.{value.digits}f}" if rounded else f"{rounded:.{value.digits}f}"
+
+
+def cell(value: Value) -> str:
+    """Ours, and in brackets the paper's and the difference."""
+    text = number(value.ours, value.digits)
+    if value.paper is None:
+        return text
+    change = difference(value)
+    return f"{text} ({number(value.paper, value.digits)}{', ' + change if change else ''})"
+
+
+def to_rich(table: Table) -> Any:
+    """A rich table; the best of a row in bold."""
+    from rich.table import Table as RichTable
+
+    made = RichTable(
+        title=table.title, caption=table.note or None, title_justify="left", caption_justify="left"
+    )
+    made.add_column("")
+    for column in table.columns:
+        made.add_column(column, justify="right")
+    for name, values in table.rows:
+        if name == "mean":
+            made.add_section()
+        made.add_row(name, *(f"[bold]{cell(v)}[/bold]" if v.best else cell(v) for v in values))
+    return made
+
+
+def to_markdown(table: Table) -> str:
+    lines = [
+        f"### {table.title}",
+        "",
+        f"| | {' | '.join(table.columns)} |",
+        f"|---|{'---:|' * len(table.columns)}",
+    ]
+    for name, values in table.rows:
+        cells = (f"**{cell(v)}**" if v.best else cell(v) for v in values)
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join([*lines, *(["", table.note] if table.note else [])]) + "\n"
+
+
+def to_latex(table: Table) -> str:
+    """A ``tabular`` in a ``table``; needs the package booktabs."""
+    head = " & ".join(["", *(_tex(column) for column in table.columns)])
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{_tex(f'{table.title}. {table.note}'.strip())}}}",
+        rf"\label{{tab:{table.name}}}",
+        rf"\begin{{tabular}}{{l{'r' * len(table.columns)}}}",
+        r"\toprule",
+        rf"{head} \\",
+        r"\midrule",
+    ]
+    for name, values in table.rows:
+        if name == "mean":
+            lines.append(r"\midrule")
+        cells = (rf"\textbf{{{_tex(cell(v))}}}" if v.best else _tex(cell(v)) for v in values)
+        lines.append(rf"{_tex(name)} & {' & '.join(cells)} \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"]) + "\n"
+
+
+def _tex(text: str) -> str:
+    for plain, tex in (("\\", r"\textbackslash{}"), ("_", r"\_"), ("%", r"\%"), ("&", r"\&")):
+        text = text.replace(plain, tex)
+    return text
+
+
+def to_html(table: Table) -> str:
+    """A table whose cells hold ours, and small beneath it the paper's and the difference."""
+    heads = "".join(f"<th scope=col>{escape(column)}</th>" for column in table.columns)
+    rows = []
+    for name, values in table.rows:
+        cells = []
+        for value in values:
+            text = number(value.ours, value.digits)
+            text = f"<b>{text}</b>" if value.best else text
+            if value.paper is not None:
+                theirs = number(value.paper, value.digits)
+                text += f'<small title="paper, difference">{theirs} <i>{difference(value)}</i></small>'
+            cells.append(f"<td>{text}</td>")
+        kind = ' class="mean"' if name == "mean" else ""
+        rows.append(f"<tr{kind}><th scope=row>{escape(name)}</th>{''.join(cells)}</tr>")
+    note = f"<p class=note>{escape(table.note)}</p>" if table.note else ""
+    return (
+        f'<section id="{table.name}"><h3>{escape(table.title)}</h3><div class=scroll><table>'
+        f"<thead><tr><th></th>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>{note}</section>"
+    )

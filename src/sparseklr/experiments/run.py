@@ -1,0 +1,154 @@
+"""Running cells: in processes of this machine or on a Dask cluster, each stored when it is finished."""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from joblib import Parallel, delayed, effective_n_jobs, parallel_config
+from threadpoolctl import threadpool_limits
+
+from ..datasets import BENCHMARKS, load_benchmark
+from .methods import compute
+from .protocol import Cell, split
+from .store import Results
+
+# Seconds of a cell for a training set of n = 1000, and the power of n with which they grow: what the order of
+# work and the time left are guessed from.
+_COST = {
+    "S-KLR": (0.6, 2.0),
+    "S-KLR refit": (0.4, 1.2),
+    "lam-choice": (0.1, 2.0),
+    "SVM": (0.3, 2.0),
+    "IVM": (8.0, 1.0),
+    "l1/2-KLR": (2.0, 1.8),
+    "KLR-2ord": (0.2, 2.0),
+    "KLR-1ord": (0.5, 2.0),
+    "S-KLR-1ord": (3.0, 1.8),
+}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is; ``share`` is by expected work."""
+
+    done: int
+    total: int
+    share: float
+    seconds: float
+    cell: Cell | None
+
+    @property
+    def seconds_left(self) -> float | None:
+        return self.seconds * (1 - self.share) / self.share if self.share > 0 else None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A cell that could not be computed."""
+
+    cell: Cell
+    reason: str
+    trace: str
+
+
+def expected_cost(cell: Cell) -> float:
+    """Relative expected time of a cell."""
+    seconds, power = _COST[cell.method]
+    return seconds * (BENCHMARKS[cell.dataset].n_samples / 1000) ** power
+
+
+def run(
+    cells: Iterable[Cell],
+    path: str | os.PathLike[str],
+    *,
+    jobs: int = -1,
+    scheduler: str | None = None,
+    data_home: str | os.PathLike[str] | None = None,
+    progress: Callable[[Progress], None] = lambda progress: None,
+) -> list[Failure]:
+    """Compute the cells that a file of results lacks, and store each at once.
+
+    Interrupted or killed at any time, the same call goes on where it stopped.
+
+    Parameters
+    ----------
+    cells : iterable of Cell
+        What is wanted, see :func:`~sparseklr.experiments.protocol.plan`.
+    path : path
+        File of results, created if it is not there.
+    jobs : int, default=-1
+        Processes; -1 for one on each core.
+    scheduler : str, optional
+        Address of the scheduler of a Dask cluster to compute on, instead of this machine's processes. Its
+        workers need sparseklr, and the data at the same ``data_home``.
+    data_home : path, optional
+        Directory of the data, see :func:`~sparseklr.datasets.load_benchmark`.
+    progress : callable, optional
+        Called with a :class:`Progress` at the start and after each cell.
+
+    Returns
+    -------
+    list of Failure
+        Cells that raised; they are not stored, and tried again the next time.
+    """
+    cells = list(dict.fromkeys(cells))
+    home = None if data_home is None else os.path.abspath(data_home)
+    with Results(path) as results:
+        todo = sorted(results.missing(cells), key=expected_cost, reverse=True)  # the longest first
+        if todo and scheduler is None:
+            for name in dict.fromkeys(cell.dataset for cell in todo):
+                load_benchmark(name, data_home=home)  # a missing set is an error before anything is run
+        run_id = results.start_run(jobs=jobs, scheduler=scheduler, cells=len(todo))
+        costs, start = {cell: expected_cost(cell) for cell in todo}, time.perf_counter()
+        total, done, work, failures = sum(costs.values()) or 1.0, 0, 0.0, []
+        progress(Progress(len(cells) - len(todo), len(cells), 0.0, 0.0, None))
+        with _backend(jobs, scheduler) as parallel:
+            for cell, seconds, result in parallel(delayed(_compute)(cell, home) for cell in todo):
+                if isinstance(result, Failure):
+                    failures.append(result)
+                else:
+                    results.add(cell, run_id, seconds, result)
+                done, work = done + 1, work + costs[cell]
+                elapsed = time.perf_counter() - start
+                finished = len(cells) - len(todo) + done
+                progress(Progress(finished, len(cells), work / total, elapsed, cell))
+    return failures
+
+
+def _compute(cell: Cell, data_home: str | None) -> tuple[Cell, float, Any]:
+    start = time.perf_counter()
+    try:
+        with threadpool_limits(1):
+            result: Any = compute(cell, split(cell, data_home))
+    except Exception as error:
+        result = Failure(cell, f"{type(error).__name__}: {error}", traceback.format_exc())
+    return cell, time.perf_counter() - start, result
+
+
+@contextmanager
+def _backend(jobs: int, scheduler: str | None) -> Iterator[Callable[[Any], Iterable[Any]]]:
+    """Something that maps delayed calls to results, in the order in which they are finished."""
+    if scheduler is None:
+        if effective_n_jobs(jobs) == 1:
+            yield lambda calls: (function(*args, **kwargs) for function, args, kwargs in calls)
+            return
+        with Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1) as parallel:
+            yield parallel
+        return
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ImportError(
+            'A Dask scheduler needs the package distributed: pip install "sparseklr[dask]".'
+        ) from error
+    with (
+        Client(scheduler, timeout="20s", set_as_default=True) as client,
+        parallel_config("dask", client=client),
+    ):
+        yield Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="all")
