@@ -19,7 +19,7 @@ from sparseklr._base import TrainingSet
 from sparseklr.calibration import link, platt
 from sparseklr.kernels import Kernel
 from sparseklr.likelihood import Span, cross_entropies, fit_likelihood, independent, leave_one_out
-from sparseklr.refit import elimination_order, label_free_span, random_pivots, refit
+from sparseklr.refit import _eliminate, elimination_order, label_free_span, random_pivots, refit
 
 MODES = ["refit", "sigmoid", "link", None]
 
@@ -52,6 +52,10 @@ def test_likelihood_against_a_general_optimiser() -> None:
     best = minimize(value, np.zeros(len(span.points) + 1), method="BFGS", options={"gtol": 1e-8})
     np.testing.assert_allclose(fit.f, K @ best.x[:-1] + best.x[-1], atol=1e-4)
     np.testing.assert_allclose(fit.f, K @ span.coefficients(fit.v) + fit.v[-1], atol=1e-9)
+    for near in (fit.f, np.zeros_like(fit.f), 5 * y):
+        np.testing.assert_allclose(
+            fit_likelihood(span, y > 0, data.weight, C=5.0, near=near).f, fit.f, atol=1e-6
+        )
 
 
 def test_singular_kernel_is_no_problem() -> None:
@@ -123,6 +127,20 @@ def test_elimination_drops_what_is_redundant() -> None:
         for s in (span, better, worse)
     ]
     assert losses[1] - losses[0] < 0.5 * (losses[2] - losses[0]) + 1e-12
+
+
+def test_elimination_order_is_that_of_one_by_one() -> None:
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(40, 30))
+    sigma, beta = np.linalg.inv(A.T @ A + 0.1 * np.eye(30)), rng.normal(size=30)
+    left, expected, s, b = list(range(29)), [], sigma, beta
+    while left:  # sigma and beta restricted to what is left, updated after each removal
+        k = int(np.argmin(b[:-1] ** 2 / s.diagonal()[:-1]))
+        expected.append(left.pop(k))
+        b = np.delete(b - s[:, k] * b[k] / s[k, k], k)
+        s = np.delete(np.delete(s - np.outer(s[:, k], s[k]) / s[k, k], k, 0), k, 1)
+    for block in (1, 7, 64):
+        assert _eliminate(sigma, beta, block).tolist() == expected
 
 
 def test_random_pivots_spread() -> None:

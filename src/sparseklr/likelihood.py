@@ -114,33 +114,45 @@ def fit_likelihood(
     weight: np.ndarray,
     C: float,
     start: np.ndarray | None = None,
+    *,
+    near: np.ndarray | None = None,
     tol: float = 1e-12,
 ) -> Fit:
     """Damped Newton for targets in [0, 1] (labels, or probabilities to be matched).
 
     Minimises ``1/(2C) |v|^2 + sum_i w_i [log(1 + exp(f_i)) - target_i f_i]``; stops when the Newton
-    decrement is below ``tol`` times the value.
+    decrement is below ``tol`` times the value. Starts at coordinates ``start``, or at those to which a
+    Newton step leads from decision values ``near`` the solution's (of another span).
     """
     target = np.asarray(target, dtype=np.float64)
     ridge = np.full(span.size + 1, 1.0 / C)
     ridge[-1] = 0.0
-    v = np.zeros(span.size + 1) if start is None else start
-    f = span.values(v)
 
-    def value(v: np.ndarray, f: np.ndarray) -> float:
-        return float(0.5 * ridge @ v**2 + weight @ cross_entropies(target, f))
-
-    current = value(v, f)
-    while True:
+    def system(f: np.ndarray, v: np.ndarray | None) -> tuple[tuple, np.ndarray]:
+        """Factor of the Newton matrix at f, and the gradient at v (less what v adds, if None)."""
         p, q = expit(f), expit(-f)
         residual, information = weight * (target * q - (1 - target) * p), weight * p * q
-        H, gradient = np.diag(ridge), ridge * v
+        if v is None:
+            residual = residual + information * f
+        H, gradient = np.diag(ridge), np.zeros(span.size + 1) if v is None else ridge * v
         for rows, A in span.blocks():
             scaled = A * np.sqrt(information[rows])[:, None]
             H += scaled.T @ scaled
             gradient -= A.T @ residual[rows]
         H[-1, -1] += 1e-12 * (1 + H[-1, -1])  # all rows saturated: the intercept is free
-        factor = cho_factor(H, lower=True, check_finite=False)
+        return cho_factor(H, lower=True, check_finite=False), gradient
+
+    def value(v: np.ndarray, f: np.ndarray) -> float:
+        return float(0.5 * ridge @ v**2 + weight @ cross_entropies(target, f))
+
+    if near is not None:
+        factor, gradient = system(near, None)
+        start = -cho_solve(factor, gradient, check_finite=False)
+    v = np.zeros(span.size + 1) if start is None else start
+    f = span.values(v)
+    current = value(v, f)
+    while True:
+        factor, gradient = system(f, v)
         step = -cho_solve(factor, gradient, check_finite=False)
         decrement = -float(gradient @ step)
         if decrement <= tol * max(abs(current), 1e-300) or decrement <= 1e-14 * weight.sum():

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import cholesky, solve_triangular
 from scipy.special import expit
 
 from ._base import TrainingSet
@@ -129,25 +129,34 @@ def elimination_order(span: Span, fit: Fit) -> np.ndarray:
     # covariance of (beta, c): T' H^-1 T with T = diag(L^-1, 1)
     T = np.eye(m + 1)
     T[:m, :m] = solve_triangular(span.L, np.eye(m), lower=True, check_finite=False)
-    sigma = T.T @ np.linalg.solve(H, T)
-    beta = np.append(span.coefficients(fit.v), fit.v[-1])
-    left = np.arange(m)
-    order = np.empty(m, dtype=np.intp)
-    for k in range(m):
-        n = m - k  # points left; the intercept stands behind them
-        variance = np.maximum(sigma.diagonal()[:n], 1e-300)
-        b = int(np.argmin(beta[:n] ** 2 / variance))
-        order[k] = left[b]
-        column = sigma[:, b] / variance[b]
-        beta = beta - column * beta[b]
-        sigma -= np.outer(column, sigma[b])
-        # the last point takes the removed one's place, the intercept the last one's
-        for to, source in ((b, n - 1), (n - 1, n)):
-            sigma[to], beta[to] = sigma[source], beta[source]
-            sigma[:, to] = sigma[:, source]
-        left[b] = left[n - 1]
-        sigma, beta, left = sigma[:n, :n], beta[:n], left[: n - 1]
-    return order
+    half = solve_triangular(cholesky(H, lower=True, check_finite=False), T, lower=True, check_finite=False)
+    return _eliminate(half.T @ half, np.append(span.coefficients(fit.v), fit.v[-1]))
+
+
+def _eliminate(sigma: np.ndarray, beta: np.ndarray, block: int = 64) -> np.ndarray:
+    """Order of elimination by ``beta_b^2 / sigma_bb``; the last entry, the intercept, stays.
+
+    Taking b away moves beta by ``-sigma[:, b] beta_b / sigma_bb`` and sigma by the outer product of that
+    column: a Cholesky factorisation with this pivot rule, the products put off to blocks.
+    """
+    left, order = np.arange(len(beta) - 1), []
+    while n := len(left):
+        size = min(block, n)
+        V, variance, gone = np.empty((n + 1, size)), sigma.diagonal().copy(), np.zeros(n, dtype=bool)
+        for k in range(size):
+            saliency = beta[:n] ** 2 / np.maximum(variance[:n], 1e-300)
+            b = int(np.argmin(np.where(gone, np.inf, saliency)))
+            column = sigma[:, b] - V[:, :k] @ V[b, :k]
+            scale = max(float(column[b]), 1e-300)
+            beta = beta - column * (beta[b] / scale)
+            V[:, k] = column / np.sqrt(scale)
+            variance -= V[:, k] ** 2
+            gone[b] = True
+            order.append(left[b])
+        keep = np.append(np.flatnonzero(~gone), n)
+        sigma = sigma[np.ix_(keep, keep)] - V[keep] @ V[keep].T
+        beta, left = beta[keep], left[~gone]
+    return np.array(order, dtype=np.intp)
 
 
 def prune(
@@ -160,7 +169,7 @@ def prune(
 
     def attempt(size: int) -> tuple[Span, Fit, bool]:
         part = Span(data, ranking[:size], n_jobs)
-        refitted = fit_likelihood(part, target, fit.weight, fit.C, tol=1e-6)
+        refitted = fit_likelihood(part, target, fit.weight, fit.C, near=fit.f, tol=1e-6)
         distance = float(np.average(cross_entropies(p, refitted.f), weights=fit.weight)) - entropy
         return part, refitted, distance <= allowed
 
@@ -215,7 +224,7 @@ def refit(
     span = Span(data, random_pivots(data, support, MAX_POINTS, rng), n_jobs)
     # Fitting the pruned model to the unpruned one's probabilities instead of the labels, or to a mix
     # of both, was tried: the same log-loss within noise on the five small sets.
-    fit = fit_likelihood(span, target, weight, reference.C, tol=1e-6)
+    fit = fit_likelihood(span, target, weight, reference.C, near=reference.f, tol=1e-6)
     if prune_within > 0:
         span, fit = prune(data, span, fit, target, prune_within * error, n_jobs)
     fit = fit_likelihood(span, target, weight, reference.C, fit.v)  # to the last digit
