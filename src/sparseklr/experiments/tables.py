@@ -111,6 +111,27 @@ def tables(summary: Summary) -> list[Table]:
     return [table for table in made if table.rows and table.columns]
 
 
+def overview(summary: Summary) -> Table:
+    """Means over the sets, a row for each column of Table 2 and each further method."""
+    columns = _columns(summary, (*TABLE_2, *((m, "best") for m in ("lam-choice", "KLR-2ord", "KLR-1ord"))))
+    theirs = {**paper.TABLE_2, **paper.TABLE_3}
+    metrics = ("accuracy", "share", "log_loss", "brier", "converged")
+    rows = []
+    for column in columns:
+        sets = [name for name in summary.datasets if summary.of(name, column[0])]
+        values = []
+        for k, metric in enumerate(metrics):
+            ours = float(np.mean([summary.value(name, *column, metric) for name in sets]))
+            known = k < 2 and column in theirs
+            values.append(
+                Value(ours, float(np.mean([theirs[column][n][k] for n in sets])) if known else None)
+            )
+        rows.append((column_name(column), values))
+    heads = ("accuracy", "share of points", "log-loss", "Brier score", "converged")
+    title = f"Means over {len(summary.datasets)} sets, {summary.mode}"
+    return Table("overview", title, heads, rows, "In brackets: the paper's mean, and the difference.")
+
+
 def table_1(summary: Summary) -> Table:
     """Sizes of the data sets."""
     rows = []
@@ -303,4 +324,4 @@ def table_ties(summary: Summary) -> Table:
     )
 
 
-__all__ = ["NAMES", "RULES", "Summary", "Table", "Value", "column_name", "tables"]
+__all__ = ["NAMES", "RULES", "Summary", "Table", "Value", "column_name", "overview", "tables"]

