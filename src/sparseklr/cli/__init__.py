@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
         return 0
     except KeyboardInterrupt:
-        return _stop("interrupted; nothing was written", code=130)
+        return _stop("interrupted", code=130)
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -78,4 +78,3 @@ def _explain(error: Exception) -> str:
 
 def _show_warning(message: Warning | str, *place: Any, **more: Any) -> None:
     print(f"sparseklr: warning: {' '.join(str(message).split())}", file=sys.stderr)
-

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+import textwrap
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -24,8 +26,8 @@ def add_command(
     """The parser of a command, with ``--debug`` and examples at the end of its help."""
     parser: Parser = subparsers.add_parser(
         name,
-        help=summary[0].lower() + summary[1:].split(".")[0],
-        description=summary,
+        help=re.split("[.:]", summary[0].lower() + summary[1:])[0],
+        description=textwrap.fill(summary, 80),
         epilog=f"examples:\n{examples}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -63,9 +65,14 @@ def share(text: str) -> float:
     return value
 
 
-def add_data(parser: Parser, target_help: str) -> None:
+def add_data(parser: Parser, target_help: str, optional: bool = False) -> None:
     """DATA and how to read it."""
-    parser.add_argument("data", metavar="DATA", help="CSV, TSV, Parquet or svmlight (LIBSVM) file")
+    parser.add_argument(
+        "data",
+        metavar="DATA",
+        nargs="?" if optional else None,
+        help="CSV, TSV, Parquet or svmlight (LIBSVM) file",
+    )
     parser.add_argument("--target", metavar="COL", help=target_help)
     add_format(parser)
     parser.add_argument("--sample-weight-column", metavar="COL", help="column of non-negative row weights")
@@ -81,13 +88,17 @@ def add_output(parser: Parser, what: str, required: bool = True) -> None:
 
 
 def add_json(parser: Parser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON, and nothing else, on standard output")
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON, and nothing else, on standard output"
+    )
 
 
-def add_training(parser: Parser) -> None:
-    """What fit and tune have in common."""
+def add_training(parser: Parser) -> Any:
+    """What fit and tune have in common; returns the group of the model's options."""
     add_data(parser, "column of the classes (not for svmlight files, which hold them)")
-    parser.add_argument("--drop", metavar="COL", nargs="+", action="extend", default=[], help="columns to ignore")
+    parser.add_argument(
+        "--drop", metavar="COL", nargs="+", action="extend", default=[], help="columns to ignore"
+    )
     add_output(parser, "where the model goes, e.g. model.skops")
     group = parser.add_argument_group("model")
     group.add_argument("--kernel", default="rbf", choices=("rbf", "linear", "poly", "laplacian", "sigmoid"))
@@ -115,3 +126,4 @@ def add_training(parser: Parser) -> None:
         help="show progress on standard error; by default on a terminal",
     )
     add_json(parser)
+    return group
