@@ -88,7 +88,7 @@ def _plain_type(column: Any) -> Any:
 
 
 def _kind(column: Any, name: str) -> str:
-    """ "number" (booleans too) or "text"."""
+    """The word for what a column holds: "number" (booleans too) or "text"."""
     from pyarrow import types
 
     kind = _plain_type(column)

@@ -59,3 +59,4 @@ def run(args: Namespace) -> None:
             result.to_parquet(temporary, index=False)
         else:
             result.to_csv(temporary, index=False, sep="\t" if form == "tsv" else ",")
+    print(f"{len(result)} predictions written to {args.output}")

@@ -53,6 +53,7 @@ def run(args: Namespace) -> None:
         raise CliError(f"--output {args.output}: expected a name that ends in {', '.join(writers)}")
     with replacing(output) as temporary:
         temporary.write_text(writers[output.suffix.lower()](), encoding="utf-8")
+    print(f"Report written to {args.output}")
 
 
 def _is_sqlite(path: str) -> bool:

@@ -38,12 +38,12 @@ def train(args: Namespace, estimator: Any) -> tuple[Any, Rows, dict[str, Any]]:
     """The fitted pipeline, the rows of the file, and a summary; the last step may be a SparseKLRCV."""
     rows = read_training(args)
     assert rows.y is not None
-    train, test = np.arange(len(rows.y)), np.arange(0)
+    kept, held_out = np.arange(len(rows.y)), np.arange(0)
     if args.test_size:
-        train, test = train_test_split(
-            train, test_size=args.test_size, stratify=rows.y, random_state=args.seed
+        kept, held_out = train_test_split(
+            kept, test_size=args.test_size, stratify=rows.y, random_state=args.seed
         )
-    part, held_out = take(rows, train), take(rows, test)
+    part = take(rows, kept)
     pipeline = make_pipeline(estimator, rows.columns)
     start = time.perf_counter()
     weight = {} if part.weight is None else {"model__sample_weight": part.weight}
@@ -51,16 +51,16 @@ def train(args: Namespace, estimator: Any) -> tuple[Any, Rows, dict[str, Any]]:
     seconds = time.perf_counter() - start
     model = getattr(pipeline[-1], "best_estimator_", pipeline[-1])
     summary = {
-        "rows": len(train),
+        "rows": len(kept),
         "features": rows.X.shape[1],
         "classes": pipeline.classes_.tolist(),
         "points_kept": len(model.support_),
-        "points_share": len(model.support_) / len(train),
+        "points_share": len(model.support_) / len(kept),
         "loo_log_loss": getattr(model, "loo_log_loss_", None),
         "dual_gap": model.dual_gap_,
         "converged": model.converged_,
         "seconds": seconds,
-        "test": measure(pipeline, held_out) if len(test) else None,
+        "test": measure(pipeline, take(rows, held_out)) if len(held_out) else None,
     }
     return pipeline, rows, summary
 
