@@ -66,8 +66,8 @@ def _stop(text: str, code: int) -> int:
 
 def _explain(error: Exception) -> str:
     """The error in one line."""
-    if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] in EXTRA:
-        return f'this command needs {error.name}: pip install "sparseklr[cli]"'
+    if isinstance(error, ModuleNotFoundError) and (package := (error.name or "").split(".")[0]) in EXTRA:
+        return f'this command needs {package}: pip install "sparseklr[cli]"'
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror.lower()}"
     text = " ".join(str(error).split())

@@ -126,14 +126,15 @@ def _frame(table: Any, kinds: dict[str, str], path: str) -> Any:
 
 def _numbers(column: Any, name: str) -> np.ndarray:
     """A column as floats, NaN where it is missing."""
+    import pandas as pd
     import pyarrow as pa
 
     try:
         values: np.ndarray = column.cast(_plain_type(column)).cast(pa.float64(), safe=False).to_numpy()
     except pa.ArrowException as error:
-        raise CliError(
-            f"column {name!r} must hold numbers, as when the model was fitted: {str(error).splitlines()[0]}"
-        ) from error
+        given = pd.Series(column.to_pylist(), dtype=object)
+        row = int((pd.to_numeric(given, errors="coerce").isna() & given.notna()).to_numpy().argmax())
+        raise CliError(f"column {name!r}: row {row + 1} holds {given[row]!r}; expected a number") from error
     if np.isinf(values).any():
         raise CliError(
             f"column {name!r}: row {np.flatnonzero(np.isinf(values))[0] + 1} holds an infinite number"

@@ -114,5 +114,7 @@ def replacing(output: Path) -> Iterator[Path]:
     try:
         yield temporary
         os.replace(temporary, output)
+    except OSError as error:
+        raise CliError(f"--output {output}: {(error.strerror or str(error)).lower()}") from error
     finally:
         temporary.unlink(missing_ok=True)

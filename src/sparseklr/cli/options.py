@@ -37,16 +37,18 @@ def add_command(
     return parser
 
 
-def number(above: float | None = None, least: float | None = None, words: tuple[str, ...] = ()) -> Any:
-    """Type of an option: a number in a range, or one of a few words."""
+def number(
+    above: float | None = None, least: float | None = None, words: tuple[str, ...] = (), kind: type = float
+) -> Any:
+    """Type of an option: a number in a range, whole if ``kind=int``, or one of a few words."""
     bound = f" above {above:g}" if above is not None else f" of at least {least:g}"
-    expected = " or ".join([f"a number{bound}", *words])
+    expected = " or ".join([f"a {'whole ' if kind is int else ''}number{bound}", *words])
 
     def parse(text: str) -> float | str:
         if text in words:
             return text
         try:
-            value = float(text)
+            value = kind(text)
         except ValueError:
             value = float("nan")
         inside = value > above if above is not None else value >= (least or 0.0)

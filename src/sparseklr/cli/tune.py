@@ -48,7 +48,7 @@ def add_parser(subparsers: Any) -> None:
         type=number(above=0, words=("scale", "auto")),
         help="kernel widths",
     )
-    group.add_argument("--cv", type=int, default=5, help="number of folds (default: 5)")
+    group.add_argument("--cv", type=number(least=2, kind=int), default=5, help="number of folds (default: 5)")
     group.add_argument("--scoring", help="a scorer of scikit-learn (default: accuracy)")
     group.add_argument(
         "--selection",
