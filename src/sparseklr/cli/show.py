@@ -26,12 +26,12 @@ def show_table(
     title: str, head: Sequence[str], rows: Sequence[Sequence[str]], bold: int | None = None
 ) -> None:
     """A table; the first column is text, the others numbers."""
-    table = Table(title=title, title_justify="left", title_style="bold", show_header=any(head))
+    table = Table(title=Text(title, "bold"), title_justify="left", show_header=any(head))
     for k, name in enumerate(head):
         table.add_column(Text(name), justify="right" if k else "left")
     for k, row in enumerate(rows):
         table.add_row(*map(Text, row), style="bold green" if k == bold else None)
-    Console(soft_wrap=False).print(table)
+    Console(width=500).print(table)  # wider than any terminal: rich would cut numbers to make them fit
 
 
 def show_fit(summary: Mapping[str, Any], output: str) -> None:
