@@ -1,18 +1,8 @@
 """Sparse kernel logistic regression: few points kept, probabilities one can act on."""
 
-from .classifier import SparseKLR
-from .half import HalfKLR
-from .import_vector import ImportVectorMachine
-from .metrics import expected_calibration_error
-from .model_selection import SparseKLRCV
-from .nu import lam_for_nu, nu_bar
-from .paths import Path, klr_path
-from .plots import AccuracySparsityDisplay
-from .reliability import ReliabilityDisplay
-from .report import ProbabilityReport, probability_report
-from .solver import Settings, Solution, SolveInterrupted, Status, solve_dual
-from .theory import paper_saturation_bound, saturation_bound
-from .thresholded import ThresholdedKLR
+# ruff: noqa: F403, F405
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
 
 __all__ = [
     "AccuracySparsityDisplay",
@@ -37,3 +27,27 @@ __all__ = [
     "saturation_bound",
     "solve_dual",
 ]
+
+try:
+    __version__ = version("sparseklr")
+except PackageNotFoundError:  # run from the sources
+    __version__ = "0+unknown"
+
+if TYPE_CHECKING:
+    from ._api import *
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Load the public names on first use, so that ``sparseklr --help`` need not load scikit-learn."""
+        if not name.startswith("_"):
+            from importlib import import_module
+
+            api = import_module("._api", __name__)
+            if name in __all__:
+                globals().update({public: getattr(api, public) for public in __all__})
+            if name in globals():  # a module of the package counts as well
+                return globals()[name]
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -1,0 +1,8 @@
+"""``python -m sparseklr``: the same as the command ``sparseklr``."""
+
+import sys
+
+from .cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

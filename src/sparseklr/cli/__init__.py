@@ -1,0 +1,80 @@
+"""The command ``sparseklr``: fit, tune, predict, evaluate and report on files of one's own.
+
+Each command is a module with ``add_parser(subparsers)``, whose parser names a function by
+``set_defaults(run=...)``. These modules load nothing heavy before that function runs, so that
+``sparseklr --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+from .. import __version__
+from .errors import CliError
+from .options import Parser
+
+COMMANDS = ("fit", "tune", "predict", "evaluate", "report")
+EXTRA = ("rich", "skops", "pandas", "pyarrow")  # of sparseklr[cli]
+
+
+def make_parser() -> Parser:
+    """The parser of the whole command line."""
+    parser = Parser(
+        prog="sparseklr",
+        description="Sparse kernel logistic regression: classifiers that keep few training points and give "
+        "probabilities one can act on.",
+        epilog="sparseklr COMMAND --help has the options of a command, with examples.",
+    )
+    parser.add_argument("--version", action="version", version=f"sparseklr {__version__}")
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    for name in COMMANDS:
+        import_module(f".{name}", __name__).add_parser(subparsers)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; 0: done, 2: an error, told in one line, 130: interrupted."""
+    argv = sys.argv[1:] if argv is None else list(argv)
+    try:
+        args = make_parser().parse_args(argv)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            args.run(args)
+            sys.stdout.flush()
+        return 0
+    except KeyboardInterrupt:
+        return _stop("interrupted", code=130)
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if "--debug" in argv:
+            traceback.print_exc()
+        return _stop(f"error: {_explain(error)}", code=2)
+
+
+def _stop(text: str, code: int) -> int:
+    print(f"sparseklr: {text}", file=sys.stderr)
+    return code
+
+
+def _explain(error: Exception) -> str:
+    """The error in one line."""
+    if isinstance(error, ModuleNotFoundError) and (package := (error.name or "").split(".")[0]) in EXTRA:
+        return f'this command needs {package}: pip install "sparseklr[cli]"'
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror.lower()}"
+    text = " ".join(str(error).split())
+    if isinstance(error, (CliError, ValueError)):
+        return text
+    return f"{type(error).__name__}: {text} (--debug shows where)"
+
+
+def _show_warning(message: Warning | str, *place: Any, **more: Any) -> None:
+    print(f"sparseklr: warning: {' '.join(str(message).split())}", file=sys.stderr)

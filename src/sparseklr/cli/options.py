@@ -1,0 +1,131 @@
+"""Parsing: a parser whose errors are one line, the types of numbers, and options several commands share."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import textwrap
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from .errors import CliError
+
+FORMATS = ("csv", "tsv", "parquet", "svmlight")
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that raises a :class:`CliError` instead of printing its usage."""
+
+    def error(self, message: str) -> NoReturn:
+        raise CliError(f"{message} (see {self.prog} --help)")
+
+
+def add_command(
+    subparsers: Any, name: str, run: Callable[[argparse.Namespace], None], summary: str, examples: str
+) -> Parser:
+    """The parser of a command, with ``--debug`` and examples at the end of its help."""
+    parser: Parser = subparsers.add_parser(
+        name,
+        help=re.split("[.:]", summary[0].lower() + summary[1:])[0],
+        description=textwrap.fill(summary, 80),
+        epilog=f"examples:\n{examples}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def number(
+    above: float | None = None, least: float | None = None, words: tuple[str, ...] = (), kind: type = float
+) -> Any:
+    """Type of an option: a number in a range, whole if ``kind=int``, or one of a few words."""
+    bound = f" above {above:g}" if above is not None else f" of at least {least:g}"
+    expected = " or ".join([f"a {'whole ' if kind is int else ''}number{bound}", *words])
+
+    def parse(text: str) -> float | str:
+        if text in words:
+            return text
+        try:
+            value = kind(text)
+        except ValueError:
+            value = float("nan")
+        inside = value > above if above is not None else value >= (least or 0.0)
+        if not inside or value == float("inf"):
+            raise argparse.ArgumentTypeError(f"expected {expected}; got {text!r}")
+        return value
+
+    return parse
+
+
+def share(text: str) -> float:
+    """Type of an option: a number between 0 and 1."""
+    value: float = number(above=0)(text)
+    if value >= 1:
+        raise argparse.ArgumentTypeError(f"expected a number between 0 and 1; got {text!r}")
+    return value
+
+
+def add_data(parser: Parser, target_help: str, optional: bool = False) -> None:
+    """DATA and how to read it."""
+    parser.add_argument(
+        "data",
+        metavar="DATA",
+        nargs="?" if optional else None,
+        help="CSV, TSV, Parquet or svmlight (LIBSVM) file",
+    )
+    parser.add_argument("--target", metavar="COL", help=target_help)
+    add_format(parser)
+    parser.add_argument("--sample-weight-column", metavar="COL", help="column of non-negative row weights")
+
+
+def add_format(parser: Parser) -> None:
+    parser.add_argument("--format", choices=FORMATS, help="format of DATA; by default its suffix tells")
+
+
+def add_output(parser: Parser, what: str, required: bool = True) -> None:
+    parser.add_argument("-o", "--output", metavar="FILE", required=required, help=what)
+    parser.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
+
+
+def add_json(parser: Parser) -> None:
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON, and nothing else, on standard output"
+    )
+
+
+def add_training(parser: Parser) -> Any:
+    """What fit and tune have in common; returns the group of the model's options."""
+    add_data(parser, "column of the classes (not for svmlight files, which hold them)")
+    parser.add_argument(
+        "--drop", metavar="COL", nargs="+", action="extend", default=[], help="columns to ignore"
+    )
+    add_output(parser, "where the model goes, e.g. model.skops")
+    group = parser.add_argument_group("model")
+    group.add_argument("--kernel", default="rbf", choices=("rbf", "linear", "poly", "laplacian", "sigmoid"))
+    group.add_argument("--degree", type=number(least=0), default=3, help="of the poly kernel (default: 3)")
+    group.add_argument(
+        "--calibration",
+        default="refit",
+        choices=("refit", "sigmoid", "link", "none"),
+        help="where probabilities come from (default: refit)",
+    )
+    group.add_argument(
+        "--class-weight", choices=("balanced",), help="make the classes weigh the same, whatever their sizes"
+    )
+    parser.add_argument(
+        "--test-size",
+        metavar="SHARE",
+        type=share,
+        help="hold out this share of the rows, and measure the model on them",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the held-out rows and the refit (default: 0)")
+    parser.add_argument("--jobs", type=int, default=1, help="threads; -1 for all cores (default: 1)")
+    parser.add_argument(
+        "--verbose",
+        action=argparse.BooleanOptionalAction,
+        help="show progress on standard error; by default on a terminal",
+    )
+    add_json(parser)
+    return group

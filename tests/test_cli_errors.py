@@ -1,0 +1,296 @@
+"""Every error of the command line is one line that says what to do, exit code 2, and leaves files alone."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+import skops.io
+from sklearn.datasets import dump_svmlight_file, make_moons
+from sklearn.preprocessing import FunctionTransformer
+
+from sparseklr.cli import fit, main
+
+CSV = "x,colour,kind\n" + "".join(f"{k % 7},{'red' if k % 2 else 'blue'},{'ab'[k % 2]}\n" for k in range(60))
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("errors")
+    (home / "data.csv").write_text(CSV)
+    assert main(["fit", str(home / "data.csv"), "--target", "kind", "-o", str(home / "model.skops")]) == 0
+    X, y = make_moons(60, random_state=0)
+    dump_svmlight_file(X, y, str(home / "data.svm"))
+    assert main(["fit", str(home / "data.svm"), "-o", str(home / "sparse.skops")]) == 0
+    return home
+
+
+@pytest.fixture
+def fails(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs a command that must fail with one line that holds the given words."""
+
+    def run(argv: list[Any], *words: str, code: int = 2) -> None:
+        capsys.readouterr()
+        assert main([str(arg) for arg in argv]) == code
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        lines = captured.err.splitlines()
+        assert len(lines) == 1, lines
+        assert lines[0].startswith("sparseklr: error: " if code == 2 else "sparseklr: ")
+        assert all(word in lines[0] for word in words), lines[0]
+
+    return run
+
+
+def fit_text(
+    fails: Any, folder: Path, text: str, *words: str, name: str = "data.csv", target: str = "y"
+) -> None:
+    """Fitting to a file of this text fails, and leaves no model."""
+    (folder / name).write_text(text)
+    fails(["fit", folder / name, "--target", target, "-o", folder / "m.skops"], *words)
+    assert [path.name for path in folder.iterdir()] == [name]
+
+
+# -- files of data ----------------------------------------------------------------------------
+
+
+def test_missing_file(fails: Any, tmp_path: Path, home: Path) -> None:
+    fails(["fit", "nowhere.csv", "--target", "y", "-o", tmp_path / "m.skops"], "nowhere.csv", "no such file")
+    fails(["predict", "nowhere.skops", home / "data.csv"], "nowhere.skops", "no such file")
+    fails(["report", "nowhere.sqlite", "-o", tmp_path / "r.html"], "nowhere.sqlite", "no such file")
+    fails(["fit", tmp_path, "--target", "y", "-o", tmp_path / "m.skops"], "not a file")
+
+
+def test_unknown_suffix(fails: Any, tmp_path: Path) -> None:
+    fit_text(fails, tmp_path, CSV, "'.txt'", ".parquet", "--format", name="data.txt")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", ["data.csv", "Empty CSV"]),
+        ("a,y\n", ["data.csv", "no rows"]),
+        ("a,y\n1,2\n3\n", ["data.csv", "Row #3", "Expected 2 columns, got 1"]),
+        ("a,y\n1,2\n3,4,5\n", ["data.csv", "Row #3", "Expected 2 columns, got 3"]),
+        ("a,a,y\n1,2,0\n3,4,1\n", ["data.csv", "more than one column", "a"]),
+        ("y\n0\n1\n", ["no column is left"]),
+        ("a,b,y\n1,,0\n2,,1\n", ["column 'b'", "empty in every row", "--drop b"]),
+        ("a,b,y\n1,2020-01-01,0\n2,2020-01-02,1\n", ["column 'b'", "date32", "--drop b"]),
+        ("a,b,y\n1,3,0\n2,inf,1\n", ["column 'b'", "row 2", "infinite"]),
+    ],
+)
+def test_unusable_table(fails: Any, tmp_path: Path, text: str, words: list[str]) -> None:
+    fit_text(fails, tmp_path, text, *words)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [([datetime(2020, 1, 1)] * 2, "timestamp"), ([[1], [2]], "list"), ([b"a", b"b"], "binary")],
+)
+def test_unusable_type(fails: Any, tmp_path: Path, values: list[Any], kind: str) -> None:
+    data = tmp_path / "data.parquet"
+    pa.parquet.write_table(pa.table({"x": [1, 2], "odd": values, "y": [0, 1]}), data)
+    fails(["fit", data, "--target", "y", "-o", tmp_path / "m.skops"], "column 'odd'", kind, "--drop odd")
+
+
+def test_not_parquet(fails: Any, tmp_path: Path) -> None:
+    fit_text(fails, tmp_path, CSV, "data.parquet", "cannot be read as parquet", name="data.parquet")
+
+
+def test_bad_svmlight(fails: Any, tmp_path: Path, home: Path) -> None:
+    data, output = tmp_path / "data.svm", tmp_path / "m.skops"
+    for text, words in (
+        ("1 a:b\n", ["data.svm", "cannot be read"]),
+        ("", ["no rows"]),
+        ("1 1:2\n1 1:3\n", ["all 2 rows are of class 1"]),
+    ):
+        data.write_text(text)
+        fails(["fit", data, "-o", output], *words)
+    fails(["fit", home / "data.svm", "--target", "y", "-o", output], "--target", "svmlight")
+    data.write_text("1 0:1 7:1\n")
+    fails(["predict", home / "sparse.skops", data], "feature 7", "0 to 1")
+    data.write_text("5 0:1\n")
+    fails(["evaluate", home / "sparse.skops", data], "label", "does not know: 5", "0, 1")
+    fails(["predict", home / "sparse.skops", home / "data.csv"], "fitted to a svmlight file", "csv")
+    fails(["predict", home / "model.skops", home / "data.svm"], "fitted to a table", "svmlight")
+
+
+# -- columns and classes ----------------------------------------------------------------------
+
+
+def test_unknown_columns(fails: Any, tmp_path: Path, home: Path) -> None:
+    fit_text(
+        fails, tmp_path, CSV, "--target", "'kimd'", "did you mean 'kind'?", "x, colour, kind", target="kimd"
+    )
+    data, output = home / "data.csv", tmp_path / "m.skops"
+    fails(["fit", data, "-o", output], "--target", "x, colour, kind")
+    fails(["fit", data, "--target", "kind", "--drop", "Colours", "-o", output], "--drop", "'colour'")
+    argv = ["fit", data, "--target", "kind", "-o", output, "--sample-weight-column"]
+    fails([*argv, "w"], "--sample-weight-column", "'w'")
+    fails([*argv, "colour"], "column 'colour'", "row 1", "'blue'", "a number")
+    fails(["evaluate", home / "model.skops", data, "--target", "y"], "--target", "'y'", "x, colour, kind")
+
+
+def test_bad_weights(fails: Any, tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("a,w,y\n1,1,0\n2,-3,1\n")
+    argv = ["fit", tmp_path / "data.csv", "--target", "y", "--sample-weight-column", "w"]
+    fails([*argv, "-o", tmp_path / "m.skops"], "--sample-weight-column w", "row 2", "-3")
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (["a"] * 60, ["all 60 rows are of class a", "two classes"]),
+        ([*"ab" * 29, "", "a"], ["--target y", "1 of 60 rows", "row 59"]),
+        (np.linspace(0, 1, 60), ["--target y", "60 different values", "quantity"]),
+        (range(100, 160), ["--target y", "60 different values", "quantity", "100 to 159"]),
+        ([f"name {k}" for k in range(60)], ["60 different values"]),
+    ],
+)
+def test_unusable_target(fails: Any, tmp_path: Path, labels: Any, words: list[str]) -> None:
+    fit_text(fails, tmp_path, "x,y\n" + "".join(f"{k},{label}\n" for k, label in enumerate(labels)), *words)
+
+
+def test_new_rows_that_do_not_fit(fails: Any, tmp_path: Path, home: Path) -> None:
+    data = tmp_path / "new.csv"
+    data.write_text("z,kind\n1,a\n")
+    fails(["predict", home / "model.skops", data], "new.csv", "missing: x, colour")
+    data.write_text("x,colour\n1,red\nlow,red\n")
+    fails(["predict", home / "model.skops", data], "column 'x'", "row 2", "'low'", "a number")
+    data.write_text("x,colour,kind\n1,red,c\n2,red,a\n")
+    fails(["evaluate", home / "model.skops", data], "--target kind", "does not know: c", "a, b")
+
+
+def test_text_that_identifies_rows_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = CSV.splitlines()
+    text = f"id,{lines[0]}\n" + "".join(f"no {k},{line}\n" for k, line in enumerate(lines[1:]))
+    (tmp_path / "data.csv").write_text(text)
+    assert main(["fit", str(tmp_path / "data.csv"), "--target", "kind", "-o", str(tmp_path / "m.skops")]) == 0
+    assert "sparseklr: warning:" in (err := capsys.readouterr().err)
+    assert "column 'id'" in err
+    assert len(err.splitlines()) == 1
+
+
+# -- model files ------------------------------------------------------------------------------
+
+
+def test_damaged_model(fails: Any, tmp_path: Path, home: Path) -> None:
+    whole, model = (home / "model.skops").read_bytes(), tmp_path / "m.skops"
+    contents = [whole[: len(whole) // 2], whole[: len(whole) - 10], b"", CSV.encode()]
+    for content in [*contents, skops.io.dumps([1, 2]), skops.io.dumps({"pipeline": None})]:
+        model.write_bytes(content)
+        fails(["predict", model, home / "data.csv"], "m.skops", "not a model")
+
+
+@pytest.mark.parametrize(
+    ("thing", "name"),
+    [(Fraction(1, 3), "fractions.Fraction"), (FunctionTransformer(np.linalg.norm), "numpy.linalg.norm")],
+)
+def test_untrusted_model(fails: Any, tmp_path: Path, home: Path, thing: Any, name: str) -> None:
+    skops.io.dump({"pipeline": thing, "metadata": {}}, tmp_path / "m.skops")
+    for command in (["evaluate"], ["predict"], ["report", "-o", tmp_path / "r.html"]):
+        fails([*command, tmp_path / "m.skops", home / "data.csv"], "m.skops", "not trusted", name)
+
+
+# -- output -----------------------------------------------------------------------------------
+
+
+def test_output_that_cannot_be_written(
+    fails: Any, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    argv = ["fit", home / "data.csv", "--target", "kind", "-o"]
+    fails([*argv, tmp_path / "no" / "m.skops"], "no directory")
+    fails([*argv, tmp_path, "--force"], "not a file")
+    fails([*argv, "/dev/null", "--force"], "not a file")
+    (tmp_path / "m.skops").write_text("precious")
+    fails([*argv, tmp_path / "m.skops"], "m.skops", "exists", "--force")
+    predict = ["predict", home / "model.skops", home / "data.csv", "-o"]
+    fails([*predict, tmp_path / "p.xlsx"], "p.xlsx", ".parquet")
+    fails(["report", home / "model.skops", home / "data.csv", "-o", tmp_path / "r.pdf"], "r.pdf", ".html")
+    monkeypatch.setattr("os.access", lambda *_: False)
+    fails([*argv, tmp_path / "new.skops"], "no permission")
+    assert [path.name for path in tmp_path.iterdir()] == ["m.skops"]
+    assert (tmp_path / "m.skops").read_text() == "precious"
+
+
+def test_failed_write_leaves_what_was_there(
+    fails: Any, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk runs full half-way."""
+
+    def full(self: Any, path: Path, **_: Any) -> None:
+        path.write_text("half")
+        raise OSError(28, "No space left on device", str(path))
+
+    (tmp_path / "p.csv").write_text("precious")
+    monkeypatch.setattr(pd.DataFrame, "to_csv", full)
+    argv = ["predict", home / "model.skops", home / "data.csv", "-o", tmp_path / "p.csv", "--force"]
+    fails(argv, "--output", "p.csv", "no space left")
+    assert [path.name for path in tmp_path.iterdir()] == ["p.csv"]
+    assert (tmp_path / "p.csv").read_text() == "precious"
+
+
+# -- the command line itself ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        ([], ["COMMAND"]),
+        (["fti"], ["fti", "fit", "tune"]),
+        (["fit"], ["DATA", "--output"]),
+        (["fit", "a.csv", "-o", "m", "--C", "-1"], ["--C", "above 0", "'-1'"]),
+        (["fit", "a.csv", "-o", "m", "--C", "many"], ["--C", "'many'"]),
+        (["fit", "a.csv", "-o", "m", "--lam", "nan"], ["--lam", "at least 0 or auto", "'nan'"]),
+        (["fit", "a.csv", "-o", "m", "--test-size", "1"], ["--test-size", "between 0 and 1"]),
+        (["fit", "a.csv", "-o", "m", "--kernel", "cosine"], ["--kernel", "cosine", "laplacian"]),
+        (["tune", "a.csv", "-o", "m", "--cv", "1"], ["--cv", "whole number of at least 2", "'1'"]),
+        (["tune", "a.csv", "-o", "m", "--cv", "2.5"], ["--cv", "'2.5'"]),
+        (["report", "-o", "r.html"], ["MODEL"]),
+    ],
+)
+def test_usage(fails: Any, argv: list[str], words: list[str]) -> None:
+    fails(argv, *words)
+
+
+def test_errors_of_the_library_are_one_line(fails: Any, tmp_path: Path, home: Path) -> None:
+    data, output = home / "data.csv", ["-o", tmp_path / "m.skops"]
+    fails(["tune", data, "--target", "kind", "--scoring", "acuracy", *output], "did you mean 'accuracy'?")
+    fails(["tune", data, "--target", "kind", "--cv", "40", *output], "n_splits=40")
+    fails(["fit", data, "--target", "kind", "--lam", "1", "--nu", "1", *output], "lam or nu, not both")
+    fails(["fit", data, "--target", "kind", "--jobs", "0", *output], "n_jobs must not be 0")
+    fails(["report", home / "model.skops", "-o", tmp_path / "r.html"], "MODEL DATA")
+
+
+def test_missing_package(fails: Any, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "skops", None)
+    monkeypatch.delitem(sys.modules, "skops.io")
+    fails(["predict", home / "model.skops", home / "data.csv"], "skops", 'pip install "sparseklr[cli]"')
+
+
+def test_interrupt(fails: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(args: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fit, "run", stopped)
+    fails(["fit", "a.csv", "-o", "m.skops"], "interrupted", code=130)
+
+
+def test_unexpected_error_and_debug(
+    fails: Any, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(args: Any) -> None:
+        raise RuntimeError("odd\nthing")
+
+    monkeypatch.setattr(fit, "run", broken)
+    fails(["fit", "a.csv", "-o", "m.skops"], "RuntimeError: odd thing", "--debug")
+    assert main(["fit", "a.csv", "-o", "m.skops", "--debug"]) == 2
+    assert "Traceback" in capsys.readouterr().err
