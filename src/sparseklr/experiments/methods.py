@@ -96,18 +96,25 @@ def along_paths(settings: Settings) -> Fit:
 
 def as_printed(settings: Settings) -> Fit:
     """S-KLR as in the paper: every solve from its start, on the box [gamma, C - gamma], points at gamma
-    left out of the model."""
+    left out of the model.
+
+    Of the two starts in the paper's section 4.2 the second, the larger class at gamma and the other so that
+    y'alpha = 0, must be the one that its experiments used: the iterations end before every point has been
+    moved, and from the first (1/m1, 1/m2: erratum E3) 37% of ring and 69% of coil2000 would count as
+    selected, where the paper has 11% and, in Table 5, the share of the smaller class.
+    """
 
     def fit(X: np.ndarray, y: np.ndarray, queries: np.ndarray, candidates: Candidates) -> Fitted:
         K = rbf_kernel(X, gamma=GAMMA)
-        start = np.where(y > 0, 1 / (y > 0).sum(), 1 / (y < 0).sum())
+        n_positive, n_negative = (y > 0).sum(), (y < 0).sum()
+        weight = np.maximum(1.0, np.where(y > 0, n_negative / n_positive, n_positive / n_negative))
         coef, records = np.zeros((len(candidates), len(y))), []
         for k, (C, lam) in enumerate(candidates):
             box = np.full(len(y), C)
             problem = DualProblem(y, box, settings.bounds(box), lam)
             if not problem.feasible:  # erratum E4: the bound has to shrink with C
                 problem = DualProblem(y, box, Settings().bounds(box), lam)
-            alpha = problem.project(start)  # erratum E3: the start may lie outside of the box
+            alpha = problem.project(weight * problem.bound)
             solution = solve_rows(
                 _core.gram_rows(K), problem, settings, alpha=alpha, F=K @ (alpha * y), n_jobs=1
             )
