@@ -1,4 +1,5 @@
-"""The command ``sparseklr``: fit, tune, predict, evaluate and report on files of one's own.
+"""The command ``sparseklr``: fit, tune, predict, evaluate and report on files of one's own,
+and reproduce the paper.
 
 Each command is a module with ``add_parser(subparsers)``, whose parser names a function by
 ``set_defaults(run=...)``. These modules load nothing heavy before that function runs, so that
@@ -19,7 +20,7 @@ from .. import __version__
 from .errors import CliError
 from .options import Parser
 
-COMMANDS = ("fit", "tune", "predict", "evaluate", "report")
+COMMANDS = ("fit", "tune", "predict", "evaluate", "report", "reproduce")
 EXTRA = ("rich", "skops", "pandas", "pyarrow")  # of sparseklr[cli]
 
 

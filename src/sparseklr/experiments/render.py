@@ -41,7 +41,7 @@ def to_rich(table: Table) -> Any:
     made = RichTable(
         title=table.title, caption=table.note or None, title_justify="left", caption_justify="left"
     )
-    made.add_column("")
+    made.add_column("", no_wrap=True)
     for column in table.columns:
         made.add_column(column, justify="right")
     for name, values in table.rows:

@@ -115,21 +115,27 @@ def overview(summary: Summary) -> Table:
     """Means over the sets, a row for each column of Table 2 and each further method."""
     columns = _columns(summary, (*TABLE_2, *((m, "best") for m in ("lam-choice", "KLR-2ord", "KLR-1ord"))))
     theirs = {**paper.TABLE_2, **paper.TABLE_3}
-    metrics = ("accuracy", "share", "log_loss", "brier", "converged")
     rows = []
     for column in columns:
         sets = [name for name in summary.datasets if summary.of(name, column[0])]
-        values = []
-        for k, metric in enumerate(metrics):
-            ours = float(np.mean([summary.value(name, *column, metric) for name in sets]))
-            known = k < 2 and column in theirs
-            values.append(
-                Value(ours, float(np.mean([theirs[column][n][k] for n in sets])) if known else None)
-            )
-        rows.append((column_name(column), values))
-    heads = ("accuracy", "share of points", "log-loss", "Brier score", "converged")
+        ours = [
+            float(np.mean([summary.value(name, *column, metric) for name in sets]))
+            for metric in ("accuracy", "share", "log_loss", "converged")
+        ]
+        printed = (
+            np.mean([theirs[column][name] for name in sets], axis=0) if column in theirs else [np.nan] * 2
+        )
+        values = [ours[0], printed[0], ours[1], printed[1], *ours[2:]]
+        rows.append((column_name(column), [Value(float(value)) for value in values]))
+    heads = ("accuracy", "paper", "points", "paper", "log-loss", "conv.")
     title = f"Means over {len(summary.datasets)} sets, {summary.mode}"
-    return Table("overview", title, heads, rows, "In brackets: the paper's mean, and the difference.")
+    return Table(
+        "overview",
+        title,
+        heads,
+        rows,
+        "Points: share of the training points kept; conv.: share of the folds in which the solver converged.",
+    )
 
 
 def table_1(summary: Summary) -> Table:
