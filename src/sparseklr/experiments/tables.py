@@ -128,7 +128,8 @@ def overview(summary: Summary) -> Table:
         values = [ours[0], printed[0], ours[1], printed[1], *ours[2:]]
         rows.append((column_name(column), [Value(float(value)) for value in values]))
     heads = ("accuracy", "paper", "points", "paper", "log-loss", "conv.")
-    title = f"Means over {len(summary.datasets)} sets, {summary.mode}"
+    n = len(summary.datasets)
+    title = f"Means over {n} set{'s' * (n != 1)}, {summary.mode}"
     return Table(
         "overview",
         title,

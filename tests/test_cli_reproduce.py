@@ -1,0 +1,121 @@
+"""The command that runs the paper's experiments."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import DATA
+
+from sparseklr.cli import main
+from sparseklr.experiments import Results, ResultsError
+
+pytestmark = pytest.mark.skipif(
+    not DATA.is_dir(), reason="benchmark data absent: set SPARSEKLR_DATA to the directory that holds it"
+)
+ONE = ["reproduce", "--sets", "sonar", "--methods", "SVM", "S-KLR refit", "--data", str(DATA), "--jobs", "1"]
+
+
+def test_run_and_continue(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "r.sqlite")
+    assert main([*ONE, "--folds", "1", "2", "-o", path, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["sets"] == ["sonar"]
+    assert found["means"]["SVM, best"]["paper_accuracy"] == 0.851
+    assert found["means"]["SVM, best"]["log_loss"] is None
+    assert main([*ONE, "-o", path]) == 0
+    out = capsys.readouterr().out
+    assert "S-KLR refit" in out
+    assert "10 cells" in out
+    assert main([*ONE, "-o", path, "--all-tables"]) == 0
+    assert "Table 2: test accuracy" in capsys.readouterr().out
+    with Results(path, readonly=True) as results:
+        assert len(results.records()) == 10
+        assert [facts["cells"] for facts in results.runs().values()] == [4, 6, 0]
+
+
+def test_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "--list"]) == 0
+    out = capsys.readouterr().out
+    assert "wisconsin" in out
+    assert "S-KLR-1ord" in out
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--sets", "snar"], "did you mean 'sonar'"),
+        (["--methods", "svm"], "did you mean 'SVM'"),
+        (["--folds", "6"], "expected numbers from 1 to 5; got 6"),
+        (["--quick", "--sets", "sonar"], "not both"),
+        (["--backend", "dask"], "--scheduler"),
+        (["--scheduler", "tcp://127.0.0.1:1"], "--backend dask"),
+        (["--sets", "banknote", "--data", "nowhere"], "banknote"),
+    ],
+)
+def test_errors(argv: list[str], message: str, tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    if "nowhere" in argv:  # neither in a directory nor anywhere else
+
+        def offline(*args: object, **kwargs: object) -> None:
+            raise OSError("no network")
+
+        monkeypatch.setattr("sklearn.datasets.fetch_openml", offline)
+    assert main(["reproduce", "-o", "r.sqlite", *argv]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("sparseklr: error: ")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_another_file_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("dear diary\n" * 200)
+    assert main([*ONE, "-o", str(path)]) == 2
+    assert "notes.txt" in capsys.readouterr().err
+    assert path.read_text() == "dear diary\n" * 200
+
+
+def test_failed_cells_are_an_error(tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
+    def fail(cell: Any, data: Any) -> None:
+        raise MemoryError("too large")
+
+    monkeypatch.setattr(sys.modules["sparseklr.experiments.run"], "compute", fail)
+    assert main([*ONE, "-o", str(tmp_path / "r.sqlite")]) == 2
+    err = capsys.readouterr().err
+    assert "10 of 10 cells failed" in err
+    assert "MemoryError: too large" in err
+
+
+def test_interrupted(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    argv = ["reproduce", "--quick", "--methods", "IVM", "--data", str(DATA), "--jobs", "2", "-o", str(path)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sparseklr", *argv],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    deadline, done = time.monotonic() + 120, 0
+    while not done and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+        try:
+            with Results(path, readonly=True) as results:
+                done = len(results.records())
+        except ResultsError:
+            pass
+    os.killpg(process.pid, signal.SIGINT)
+    err = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert "the same command goes on" in err
+    assert "Traceback" not in err
+    with Results(path, readonly=True) as results:
+        assert 0 < len(results.records()) < 15
