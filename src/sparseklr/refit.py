@@ -88,8 +88,8 @@ def _diagonal(data: TrainingSet, rows: np.ndarray) -> np.ndarray:
 def choose_C(span: Span, target: np.ndarray, weight: np.ndarray) -> tuple[Fit, np.ndarray]:
     """The fit of least leave-one-out log-loss over decades of C, and its leave-one-out values.
 
-    Climbs from C = 1 in either direction while the loss falls (two failures in a row end it). The
-    approximation flatters large C, so a larger one must win by half a standard error of the
+    Climbs from C = 10 in either direction while the loss falls; a clear failure ends it, or two in a
+    row. The approximation flatters large C, so a larger one must win by half a standard error of the
     paired difference.
     """
 
@@ -103,7 +103,7 @@ def choose_C(span: Span, target: np.ndarray, weight: np.ndarray) -> tuple[Fit, n
         error = np.sqrt(np.average((old - new - gain) ** 2, weights=weight) / weight.sum())
         return bool(gain > by * error)
 
-    best = first = attempt(1.0, None)
+    best = first = attempt(10.0, None)
     for direction, by in ((10.0, 0.5), (0.1, -0.5)):
         last, failures = first, 0
         while failures < 2 and C_RANGE[0] < last[1].C < C_RANGE[1]:
@@ -111,7 +111,7 @@ def choose_C(span: Span, target: np.ndarray, weight: np.ndarray) -> tuple[Fit, n
             if better(last[0], best[0], by):
                 best, failures = last, 0
             else:
-                failures += 1
+                failures += 2 if better(best[0], last[0], 1.0) else 1
         if best is not first:  # the loss falls in this direction: no need to look into the other
             break
     return best[1], best[2]
