@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import resources
@@ -52,17 +51,12 @@ def write_report(results: str | os.PathLike[str], output: str | os.PathLike[str]
 
 def _replace(path: Path, text: str) -> None:
     """Write a file that is either the old one or the whole new one."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)  # a temporary file is private
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+        unfinished.write_text(text, encoding="utf-8")
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 # -- tables alone -----------------------------------------------------------------------------
