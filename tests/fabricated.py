@@ -1,4 +1,4 @@
-"""Results that nobody computed: plausible cells near the paper's numbers, for tests of what is made of them."""
+"""Results that nobody computed, near the paper's numbers: for tests of what is made of results."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def second_derivative(fig: Any = None) -> Any:
 
 def synth_scatter(fig: Any = None) -> Any:
     """Selected points at four values of nu."""
-    fig = fig or Figure(figsize=(8, 7), layout="constrained")
+    fig = fig or Figure(figsize=(7.2, 6.4), layout="constrained")
     X, y = make_synth()
     for ax, nu in zip(fig.subplots(2, 2, sharex=True, sharey=True).flat, NUS, strict=True):
         model = sparse_klr(nu).fit(X, y)
@@ -93,7 +93,7 @@ def synth_scatter(fig: Any = None) -> Any:
 
 def synth_nu(fig: Any = None) -> Any:
     """Selected points and norm of w against nu."""
-    fig, ax = _axes(fig, (7, 4.5))
+    fig, ax = _axes(fig, (7, 5.6))
     X, y = make_synth()
     nus = np.linspace(500, 1000, 8)
     models = [sparse_klr(nu).fit(X, y) for nu in nus]
@@ -104,6 +104,7 @@ def synth_nu(fig: Any = None) -> Any:
     twin = ax.twinx()
     norms = [np.linalg.norm(weights(model)) for model in models]
     (norm,) = twin.plot(nus, norms, "s--", color="tab:red", label=r"$\|w\|$")
+    twin.spines["right"].set_visible(True)
     twin.set(ylabel=r"$\|w\|$", ylim=(0, None))
     ax.legend(handles=[points, least, norm], loc="upper center")
     return fig
@@ -117,22 +118,22 @@ def sparse_and_thresholded(X: np.ndarray, y: np.ndarray) -> tuple[Any, Any]:
 
 def synth_thresholding(fig: Any = None) -> Any:
     """Boundaries of sparse KLR, of thresholding and of plain KLR."""
-    fig, ax = _axes(fig, (7, 6.2))
+    fig, ax = _axes(fig, (7, 6.4))
     X, y = make_synth()
     sparse, thresholded = sparse_and_thresholded(X, y)
     dense = sparse_klr(0).fit(X, y)
     draw_points(ax, X, y, np.intersect1d(sparse.support_, thresholded.support_))
     for indices, color, label in (
-        (np.setdiff1d(sparse.support_, thresholded.support_), "darkcyan", "selected by sparse KLR only"),
-        (np.setdiff1d(thresholded.support_, sparse.support_), "0.5", "selected by thresholding only"),
+        (np.setdiff1d(sparse.support_, thresholded.support_), "darkcyan", "only by sparse KLR"),
+        (np.setdiff1d(thresholded.support_, sparse.support_), "0.5", "only by thresholding"),
     ):
         ax.scatter(*X[indices].T, s=110, facecolors="none", edgecolors=color, linewidths=2, label=label)
     for model, name, style in (
-        (sparse, f"sparse KLR, nu = {SPARSE_NU}", {"color": "tab:blue", "linestyle": "--"}),
+        (sparse, "sparse KLR", {"color": "tab:blue", "linestyle": "--"}),
         (thresholded, "thresholding", {"color": "tab:orange"}),
-        (dense, "KLR, nu = 0", {"color": "tab:green", "linestyle": "-."}),
+        (dense, "KLR", {"color": "tab:green", "linestyle": "-."}),
     ):
-        label = f"{name}: {len(model.support_)} points, accuracy {model.score(X, y):.0%}"
+        label = f"{name}: {len(model.support_)} points, {model.score(X, y):.0%} right"
         draw_boundary(ax, model, X, linewidth=2, label=label, **style)
     fig.legend(loc="outside lower center", ncols=2, fontsize="small")
     return fig
@@ -146,7 +147,7 @@ def relative_weights(model: Any) -> dict[int, float]:
 
 def synth_weights(fig: Any = None) -> Any:
     """Relative weights of the points that sparse KLR and thresholding select."""
-    fig, ax = _axes(fig, (9, 4.5))
+    fig, ax = _axes(fig, (7, 5.6))
     sparse, thresholded = map(relative_weights, sparse_and_thresholded(*make_synth()))
     indices = sorted({*sparse, *thresholded})
     for offset, found, color, name in (
@@ -155,7 +156,7 @@ def synth_weights(fig: Any = None) -> Any:
     ):
         heights = [found.get(index, 0.0) for index in indices]
         ax.bar(np.arange(len(indices)) + offset, heights, 0.4, color=color, edgecolor="0.4", label=name)
-    ax.set_xticks(range(len(indices)), indices)
+    ax.set_xticks(range(len(indices)), indices, fontsize="small", rotation=90)
     ax.set(xlabel="index of the point", ylabel=r"$\alpha_i\, /\, \sum_j \alpha_j$")
     ax.legend()
     return fig
@@ -166,9 +167,9 @@ FIGURES: dict[Callable[[], Any], str] = {
     losses: "Hinge loss of the support vector machine and logistic loss.",
     shift: "A shift by rho = 1 raises the loss of points near the boundary, hardly that of easy ones.",
     second_derivative: "Second derivative of the logistic loss: it bends only near zero.",
-    synth_scatter: "Synth: a larger nu keeps only the points near the boundary (bold: selected).",
+    synth_scatter: "Synth: a larger nu keeps only the points near the boundary (bold).",
     synth_nu: "Synth: selected points fall and the norm of w grows with nu.",
-    synth_thresholding: "Synth: sparse KLR keeps the boundary of the dense model, thresholding turns it.",
+    synth_thresholding: "Synth: sparse KLR (nu = 1100) keeps the boundary of the dense model, thresholding turns it.",
     synth_weights: "Synth: sparse KLR shares the weight out evenly, thresholding does not.",
 }
 
@@ -186,6 +187,7 @@ def to_svg(draw: Callable[[], Any]) -> str:
         "font.size": 12,
         "font.sans-serif": ["DejaVu Sans"],
         "axes.spines.top": False,
+        "axes.spines.right": False,
         "legend.frameon": False,
         **dict.fromkeys(names, INK),
     }

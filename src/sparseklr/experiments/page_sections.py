@@ -26,7 +26,7 @@ DESCRIPTIONS = {
 
 def _table(heads: list[str], rows: list[list[str]], label: str, kind: str = "") -> str:
     """A table of HTML cells (whole ones, or what is in them) in a box that scrolls."""
-    head = "".join(f"<th scope=col>{text}</th>" for text in heads)
+    head = "".join(text if text.startswith("<th") else f"<th scope=col>{text}</th>" for text in heads)
     body = ""
     for first, *rest in rows:
         cells = "".join(cell if cell.startswith("<td") else f"<td>{cell}</td>" for cell in rest)
@@ -92,7 +92,8 @@ def facts(summaries: list[Summary], runs: Runs) -> str:
     for record in records:
         sources.setdefault(str(record.result["source"]), set()).add(record.cell.dataset)
     origin = "; ".join(f"{escape(source)} ({_list(sorted(names))})" for source, names in sources.items())
-    heads = ["Run", "cells", "computing", "elapsed", "processes", "machine", "versions"]
+    heads = ["Run", "cells", "computing", "elapsed", "processes"]
+    heads += [f"<th scope=col class=words>{name}</th>" for name in ("machine", "versions")]
     return f"<ul>{''.join(items)}</ul><p>Source of the data: {origin}.</p>" + _table(heads, rows, "Runs")
 
 
@@ -165,10 +166,14 @@ def pairs(summary: Summary) -> str:
     for i, j, p, corrected in sorted(found.pairs, key=lambda pair: pair[3]):
         better, other = (i, j) if found.ranks[i] <= found.ranks[j] else (j, i)
         ranks = f"{found.ranks[better]:.2f} and {found.ranks[other]:.2f}"
-        shown = f"<b>{corrected:.3f}</b>" if corrected < 0.05 else f"{corrected:.3f}"
-        rows.append([f"{found.names[better]} and {found.names[other]}", ranks, f"{p:.3f}", shown])
+        shown = f"<b>{_p_value(corrected)}</b>" if corrected < 0.05 else _p_value(corrected)
+        rows.append([f"{found.names[better]} and {found.names[other]}", ranks, _p_value(p), shown])
     heads = ["pair", "mean ranks", "p", "p after Holm"]
     return "<h3>Wilcoxon signed-rank test of every pair</h3>" + _table(heads, rows, "Pairwise tests")
+
+
+def _p_value(p: float) -> str:
+    return "&lt; 0.001" if p < 0.0005 else f"{p:.3f}"
 
 
 def convergence(summary: Summary) -> str:
@@ -235,8 +240,10 @@ def paper_figures() -> str:
         from .figures import FIGURES, to_svg
     except ImportError:
         return '<p class=notice>These figures need matplotlib: pip install "sparseklr[plots]".</p>'
-    return "".join(
+    drawn = [
         f'<figure id="{draw.__name__}"><div role=img aria-label="{escape(caption)}">{to_svg(draw)}</div>'
         f"<figcaption>{escape(caption)}</figcaption></figure>"
         for draw, caption in FIGURES.items()
-    )
+    ]
+    losses, synth = "".join(drawn[:3]), "".join(drawn[3:])
+    return f'<div class="gallery small">{losses}</div><div class=gallery>{synth}</div>'

@@ -30,17 +30,18 @@ const corners = (n, turn = 0, inner = 1) =>
     const angle = turn + (2 * Math.PI * k) / n - Math.PI / 2, r = k % 2 ? inner : 1;
     return [r * Math.cos(angle), r * Math.sin(angle)];
   });
+const larger = (factor, shape) => shape.map(([x, y]) => [factor * x, factor * y]);
 const arms = [[-0.35, -1], [0.35, -1], [0.35, -0.35], [1, -0.35], [1, 0.35], [0.35, 0.35],
   [0.35, 1], [-0.35, 1], [-0.35, 0.35], [-1, 0.35], [-1, -0.35], [-0.35, -0.35]];
 const SHAPES = {
-  circle: corners(24), square: corners(4, Math.PI / 4), diamond: corners(4), up: corners(3),
-  down: corners(3, Math.PI), star: corners(10, 0, 0.45).map(([x, y]) => [1.3 * x, 1.3 * y]), plus: arms,
-  cross: arms.map(([x, y]) => [0.75 * (x - y), 0.75 * (x + y)]), pentagon: corners(6),
+  circle: corners(24), square: larger(1.2, corners(4, Math.PI / 4)), diamond: larger(1.15, corners(4)),
+  up: larger(1.25, corners(3)), down: larger(1.25, corners(3, Math.PI)), star: larger(1.35, corners(10, 0, 0.45)),
+  plus: arms, cross: arms.map(([x, y]) => [0.75 * (x - y), 0.75 * (x + y)]), hexagon: corners(6),
 };
 const outline = (shape, x, y, r) =>
   `M${SHAPES[shape].map(([u, v]) => `${(x + r * u).toFixed(1)} ${(y + r * v).toFixed(1)}`).join("L")}Z`;
 
-const LOOKS = ["circle", "star", "down", "square", "up", "diamond", "plus", "cross", "pentagon"];
+const LOOKS = ["circle", "star", "down", "square", "up", "diamond", "plus", "cross", "hexagon"];
 const look = (method) => {
   const k = data.methods.indexOf(method);
   return { name: method, color: `var(--m${k})`, shape: LOOKS[k] };
@@ -59,7 +60,7 @@ function ticks(kind, [low, high]) {
       for (const step of steps) found.push(Number(`${step}e${k}`));
     return found;
   }
-  const rough = (high - low) / 5, size = 10 ** Math.floor(Math.log10(rough));
+  const rough = (high - low) / 6, size = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((k) => k * size).find((s) => s >= rough);
   const count = Math.floor(high / step + 1e-9) - Math.ceil(low / step - 1e-9) + 1;
   return Array.from({ length: count }, (_, k) => Number(((Math.ceil(low / step - 1e-9) + k) * step).toPrecision(12)));
@@ -68,7 +69,7 @@ function ticks(kind, [low, high]) {
 /** Positions on an axis: its function, and those of its ticks that have room. */
 function axis({ kind = "linear", domain, values, categories, room = 40 }, from, to) {
   if (categories) {
-    const place = (name) => from + ((to - from) * (categories.indexOf(name) + 0.5)) / categories.length;
+    const place = (name) => to + ((from - to) * (categories.indexOf(name) + 0.5)) / categories.length;
     return { place, ticks: categories.map((name) => [name, place(name)]) };
   }
   const bend = BEND[kind];
@@ -90,14 +91,16 @@ function axis({ kind = "linear", domain, values, categories, room = 40 }, from, 
 // -- one chart --------------------------------------------------------------------------------
 
 /**
- * Draw a chart into a box. Series hold points {x, y, tip, r, hollow, from}, where `from` joins a point to
- * another; `line`, `band` ([x, low, high]) and `label` (names beside the points) are optional.
+ * Draw a chart into a box. Series hold points {x, y, tip, r, hollow, dy, from}, where `from` joins a point to
+ * another and `dy` moves it aside; `line`, `band` ([x, low, high]) and `label` (names beside the points) are optional.
  */
-function chart(box, { title, x, y, series, height = 340, compact = false, diagonal, mark }) {
+function chart(box, { title, x, y, series, height = 340, compact = false, square = false, mark }) {
+  if (square) box.classList.add("square");
   const width = Math.max(box.clientWidth, 200);
+  if (square) height = Math.min(width, 560);
   const left = y.categories ? 82 : compact ? 40 : 54, bottom = compact ? 36 : 46, top = title ? 24 : 10;
   const points = series.flatMap((one) => one.points);
-  const horizontal = axis({ values: points.map((p) => p.x), room: 42, ...x }, left + 6, width - 14);
+  const horizontal = axis({ values: points.map((p) => p.x), room: 42, ...x }, left + 6, width - 22);
   const vertical = axis({ values: points.map((p) => p.y), room: 26, ...y }, height - bottom - 4, top + 4);
   const root = svg("svg", {
     viewBox: `0 0 ${width} ${height}`, tabindex: 0, role: "application", class: "chart",
@@ -111,13 +114,13 @@ function chart(box, { title, x, y, series, height = 340, compact = false, diagon
     text((x.format ?? String)(tick), { x: at, y: height - bottom + 16, "text-anchor": "middle" });
   }
   for (const [tick, at] of vertical.ticks) {
-    draw("path", { d: `M${left} ${at}H${width - 8}`, class: "rule" });
+    draw("path", { d: `M${left} ${at}H${width - 16}`, class: "rule" });
     text((y.format ?? String)(tick), { x: left - 6, y: at + 4, "text-anchor": "end" });
   }
   text(x.label, { x: (left + width) / 2, y: height - 4, "text-anchor": "middle", class: "name" });
   if (y.label && !compact)
     text(y.label, { transform: `translate(13 ${(height - bottom) / 2}) rotate(-90)`, "text-anchor": "middle", class: "name" });
-  if (diagonal) draw("path", { d: `M${horizontal.place(0)} ${vertical.place(0)}L${horizontal.place(1)} ${vertical.place(1)}`, class: "guide" });
+  if (square) draw("path", { d: `M${horizontal.place(0)} ${vertical.place(0)}L${horizontal.place(1)} ${vertical.place(1)}`, class: "guide" });
   if (mark !== undefined) draw("path", { d: `M${horizontal.place(mark)} ${top}V${height - bottom}`, class: "guide" });
 
   const marks = [], at = (u, v) => [horizontal.place(u), vertical.place(v)];
@@ -128,12 +131,12 @@ function chart(box, { title, x, y, series, height = 340, compact = false, diagon
     }
     if (one.line && one.points.length) {
       const d = one.points.map((p) => at(p.x, p.y).join(" ")).join("L");
-      draw("path", { d: `M${d}`, stroke: one.color, class: "line", "data-series": one.name, ...(one.bold ? { "stroke-width": 3 } : {}) });
+      draw("path", { d: `M${d}`, stroke: one.color, class: one.bold ? "line bold" : "line", "data-series": one.name });
     }
   }
   for (const one of series)
     for (const point of one.points) {
-      const [cx, cy] = at(point.x, point.y);
+      const [cx, middle] = at(point.x, point.y), cy = middle + (point.dy ?? 0);
       if (point.from) draw("path", { d: `M${at(point.from.x, point.from.y).join(" ")}L${cx} ${cy}`, stroke: one.color, class: "join" });
       marks.push({ cx, cy, tip: point.tip });
       if (compact) continue;
@@ -151,7 +154,7 @@ function chart(box, { title, x, y, series, height = 340, compact = false, diagon
 function names(root, one, at, marks, width) {
   const point = one.points[0], [cx, cy] = at(point.x, point.y), long = one.name.length * 6.6;
   const taken = (root.taken ??= marks.map((m) => [m.cx - 6, m.cx + 6, m.cy - 7, m.cy + 7]));
-  const places = [[cx + 10, cy + 4, "start"], [cx - 10, cy + 4, "end"], [cx, cy - 11, "middle"], [cx, cy + 20, "middle"]];
+  const places = [[cx + 12, cy + 4, "start"], [cx - 12, cy + 4, "end"], [cx, cy - 11, "middle"], [cx, cy + 20, "middle"]];
   for (const [x, y, anchor] of places) {
     const start = anchor === "start" ? x : anchor === "end" ? x - long : x - long / 2;
     const area = [start, start + long, y - 11, y + 3];

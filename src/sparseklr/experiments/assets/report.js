@@ -73,7 +73,7 @@ figure("reliability", {
     const square = { domain: [-0.03, 1.03], format: (v) => v.toFixed(1) };
     const order = (one) => (one.name === data.ours ? 1 : 0);
     return {
-      panels: [{ x: { label: "predicted probability", ...square }, y: { label: "observed frequency", ...square }, series: series.toSorted((a, b) => order(a) - order(b)), height: 440, diagonal: true }],
+      panels: [{ x: { label: "predicted probability", ...square }, y: { label: "observed frequency", ...square }, series: series.toSorted((a, b) => order(a) - order(b)), square: true }],
       legend: series.map(({ name }) => look(name)), table,
     };
   },
@@ -83,14 +83,14 @@ figure("times", {
   controls: [PAPER],
   build({ paper }, { sets, methods, seconds: found, paperSeconds }) {
     const theirs = { "S-KLR-1ord": 0, "S-KLR": 1 }, table = [["seconds of a fit", ...methods], ...sets.map((set) => [set, ...methods.map((m) => seconds(found[set][m]))])];
-    const series = methods.map((method) => {
-      const points = [];
+    const series = methods.map((method, k) => {
+      const points = [], dy = 2.4 * (k - (methods.length - 1) / 2);
       for (const set of sets) {
         const ours = found[set][method], printed = paperSeconds[set][theirs[method]];
-        if (known(ours)) points.push({ x: ours, y: set, tip: [`${method} on ${set}`, `${seconds(ours)} per fit`, ...(printed ? [`paper: ${seconds(printed)}`] : [])] });
-        if (paper && known(ours) && printed) points.push({ x: printed, y: set, hollow: true, tip: [`${method} on ${set}, paper`, `${seconds(printed)} per fit`, `ours: ${seconds(ours)}`] });
+        if (known(ours)) points.push({ x: ours, y: set, dy, tip: [`${method} on ${set}`, `${seconds(ours)} per fit`, ...(printed ? [`paper: ${seconds(printed)}`] : [])] });
+        if (paper && known(ours) && printed) points.push({ x: printed, y: set, dy, hollow: true, tip: [`${method} on ${set}, paper`, `${seconds(printed)} per fit`, `ours: ${seconds(ours)}`] });
       }
-      return { ...look(method), points };
+      return { ...look(method), r: 5, points };
     });
     const both = sets.filter((set) => found[set]["S-KLR-1ord"] > 0 && found[set]["S-KLR"] > 0);
     const ratio = both.map((set) => ({ set, ours: found[set]["S-KLR-1ord"] / found[set]["S-KLR"], printed: paperSeconds[set][0] / paperSeconds[set][1] }));
@@ -100,7 +100,7 @@ figure("times", {
     });
     table[0].push("ratio 1ord / 2ord");
     sets.forEach((set, k) => table[k + 1].push(fixed(ratio.find((one) => one.set === set)?.ours, 2)));
-    const y = { categories: sets }, height = 70 + 30 * sets.length;
+    const y = { categories: sets }, height = 70 + 32 * sets.length;
     const panels = [{ title: "Seconds of a fit", x: { kind: "log", label: "seconds (log scale)", format: (v) => power(v), room: 34 }, y, series, height }];
     if (points.length) panels.push({ title: "First order against second order", x: { kind: "log", label: "time of S-KLR-1ord / time of S-KLR", values: [1, ...points.map((p) => p.x)], room: 30 }, y, height, mark: 1, series: [{ ...look("S-KLR"), name: "ratio", points }] });
     return { panels, legend: methods.map(look), table };
