@@ -169,7 +169,7 @@ FIGURES: dict[Callable[[], Any], str] = {
     second_derivative: "Second derivative of the logistic loss: it bends only near zero.",
     synth_scatter: "Synth: a larger nu keeps only the points near the boundary (bold).",
     synth_nu: "Synth: selected points fall and the norm of w grows with nu.",
-    synth_thresholding: "Synth: sparse KLR (nu = 1100) keeps the boundary of the dense model, thresholding turns it.",
+    synth_thresholding: "Synth: sparse KLR keeps the boundary of plain KLR, thresholding turns it.",
     synth_weights: "Synth: sparse KLR shares the weight out evenly, thresholding does not.",
 }
 
