@@ -35,7 +35,7 @@ def loss(xi: Any) -> Any:
 
 def losses(fig: Any = None) -> Any:
     """Hinge loss and logistic loss."""
-    fig, ax = _axes(fig, (6, 4))
+    fig, ax = _axes(fig, (5, 3.8))
     xi = np.linspace(-4, 4, 201)
     ax.plot(xi, np.maximum(0, 1 + xi), color="tab:blue", label=r"hinge, $\max(0, 1 + \xi)$")
     ax.plot(xi, loss(xi), "--", color="tab:red", label=r"logistic, $\log(1 + e^\xi)$")
@@ -46,7 +46,7 @@ def losses(fig: Any = None) -> Any:
 
 def shift(fig: Any = None, rho: float = 1.0) -> Any:
     """The loss of several points before and after a shift by rho."""
-    fig, ax = _axes(fig, (6, 4))
+    fig, ax = _axes(fig, (5, 3.8))
     xi = np.linspace(-7, 3, 201)
     ax.plot(xi, loss(xi), color="tab:red")
     for start in (-6.0, -3.0, 0.0):
@@ -68,7 +68,7 @@ def shift(fig: Any = None, rho: float = 1.0) -> Any:
 
 def second_derivative(fig: Any = None) -> Any:
     """Curvature of the loss: a peak at zero, flat elsewhere."""
-    fig, ax = _axes(fig, (6, 4))
+    fig, ax = _axes(fig, (5, 3.8))
     xi = np.linspace(-10, 10, 301)
     ax.plot(xi, expit(xi) * expit(-xi), color="tab:red")
     ax.set(xlabel=r"$\xi$", ylabel="second derivative of the loss", ylim=(0, None))
@@ -80,20 +80,20 @@ def second_derivative(fig: Any = None) -> Any:
 
 def synth_scatter(fig: Any = None) -> Any:
     """Selected points at four values of nu."""
-    fig = fig or Figure(figsize=(7.2, 6.4), layout="constrained")
+    fig = fig or Figure(figsize=(7, 6.2), layout="constrained")
     X, y = make_synth()
     for ax, nu in zip(fig.subplots(2, 2, sharex=True, sharey=True).flat, NUS, strict=True):
         model = sparse_klr(nu).fit(X, y)
         draw_points(ax, X, y, model.support_)
         draw_boundary(ax, model, X, color="0.5")
         share = len(model.support_) / len(y)
-        ax.set_title(rf"$\nu$ = {nu:g}: {share:.0%} selected, $\rho$ = {model.rho_:.2f}")
+        ax.set_title(rf"$\nu$ = {nu:g}: {share:.0%} selected, $\rho$ = {model.rho_:.2f}", fontsize="medium")
     return fig
 
 
 def synth_nu(fig: Any = None) -> Any:
     """Selected points and norm of w against nu."""
-    fig, ax = _axes(fig, (7, 5.6))
+    fig, ax = _axes(fig, (7, 6.2))
     X, y = make_synth()
     nus = np.linspace(500, 1000, 8)
     models = [sparse_klr(nu).fit(X, y) for nu in nus]
@@ -118,7 +118,7 @@ def sparse_and_thresholded(X: np.ndarray, y: np.ndarray) -> tuple[Any, Any]:
 
 def synth_thresholding(fig: Any = None) -> Any:
     """Boundaries of sparse KLR, of thresholding and of plain KLR."""
-    fig, ax = _axes(fig, (7, 6.4))
+    fig, ax = _axes(fig, (7, 6.2))
     X, y = make_synth()
     sparse, thresholded = sparse_and_thresholded(X, y)
     dense = sparse_klr(0).fit(X, y)
@@ -147,7 +147,7 @@ def relative_weights(model: Any) -> dict[int, float]:
 
 def synth_weights(fig: Any = None) -> Any:
     """Relative weights of the points that sparse KLR and thresholding select."""
-    fig, ax = _axes(fig, (7, 5.6))
+    fig, ax = _axes(fig, (7, 6.2))
     sparse, thresholded = map(relative_weights, sparse_and_thresholded(*make_synth()))
     indices = sorted({*sparse, *thresholded})
     for offset, found, color, name in (

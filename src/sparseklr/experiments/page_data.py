@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..datasets import BENCHMARKS
 from ..metrics import wilson_interval
 from . import paper
 from .comparison import MIN_SETS, Comparison, compare
@@ -28,19 +29,20 @@ def missing(summary: Summary) -> list[Cell]:
 
 
 def in_words(cells: list[Cell], n_seeds: int) -> list[str]:
-    """Missing cells in few words: a whole set, a whole method of a set, or its folds."""
-    by_set: dict[str, dict[str, list[Cell]]] = {}
+    """Missing cells in few words: whole sets, then each method with its sets, or their folds."""
+    count: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
-        by_set.setdefault(cell.dataset, {}).setdefault(cell.method, []).append(cell)
-    full = N_FOLDS * n_seeds
-    words = []
-    for dataset, methods in by_set.items():
-        if len(methods) == len(METHODS) and all(len(found) == full for found in methods.values()):
-            words.append(dataset)
-            continue
-        for method, found in methods.items():
+        count.setdefault((cell.dataset, cell.method), []).append(cell)
+    whole = {key for key, found in count.items() if len(found) == N_FOLDS * n_seeds}
+    words = [name for name in BENCHMARKS if all((name, method) in whole for method in METHODS)]
+    for method in METHODS:
+        sets = [name for name in BENCHMARKS if (name, method) in whole and name not in words]
+        if sets:
+            words.append(f"{method} on {', '.join(sets)}")
+    for (dataset, method), found in count.items():
+        if (dataset, method) not in whole:
             folds = ", ".join(str(fold + 1) for fold in sorted({cell.fold for cell in found}))
-            words.append(f"{method} on {dataset}" + ("" if len(found) == full else f" (folds {folds})"))
+            words.append(f"{method} on {dataset}, fold {folds}")
     return words
 
 

@@ -102,7 +102,8 @@ def to_html(table: Table) -> str:
             text = f"<b>{text}</b>" if value.best else text
             if value.paper is not None:
                 theirs = number(value.paper, value.digits)
-                text += f'<small title="paper, difference">{theirs} <i>{difference(value)}</i></small>'
+                change = "" if difference(value) == "0" else f" <i>{difference(value)}</i>"  # counts agree
+                text += f'<small title="paper, difference">{theirs}{change}</small>'
             cells.append(f"<td{_ours(column)}>{text}</td>")
         kind = " class=mean" if name == "mean" else _ours(name)
         rows.append(f"<tr{kind}><th scope=row>{escape(name)}</th>{''.join(cells)}</tr>")

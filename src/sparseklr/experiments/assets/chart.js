@@ -46,7 +46,7 @@ const look = (method) => {
   const k = data.methods.indexOf(method);
   return { name: method, color: `var(--m${k})`, shape: LOOKS[k] };
 };
-const sequential = (k, n) => `color-mix(in oklab, var(--high) ${Math.round((100 * k) / (n - 1))}%, var(--low))`;
+const sequential = (k, n) => `color-mix(in oklch, var(--high) ${Math.round((100 * k) / (n - 1))}%, var(--low))`;
 
 // -- axes -------------------------------------------------------------------------------------
 
@@ -94,10 +94,10 @@ function axis({ kind = "linear", domain, values, categories, room = 40 }, from, 
  * Draw a chart into a box. Series hold points {x, y, tip, r, hollow, dy, from}, where `from` joins a point to
  * another and `dy` moves it aside; `line`, `band` ([x, low, high]) and `label` (names beside the points) are optional.
  */
-function chart(box, { title, x, y, series, height = 340, compact = false, square = false, mark }) {
+function chart(box, { title, x, y, series, height = 340, compact = false, square, diagonal, mark }) {
   if (square) box.classList.add("square");
   const width = Math.max(box.clientWidth, 200);
-  if (square) height = Math.min(width, 560);
+  if (square) height = Math.min(width, 520);
   const left = y.categories ? 82 : compact ? 40 : 54, bottom = compact ? 36 : 46, top = title ? 24 : 10;
   const points = series.flatMap((one) => one.points);
   const horizontal = axis({ values: points.map((p) => p.x), room: 42, ...x }, left + 6, width - 22);
@@ -120,7 +120,7 @@ function chart(box, { title, x, y, series, height = 340, compact = false, square
   text(x.label, { x: (left + width) / 2, y: height - 4, "text-anchor": "middle", class: "name" });
   if (y.label && !compact)
     text(y.label, { transform: `translate(13 ${(height - bottom) / 2}) rotate(-90)`, "text-anchor": "middle", class: "name" });
-  if (square) draw("path", { d: `M${horizontal.place(0)} ${vertical.place(0)}L${horizontal.place(1)} ${vertical.place(1)}`, class: "guide" });
+  if (diagonal) draw("path", { d: `M${horizontal.place(0)} ${vertical.place(0)}L${horizontal.place(1)} ${vertical.place(1)}`, class: "guide" });
   if (mark !== undefined) draw("path", { d: `M${horizontal.place(mark)} ${top}V${height - bottom}`, class: "guide" });
 
   const marks = [], at = (u, v) => [horizontal.place(u), vertical.place(v)];
@@ -152,7 +152,7 @@ function chart(box, { title, x, y, series, height = 340, compact = false, square
 
 /** Write the name of a series beside its first point, where nothing is in the way. */
 function names(root, one, at, marks, width) {
-  const point = one.points[0], [cx, cy] = at(point.x, point.y), long = one.name.length * 6.6;
+  const point = one.points[0], [cx, cy] = at(point.x, point.y), words = one.caption ?? one.name, long = words.length * 6.6;
   const taken = (root.taken ??= marks.map((m) => [m.cx - 6, m.cx + 6, m.cy - 7, m.cy + 7]));
   const places = [[cx + 12, cy + 4, "start"], [cx - 12, cy + 4, "end"], [cx, cy - 11, "middle"], [cx, cy + 20, "middle"]];
   for (const [x, y, anchor] of places) {
@@ -161,7 +161,7 @@ function names(root, one, at, marks, width) {
     if (start < 56 || start + long > width || y < 14) continue;
     if (taken.some(([a, b, c, d]) => a < area[1] && b > area[0] && c < area[3] && d > area[2])) continue;
     taken.push(area);
-    root.append(svg("text", { x, y, "text-anchor": anchor, class: "label", fill: one.color }, one.name));
+    root.append(svg("text", { x, y, "text-anchor": anchor, class: "label", fill: one.color }, words));
     return;
   }
 }

@@ -12,7 +12,8 @@ figure("accuracy-sparsity", {
   ],
   off: FIRST_ORDER,
   build({ set, rule, paper }, { methods, points }) {
-    const found = points[rule][set], table = [["", "accuracy", "paper", "share kept", "paper", "log-loss", "sets"]];
+    const found = points[rule][set], most = Math.max(...Object.values(found).map((row) => row[6]));
+    const table = [["", "accuracy", "paper", "share kept", "paper", "log-loss", "sets"]];
     const series = methods.filter((method) => found[method]).map((method) => {
       const [accuracy, share, loss, error, theirs, kept, sets] = found[method], style = look(method);
       table.push([method, fixed(accuracy), fixed(theirs), fixed(share, 4), fixed(kept, 4), fixed(loss), String(sets)]);
@@ -25,7 +26,8 @@ figure("accuracy-sparsity", {
         known(theirs) ? `paper: ${fixed(theirs)} with ${percent(kept)}` : "not in the paper",
       ];
       const printed = { x: kept, y: theirs, hollow: true, from: ours, tip: [`${method}, paper`, ...ours.tip.slice(1, 3).map((line) => `ours: ${line}`), ours.tip.at(-1)] };
-      return { ...style, label: true, points: paper && known(theirs) ? [ours, printed] : [ours] };
+      const caption = set === "mean" && sets < most ? `${method} (${sets} of ${most} sets)` : method;
+      return { ...style, label: true, caption, points: paper && known(theirs) ? [ours, printed] : [ours] };
     });
     const x = { kind: "sqrt", label: "share of the training points kept", domain: [0, 1], format: (v) => `${Number((100 * v).toPrecision(2))}%` };
     return { panels: [{ x, y: { label: "test accuracy", format: (v) => v.toFixed(2) }, series, height: 460 }], legend: methods.map(look), table };
@@ -65,15 +67,20 @@ figure("reliability", {
       const all = rows.reduce((sum, row) => sum + row[0], 0), chosen = method === data.ours;
       for (const [n, p, o, low, high] of rows) table.push([method, String(Math.round(n)), fixed(p), fixed(o), `${fixed(low)} to ${fixed(high)}`]);
       const points = rows.map(([n, p, o, low, high]) => ({
-        x: p, y: o, r: 3 + 7 * Math.sqrt(n / all),
+        x: p, y: o, share: n / all, r: 3 + 7 * Math.sqrt(n / all),
         tip: [method, `predicted ${fixed(p)}, observed ${fixed(o)}`, `95% interval ${fixed(low)} to ${fixed(high)}`, `${Math.round(n)} of ${Math.round(all)} rows`],
       }));
       return { ...look(method), line: true, bold: chosen, points, band: chosen ? rows.map(([, p, , low, high]) => [p, low, high]) : [] };
     });
     const square = { domain: [-0.03, 1.03], format: (v) => v.toFixed(1) };
-    const order = (one) => (one.name === data.ours ? 1 : 0);
+    const order = (one) => (one.name === data.ours ? 1 : 0), drawn = series.toSorted((a, b) => order(a) - order(b));
+    const x = { label: "predicted probability", ...square };
+    const rows = drawn.map((one) => ({ ...one, band: [], r: 5, points: one.points.map((p) => ({ ...p, y: p.share, r: undefined })) }));
     return {
-      panels: [{ x: { label: "predicted probability", ...square }, y: { label: "observed frequency", ...square }, series: series.toSorted((a, b) => order(a) - order(b)), square: true }],
+      panels: [
+        { title: "Does it come true?", x, y: { label: "observed frequency", ...square }, series: drawn, square: true, diagonal: true },
+        { title: "How often is it said?", x, y: { kind: "sqrt", domain: [0, 1], label: "share of the rows", format: (v) => `${Number((100 * v).toPrecision(2))}%` }, series: rows, square: true },
+      ],
       legend: series.map(({ name }) => look(name)), table,
     };
   },
@@ -102,7 +109,7 @@ figure("times", {
     sets.forEach((set, k) => table[k + 1].push(fixed(ratio.find((one) => one.set === set)?.ours, 2)));
     const y = { categories: sets }, height = 70 + 32 * sets.length;
     const panels = [{ title: "Seconds of a fit", x: { kind: "log", label: "seconds (log scale)", format: (v) => power(v), room: 34 }, y, series, height }];
-    if (points.length) panels.push({ title: "First order against second order", x: { kind: "log", label: "time of S-KLR-1ord / time of S-KLR", values: [1, ...points.map((p) => p.x)], room: 30 }, y, height, mark: 1, series: [{ ...look("S-KLR"), name: "ratio", points }] });
+    if (points.length) panels.push({ title: "1ord against 2ord", x: { kind: "log", label: "time of S-KLR-1ord / time of S-KLR", values: [1, ...points.map((p) => p.x)], room: 30 }, y, height, mark: 1, series: [{ ...look("S-KLR"), name: "ratio", points }] });
     return { panels, legend: methods.map(look), table };
   },
 });
