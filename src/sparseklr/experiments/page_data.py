@@ -37,7 +37,10 @@ def in_words(cells: list[Cell], n_seeds: int) -> list[str]:
     words = [name for name in BENCHMARKS if all((name, method) in whole for method in METHODS)]
     for method in METHODS:
         sets = [name for name in BENCHMARKS if (name, method) in whole and name not in words]
-        if sets:
+        others = [name for name in BENCHMARKS if name not in sets and name not in words]
+        if sets and len(others) < len(sets):
+            words.append(f"{method} on every set" + (f" but {', '.join(others)}" if others else ""))
+        elif sets:
             words.append(f"{method} on {', '.join(sets)}")
     for (dataset, method), found in count.items():
         if (dataset, method) not in whole:

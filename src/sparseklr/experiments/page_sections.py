@@ -13,8 +13,9 @@ from . import page_data
 from .comparison import Comparison
 from .explanations import EXPLANATIONS
 from .protocol import METHODS, N_FOLDS
+from .render import difference as change
 from .render import number, to_html
-from .tables import NAMES, OURS, Summary
+from .tables import NAMES, OURS, Summary, Value
 
 Runs = dict[int, dict[str, Any]]
 MODE_NAMES = {"converged": "solved to tolerance", "as-printed": "as printed in the paper"}
@@ -200,36 +201,41 @@ def _percent(share: float) -> str:
 
 
 def differences(summary: Summary) -> str:
-    """Evidence, and an explanation where there is one, for each set that is off the paper's Table 2."""
+    """Evidence for each set that is off the paper's Table 2, and an explanation where there is one."""
     found = page_data.differences(summary)
     accuracy, share = page_data.ACCURACY_LIMIT, page_data.SHARE_LIMIT
     limits = f"by more than {accuracy} in accuracy or {share} in the share of points"
     if not found:
         return f"<p>On none of the sets does S-KLR differ from the paper's Table 2 {limits}.</p>"
-    parts = [f"<p>Sets on which S-KLR differs from the paper's Table 2 {limits}, and the evidence.</p>"]
-    for dataset in dict.fromkeys(difference.dataset for difference in found):
-        evidence = "".join(_evidence(difference) for difference in found if difference.dataset == dataset)
-        words = f"<p>{escape(EXPLANATIONS[dataset])}</p>" if dataset in EXPLANATIONS else ""
-        parts.append(f"<div class=difference><h3>{dataset}</h3>{words}{evidence}</div>")
-    return "".join(parts)
+    heads = ["", "accuracy", "standard errors off", "accuracy<br>by choice among equals"]
+    heads += ["share of points", "share<br>by choice among equals", "solves converged"]
+    table = _table(heads, [_evidence(difference) for difference in found], "Differences and evidence")
+    words = "".join(
+        f"<dt>{dataset}</dt><dd>{escape(EXPLANATIONS[dataset])}</dd>"
+        for dataset in dict.fromkeys(difference.dataset for difference in found)
+        if dataset in EXPLANATIONS
+    )
+    return (
+        f"<p>Sets on which S-KLR differs from the paper's Table 2 {limits}. The paper does not say which of "
+        "equally accurate models it takes: the ranges are those over the first of the grid, the last and the "
+        f"sparsest. Standard errors are over the folds.</p>{table}" + (f"<dl>{words}</dl>" if words else "")
+    )
 
 
-def _evidence(found: page_data.Difference) -> str:
-    """The numbers, their spread over the choices among equals, chance and convergence."""
-    rows = []
-    for k, name in enumerate(("accuracy", "share of points")):
+def _evidence(found: page_data.Difference) -> list[str]:
+    """A row: each number with the paper's and its spread over the choices among equals; chance; solves."""
+    cells = []
+    for k in (0, 1):
+        value = Value(found.ours[k], found.paper[k])
         values = [pair[k] for pair in found.ties.values()]
-        spread = f"{min(values):.3f} to {max(values):.3f}"
-        inside = "yes" if found.within_ties(k) else "no"
-        change = f"{found.ours[k] - found.paper[k]:+.3f}"
-        rows.append([name, f"{found.ours[k]:.3f}", f"{found.paper[k]:.3f}", change, spread, inside])
-    heads = [NAMES[found.rule], "ours", "paper", "difference", "by choice among equals", "paper's inside"]
-    chance = f"Standard error of the accuracy over the folds: {number(found.error)}"
-    if found.error > 0:
-        chance += f" (the difference is {abs(found.ours[0] - found.paper[0]) / found.error:.1f} of them)"
-    solves = f"{_percent(found.converged)} of the solves of the grid converged"
-    table = _table(heads, rows, f"S-KLR, {NAMES[found.rule]}, on {found.dataset}")
-    return f"{table}<p class=note>{chance}. {solves}.</p>"
+        inside = "holds the paper's" if found.within_ties(k) else "without the paper's"
+        own = f"{number(value.ours)}<small>{number(found.paper[k])} {change(value)}</small>"
+        cells.append([own, f"{min(values):.3f} to {max(values):.3f}<small>{inside}</small>"])
+    off = abs(found.ours[0] - found.paper[0]) / found.error if found.error > 0 else np.nan
+    chance = f"{number(off, 1)}<small>of {number(found.error, 4)}</small>"
+    (accuracy, spread), shares = cells
+    name = f"{found.dataset}, {NAMES[found.rule]}"
+    return [name, accuracy, chance, spread, *shares, _percent(found.converged)]
 
 
 # -- the paper's figures ----------------------------------------------------------------------

@@ -152,7 +152,7 @@ function chart(box, { title, x, y, series, height = 340, compact = false, square
 
 /** Write the name of a series beside its first point, where nothing is in the way. */
 function names(root, one, at, marks, width) {
-  const point = one.points[0], [cx, cy] = at(point.x, point.y), words = one.caption ?? one.name, long = words.length * 6.6;
+  const point = one.points[0], [cx, cy] = at(point.x, point.y), words = one.caption ?? one.name, long = words.length * 7.2;
   const taken = (root.taken ??= marks.map((m) => [m.cx - 6, m.cx + 6, m.cy - 7, m.cy + 7]));
   const places = [[cx + 12, cy + 4, "start"], [cx - 12, cy + 4, "end"], [cx, cy - 11, "middle"], [cx, cy + 20, "middle"]];
   for (const [x, y, anchor] of places) {
