@@ -19,6 +19,7 @@ from .tables import NAMES, OURS, Summary, Value
 
 Runs = dict[int, dict[str, Any]]
 MODE_NAMES = {"converged": "solved to tolerance", "as-printed": "as printed in the paper"}
+SHORT_NAMES = {"converged": "to tolerance", "as-printed": "as printed"}
 DESCRIPTIONS = {
     "converged": "every solve goes to its tolerance; of equally accurate models the sparsest is chosen",
     "as-printed": "the paper's 10000 iterations, bound and tolerance 1e-5; of equals the last of the grid",
@@ -44,7 +45,7 @@ def switch(summaries: list[Summary]) -> str:
         return ""
     inputs = "".join(
         f"<label><input type=radio name=mode value={summary.mode}{'' if k else ' checked'}> "
-        f"{MODE_NAMES[summary.mode]}</label>"
+        f"{SHORT_NAMES[summary.mode]}</label>"
         for k, summary in enumerate(summaries)
     )
     return f"<fieldset><legend>Solver</legend>{inputs}</fieldset>"

@@ -135,9 +135,11 @@ function chart(box, { title, x, y, series, height = 340, compact = false, square
     }
   }
   for (const one of series)
+    for (const { x: u, y: v, from } of one.points)
+      if (from) draw("path", { d: `M${at(from.x, from.y).join(" ")}L${at(u, v).join(" ")}`, stroke: one.color, class: "join" });
+  for (const one of series)
     for (const point of one.points) {
       const [cx, middle] = at(point.x, point.y), cy = middle + (point.dy ?? 0);
-      if (point.from) draw("path", { d: `M${at(point.from.x, point.from.y).join(" ")}L${cx} ${cy}`, stroke: one.color, class: "join" });
       marks.push({ cx, cy, tip: point.tip });
       if (compact) continue;
       draw("path", {

@@ -49,7 +49,7 @@ figure("grid", {
       });
       const share = metric === "share", many = sets.length > 1;
       return {
-        title: `${name}: ${share ? "share of points kept" : "test accuracy"}`, series, compact: many, height: many ? 190 : 340,
+        title: `${name}: ${share ? "share kept" : "accuracy"}`, series, compact: many, height: many ? 190 : 340,
         x: { label: "λ / C", domain: [0, 1] },
         y: { label: share ? "share of points kept" : "test accuracy", format: (v) => v.toFixed(2), ...(share ? { domain: [0, 1.02] } : {}) },
       };
