@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from . import paper
 from .comparison import MIN_SETS, Comparison, compare
 from .protocol import CS, METHODS, N_FOLDS, RATIOS, RULES, Cell, plan
 from .store import Record
-from .tables import TABLE_2, Summary, Table, Value, by_ties, column_name, standard_error
+from .tables import TABLE_2, Column, Summary, Table, Value, by_ties, column_name, standard_error
 
 ACCURACY_LIMIT, SHARE_LIMIT = 0.02, 0.15  # differences from the paper that want an explanation
 
@@ -60,28 +60,31 @@ def theirs(method: str, rule: str, dataset: str) -> tuple[float, float] | None:
     return None
 
 
-def findings(summary: Summary) -> Table:
-    """Means over the sets of each column of Table 2; the paper's over the same sets."""
-    rows = []
-    for column in TABLE_2:
-        sets = [d for d in summary.datasets if np.isfinite(summary.value(d, *column, "accuracy"))]
-        if not sets:
-            continue
-        printed = [theirs(*column, dataset) for dataset in sets]
+def findings(summary: Summary, columns: tuple[Column, ...] = TABLE_2) -> Table:
+    """Means of each column over the sets that all of them have, and the paper's over the same sets.
+
+    Without such a set, of each column over its own; then none is marked as best.
+    """
+    has = {column: [d for d in summary.datasets if summary.of(d, column[0])] for column in columns}
+    has = {column: sets for column, sets in has.items() if sets}
+    common = [dataset for dataset in summary.datasets if all(dataset in sets for sets in has.values())]
+    rows: list[tuple[str, list[Value]]] = []
+    for column, own in has.items():
+        sets = common or own
+        printed = [pair for dataset in sets if (pair := theirs(*column, dataset))]
         values = [Value(len(sets), None, 0)]
         for k, metric in enumerate(("accuracy", "share", "log_loss")):
             ours = float(np.mean([summary.value(dataset, *column, metric) for dataset in sets]))
-            known = [pair[k] for pair in printed if pair and k < 2]
-            values.append(Value(ours, float(np.mean(known)) if known else None))
+            values.append(Value(ours, float(np.mean(printed, axis=0)[k]) if printed and k < 2 else None))
         rows.append((column_name(column), values))
     for k, best in ((1, max), (2, min), (3, min)):
-        found = [values[k].ours for _, values in rows if np.isfinite(values[k].ours)]
+        found = [round(values[k].ours, 3) for _, values in rows if np.isfinite(values[k].ours)]
         for _, values in rows:
-            v = values[k]
-            marked = bool(found) and round(v.ours, 3) == round(best(found), 3)
-            values[k] = Value(v.ours, v.paper, v.digits, marked)
+            marked = bool(common and found) and round(values[k].ours, 3) == best(found)
+            values[k] = replace(values[k], best=marked)
+    over = ", ".join(common) if common else "each column's own sets, which differ: not to be compared"
+    note = f"Over {over}. Small: the paper's mean over the same sets, and the difference."
     heads = ("sets", "accuracy", "share of points kept", "log-loss")
-    note = "Means over the sets. Small: the paper's mean over the same sets, and the difference."
     return Table("findings", "Means over the data sets", heads, rows, note)
 
 

@@ -64,8 +64,8 @@ def facts(summaries: list[Summary], runs: Runs) -> str:
         total = len(records) + len(page_data.missing(summary))
         items.append(
             f"<li><b>{MODE_NAMES[summary.mode].capitalize()}</b>: {DESCRIPTIONS[summary.mode]}. "
-            f"{len(records)} of {total} cells finished: {len(summary.datasets)} sets, "
-            f"{len(summary.methods)} methods, folds {_list(folds)}, seed{'s' * (len(seeds) > 1)} "
+            f"{len(records)} of {total} cells finished: {_count(len(summary.datasets), 'set')}, "
+            f"{_count(len(summary.methods), 'method')}, folds {_list(folds)}, seed{'s' * (len(seeds) > 1)} "
             f"{_list(seeds)}; {_duration(sum(record.seconds for record in records))} of computing.</li>"
         )
     records = [record for summary in summaries for record in summary.records]
@@ -97,6 +97,10 @@ def facts(summaries: list[Summary], runs: Runs) -> str:
     heads = ["Run", "cells", "computing", "elapsed", "processes"]
     heads += [f"<th scope=col class=words>{name}</th>" for name in ("machine", "versions")]
     return f"<ul>{''.join(items)}</ul><p>Source of the data: {origin}.</p>" + _table(heads, rows, "Runs")
+
+
+def _count(n: float, name: str) -> str:
+    return f"{n:.0f} {name}{'' if n == 1 else 's'}"
 
 
 def _list(items: list[Any]) -> str:
@@ -133,15 +137,15 @@ def coverage(summary: Summary) -> str:
 def findings(summary: Summary) -> str:
     """The package's own model against the paper's method in cards, and the means of all columns."""
     table = replace(page_data.findings(summary), name=f"{summary.mode}-findings")
-    rows = dict(table.rows)
+    pair = page_data.findings(summary, ((OURS, "best"), ("S-KLR", "best"))).rows
     cards = ""
-    if OURS in rows and "S-KLR, best" in rows:
-        columns = list(zip(table.columns, rows[OURS], rows["S-KLR, best"], strict=True))
-        for name, own, other in columns[1:]:
+    if len(pair) == 2 and any(value.best for _, values in pair for value in values):  # on the same sets
+        (_, (sets, *ours)), (_, (_, *raw)) = pair
+        for name, own, other in zip(table.columns[1:], ours, raw, strict=True):
             printed = "" if other.paper is None else f"; the paper prints {number(other.paper)}"
             cards += (
-                f'<div class="card ours"><span>{OURS}: mean {name}</span><b>{number(own.ours)}</b>'
-                f"<span>S-KLR, best: {number(other.ours)}{printed}</span></div>"
+                f'<div class="card ours"><span>{OURS}: mean {name}, {_count(sets.ours, "set")}</span>'
+                f"<b>{number(own.ours)}</b><span>S-KLR, best: {number(other.ours)}{printed}</span></div>"
             )
     return f"<div class=cards>{cards}</div>{to_html(table)}"
 

@@ -145,9 +145,14 @@ def _with_mean(rows: list[tuple[str, list[Value]]]) -> list[tuple[str, list[Valu
 
 
 def _mark(rows: list[tuple[str, list[Value]]], largest: bool) -> list[tuple[str, list[Value]]]:
-    """Mark the best of each row, as far as the digits shown tell it apart."""
+    """Mark the best of each row, as far as the digits shown tell it apart; of the means only if all columns
+    have all sets."""
+    gaps = any(not np.isfinite(value.ours) for _, values in rows for value in values)
     marked = []
     for name, values in rows:
+        if name == "mean" and gaps:
+            marked.append((name, values))
+            continue
         shown = [round(v.ours, v.digits) if np.isfinite(v.ours) else None for v in values]
         known = [s for s in shown if s is not None]
         best = (max(known) if largest else min(known)) if known else None
