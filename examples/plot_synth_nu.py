@@ -10,7 +10,9 @@ stays, because no fewer than ``nu / C`` dual variables below C can add up to ``n
 
 import matplotlib.pyplot as plt
 import numpy as np
-from _synth import C, make_synth, sparse_klr, weights
+
+from sparseklr.experiments import figures
+from sparseklr.experiments.synth import C, make_synth, sparse_klr, weights
 
 X, y = make_synth()
 nus = np.linspace(500, 1000, 8)
@@ -18,15 +20,8 @@ models = [sparse_klr(nu).fit(X, y) for nu in nus]
 selected = np.array([len(model.support_) for model in models])
 norms = np.array([np.linalg.norm(weights(model)) for model in models])
 
-fig, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
-(points,) = ax.plot(nus, selected, "o-", color="tab:blue", label="selected points")
-(least,) = ax.plot(nus, nus / C, ":", color="tab:blue", label=r"least possible, $\nu / C$")
-ax.set(xlabel=r"$\nu$", ylabel="selected points (of 99)", ylim=(0, None))
-twin = ax.twinx()
-(norm,) = twin.plot(nus, norms, "s--", color="tab:red", label=r"$\|w\|$")
-twin.set(ylabel=r"$\|w\|$", ylim=(0, None))
-ax.legend(handles=[points, least, norm], loc="upper center")
-ax.set_title("Synth, linear kernel, C = 60")
+figure = figures.synth_nu(plt.figure(figsize=(7, 4.5), layout="constrained"))
+figure.suptitle("Synth, linear kernel, C = 60")
 plt.show()
 
 # %%

@@ -15,19 +15,15 @@ from itertools import pairwise
 
 import matplotlib.pyplot as plt
 import numpy as np
-from _synth import draw_boundary, draw_points, make_synth, sparse_klr
+
+from sparseklr.experiments import figures
+from sparseklr.experiments.synth import make_synth, sparse_klr
 
 X, y = make_synth()
-nus = (0, 500, 562.5, 625)
-models = [sparse_klr(nu).fit(X, y) for nu in nus]
+models = [sparse_klr(nu).fit(X, y) for nu in figures.NUS]
 
-fig, axes = plt.subplots(2, 2, figsize=(8, 7), sharex=True, sharey=True, layout="constrained")
-for ax, nu, model in zip(axes.flat, nus, models, strict=True):
-    draw_points(ax, X, y, model.support_)
-    draw_boundary(ax, model, X, color="0.3")
-    share = len(model.support_) / len(y)
-    ax.set_title(rf"$\nu$ = {nu:g}: {share:.0%} selected, $\rho$ = {model.rho_:.2f}")
-fig.suptitle("Selected points (bold) of sparse kernel logistic regression, C = 60")
+figure = figures.synth_scatter(plt.figure(figsize=(8, 7), layout="constrained"))
+figure.suptitle("Selected points (bold) of sparse kernel logistic regression, C = 60")
 plt.show()
 
 # %%

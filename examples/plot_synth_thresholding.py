@@ -12,31 +12,15 @@ mends that on data like these (in the paper's own example it did not).
 
 import matplotlib.pyplot as plt
 import numpy as np
-from _synth import C, draw_boundary, draw_points, make_synth, sparse_klr
 
+from sparseklr.experiments import figures
+from sparseklr.experiments.synth import C, make_synth, sparse_klr
 from sparseklr.thresholded import ThresholdedKLR
 
 X, y = make_synth()
-sparse, dense = (sparse_klr(nu).fit(X, y) for nu in (1100, 0))
-n_points = len(sparse.support_)
-thresholded = ThresholdedKLR(C, n_points=n_points, kernel="linear").fit(X, y)
-
-fig, ax = plt.subplots(figsize=(7, 6), layout="constrained")
-draw_points(ax, X, y, np.intersect1d(sparse.support_, thresholded.support_))
-for indices, color, label in (
-    (np.setdiff1d(sparse.support_, thresholded.support_), "cyan", "selected by sparse KLR only"),
-    (np.setdiff1d(thresholded.support_, sparse.support_), "black", "selected by thresholding only"),
-):
-    ax.scatter(*X[indices].T, s=110, facecolors="none", edgecolors=color, linewidths=2, label=label)
-for model, name, style in (
-    (sparse, f"sparse KLR, nu = 1100, {n_points} points", {"color": "tab:blue", "linestyle": "--"}),
-    (thresholded, f"thresholding, {n_points} points", {"color": "tab:orange"}),
-    (dense, f"KLR, nu = 0, {len(dense.support_)} points", {"color": "tab:green", "linestyle": "-."}),
-):
-    label = f"{name}: accuracy {model.score(X, y):.0%}"
-    draw_boundary(ax, model, X, linewidth=2, label=label, **style)
-fig.legend(loc="outside lower center", ncols=2, fontsize="small")
-ax.set_title("Sparse kernel logistic regression against thresholding, C = 60")
+sparse, thresholded = figures.sparse_and_thresholded(X, y)
+figure = figures.synth_thresholding(plt.figure(figsize=(7, 6), layout="constrained"))
+figure.suptitle("Sparse kernel logistic regression against thresholding, C = 60")
 plt.show()
 
 # %%

@@ -11,28 +11,17 @@ points decide.
 
 import matplotlib.pyplot as plt
 import numpy as np
-from _synth import C, make_synth, sparse_klr
 
-from sparseklr.thresholded import ThresholdedKLR
+from sparseklr.experiments import figures
+from sparseklr.experiments.synth import make_synth
 
-X, y = make_synth()
-sparse = sparse_klr(1100).fit(X, y)
-thresholded = ThresholdedKLR(C, n_points=len(sparse.support_), kernel="linear").fit(X, y)
-models = {"sparse KLR": (sparse, "tab:blue"), "thresholding": (thresholded, "gold")}
+sparse, thresholded = figures.sparse_and_thresholded(*make_synth())
 relative = {
-    name: dict(zip(model.support_, np.abs(model.dual_coef_[0]) / np.abs(model.dual_coef_).sum(), strict=True))
-    for name, (model, _) in models.items()
+    "sparse KLR": figures.relative_weights(sparse),
+    "thresholding": figures.relative_weights(thresholded),
 }
-indices = sorted(set().union(*relative.values()))
-
-fig, ax = plt.subplots(figsize=(9, 4.5), layout="constrained")
-for shift, (name, (_, color)) in zip((-0.2, 0.2), models.items(), strict=True):
-    heights = [relative[name].get(index, 0.0) for index in indices]
-    ax.bar(np.arange(len(indices)) + shift, heights, width=0.4, color=color, edgecolor="0.3", label=name)
-ax.set_xticks(range(len(indices)), indices)
-ax.set(xlabel="index of the point", ylabel=r"$\alpha_i\, /\, \sum_j \alpha_j$")
-ax.legend()
-ax.set_title("Relative weights of the selected points, C = 60")
+figure = figures.synth_weights(plt.figure(figsize=(9, 4.5), layout="constrained"))
+figure.suptitle("Relative weights of the selected points, C = 60")
 plt.show()
 
 # %%

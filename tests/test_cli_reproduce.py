@@ -28,8 +28,8 @@ def test_run_and_continue(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main([*ONE, "--folds", "1", "2", "-o", path, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["sets"] == ["sonar"]
-    assert found["means"]["SVM, best"]["paper_accuracy"] == 0.851
-    assert found["means"]["SVM, best"]["log_loss"] is None
+    assert found["means"]["SVM, best"]["accuracy"]["paper"] == 0.851
+    assert found["means"]["SVM, best"]["log-loss"]["ours"] is None
     assert main([*ONE, "-o", path]) == 0
     out = capsys.readouterr().out
     assert "S-KLR refit" in out

@@ -20,10 +20,11 @@ from sparseklr import Settings, SparseKLR, solve_dual
 from sparseklr.datasets import BENCHMARKS
 from sparseklr.experiments import METHODS, Cell, Results, ResultsError, paper, plan, run
 from sparseklr.experiments.methods import compute, method
+from sparseklr.experiments.page_data import findings as means
 from sparseklr.experiments.protocol import RULES, TIES, choose, split
 from sparseklr.experiments.render import cell as shown
 from sparseklr.experiments.render import to_html, to_latex, to_markdown, to_rich
-from sparseklr.experiments.tables import Summary, Table, Value, overview, tables
+from sparseklr.experiments.tables import Summary, Table, Value, tables
 
 SMALL = {"datasets": ["sonar", "monk2"], "methods": ["S-KLR", "SVM", "S-KLR refit"]}
 
@@ -338,8 +339,8 @@ def test_tables_of_results(small: Path) -> None:
     for _, values in accuracy.rows:
         best = max(round(v.ours, 3) for v in values)
         assert [v.best for v in values] == [round(v.ours, 3) == best for v in values]
-    rows = dict(overview(summary).rows)
-    assert rows["S-KLR refit"][2].ours < 0.3 < 10 < rows["S-KLR, best"][2].ours  # log-loss
+    rows = dict(means(summary).rows)
+    assert rows["S-KLR refit"][3].ours < 0.3 < 10 < rows["S-KLR, best"][3].ours  # log-loss
     assert Summary([], "as-printed").datasets == []
 
 
@@ -362,6 +363,9 @@ def test_rendering() -> None:
     assert html.count("<tr") == 3
     pytest.importorskip("rich")
     assert to_rich(table).row_count == 2
+    assert [column.header for column in to_rich(table, split=True).columns] == [
+        "", "a_1", "paper", "b", "paper", "c", "d", "paper"
+    ]  # fmt: skip
 
 
 def test_every_set_has_the_papers_numbers() -> None:

@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from argparse import Namespace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from .errors import CliError, unknown
@@ -112,27 +113,26 @@ def run(args: Namespace) -> None:
 
 
 def _show(args: Namespace, mode: str, records: list[Any], seconds: float) -> None:
+    from ..experiments.page_data import findings
     from ..experiments.render import to_rich
-    from ..experiments.tables import Summary, overview, tables
+    from ..experiments.tables import TABLE_2, Summary, tables
 
     summary = Summary(records, mode)
-    means = overview(summary)
+    further = [(method, "best") for method in ("lam-choice", "KLR-2ord", "KLR-1ord")]
+    means = findings(summary, (*TABLE_2, *further))
     if args.json:
-        heads = ("accuracy", "paper_accuracy", "share", "paper_share", "log_loss", "converged")
         rows = {
-            name: {h: v.ours if v.ours == v.ours else None for h, v in zip(heads, values, strict=True)}
-            for name, values in means.rows
+            name: dict(zip(means.columns, map(asdict, values), strict=True)) for name, values in means.rows
         }
-        print(
-            json.dumps({"mode": mode, "sets": summary.datasets, "seconds": seconds, "means": rows}, indent=1)
-        )
+        facts = {"mode": mode, "sets": summary.datasets, "seconds": seconds, "means": rows}
+        print(json.dumps(facts, indent=1).replace("NaN", "null"))
         return
     from rich.console import Console
 
     console = Console()
     for table in tables(summary) if args.all_tables else []:
         console.print(to_rich(table))
-    console.print(to_rich(means))
+    console.print(to_rich(means, split=True))
     console.print(
         f"{len(records)} cells in {args.results}, {seconds:.0f} s. "
         f"As a page: sparseklr report {args.results} -o report.html",

@@ -1,5 +1,6 @@
 """The paper's experiments: its protocol, its methods, its tables and figures, and ours beside them."""
 
+from .page import write_report
 from .protocol import METHODS, MODES, Cell, plan
 from .run import Failure, Progress, run
 from .store import Record, Results, ResultsError
@@ -15,4 +16,5 @@ __all__ = [
     "ResultsError",
     "plan",
     "run",
+    "write_report",
 ]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .tables import Table, Value
+from .tables import OURS, Table, Value
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -34,20 +34,31 @@ def cell(value: Value) -> str:
     return f"{text} ({number(value.paper, value.digits)}{', ' + change if change else ''})"
 
 
-def to_rich(table: Table) -> Any:
-    """A rich table; the best of a row in bold."""
+def to_rich(table: Table, split: bool = False) -> Any:
+    """A rich table, the best of a row in bold; with ``split`` the paper's numbers in columns of their own."""
+    from rich import box
     from rich.table import Table as RichTable
 
-    made = RichTable(
-        title=table.title, caption=table.note or None, title_justify="left", caption_justify="left"
-    )
+    made = RichTable(title=table.title, caption=table.note or None, box=box.SIMPLE_HEAD, pad_edge=False)
+    made.title_justify = made.caption_justify = "left"
+    apart = [
+        split and any(values[k].paper is not None for _, values in table.rows)
+        for k in range(len(table.columns))
+    ]
     made.add_column("", no_wrap=True)
-    for column in table.columns:
-        made.add_column(column, justify="right")
+    for head, two in zip(table.columns, apart, strict=True):
+        for name in (head, "paper") if two else (head,):
+            made.add_column(name, justify="right")
     for name, values in table.rows:
         if name == "mean":
             made.add_section()
-        made.add_row(name, *(f"[bold]{cell(v)}[/bold]" if v.best else cell(v) for v in values))
+        cells = []
+        for value, two in zip(values, apart, strict=True):
+            text = number(value.ours, value.digits) if two else cell(value)
+            cells.append(f"[bold]{text}[/bold]" if value.best else text)
+            if two:
+                cells.append("-" if value.paper is None else number(value.paper, value.digits))
+        made.add_row(name, *cells)
     return made
 
 
@@ -93,21 +104,34 @@ def _tex(text: str) -> str:
 
 def to_html(table: Table) -> str:
     """A table whose cells hold ours, and small beneath it the paper's and the difference."""
-    heads = "".join(f"<th scope=col>{escape(column)}</th>" for column in table.columns)
+    heads = "".join(f"<th scope=col{_ours(column)}>{_broken(column)}</th>" for column in table.columns)
     rows = []
     for name, values in table.rows:
         cells = []
-        for value in values:
+        for column, value in zip(table.columns, values, strict=True):
             text = number(value.ours, value.digits)
             text = f"<b>{text}</b>" if value.best else text
             if value.paper is not None:
                 theirs = number(value.paper, value.digits)
-                text += f'<small title="paper, difference">{theirs} <i>{difference(value)}</i></small>'
-            cells.append(f"<td>{text}</td>")
-        kind = ' class="mean"' if name == "mean" else ""
+                change = "" if difference(value) == "0" else f" <i>{difference(value)}</i>"  # counts agree
+                text += f'<small title="paper, difference">{theirs}{change}</small>'
+            cells.append(f"<td{_ours(column)}>{text}</td>")
+        kind = " class=mean" if name == "mean" else _ours(name)
         rows.append(f"<tr{kind}><th scope=row>{escape(name)}</th>{''.join(cells)}</tr>")
     note = f"<p class=note>{escape(table.note)}</p>" if table.note else ""
+    title, anchor = escape(table.title), escape(table.name)
     return (
-        f'<section id="{table.name}"><h3>{escape(table.title)}</h3><div class=scroll><table>'
+        f'<section id="{anchor}"><h3>{title}</h3>'
+        f'<div class=scroll tabindex=0 role=region aria-label="{title}"><table>'
         f"<thead><tr><th></th>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>{note}</section>"
     )
+
+
+def _ours(name: str) -> str:
+    """The mark of a row or column of the package's own model."""
+    return " class=ours" if name == OURS else ""
+
+
+def _broken(name: str) -> str:
+    """A head in two lines, where it has two parts."""
+    return escape(name).replace(", ", ",<br>")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sparseklr import SparseKLR
+from ..classifier import SparseKLR
 
 C = 60.0
 SEED = 22
