@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from argparse import Namespace
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from .errors import CliError, unknown
@@ -122,10 +122,14 @@ def _show(args: Namespace, mode: str, records: list[Any], seconds: float) -> Non
     means = findings(summary, (*TABLE_2, *further))
     if args.json:
         rows = {
-            name: dict(zip(means.columns, map(asdict, values), strict=True)) for name, values in means.rows
+            name: {
+                head: {"ours": value.ours if math.isfinite(value.ours) else None, "paper": value.paper}
+                for head, value in zip(means.columns, values, strict=True)
+            }
+            for name, values in means.rows
         }
         facts = {"mode": mode, "sets": summary.datasets, "seconds": seconds, "means": rows}
-        print(json.dumps(facts, indent=1).replace("NaN", "null"))
+        print(json.dumps(facts, indent=1))
         return
     from rich.console import Console
 
