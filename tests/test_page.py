@@ -15,6 +15,7 @@ import pytest
 from conftest import DATA
 from fabricated import fabricate
 
+from sparseklr.cli import main
 from sparseklr.experiments import (
     METHODS,
     Results,
@@ -90,18 +91,21 @@ def test_errors_say_what_is_wrong(results: Path, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*report*"))
 
 
-def test_old_report_stays_until_the_new_one_is_whole(
-    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_command_keeps_the_old_report_until_the_new_one_is_whole(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "report.md"
+    argv = ["report", str(results), "-o", str(output), "--force"]
+    assert main(argv) == 0
+    assert output.read_text().startswith("# ")
     output.write_text("old")
 
     def fail(*args: Any) -> None:
         raise OSError("disk full")
 
     monkeypatch.setattr("os.replace", fail)
-    with pytest.raises(OSError, match="disk full"):
-        write_report(results, output)
+    assert main(argv) == 2
+    assert "disk full" in capsys.readouterr().err
     assert output.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["report.md"]
 

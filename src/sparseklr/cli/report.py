@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from pathlib import Path
 from typing import Any
 
 from .options import add_command, add_data, add_output
@@ -36,9 +35,11 @@ def run(args: Namespace) -> None:
     if args.data is None:
         if not _is_sqlite(args.model):
             raise CliError(f"{args.model}: not a file of results; for a model, give the data too: MODEL DATA")
-        from ..experiments.page import write_report  # type: ignore[import-not-found]
+        from ..experiments import write_report
 
-        write_report(Path(args.model), output)
+        with replacing(output) as temporary:
+            write_report(args.model, temporary)
+        print(f"Report written to {args.output}")
         return
 
     from ..report import probability_report

@@ -46,17 +46,7 @@ def write_report(results: str | os.PathLike[str], output: str | os.PathLike[str]
     summaries = [summary for summary in summaries if summary.datasets]
     if not summaries:
         raise ResultsError(f"{os.fspath(results)}: holds no results yet.")
-    _replace(output, writers[output.suffix](summaries, runs))
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file that is either the old one or the whole new one."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        unfinished.write_text(text, encoding="utf-8")
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    output.write_text(writers[output.suffix](summaries, runs), encoding="utf-8")
 
 
 # -- tables alone -----------------------------------------------------------------------------
