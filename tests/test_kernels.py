@@ -143,3 +143,15 @@ def test_baseline_loops_agree_with_the_wide_ones() -> None:
     assert values[0][0] == "baseline"
     assert values[1][0] == _core.instruction_set
     np.testing.assert_allclose(values[0][1], values[1][1], rtol=1e-6, atol=1e-6)
+
+
+def test_gram_is_in_the_precision_of_the_rows() -> None:
+    X = np.random.default_rng(0).normal(5, 1, size=(2100, 3))
+    kernel = Kernel("rbf", 0.5)
+    K = kernel.gram(X)
+    assert K.dtype == np.float32
+    np.testing.assert_allclose(K, pairwise_kernels(X, metric="rbf", gamma=0.5), atol=2e-6)
+    assert kernel.gram(X[:50]).dtype == np.float64
+    assert kernel.gram(X, cache_size=16) is None
+    assert Kernel("precomputed").gram(K) is K
+    assert Kernel(lambda A, B: A @ B.T).gram(X[:9]).shape == (9, 9)

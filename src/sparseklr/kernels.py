@@ -102,8 +102,7 @@ class Kernel:
         """
         if not self._named:
             return _core.gram_rows(np.ascontiguousarray(X if self.precomputed else self.matrix(X, X)))
-        single = X.dtype == np.float32 or (self._by_distance and X.shape[0] > _DOUBLE_UP_TO)
-        room = cache_bytes(cache_size)
+        single, room = self._single(X), cache_bytes(cache_size)
         needed = min(room, X.shape[0] ** 2 * (4 if single else 8))
         if needed > (free := free_memory()):
             raise MemoryError(
@@ -112,6 +111,19 @@ class Kernel:
             )
         points = self._points(X, single, self._center(X))
         return _core.kernel_rows(points, self._compiled, room, n_threads(n_jobs))
+
+    def gram(
+        self, X: Any, *, cache_size: float | str = "auto", n_jobs: int | None = None
+    ) -> np.ndarray | None:
+        """The whole kernel matrix of ``X``, in the precision of :meth:`rows`; None if it does not fit."""
+        if self.precomputed:
+            return np.ascontiguousarray(X)
+        if X.shape[0] ** 2 * (4 if self._single(X) else 8) > cache_bytes(cache_size):
+            return None
+        if not self._named:
+            return self.matrix(X, X)
+        points = self._points(X, self._single(X), self._center(X))
+        return _core.kernel_matrix(points, points, self._compiled, n_threads(n_jobs))
 
     def matrix(self, X: Any, Y: Any, *, n_jobs: int | None = None) -> np.ndarray:
         """Kernel values between the rows of ``X`` and of ``Y``.
@@ -155,6 +167,10 @@ class Kernel:
         return out
 
     # -- preparation --------------------------------------------------------------------------
+
+    def _single(self, X: Any) -> bool:
+        """Whether the kernel matrix of ``X`` is kept in float32."""
+        return X.dtype == np.float32 or (self._by_distance and X.shape[0] > _DOUBLE_UP_TO)
 
     def _center(self, X: Any) -> np.ndarray | None:
         """A point near all others: distances to it are small, so their squares lose few digits."""

@@ -19,7 +19,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from ._folds import RECORD, Fold, asks_for_labels_or_values, score, score_fits, score_path
 from .classifier import SparseKLR
-from .paths import GridProgress, LamScale, check_grid
+from .paths import LamScale, check_grid
+from .progress import GridProgress
 
 # Scores of models that differ in nothing but rounding count as equal.
 _SAME_SCORE = 1e-12

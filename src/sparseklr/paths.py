@@ -14,7 +14,6 @@ A prototype of Newton steps (preconditioned conjugate gradients) took longer tha
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -24,7 +23,6 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from joblib import effective_n_jobs
-from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
@@ -33,7 +31,7 @@ from ._base import TrainingSet
 from .classifier import SparseKLR
 from .kernels import cache_bytes
 from .problem import DualProblem
-from .progress import Progress
+from .progress import GridProgress
 from .solver import Settings, Solution, Status, solve_rows
 from .theory import saturation_bound
 
@@ -41,8 +39,6 @@ LamScale = Literal["absolute", "ratio"]
 
 # Beyond degree 4 the noise that the tolerance leaves in each solution outweighs what is gained.
 _DEGREE = 4
-# Distance kernels of more points than this are kept in float32, as in Kernel.rows.
-_DOUBLE_UP_TO = 2000
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,20 +242,6 @@ def _numbers(name: str, given: Any, sign: Literal["positive", "non-negative"]) -
     return values
 
 
-class GridProgress(Progress):
-    """Shows how many of a number of fits are done."""
-
-    def __init__(self, title: str, total: int, show: bool) -> None:
-        super().__init__(title, tolerance=1.0, show=show)
-        self._total, self._count, self._began = total, 0, time.perf_counter()
-
-    def advance(self) -> None:
-        self._count += 1
-        self._done = min(1.0, self._count / self._total)
-        if self.show:
-            self._draw(f"{self._count} of {self._total} fits", time.perf_counter() - self._began)
-
-
 def solve_grid(
     data: TrainingSet,
     Cs: np.ndarray,
@@ -276,7 +258,7 @@ def solve_grid(
     path = Path(Cs, lams, np.full((*lams.shape, len(signs)), None, dtype=object), data)
     chains = [(c, output) for c in np.argsort(-Cs) for output in range(len(signs))]
     workers = min(int(effective_n_jobs(n_jobs)), len(chains))
-    K = _gram(data, cache_size, n_jobs)
+    K = data.kernel.gram(data.X, cache_size=cache_size, n_jobs=n_jobs)
     if warn and K is not None:
         _warn_of_saturation(K, data, Cs, lams)
     stop = Event()
@@ -366,19 +348,6 @@ def foretell(known: list[tuple[float, Solution]], problem: DualProblem) -> tuple
             break
         best = value, alpha, F
     return best[1], best[2]
-
-
-def _gram(data: TrainingSet, cache_size: float | str, n_jobs: int | None) -> np.ndarray | None:
-    """The kernel matrix, or None if it is larger than the cache may be."""
-    kernel, X = data.kernel, data.X
-    if kernel.precomputed:
-        return np.ascontiguousarray(X)
-    if kernel.name in ("rbf", "laplacian") and X.shape[0] > _DOUBLE_UP_TO:
-        # near the origin float32 holds the most of the differences
-        X = (X if sparse.issparse(X) else X - X.mean(axis=0)).astype(np.float32)
-    if X.shape[0] ** 2 * X.dtype.itemsize > cache_bytes(cache_size):
-        return None
-    return kernel.matrix(X, X, n_jobs=n_jobs)
 
 
 def _warn_of_saturation(K: np.ndarray, data: TrainingSet, Cs: np.ndarray, lams: np.ndarray) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import time
 from types import TracebackType
 from typing import Any, Self
 
@@ -63,3 +64,17 @@ class Progress:
                 self._bar.n = 100
                 self._bar.set_postfix_str("")
             self._bar.close()
+
+
+class GridProgress(Progress):
+    """Shows how many of a number of fits are done."""
+
+    def __init__(self, title: str, total: int, show: bool) -> None:
+        super().__init__(title, tolerance=1.0, show=show)
+        self._total, self._count, self._began = total, 0, time.perf_counter()
+
+    def advance(self) -> None:
+        self._count += 1
+        self._done = min(1.0, self._count / self._total)
+        if self.show:
+            self._draw(f"{self._count} of {self._total} fits", time.perf_counter() - self._began)
