@@ -203,6 +203,7 @@ class Difference:
     paper: tuple[float, float]
     error: float  # standard error of the accuracy over the folds
     ties: dict[str, tuple[float, float]]
+    shares: list[float]  # by fold
     converged: float
 
     def within_ties(self, k: int) -> bool:
@@ -230,6 +231,7 @@ def differences(summary: Summary) -> list[Difference]:
                     printed,
                     standard_error(summary.folds(dataset, "S-KLR", rule, "accuracy")),
                     by_ties(summary, dataset, rule),
+                    sorted(summary.folds(dataset, "S-KLR", rule, "share")),
                     converged(summary, dataset, "S-KLR"),
                 )
             )
