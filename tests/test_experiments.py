@@ -88,10 +88,10 @@ def test_splits_are_apart_and_the_same_for_all_methods() -> None:
 
 def test_ties() -> None:
     score, share = np.array([0.9, 1.0, 1.0, 1.0, 0.95]), np.array([0.1, 0.5, 0.2, 0.4, 0.01])
-    assert [choose(ties, "best", score, share) for ties in TIES] == [1, 3, 2]
-    assert [choose(ties, "sparsest-of-3", score, share) for ties in TIES] == [2, 2, 2]
+    assert [choose("best", score, share, ties) for ties in TIES] == [1, 3, 2]
+    assert [choose("sparsest-of-3", score, share, ties) for ties in TIES] == [2, 2, 2]
     score[1] = 0.9
-    assert [choose(ties, "sparsest-of-3", score, share) for ties in TIES] == [4, 4, 4]
+    assert [choose("sparsest-of-3", score, share, ties) for ties in TIES] == [4, 4, 4]
 
 
 # -- methods ----------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from ..import_vector import ImportVectorMachine
 from ..paths import klr_path
 from ..problem import DualProblem
 from ..solver import Settings, Status, WorkingSet, solve_rows
-from .protocol import CS, GAMMA, RATIOS, RULES, TIES_OF_MODE, Cell, Split, choose
+from .protocol import CS, GAMMA, RATIOS, RULES, Cell, Split, choose
 
 # A first-order solve to tolerance can take millions of pair steps (magic: 1.4 million at C=100, lam=10).
 FIRST_ORDER_STEPS = 100_000
@@ -234,7 +234,7 @@ def compute(cell: Cell, data: Split) -> dict[str, Any]:
             val_share = trial.share
         else:
             val_accuracy, val_share = np.zeros(n), np.zeros(n)
-        chosen = {rule: choose(TIES_OF_MODE[cell.mode], rule, val_accuracy, val_share) for rule in RULES}
+        chosen = {rule: choose(rule, val_accuracy, val_share) for rule in RULES}
         index = np.arange(n) if chosen_method.whole_grid else np.unique(list(chosen.values()))
         final = chosen_method.fit(data.X_train, data.y_train, data.X_test, [candidates[k] for k in index])
     columns = {

@@ -150,9 +150,8 @@ TIES: dict[str, dict[str, Rule]] = {
     "last": _in_grid_order(last_first=True),
     "sparsest": {"best": select_best, "sparsest-of-3": select_sparsest_of_3},
 }
-TIES_OF_MODE = {"as-printed": "last", "converged": "sparsest"}
 
 
-def choose(ties: str, rule: str, score: np.ndarray, share: np.ndarray) -> int:
-    """Index of the chosen candidate."""
+def choose(rule: str, score: np.ndarray, share: np.ndarray, ties: str = "sparsest") -> int:
+    """Index of the chosen candidate. Of the three ways with equals the default comes closest to the paper."""
     return TIES[ties][rule]({"mean_test_score": np.asarray(score), "mean_support_share": np.asarray(share)})

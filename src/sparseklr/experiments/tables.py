@@ -10,7 +10,7 @@ import numpy as np
 
 from ..datasets import BENCHMARKS
 from . import paper
-from .protocol import METHODS, RULES, TIES, TIES_OF_MODE, choose
+from .protocol import METHODS, RULES, TIES, choose
 from .store import Record
 
 Column = tuple[str, str]  # method, rule of choice
@@ -255,7 +255,7 @@ def table_5(summary: Summary) -> list[Table]:
             values = []
             for method, rule in columns:
                 accuracy, share = (summary.grid(dataset, method, m) for m in ("accuracy", "share"))
-                best = choose(TIES_OF_MODE[summary.mode], rule, accuracy, share) if len(accuracy) else None
+                best = choose(rule, accuracy, share) if len(accuracy) else None
                 ours = np.nan if best is None else float((accuracy, share)[k][best])
                 values.append(Value(ours, paper.TABLE_5[method, rule][dataset][k]))
             rows.append((dataset, values))
@@ -277,7 +277,7 @@ def by_ties(summary: Summary, dataset: str, rule: str) -> dict[str, tuple[float,
     found: dict[str, tuple[float, float]] = {}
     for ties in TIES:
         grids = [record.result["grid"] for record in summary.of(dataset, "S-KLR")]
-        best = [choose(ties, rule, grid["val_accuracy"], grid["val_share"]) for grid in grids]
+        best = [choose(rule, grid["val_accuracy"], grid["val_share"], ties) for grid in grids]
         accuracy, share = (
             float(np.mean([grid[metric][k] for grid, k in zip(grids, best, strict=True)]))
             for metric in ("accuracy", "share")
