@@ -213,8 +213,7 @@ def differences(summary: Summary) -> str:
     if not found:
         return f"<p>On none of the sets does S-KLR differ from the paper's Table 2 {limits}.</p>"
     heads = ["", "accuracy", "standard errors off", "accuracy<br>by choice among equals"]
-    heads += ["share of points", "share<br>by choice among equals", "share by fold"]
-    heads += ["solves converged"]
+    heads += ["share of points<br>and by fold", "share<br>by choice among equals", "converged"]
     table = _table(heads, [_evidence(difference) for difference in found], "Differences and evidence")
     words = "".join(
         f"<dt>{dataset}</dt><dd>{escape(EXPLANATIONS[dataset])}</dd>"
@@ -242,7 +241,8 @@ def _evidence(found: page_data.Difference) -> list[str]:
     (accuracy, spread), shares = cells
     name = f"{found.dataset}, {NAMES[found.rule]}"
     by_fold = " ".join(f"{share:.2f}" for share in found.shares)
-    return [name, accuracy, chance, spread, *shares, by_fold, _percent(found.converged)]
+    shares[0] += f"<small>{by_fold}</small>"
+    return [name, accuracy, chance, spread, *shares, _percent(found.converged)]
 
 
 # -- the paper's figures ----------------------------------------------------------------------
