@@ -99,9 +99,9 @@ def as_printed(settings: Settings) -> Fit:
     left out of the model.
 
     Of the two starts in the paper's section 4.2 the second, the larger class at gamma and the other so that
-    y'alpha = 0, must be the one that its experiments used: the iterations end before every point has been
-    moved, and from the first (1/m1, 1/m2: erratum E3) 37% of ring and 69% of coil2000 would count as
-    selected, where the paper has 11% and, in Table 5, the share of the smaller class.
+    y'alpha = 0, must be the one that its experiments used: on coil2000 the iterations end before every point
+    has been moved, and from the first (1/m1, 1/m2: erratum E3) 69% would count as selected, from the second
+    27%, as in the paper.
     """
 
     def fit(X: np.ndarray, y: np.ndarray, queries: np.ndarray, candidates: Candidates) -> Fitted:
