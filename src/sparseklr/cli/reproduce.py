@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..experiments import Cell, Progress
 
 EXAMPLES = """\
-  sparseklr reproduce --quick                    three small sets, all methods, about a minute
+  sparseklr reproduce --quick                    three small sets, all methods, in half a minute
   sparseklr reproduce --data DIR                 everything; stop it, and the same command goes on
   sparseklr reproduce --methods S-KLR SVM --as-printed -o printed.sqlite
   sparseklr reproduce --backend dask --scheduler tcp://10.0.0.5:8786

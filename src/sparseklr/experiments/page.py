@@ -15,6 +15,7 @@ import numpy as np
 
 from . import page_data
 from . import page_sections as sections
+from .explanations import EXPLANATIONS
 from .page_sections import MODE_NAMES, Runs
 from .protocol import METHODS, MODES
 from .render import to_html, to_latex, to_markdown
@@ -59,10 +60,19 @@ def _tables(summary: Summary, first: Table | None = None) -> list[Table]:
 
 
 def markdown(summaries: list[Summary], runs: Runs) -> str:
-    parts = ["# The paper's experiments, run again\n"]
+    parts = [
+        "# The paper's experiments, run again\n",
+        "Written by `sparseklr report`. In brackets the paper's number and the difference; in bold the best "
+        "of a row.\n",
+    ]
     for summary in summaries:
-        parts.append(f"## {MODE_NAMES[summary.mode].capitalize()}\n")
+        words = sections.DESCRIPTIONS[summary.mode]
+        parts.append(f"## {MODE_NAMES[summary.mode].capitalize()}\n\n{words[0].upper()}{words[1:]}.\n")
         parts += [to_markdown(table) for table in _tables(summary, page_data.findings(summary))]
+        if differing := dict.fromkeys(found.dataset for found in page_data.differences(summary)):
+            parts.append("### Where S-KLR differs from the paper\n")
+            parts += [f"- {name}: {EXPLANATIONS[name]}" for name in differing if name in EXPLANATIONS]
+            parts.append("")
     return "\n".join(parts)
 
 

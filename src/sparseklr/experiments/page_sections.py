@@ -22,7 +22,7 @@ MODE_NAMES = {"converged": "solved to tolerance", "as-printed": "as printed in t
 SHORT_NAMES = {"converged": "to tolerance", "as-printed": "as printed"}
 DESCRIPTIONS = {
     "converged": "every solve goes to its tolerance; of equally accurate models the sparsest is chosen",
-    "as-printed": "the paper's 10000 iterations, bound and tolerance 1e-5; of equals the last of the grid",
+    "as-printed": "the paper's 10000 iterations, bound and tolerance 1e-5; of equals the sparsest as well",
 }
 
 
