@@ -109,7 +109,8 @@ def test_callable_and_precomputed() -> None:
 def test_cache_of_any_size() -> None:
     assert cache_bytes(0.5) == 2**19
     assert cache_bytes(5000) == 5000 * 2**20
-    assert cache_bytes("auto") > 0
+    assert 0 < cache_bytes("auto") <= 256 << 20
+    assert cache_bytes("auto", sparse.csr_array((9, 5))) >= cache_bytes("auto", np.ones((9, 5)))
 
 
 def test_check_gram_tolerates_rounding_only() -> None:

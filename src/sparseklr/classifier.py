@@ -86,7 +86,7 @@ class SparseKLR(CallbackSupportMixin, PredictionMixin):
         ``1e-9 * C * weight``.
     cache_size : float or "auto", default="auto"
         Memory for kernel rows in MB, of any size; ``"auto"`` is half of the free memory, at most
-        256 MB.
+        256 MB, or 2 GB for sparse data and for more than 64 features.
     calibration : {"refit", "sigmoid", "link"} or None, default="refit"
         Where probabilities come from. ``"refit"``: the coefficients of the kept points are fitted
         again, to the plain penalised likelihood of all rows. ``"sigmoid"``: Platt's sigmoid of

@@ -102,7 +102,7 @@ class Kernel:
         """
         if not self._named:
             return _core.gram_rows(np.ascontiguousarray(X if self.precomputed else self.matrix(X, X)))
-        single, room = self._single(X), cache_bytes(cache_size)
+        single, room = self._single(X), cache_bytes(cache_size, X)
         needed = min(room, X.shape[0] ** 2 * (4 if single else 8))
         if needed > (free := free_memory()):
             raise MemoryError(
@@ -118,7 +118,7 @@ class Kernel:
         """The whole kernel matrix of ``X``, in the precision of :meth:`rows`; None if it does not fit."""
         if self.precomputed:
             return np.ascontiguousarray(X)
-        if X.shape[0] ** 2 * (4 if self._single(X) else 8) > cache_bytes(cache_size):
+        if X.shape[0] ** 2 * (4 if self._single(X) else 8) > cache_bytes(cache_size, X):
             return None
         if not self._named:
             return self.matrix(X, X)
@@ -239,13 +239,15 @@ def free_memory() -> int:
         return 1 << 40
 
 
-def cache_bytes(cache_size: float | str) -> int:
+def cache_bytes(cache_size: float | str, X: Any = None) -> int:
     """Bytes for kernel rows: ``cache_size`` is in MB.
 
-    ``"auto"`` is half of the free memory, at most 256 MB. A row costs about as much to compute again
-    as to read from memory, and fresh memory costs more: magic (19020 rows) takes 1.0 s with 64 MB
-    and 2.8 s with 2 GB in a new process.
+    ``"auto"`` is half of the free memory, at most 256 MB, or 2 GB where kernel rows of ``X`` are costly:
+    sparse, or of more than 64 features. With few features a row costs about as much to compute again as to
+    read from memory, and fresh memory costs more: magic (19020 x 10) takes 1.0 s with 64 MB and 2.8 s with
+    2 GB in a new process, a sparse set of 20000 x 5000 88 s with 256 MB and 32 s with 2 GB.
     """
     if cache_size == "auto":
-        return min(free_memory() // 2, 256 << 20)
+        costly = X is not None and (sparse.issparse(X) or X.shape[1] > 64)
+        return min(free_memory() // 2, (2 << 30) if costly else (256 << 20))
     return int(float(cache_size) * 2**20)

@@ -267,7 +267,9 @@ def solve_grid(
         if K is not None:
             rows = _core.gram_rows(K)
         else:  # a row cache is not for several threads: one each, of its share of the memory
-            rows = data.kernel.rows(data.X, cache_size=cache_bytes(cache_size) / workers / 2**20, n_jobs=1)
+            rows = data.kernel.rows(
+                data.X, cache_size=cache_bytes(cache_size, data.X) / workers / 2**20, n_jobs=1
+            )
         order = np.argsort(-lams[c])
         chain = solve_along(rows, signs[output], Cs[c] * data.weight, lams[c, order], settings, stop)
         for index, solution in zip(order, chain, strict=False):  # shorter if stopped
