@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import gzip
-import os
 import shutil
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from conftest import DATA
 from scipy.stats import norm
 from sklearn.utils import Bunch
 
@@ -23,7 +22,6 @@ from sparseklr.datasets import (
     make_waveform,
 )
 
-DATA = Path(os.environ.get("SPARSEKLR_DATA") or Path(__file__).parents[2] / "shared" / "data")
 needs_data = pytest.mark.skipif(
     not DATA.is_dir(), reason="no benchmark data: set SPARSEKLR_DATA to a directory of <name>.csv.gz"
 )

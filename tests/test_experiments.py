@@ -251,9 +251,8 @@ def test_killed_and_continued(small: Path, tmp_path: Path) -> None:
     assert made[0] == made[1]
 
 
+@needs_data
 def test_a_cell_that_fails_is_reported_and_tried_again(tmp_path: Path, monkeypatch) -> None:
-    if not DATA.is_dir():
-        pytest.skip("benchmark data absent")
     cells = plan(datasets=["sonar"], methods=["SVM", "S-KLR refit"], folds=[0])
 
     def fail(cell: Cell, data: object) -> dict:

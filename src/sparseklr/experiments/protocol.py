@@ -143,7 +143,7 @@ def _in_grid_order(last_first: bool) -> dict[str, Rule]:
     return {"best": best, "sparsest-of-3": sparsest_of_3}
 
 
-#: Which of equally accurate candidates is taken. The paper does not say, and a validation set of 8 to 760
+#: Which of equally accurate candidates is taken. The paper does not say, and a validation set of 9 to 761
 #: rows leaves many: the first of its grid (smallest C, then smallest lam), the last, or the sparsest.
 TIES: dict[str, dict[str, Rule]] = {
     "first": _in_grid_order(last_first=False),

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..datasets import BENCHMARKS
 from . import paper
-from .protocol import METHODS, RULES, TIES, choose
+from .paper import Column
+from .protocol import METHODS, TIES, choose
 from .store import Record
 
-Column = tuple[str, str]  # method, rule of choice
 OURS = "S-KLR refit"  # the default of the package, set off in the report
 TABLE_2 = (
     *paper.TABLE_2,
@@ -46,7 +46,6 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[tuple[str, Sequence[Value]]]
     note: str = ""
-    groups: Sequence[tuple[str, int]] = field(default=())  # headings over several columns
 
 
 class Summary:
@@ -320,6 +319,3 @@ def table_ties(summary: Summary) -> Table:
         "Equals: of the 90 candidates those with the highest accuracy on the validation rows, mean over the "
         "folds. The paper does not say which it takes: the first of its grid, the last, the sparsest.",
     )
-
-
-__all__ = ["NAMES", "OURS", "RULES", "Summary", "Table", "Value", "column_name", "tables"]
