@@ -359,6 +359,7 @@ sys.path.insert(0, sys.argv[1])
 from test_classifier import hard_problem
 from sparseklr import SparseKLR
 X, y = hard_problem()
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background starts with it ignored
 model = SparseKLR(C=1e6, lam=0.0, gamma=0.01, tol=1e-9, warm_start=True)
 print("ready", flush=True)
 try:

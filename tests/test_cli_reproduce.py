@@ -103,6 +103,8 @@ def test_interrupted(tmp_path: Path) -> None:
         stdout=subprocess.DEVNULL,
         text=True,
         start_new_session=True,
+        # a job in the background starts with it ignored
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline, done = time.monotonic() + 120, 0
     while not done and process.poll() is None and time.monotonic() < deadline:
