@@ -17,7 +17,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
 
 from sparseklr import SparseKLR
-from sparseklr.model_selection import SparseKLRCV, select_sparsest_of_3
+from sparseklr.estimators.cv import SparseKLRCV, select_sparsest_of_3
 
 from .common import NAMES, load, show
 

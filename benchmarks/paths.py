@@ -15,9 +15,8 @@ import numpy as np
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import StratifiedKFold
 
-from sparseklr import SparseKLR
-from sparseklr.paths import Path, klr_path
-from sparseklr.problem import DualProblem
+from sparseklr import KLRPath, SparseKLR, klr_path
+from sparseklr.dual.problem import DualProblem
 
 from .common import load, show
 
@@ -55,7 +54,7 @@ def cold_fits(
     return seconds, steps, values
 
 
-def follow(X: np.ndarray, y: np.ndarray, options: dict) -> tuple[float, Path]:
+def follow(X: np.ndarray, y: np.ndarray, options: dict) -> tuple[float, KLRPath]:
     start = time.perf_counter()
     path = klr_path(X, y, Cs=CS, lams=RATIOS, lam_scale="ratio", **options)
     return time.perf_counter() - start, path

@@ -17,8 +17,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
-from sparseklr.half import HalfKLR
-from sparseklr.import_vector import ImportVectorMachine
+from sparseklr.rivals.half import HalfKLR
+from sparseklr.rivals.import_vector import ImportVectorMachine
 
 from .common import load, show
 

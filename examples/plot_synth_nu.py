@@ -11,7 +11,7 @@ stays, because no fewer than ``nu / C`` dual variables below C can add up to ``n
 import matplotlib.pyplot as plt
 import numpy as np
 
-from sparseklr.experiments import figures
+from sparseklr.experiments.report import figures
 from sparseklr.experiments.synth import C, make_synth, sparse_klr, weights
 
 X, y = make_synth()

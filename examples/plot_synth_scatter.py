@@ -5,7 +5,7 @@ A larger nu keeps only the points near the boundary
 The paper's first illustration: sparse kernel logistic regression with a linear kernel and C = 60 on
 two overlapping classes. ``nu`` is the sum that the dual variables are asked to have. At ``nu=0`` the
 model is kernel logistic regression, which keeps nearly every point; as ``nu`` grows, the margin
-``rho_`` opens, the points far from the boundary lose their weight and drop out, and the boundary
+``lam_`` opens, the points far from the boundary lose their weight and drop out, and the boundary
 hardly moves.
 
 The data imitate the paper's Synth, which is not published.
@@ -16,7 +16,7 @@ from itertools import pairwise
 import matplotlib.pyplot as plt
 import numpy as np
 
-from sparseklr.experiments import figures
+from sparseklr.experiments.report import figures
 from sparseklr.experiments.synth import make_synth, sparse_klr
 
 X, y = make_synth()
@@ -36,4 +36,4 @@ assert selected[-1] < 0.4 * len(y)
 assert all(np.mean(model.predict(X) == models[0].predict(X)) > 0.95 for model in models)
 distances = [np.median(np.abs(models[0].decision_function(X[model.support_]))) for model in models]
 assert all(far > near for far, near in pairwise(distances)), distances
-assert models[0].rho_ == 0
+assert models[0].lam_ == 0

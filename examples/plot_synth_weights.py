@@ -12,7 +12,7 @@ points decide.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from sparseklr.experiments import figures
+from sparseklr.experiments.report import figures
 from sparseklr.experiments.synth import make_synth
 
 sparse, thresholded = figures.sparse_and_thresholded(*make_synth())

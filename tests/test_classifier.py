@@ -50,10 +50,10 @@ def test_matches_solve_dual(moons, lam) -> None:
     K = rbf_kernel(X, gamma=1.0)
     solution = solve_dual(K, np.where(y == 1, 1, -1), C=50.0, lam=5.0 if lam == "auto" else lam, tol=1e-8)
     np.testing.assert_allclose(model.decision_function(X), solution.decision, atol=1e-5)
-    assert model.rho_ == (5.0 if lam == "auto" else lam)
+    assert model.lam_ == (5.0 if lam == "auto" else lam)
     assert model.converged_
     assert 0 <= model.dual_gap_ < 1e-6
-    assert model.kkt_violation_ <= 1e-8 * max(1, model.rho_)
+    assert model.kkt_violation_ <= 1e-8 * max(1, model.lam_)
 
 
 def test_float32_rows_agree_with_the_float64_gram(benchmark) -> None:

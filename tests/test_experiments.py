@@ -20,11 +20,11 @@ from sparseklr import Settings, SparseKLR, solve_dual
 from sparseklr.datasets import BENCHMARKS
 from sparseklr.experiments import METHODS, Cell, Results, ResultsError, paper, plan, run
 from sparseklr.experiments.methods import compute, method
-from sparseklr.experiments.page_data import findings as means
 from sparseklr.experiments.protocol import RULES, TIES, choose, split
-from sparseklr.experiments.render import cell as shown
-from sparseklr.experiments.render import to_html, to_latex, to_markdown, to_rich
-from sparseklr.experiments.tables import Summary, Table, Value, tables
+from sparseklr.experiments.report.page_data import findings as means
+from sparseklr.experiments.report.render import cell as shown
+from sparseklr.experiments.report.render import to_html, to_latex, to_markdown, to_rich
+from sparseklr.experiments.report.tables import Summary, Table, Value, tables
 
 SMALL = {"datasets": ["sonar", "monk2"], "methods": ["S-KLR", "SVM", "S-KLR refit"]}
 

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sparseklr.half import HalfKLR, half_klr_path, half_threshold
+from sparseklr.rivals.half import HalfKLR, half_klr_path, half_threshold
 
 Data = tuple[np.ndarray, np.ndarray]
 
@@ -249,7 +249,7 @@ def test_without_the_whole_matrix_in_float64(moons, monkeypatch, cache_size, for
     """A float32 Gram, or none at all: the fixed point is one of the exact problem."""
     X, y = moons
     expected = HalfKLR(5, gamma=0.5).fit(X, y)
-    monkeypatch.setattr("sparseklr._distinct._WHOLE_MATRIX", 10)
+    monkeypatch.setattr("sparseklr.data._WHOLE_MATRIX", 10)
     model = HalfKLR(5, gamma=0.5, cache_size=cache_size).fit(form(X), y)
     assert model.converged_
     assert model.fixed_point_residual_ <= 1e-6

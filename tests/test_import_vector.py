@@ -16,11 +16,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sparseklr._base import TrainingSet
-from sparseklr._distinct import DistinctPoints, Likelihood, row_keys
-from sparseklr._import_search import Machine
-from sparseklr.import_vector import ImportVectorMachine
+from sparseklr.data import DistinctPoints, TrainingSet, row_keys
 from sparseklr.kernels import Kernel
+from sparseklr.rivals._distinct import Likelihood
+from sparseklr.rivals._import_search import Machine
+from sparseklr.rivals.import_vector import ImportVectorMachine
 
 Data = tuple[np.ndarray, np.ndarray]
 
@@ -287,7 +287,7 @@ def test_kernels_and_storage_agree(iris) -> None:
 def test_columns_without_the_whole_matrix(moons, monkeypatch) -> None:
     X, y = moons
     expected = ImportVectorMachine(gamma=0.5).fit(X, y)
-    monkeypatch.setattr("sparseklr._distinct._WHOLE_MATRIX", 10)
+    monkeypatch.setattr("sparseklr.data._WHOLE_MATRIX", 10)
     model = ImportVectorMachine(gamma=0.5).fit(X, y)
     np.testing.assert_array_equal(model.selection_, expected.selection_)
 

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from sparseklr import SparseKLR
-from sparseklr.metrics import Bins, expected_calibration_error, wilson_interval
+from sparseklr.inspection.metrics import Bins, expected_calibration_error, wilson_interval
 
 
 def simulated(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparseklr import SparseKLR
-from sparseklr.model_selection import SparseKLRCV, select_best, select_one_se, select_sparsest_of_3
+from sparseklr.estimators.cv import SparseKLRCV, select_best, select_one_se, select_sparsest_of_3
 
 
 @pytest.fixture(scope="module")

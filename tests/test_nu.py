@@ -12,8 +12,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparseklr import SparseKLR, solve_dual
-from sparseklr.nu import lam_for_nu, nu_bar
-from sparseklr.theory import nu_limit, rho
+from sparseklr.dual.nu import lam_for_nu, nu_bar
+from sparseklr.dual.theory import nu_limit, rho
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +57,8 @@ def test_estimator_finds_the_margin(moons) -> None:
     model = SparseKLR(nu=700.0, **options).fit(X, y)
     assert np.abs(model.dual_coef_).sum() == pytest.approx(700, rel=1e-6)
     expected = lam_for_nu(rbf_kernel(X, gamma=1.0), np.where(y == 1, 1, -1), C=20.0, nu=700.0)
-    assert model.rho_ == pytest.approx(expected, rel=1e-4)
-    same = SparseKLR(lam=model.rho_, **options).fit(X, y)
+    assert model.lam_ == pytest.approx(expected, rel=1e-4)
+    same = SparseKLR(lam=model.lam_, **options).fit(X, y)
     np.testing.assert_allclose(model.decision_function(X), same.decision_function(X), atol=1e-3)
 
 
@@ -66,14 +66,14 @@ def test_small_nu_is_kernel_logistic_regression(moons) -> None:
     X, y = moons
     options = {"C": 20.0, "tol": 1e-8, "calibration": None}
     model, plain = SparseKLR(nu=1.0, **options).fit(X, y), SparseKLR(lam=0.0, **options).fit(X, y)
-    assert model.rho_ == 0
+    assert model.lam_ == 0
     np.testing.assert_array_equal(model.dual_coef_, plain.dual_coef_)
 
 
 def test_more_than_two_classes_have_a_margin_each() -> None:
     X, y = load_iris(return_X_y=True)
     model = SparseKLR(C=10, nu=300, calibration="link").fit(X, y)
-    assert model.rho_.shape == (3,)
+    assert model.lam_.shape == (3,)
     assert model.score(X, y) > 0.95
 
 

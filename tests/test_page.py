@@ -16,19 +16,11 @@ from conftest import DATA
 from fabricated import fabricate
 
 from sparseklr.cli import main
-from sparseklr.experiments import (
-    METHODS,
-    Results,
-    ResultsError,
-    explanations,
-    page_data,
-    page_sections,
-    plan,
-    run,
-)
-from sparseklr.experiments.figures import FIGURES, to_svg
-from sparseklr.experiments.page import write_report
-from sparseklr.experiments.tables import Summary, tables
+from sparseklr.experiments import METHODS, Results, ResultsError, plan, run
+from sparseklr.experiments.report import explanations, page_data, page_sections
+from sparseklr.experiments.report.figures import FIGURES, to_svg
+from sparseklr.experiments.report.page import write_report
+from sparseklr.experiments.report.tables import Summary, tables
 
 UNSAFE = "</script><script>alert(1)</script>"
 

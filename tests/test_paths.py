@@ -14,10 +14,11 @@ from sklearn.datasets import load_iris, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
-from sparseklr import SparseKLR, paths, solve_dual
-from sparseklr.paths import Path, PathInterrupted, foretell, klr_path
-from sparseklr.problem import DualProblem
-from sparseklr.solver import Status
+from sparseklr import KLRPath, SparseKLR, klr_path, solve_dual
+from sparseklr.dual import path as paths
+from sparseklr.dual.path import PathInterrupted, extrapolate
+from sparseklr.dual.problem import DualProblem
+from sparseklr.dual.solver import Status
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ CS, RATIOS = np.array([0.01, 1.0, 30.0, 1000.0]), np.array([0.5, 0.0, 1.0, 0.1, 
 
 
 @pytest.fixture(scope="module")
-def path(moons) -> Path:
+def path(moons) -> KLRPath:
     return klr_path(*moons, Cs=CS, lams=RATIOS, lam_scale="ratio", gamma=1.0, tol=1e-7)
 
 
@@ -134,7 +135,7 @@ def test_start_lies_in_the_box_and_keeps_the_balance(moons) -> None:
     box = np.full(len(y), 50.0)
     known = [(lam, solve_dual(K, y, C=50.0, lam=lam)) for lam in (8.0, 7.0, 6.0)]
     problem = DualProblem(y, box, 1e-9 * box, 5.0)
-    alpha, F = foretell(known, problem)
+    alpha, F = extrapolate(known, problem)
     assert np.all((alpha >= 0) & (alpha <= box - 2 * problem.bound))
     assert abs(y @ alpha) < 1e-8
     np.testing.assert_allclose(F, K @ (alpha * y), atol=1e-8)

@@ -11,8 +11,8 @@ import pytest
 from sklearn.datasets import make_moons
 from sklearn.exceptions import NotFittedError
 
-from sparseklr.model_selection import SparseKLRCV
-from sparseklr.plots import AccuracySparsityDisplay
+from sparseklr.estimators.cv import SparseKLRCV
+from sparseklr.inspection.accuracy_sparsity import AccuracySparsityDisplay
 
 matplotlib.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -79,12 +79,12 @@ def test_needs_a_fitted_estimator() -> None:
 
 def test_matplotlib_is_imported_only_to_draw() -> None:
     code = (
-        "import sys, sparseklr.plots, sparseklr.model_selection\n"
+        "import sys, sparseklr.inspection.accuracy_sparsity, sparseklr.estimators.cv\n"
         "assert 'matplotlib' not in sys.modules\n"
         "sys.modules['matplotlib'] = sys.modules['matplotlib.pyplot'] = None\n"
         "import numpy as np\n"
         "one = np.ones(1)\n"
-        "display = sparseklr.plots.AccuracySparsityDisplay("
+        "display = sparseklr.inspection.accuracy_sparsity.AccuracySparsityDisplay("
         "n_support=one, score=one, score_error=one, groups=['a'], chosen=0)\n"
         "try:\n"
         "    display.plot()\n"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 
-from sparseklr.problem import DualProblem
+from sparseklr.dual.problem import DualProblem
 
 
 def random_problem(seed: int, n: int = 12, lam: float = 0.7) -> tuple[DualProblem, np.ndarray, np.ndarray]:

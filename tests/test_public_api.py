@@ -3,7 +3,7 @@
 import sparseklr
 
 NAMES = """
-AccuracySparsityDisplay HalfKLR ImportVectorMachine Path ProbabilityReport ReliabilityDisplay Settings
+AccuracySparsityDisplay HalfKLR ImportVectorMachine KLRPath ProbabilityReport ReliabilityDisplay Settings
 Solution SolveInterrupted SparseKLR SparseKLRCV Status ThresholdedKLR expected_calibration_error klr_path
 lam_for_nu nu_bar paper_saturation_bound probability_report saturation_bound solve_dual
 """

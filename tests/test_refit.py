@@ -15,11 +15,11 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparseklr import SparseKLR
-from sparseklr._base import TrainingSet
-from sparseklr.calibration import link, platt
+from sparseklr.data import TrainingSet
 from sparseklr.kernels import Kernel
-from sparseklr.likelihood import Span, cross_entropies, fit_likelihood, independent, leave_one_out
-from sparseklr.refit import _eliminate, elimination_order, label_free_span, random_pivots, refit
+from sparseklr.probability.calibration import link, platt
+from sparseklr.probability.likelihood import Span, cross_entropies, fit_likelihood, independent, leave_one_out
+from sparseklr.probability.refit import _eliminate, elimination_order, label_free_span, random_pivots, refit
 
 MODES = ["refit", "sigmoid", "link", None]
 
@@ -74,8 +74,8 @@ def test_streaming_equals_keeping(monkeypatch) -> None:
     data, y = training_set(300)
     points = np.arange(0, 300, 10)
     kept = fit_likelihood(Span(data, points), y > 0, data.weight, C=5.0)
-    monkeypatch.setattr("sparseklr.likelihood._KEEP_BYTES", 0)
-    monkeypatch.setattr("sparseklr.likelihood._BLOCK", 64)
+    monkeypatch.setattr("sparseklr.probability.likelihood._KEEP_BYTES", 0)
+    monkeypatch.setattr("sparseklr.probability.likelihood._BLOCK", 64)
     streamed = fit_likelihood(Span(data, points), y > 0, data.weight, C=5.0)
     np.testing.assert_allclose(streamed.f, kept.f, atol=1e-9)
 

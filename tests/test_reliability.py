@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from sparseklr import SparseKLR
-from sparseklr.reliability import ReliabilityDisplay
+from sparseklr.inspection.reliability import ReliabilityDisplay
 
 plt = pytest.importorskip("matplotlib.pyplot")
 

@@ -23,8 +23,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from sparseklr import SparseKLR
-from sparseklr.metrics import expected_calibration_error
-from sparseklr.report import ProbabilityReport, _kept_points, probability_report
+from sparseklr.inspection.metrics import expected_calibration_error
+from sparseklr.inspection.probability_report import ProbabilityReport, _kept_points, probability_report
 
 X, y = make_moons(500, noise=0.3, random_state=0)
 train, test = slice(0, 200), slice(200, 500)

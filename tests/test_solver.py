@@ -13,7 +13,7 @@ from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 from sklearn.svm import SVC
 
 from sparseklr import Settings, Status, solve_dual
-from sparseklr.problem import DualProblem
+from sparseklr.dual.problem import DualProblem
 
 TIGHT = 1e-9
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from scipy.special import logit
 from sklearn.metrics.pairwise import rbf_kernel
 
-from sparseklr import solve_dual, theory
-from sparseklr.theory import alpha_sums, nu_limit, paper_saturation_bound, rho, saturation_bound
+from sparseklr import solve_dual
+from sparseklr.dual import theory
+from sparseklr.dual.theory import alpha_sums, nu_limit, paper_saturation_bound, rho, saturation_bound
 
 
 @st.composite

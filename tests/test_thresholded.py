@@ -9,7 +9,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparseklr import SparseKLR
-from sparseklr.thresholded import ThresholdedKLR
+from sparseklr.rivals.thresholded import ThresholdedKLR
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ __all__ = [
     "AccuracySparsityDisplay",
     "HalfKLR",
     "ImportVectorMachine",
-    "Path",
+    "KLRPath",
     "ProbabilityReport",
     "ReliabilityDisplay",
     "Settings",

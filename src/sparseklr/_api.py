@@ -1,16 +1,17 @@
 """The public names of the package, loaded when one of them is first asked for."""
 
 # ruff: noqa: F401
-from .classifier import SparseKLR
-from .half import HalfKLR
-from .import_vector import ImportVectorMachine
-from .metrics import expected_calibration_error
-from .model_selection import SparseKLRCV
-from .nu import lam_for_nu, nu_bar
-from .paths import Path, klr_path
-from .plots import AccuracySparsityDisplay
-from .reliability import ReliabilityDisplay
-from .report import ProbabilityReport, probability_report
-from .solver import Settings, Solution, SolveInterrupted, Status, solve_dual
-from .theory import paper_saturation_bound, saturation_bound
-from .thresholded import ThresholdedKLR
+from .dual.nu import lam_for_nu, nu_bar
+from .dual.path import KLRPath
+from .dual.solver import Settings, Solution, SolveInterrupted, Status, solve_dual
+from .dual.theory import paper_saturation_bound, saturation_bound
+from .estimators.cv import SparseKLRCV
+from .estimators.klr_path import klr_path
+from .estimators.sparse_klr import SparseKLR
+from .inspection.accuracy_sparsity import AccuracySparsityDisplay
+from .inspection.metrics import expected_calibration_error
+from .inspection.probability_report import ProbabilityReport, probability_report
+from .inspection.reliability import ReliabilityDisplay
+from .rivals.half import HalfKLR
+from .rivals.import_vector import ImportVectorMachine
+from .rivals.thresholded import ThresholdedKLR

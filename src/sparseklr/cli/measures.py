@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
-from ..report import probability_report
+from ..inspection.probability_report import probability_report
 from .data import Rows
 
 

@@ -16,12 +16,12 @@ from .files import replacing
 TRUSTED = {
     "numpy.dtype",  # of the imputer
     "scipy.sparse._csr.csr_matrix",
-    "sparseklr.classifier.DualModel",
-    "sparseklr.classifier.SparseKLR",
-    "sparseklr.half.HalfKLR",
-    "sparseklr.import_vector.ImportVectorMachine",
+    "sparseklr.estimators.sparse_klr.DualModel",
+    "sparseklr.estimators.sparse_klr.SparseKLR",
+    "sparseklr.rivals.half.HalfKLR",
+    "sparseklr.rivals.import_vector.ImportVectorMachine",
     "sparseklr.kernels.Kernel",
-    "sparseklr.thresholded.ThresholdedKLR",
+    "sparseklr.rivals.thresholded.ThresholdedKLR",
 }
 
 

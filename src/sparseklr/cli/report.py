@@ -42,7 +42,7 @@ def run(args: Namespace) -> None:
         print(f"Report written to {args.output}")
         return
 
-    from ..report import probability_report
+    from ..inspection.probability_report import probability_report
     from .data import read_rows
     from .models import load_model
 

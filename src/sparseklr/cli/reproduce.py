@@ -113,9 +113,9 @@ def run(args: Namespace) -> None:
 
 
 def _show(args: Namespace, mode: str, records: list[Any], seconds: float) -> None:
-    from ..experiments.page_data import findings
-    from ..experiments.render import to_rich
-    from ..experiments.tables import TABLE_2, Summary, tables
+    from ..experiments.report.page_data import findings
+    from ..experiments.report.render import to_rich
+    from ..experiments.report.tables import TABLE_2, Summary, tables
 
     summary = Summary(records, mode)
     further = [(method, "best") for method in ("lam-choice", "KLR-2ord", "KLR-1ord")]

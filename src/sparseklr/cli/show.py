@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..report import LABELS
+from ..inspection.probability_report import LABELS
 from .errors import listing
 
 MEASURES = {

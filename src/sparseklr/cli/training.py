@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from ..classifier import SparseKLR
+from ..estimators.sparse_klr import SparseKLR
 from .data import Rows, read_training
 from .measures import measure
 from .models import make_pipeline

@@ -62,7 +62,7 @@ def run(args: Namespace) -> None:
     from sklearn.metrics import get_scorer_names
     from sklearn.pipeline import Pipeline
 
-    from ..model_selection import SparseKLRCV
+    from ..estimators.cv import SparseKLRCV
     from .errors import unknown
     from .files import check_output
     from .models import save_model

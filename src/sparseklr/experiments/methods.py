@@ -16,12 +16,12 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from .. import _core
-from ..classifier import SparseKLR
-from ..half import HalfKLR, half_klr_path
-from ..import_vector import ImportVectorMachine
-from ..paths import klr_path
-from ..problem import DualProblem
-from ..solver import Settings, Status, WorkingSet, solve_rows
+from ..dual.problem import DualProblem
+from ..dual.solver import Settings, Status, WorkingSet, solve_rows
+from ..estimators.klr_path import klr_path
+from ..estimators.sparse_klr import SparseKLR
+from ..rivals.half import HalfKLR, half_klr_path
+from ..rivals.import_vector import ImportVectorMachine
 from .protocol import CS, GAMMA, RATIOS, RULES, Cell, Split, choose
 
 # A first-order solve to tolerance can take millions of pair steps (magic: 1.4 million at C=100, lam=10).

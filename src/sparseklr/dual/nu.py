@@ -1,0 +1,183 @@
+r"""The nu form: give the sum of the dual variables instead of the margin.
+
+The paper's sparse primal leaves the margin to the optimisation and takes ``nu`` instead,
+
+.. math:: \min_{f,\, \rho \ge 0}\; \tfrac12\|f\|^2 + \sum_i C_i \log(1 + e^{\rho - y_i f(x_i)}) - \nu \rho .
+
+Its stationarity in :math:`\rho` reads :math:`\sum_i \alpha_i = \nu`, or :math:`\rho = 0` where already
+:math:`\bar\nu = \sum_i \alpha_i(0) \ge \nu`. The sum does not decrease with the margin, so the margin that
+belongs to ``nu`` is the root of a monotone function, each value of which is a warm-started solve.
+
+References
+----------
+Consolo, Manno and Amaldi, "Binary kernel logistic regression: a sparsity-inducing formulation
+and a convergent decomposition training algorithm", Computers & Operations Research 188, 107363,
+section 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from .. import _core
+from .problem import DualProblem
+from .solver import Callback, Settings, Solution, solve_dual, solve_rows
+from .theory import nu_limit
+
+# A solve for a margin from a start: solve(lam, nearest solution so far or None).
+Solve = Callable[[float, Solution | None], Solution]
+
+
+def nu_bar(K: Any, y: Any, *, C: float, **options: Any) -> float:
+    r"""The sum of the dual variables of plain kernel logistic regression.
+
+    :math:`\bar\nu = \sum_i C_i \sigma(-y_i f_0(x_i))`: up to it the nu form is kernel logistic regression,
+    above it the margin is positive (the paper's equation nu_big).
+
+    Parameters
+    ----------
+    K : array (n, n)
+        Symmetric kernel matrix.
+    y : array (n,)
+        Labels, -1 or +1.
+    C : float
+        Weight of the loss.
+    **options
+        Of :func:`~sparseklr.solve_dual`, such as ``tol`` and ``sample_weight``.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> round(nu_bar(X @ X.T, [-1, -1, 1, 1], C=1.0), 3)
+    1.149
+    """
+    return float(solve_dual(K, y, C=C, lam=0.0, **options).alpha.sum())
+
+
+def lam_for_nu(K: Any, y: Any, *, C: float, nu: float, tol: float = 1e-6, **options: Any) -> float:
+    r"""The margin at which the dual variables add up to ``nu``.
+
+    Parameters
+    ----------
+    K : array (n, n)
+        Symmetric kernel matrix.
+    y : array (n,)
+        Labels, -1 or +1.
+    C : float
+        Weight of the loss.
+    nu : float
+        The sum wanted, >= 0 and below :func:`~sparseklr.dual.theory.nu_limit`.
+    tol : float, default=1e-6
+        Of the solver, and of the sum relative to ``nu``.
+    **options
+        Of :func:`~sparseklr.solve_dual`, such as ``sample_weight``.
+
+    Returns
+    -------
+    float
+        0 if ``nu`` is at most :func:`nu_bar`.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> y = np.array([-1, -1, 1, 1])
+    >>> lam = lam_for_nu(X @ X.T, y, C=1.0, nu=2.0)
+    >>> round(float(solve_dual(X @ X.T, y, C=1.0, lam=lam).alpha.sum()), 4)
+    2.0
+    >>> lam_for_nu(X @ X.T, y, C=1.0, nu=0.5)
+    0.0
+    """
+
+    def solve(lam: float, start: Solution | None) -> Solution:
+        alpha0 = None if start is None else start.alpha
+        return solve_dual(K, y, C=C, lam=lam, alpha0=alpha0, tol=tol, **options)
+
+    limit = nu_limit(y, C=C, sample_weight=options.get("sample_weight"))
+    return search_margin(solve, nu, limit, tol)[0]
+
+
+def solve_nu(
+    rows: _core.Rows,
+    problem: DualProblem,
+    settings: Settings,
+    nu: float,
+    *,
+    n_jobs: int | None = None,
+    callback: Callback | None = None,
+) -> tuple[DualProblem, Solution]:
+    """Solve a binary problem for ``nu`` on kernel rows; returns it with the margin found.
+
+    ``alpha - bound`` is what adds up to ``nu``, as in :func:`~sparseklr.dual.solver.solve_rows` with
+    ``drop_bound``.
+    """
+    cold = np.zeros(len(problem.y))
+
+    def solve(lam: float, start: Solution | None) -> Solution:
+        alpha, F = (cold, cold) if start is None else (start.alpha, start.F)
+        alpha = np.clip(problem.bound + alpha, problem.bound, problem.box - problem.bound)
+        return solve_rows(
+            rows,
+            replace(problem, lam=lam),
+            settings,
+            alpha=alpha,
+            F=F,
+            drop_bound=True,
+            n_jobs=n_jobs,
+            callback=callback,
+        )
+
+    room = problem.box - 2 * problem.bound
+    limit = 2 * min(room[problem.y > 0].sum(), room[problem.y < 0].sum())
+    lam, solution = search_margin(solve, nu, float(limit), settings.tol)
+    return replace(problem, lam=lam), solution
+
+
+def check_nu(nu: float, limit: float) -> None:
+    """Raise unless ``nu`` can be reached; ``limit`` is that of :func:`~sparseklr.dual.theory.nu_limit`."""
+    if not (np.isfinite(nu) and nu >= 0):
+        raise ValueError(f"nu must be a number >= 0; got {nu!r}.")
+    if nu >= limit:
+        raise ValueError(
+            f"nu={nu:g} is infeasible: the dual variables of the smaller class, each below C times its "
+            f"weight, add up to less than {limit / 2:g}, so nu must be below twice that, {limit:g}. Use a "
+            "smaller nu or a larger C."
+        )
+
+
+def search_margin(solve: Solve, nu: float, limit: float, tol: float) -> tuple[float, Solution]:
+    """The margin at which alpha adds up to ``nu`` (within ``tol * nu``), and its solution.
+
+    First the margin is doubled until the sum is large enough, then the root is enclosed (Brent's
+    method). Each solve starts from the one before it.
+    """
+    check_nu(nu, limit)
+    latest = 0.0, solve(0.0, None)
+
+    def excess(lam: float) -> float:
+        nonlocal latest
+        if lam != latest[0]:
+            latest = lam, solve(lam, latest[1])
+        difference = float(latest[1].alpha.sum()) - nu
+        return 0.0 if abs(difference) <= tol * nu else difference  # exactly zero ends the search
+
+    if excess(0.0) >= 0:
+        return latest
+    low, high = 0.0, 1.0
+    while (reached := excess(high)) < 0:
+        if high > 1e3 * max(1.0, limit):  # sums of solutions to a tolerance need not get past every number
+            raise ValueError(
+                f"nu={nu:g} is too close to its limit {limit:g} for tol={tol:g}: at lam={high:g} the sum is "
+                f"{nu + reached:g}. Use a smaller nu or a smaller tol."
+            )
+        low, high = high, 2 * high
+    excess(brentq(excess, low, high, xtol=1e-12, rtol=1e-12))
+    return latest

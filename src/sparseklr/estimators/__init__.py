@@ -1,0 +1,1 @@
+"""The classifiers: validate, delegate to the layers below, set attributes."""

@@ -1,0 +1,1 @@
+"""The tables of the experiments and the page made of them."""

@@ -1,0 +1,238 @@
+"""What the report shows beside the tables, computed from the stored cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...datasets import BENCHMARKS
+from ...inspection.metrics import wilson_interval
+from .. import paper
+from ..protocol import CS, METHODS, N_FOLDS, RATIOS, RULES, Cell, plan
+from ..store import Record
+from .comparison import MIN_SETS, Comparison, compare
+from .tables import TABLE_2, Column, Summary, Table, Value, by_ties, column_name, standard_error
+
+ACCURACY_LIMIT, SHARE_LIMIT = 0.02, 0.15  # differences from the paper that want an explanation
+
+
+# -- what was run -----------------------------------------------------------------------------
+
+
+def missing(summary: Summary) -> list[Cell]:
+    """Cells of the paper's whole grid, for every seed that occurs, that are not stored."""
+    stored = {record.cell for record in summary.records}
+    seeds = sorted({cell.seed for cell in stored})
+    return [cell for cell in plan(mode=summary.mode, seeds=seeds) if cell not in stored]
+
+
+def in_words(cells: list[Cell], n_seeds: int) -> list[str]:
+    """Missing cells in few words: whole sets, then each method with its sets, or their folds."""
+    count: dict[tuple[str, str], list[Cell]] = {}
+    for cell in cells:
+        count.setdefault((cell.dataset, cell.method), []).append(cell)
+    whole = {key for key, found in count.items() if len(found) == N_FOLDS * n_seeds}
+    words = [name for name in BENCHMARKS if all((name, method) in whole for method in METHODS)]
+    for method in METHODS:
+        sets = [name for name in BENCHMARKS if (name, method) in whole and name not in words]
+        others = [name for name in BENCHMARKS if name not in sets and name not in words]
+        if sets and len(others) < len(sets):
+            words.append(f"{method} on every set" + (f" but {', '.join(others)}" if others else ""))
+        elif sets:
+            words.append(f"{method} on {', '.join(sets)}")
+    for (dataset, method), found in count.items():
+        if (dataset, method) not in whole:
+            folds = ", ".join(str(fold + 1) for fold in sorted({cell.fold for cell in found}))
+            words.append(f"{method} on {dataset}, fold {folds}")
+    return words
+
+
+# -- findings ---------------------------------------------------------------------------------
+
+
+def theirs(method: str, rule: str, dataset: str) -> tuple[float, float] | None:
+    """The paper's accuracy and share of points, from its Table 2 or 3."""
+    for printed in (paper.TABLE_2, paper.TABLE_3):
+        if (method, rule) in printed:
+            return printed[method, rule][dataset]
+    return None
+
+
+def findings(summary: Summary, columns: tuple[Column, ...] = TABLE_2) -> Table:
+    """Means of each column over the sets that all of them have, and the paper's over the same sets.
+
+    Without such a set, of each column over its own; then none is marked as best.
+    """
+    has = {column: [d for d in summary.datasets if summary.of(d, column[0])] for column in columns}
+    has = {column: sets for column, sets in has.items() if sets}
+    common = [dataset for dataset in summary.datasets if all(dataset in sets for sets in has.values())]
+    rows: list[tuple[str, list[Value]]] = []
+    for column, own in has.items():
+        sets = common or own
+        printed = [pair for dataset in sets if (pair := theirs(*column, dataset))]
+        values = [Value(len(sets), None, 0)]
+        for k, metric in enumerate(("accuracy", "share", "log_loss")):
+            ours = float(np.mean([summary.value(dataset, *column, metric) for dataset in sets]))
+            values.append(Value(ours, float(np.mean(printed, axis=0)[k]) if printed and k < 2 else None))
+        rows.append((column_name(column), values))
+    for k, best in ((1, max), (2, min), (3, min)):
+        found = [round(values[k].ours, 3) for _, values in rows if np.isfinite(values[k].ours)]
+        for _, values in rows:
+            marked = bool(common and found) and round(values[k].ours, 3) == best(found)
+            values[k] = replace(values[k], best=marked)
+    over = ", ".join(common) if common else "each column's own sets, which differ: not to be compared"
+    note = f"Over {over}; the paper's means over the same."
+    heads = ("sets", "accuracy", "points kept", "log-loss")
+    return Table("findings", "Means over the data sets", heads, rows, note)
+
+
+# -- figures ----------------------------------------------------------------------------------
+
+
+def charts(summary: Summary) -> dict[str, Any]:
+    """Numbers of the interactive figures of one mode."""
+    return {
+        "sets": summary.datasets,
+        "methods": summary.methods,
+        "points": {rule: _points(summary, rule) for rule in RULES},
+        "ratios": RATIOS.tolist(),
+        "Cs": CS.tolist(),
+        "grid": {d: _grid(summary, d) for d in summary.datasets if summary.of(d, "S-KLR")},
+        "reliability": _reliability(summary),
+        "seconds": {d: {m: summary.seconds(d, m) for m in summary.methods} for d in summary.datasets},
+        "paperSeconds": {d: paper.TABLE_4[d] for d in summary.datasets},
+        "ranks": _ranks(comparison(summary)),
+    }
+
+
+def _points(summary: Summary, rule: str) -> dict[str, dict[str, Any]]:
+    """By set and method: accuracy, share, log-loss, standard error, the paper's accuracy and share, sets."""
+    found: dict[str, dict[str, Any]] = {"mean": {}}
+    for method in summary.methods:
+        rows, printed = [], []
+        for dataset in summary.datasets:
+            if not summary.of(dataset, method):
+                continue
+            row = [summary.value(dataset, method, rule, m) for m in ("accuracy", "share", "log_loss")]
+            error = standard_error(summary.folds(dataset, method, rule, "accuracy"))
+            pair = theirs(method, rule, dataset)
+            found.setdefault(dataset, {})[method] = [*row, error, *(pair or (None, None)), 1]
+            rows.append(row)
+            printed.append(pair)
+        pairs = [pair for pair in printed if pair]
+        mean = np.mean(pairs, axis=0).tolist() if pairs else [None, None]
+        found["mean"][method] = [*np.mean(rows, axis=0).tolist(), None, *mean, len(rows)]
+    return found
+
+
+def _grid(summary: Summary, dataset: str) -> dict[str, Any]:
+    """S-KLR over its grid: a row for each C, along lam / C."""
+    return {
+        metric: summary.grid(dataset, "S-KLR", metric).reshape(len(CS), len(RATIOS)).tolist()
+        for metric in ("accuracy", "share")
+    }
+
+
+def _reliability(summary: Summary) -> dict[str, dict[str, Any]]:
+    """By set (or all) and method: rows (n, predicted, observed, low, high), pooled over the folds."""
+    found: dict[str, dict[str, Any]] = {}
+    for dataset in ("all", *summary.datasets):
+        for method in summary.methods:
+            records = [r for d in summary.datasets if dataset in ("all", d) for r in summary.of(d, method)]
+            if rows := _pooled(records):
+                found.setdefault(dataset, {})[method] = rows
+    return found
+
+
+def _pooled(records: list[Record]) -> list[list[float]]:
+    bins = [record.result["reliability"].get("best") for record in records]
+    if not bins or None in bins:
+        return []
+    n, p, y = (np.sum([found[key] for found in bins], axis=0) for key in ("n", "p", "y"))
+    seeds = len({record.cell.seed for record in records})  # each holds every row once
+    some = n > 0
+    n, p, y = n[some], p[some], y[some]
+    low, high = wilson_interval(y / n, n / seeds, 0.95)
+    return np.transpose([n / seeds, p / n, y / n, low, high]).tolist()
+
+
+# -- comparison, convergence, differences -----------------------------------------------------
+
+
+def comparison(summary: Summary) -> Comparison | str:
+    """Ranks and tests over the accuracies of the best columns of Table 2, or why there are none."""
+    methods = [method for method, rule in TABLE_2 if rule == "best" and method in summary.methods]
+    scores = np.array([[summary.value(d, m, "best", "accuracy") for m in methods] for d in summary.datasets])
+    complete = scores[np.isfinite(scores).all(axis=1)]
+    try:
+        return compare(tuple(methods), complete)
+    except ValueError:
+        return (
+            f"{len(complete)} data sets with all of {len(methods)} methods are too few for the tests; "
+            f"at least {MIN_SETS} sets and 3 methods are needed."
+        )
+
+
+def _ranks(found: Comparison | str) -> dict[str, Any] | None:
+    if isinstance(found, str):
+        return None
+    return {
+        "names": found.names,
+        "ranks": found.ranks.tolist(),
+        "cd": found.critical_difference,
+        "groups": found.groups,
+    }
+
+
+def converged(summary: Summary, dataset: str, method: str) -> float:
+    """Share of the solves that reached their tolerance."""
+    records = summary.of(dataset, method)
+    found = [v for record in records for v in record.result["grid"]["converged"] if v is not None]
+    return float(np.mean(found)) if found else np.nan
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A set on which S-KLR differs from the paper, and what may explain it."""
+
+    dataset: str
+    rule: str
+    ours: tuple[float, float]  # accuracy, share
+    paper: tuple[float, float]
+    error: float  # standard error of the accuracy over the folds
+    ties: dict[str, tuple[float, float]]
+    shares: list[float]  # by fold
+    converged: float
+
+    def within_ties(self, k: int) -> bool:
+        """Whether the paper's number lies between those of the three rules."""
+        found = [pair[k] for pair in self.ties.values()]
+        return round(min(found), 3) <= self.paper[k] <= round(max(found), 3)
+
+
+def differences(summary: Summary) -> list[Difference]:
+    """Where S-KLR is off the paper's Table 2 by more than 0.02 of accuracy or 0.15 of the points."""
+    found = []
+    for dataset in summary.datasets:
+        for rule in ("best", "sparsest-of-3"):
+            if not summary.of(dataset, "S-KLR"):
+                continue
+            accuracy, share = (summary.value(dataset, "S-KLR", rule, m) for m in ("accuracy", "share"))
+            printed = paper.TABLE_2["S-KLR", rule][dataset]
+            if abs(accuracy - printed[0]) <= ACCURACY_LIMIT and abs(share - printed[1]) <= SHARE_LIMIT:
+                continue
+            found.append(
+                Difference(
+                    dataset,
+                    rule,
+                    (accuracy, share),
+                    printed,
+                    standard_error(summary.folds(dataset, "S-KLR", rule, "accuracy")),
+                    by_ties(summary, dataset, rule),
+                    sorted(summary.folds(dataset, "S-KLR", rule, "share")),
+                    converged(summary, dataset, "S-KLR"),
+                )
+            )
+    return found

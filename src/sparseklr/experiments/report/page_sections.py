@@ -1,0 +1,262 @@
+"""Sections of the report as HTML, from the stored results of one mode or of all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from ..protocol import METHODS, N_FOLDS
+from . import page_data
+from .comparison import Comparison
+from .explanations import EXPLANATIONS
+from .render import difference as change
+from .render import number, to_html
+from .tables import NAMES, OURS, Summary, Value
+
+Runs = dict[int, dict[str, Any]]
+MODE_NAMES = {"converged": "solved to tolerance", "as-printed": "as printed in the paper"}
+SHORT_NAMES = {"converged": "to tolerance", "as-printed": "as printed"}
+DESCRIPTIONS = {
+    "converged": "every solve goes to its tolerance; of equally accurate models the sparsest is chosen",
+    "as-printed": "the paper's 10000 iterations, bound and tolerance 1e-5; of equals the sparsest as well",
+}
+
+
+def _table(heads: list[str], rows: list[list[str]], label: str, kind: str = "") -> str:
+    """A table of HTML cells (whole ones, or what is in them) in a box that scrolls."""
+    head = "".join(text if text.startswith("<th") else f"<th scope=col>{text}</th>" for text in heads)
+    body = ""
+    for first, *rest in rows:
+        cells = "".join(cell if cell.startswith("<td") else f"<td>{cell}</td>" for cell in rest)
+        body += f"<tr><th scope=row>{first}</th>{cells}</tr>"
+    return (
+        f'<div class=scroll tabindex=0 role=region aria-label="{label}"><table class="{kind}">'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def switch(summaries: list[Summary]) -> str:
+    """The choice of the mode, where there is one."""
+    if len(summaries) == 1:
+        return ""
+    inputs = "".join(
+        f"<label><input type=radio name=mode value={summary.mode}{'' if k else ' checked'}> "
+        f"{SHORT_NAMES[summary.mode]}</label>"
+        for k, summary in enumerate(summaries)
+    )
+    return f"<fieldset><legend>Solver</legend>{inputs}</fieldset>"
+
+
+# -- what was run -----------------------------------------------------------------------------
+
+
+def facts(summaries: list[Summary], runs: Runs) -> str:
+    """Modes, sources of the data, and the runs with their machines, versions and times."""
+    items = []
+    for summary in summaries:
+        records = summary.records
+        seeds = sorted({record.cell.seed for record in records})
+        folds = sorted({record.cell.fold + 1 for record in records})
+        total = len(records) + len(page_data.missing(summary))
+        items.append(
+            f"<li><b>{MODE_NAMES[summary.mode].capitalize()}</b>: {DESCRIPTIONS[summary.mode]}. "
+            f"{len(records)} of {total} cells finished: {_count(len(summary.datasets), 'set')}, "
+            f"{_count(len(summary.methods), 'method')}, folds {_list(folds)}, seed{'s' * (len(seeds) > 1)} "
+            f"{_list(seeds)}; {_duration(sum(record.seconds for record in records))} of computing.</li>"
+        )
+    records = [record for summary in summaries for record in summary.records]
+    rows = []
+    for run, known in runs.items():
+        found = [record for record in records if record.run == run]
+        if not found:
+            continue
+        start = datetime.fromisoformat(known["date"])
+        end = datetime.fromisoformat(max(record.finished for record in found))
+        packages = {"Python": known["python"], **known["versions"]}
+        versions = ", ".join(f"{name} {version}" for name, version in packages.items())
+        machine = f"{known['processor']}, {known['cores']} cores, {known['system']}"
+        rows.append(
+            [
+                f"{start:%Y-%m-%d %H:%M} UTC",
+                str(len(found)),
+                _duration(sum(record.seconds for record in found)),
+                _duration((end - start).total_seconds()),
+                escape(str(known["scheduler"] or known["jobs"])),
+                f"<td class=words>{escape(machine)}</td>",
+                f"<td class=words>{escape(versions)}</td>",
+            ]
+        )
+    sources: dict[str, set[str]] = {}
+    for record in records:
+        sources.setdefault(str(record.result["source"]), set()).add(record.cell.dataset)
+    origin = "; ".join(f"{escape(source)} ({_list(sorted(names))})" for source, names in sources.items())
+    heads = ["Run", "cells", "computing", "elapsed", "processes"]
+    heads += [f"<th scope=col class=words>{name}</th>" for name in ("machine", "versions")]
+    return f"<ul>{''.join(items)}</ul><p>Source of the data: {origin}.</p>" + _table(heads, rows, "Runs")
+
+
+def _count(n: float, name: str) -> str:
+    return f"{n:.0f} {name}{'' if n == 1 else 's'}"
+
+
+def _list(items: list[Any]) -> str:
+    return ", ".join(map(str, items))
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def coverage(summary: Summary) -> str:
+    """Which cells are there, by set and method."""
+    missing = page_data.missing(summary)
+    if not missing:
+        return "<p>No cell of the paper's grid is missing.</p>"
+    seeds = len({record.cell.seed for record in summary.records})
+    full = N_FOLDS * seeds
+    rows = []
+    for dataset in sorted({*summary.datasets, *(cell.dataset for cell in missing)}):
+        counts = [len(summary.of(dataset, method)) for method in METHODS]
+        rows.append([dataset, *(f'<td style="--v:{n / full:.2f}">{n} / {full}</td>' for n in counts)])
+    return (
+        f"<p class=notice>{len(missing)} cells of the paper's grid are missing: "
+        f"{escape('; '.join(page_data.in_words(missing, seeds)))}.</p><details><summary>Finished cells "
+        f"</summary>{_table(['', *METHODS], rows, 'Finished cells', 'heat')}</details>"
+    )
+
+
+# -- findings, comparison, convergence --------------------------------------------------------
+
+
+def findings(summary: Summary) -> str:
+    """The package's own model against the paper's method in cards, and the means of all columns."""
+    table = replace(page_data.findings(summary), name=f"{summary.mode}-findings")
+    pair = page_data.findings(summary, ((OURS, "best"), ("S-KLR", "best"))).rows
+    cards = ""
+    if len(pair) == 2 and any(value.best for _, values in pair for value in values):  # on the same sets
+        (_, (sets, *ours)), (_, (_, *raw)) = pair
+        for name, own, other in zip(table.columns[1:], ours, raw, strict=True):
+            printed = "" if other.paper is None else f"; the paper prints {number(other.paper)}"
+            cards += (
+                f'<div class="card ours"><span>{OURS}: mean {name}, {_count(sets.ours, "set")}</span>'
+                f"<b>{number(own.ours)}</b><span>S-KLR, best: {number(other.ours)}{printed}</span></div>"
+            )
+    return f"<div class=cards>{cards}</div>{to_html(table)}"
+
+
+def comparison(summary: Summary) -> str:
+    found = page_data.comparison(summary)
+    if isinstance(found, str):
+        return f"<p class=notice>{escape(found)}</p>"
+    verdict = "differ" if found.p_value < 0.05 else "are not shown to differ"
+    return (
+        f"<p>Test accuracy of the best models on {found.n_sets} sets (Demšar 2006, <cite>Journal of Machine "
+        f"Learning Research</cite> 7, 1-30). Friedman test: χ² = {found.statistic:.2f}, "
+        f"p = {found.p_value:.2g}: the methods {verdict} at the 5% level. Rank 1 is best; methods under one "
+        "bar differ by less than the critical difference of Nemenyi's test.</p>"
+    )
+
+
+def pairs(summary: Summary) -> str:
+    """Pairwise tests, the clearest first."""
+    found = page_data.comparison(summary)
+    if not isinstance(found, Comparison):
+        return ""
+    rows = []
+    for i, j, p, corrected in sorted(found.pairs, key=lambda pair: pair[3]):
+        better, other = (i, j) if found.ranks[i] <= found.ranks[j] else (j, i)
+        ranks = f"{found.ranks[better]:.2f} and {found.ranks[other]:.2f}"
+        shown = f"<b>{_p_value(corrected)}</b>" if corrected < 0.05 else _p_value(corrected)
+        rows.append([f"{found.names[better]} and {found.names[other]}", ranks, _p_value(p), shown])
+    heads = ["pair", "mean ranks", "p", "p after Holm"]
+    return "<h3>Wilcoxon signed-rank test of every pair</h3>" + _table(heads, rows, "Pairwise tests")
+
+
+def _p_value(p: float) -> str:
+    return "&lt; 0.001" if p < 0.0005 else f"{p:.3f}"
+
+
+def convergence(summary: Summary) -> str:
+    """Share of the solves that converged, as a heat table."""
+    rows = [
+        [dataset, *(_heat(page_data.converged(summary, dataset, method)) for method in summary.methods)]
+        for dataset in summary.datasets
+    ]
+    return _table(["", *summary.methods], rows, "Convergence", "heat")
+
+
+def _heat(share: float) -> str:
+    if not np.isfinite(share):
+        return "<td>-</td>"
+    return f'<td{" class=low" if share < 0.9 else ""} style="--v:{share:.3f}">{_percent(share)}</td>'
+
+
+def _percent(share: float) -> str:
+    """Whole percents, but never 100% of not quite all."""
+    return f"{share:.1%}" if 0.99 <= share < 1 else f"{share:.0%}"
+
+
+# -- differences from the paper ---------------------------------------------------------------
+
+
+def differences(summary: Summary) -> str:
+    """Evidence for each set that is off the paper's Table 2, and an explanation where there is one."""
+    found = page_data.differences(summary)
+    accuracy, share = page_data.ACCURACY_LIMIT, page_data.SHARE_LIMIT
+    limits = f"by more than {accuracy} in accuracy or {share} in the share of points"
+    if not found:
+        return f"<p>On none of the sets does S-KLR differ from the paper's Table 2 {limits}.</p>"
+    heads = ["", "accuracy", "standard errors off", "accuracy<br>by choice among equals"]
+    heads += ["share of points<br>and by fold", "share<br>by choice among equals", "converged"]
+    table = _table(heads, [_evidence(difference) for difference in found], "Differences and evidence")
+    words = "".join(
+        f"<dt>{dataset}</dt><dd>{escape(EXPLANATIONS[dataset])}</dd>"
+        for dataset in dict.fromkeys(difference.dataset for difference in found)
+        if dataset in EXPLANATIONS
+    )
+    return (
+        f"<p>Sets on which S-KLR differs from the paper's Table 2 {limits}. The paper does not say which of "
+        "equally accurate models it takes: the ranges are those over the first of the grid, the last and the "
+        f"sparsest. Standard errors are over the folds.</p>{table}" + (f"<dl>{words}</dl>" if words else "")
+    )
+
+
+def _evidence(found: page_data.Difference) -> list[str]:
+    """A row: each number with the paper's and its spread over the choices among equals; chance; solves."""
+    cells = []
+    for k in (0, 1):
+        value = Value(found.ours[k], found.paper[k])
+        values = [pair[k] for pair in found.ties.values()]
+        inside = "holds the paper's" if found.within_ties(k) else "without the paper's"
+        own = f"{number(value.ours)}<small>{number(found.paper[k])} {change(value)}</small>"
+        cells.append([own, f"{min(values):.3f} to {max(values):.3f}<small>{inside}</small>"])
+    off = abs(found.ours[0] - found.paper[0]) / found.error if found.error > 0 else np.nan
+    chance = f"{number(off, 1)}<small>of {number(found.error, 4)}</small>"
+    (accuracy, spread), shares = cells
+    name = f"{found.dataset}, {NAMES[found.rule]}"
+    by_fold = " ".join(f"{share:.2f}" for share in found.shares)
+    shares[0] += f"<small>{by_fold}</small>"
+    return [name, accuracy, chance, spread, *shares, _percent(found.converged)]
+
+
+# -- the paper's figures ----------------------------------------------------------------------
+
+
+def paper_figures() -> str:
+    try:
+        from .figures import FIGURES, to_svg
+    except ImportError:
+        return '<p class=notice>These figures need matplotlib: pip install "sparseklr[plots]".</p>'
+    drawn = [
+        f'<figure id="{draw.__name__}"><div role=img aria-label="{escape(caption)}">{to_svg(draw)}</div>'
+        f"<figcaption>{escape(caption)}</figcaption></figure>"
+        for draw, caption in FIGURES.items()
+    ]
+    losses, synth = "".join(drawn[:3]), "".join(drawn[3:])
+    return f'<div class="gallery small">{losses}</div><div class=gallery>{synth}</div>'

@@ -1,0 +1,1 @@
+"""Looking at fitted models: measures, reports and pictures."""

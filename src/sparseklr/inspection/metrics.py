@@ -1,0 +1,221 @@
+"""How far probabilities are from frequencies: what ``sklearn.metrics`` has no equal for.
+
+Log-loss and Brier score are :func:`sklearn.metrics.log_loss` and :func:`sklearn.metrics.brier_score_loss`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, Literal
+
+import numpy as np
+from scipy.special import ndtri
+from sklearn.utils import check_array, check_scalar, column_or_1d
+from sklearn.utils.validation import (
+    _check_pos_label_consistency,
+    _check_sample_weight,
+    check_is_fitted,
+    check_non_negative,
+)
+
+__all__ = ["expected_calibration_error"]
+
+Strategy = Literal["quantile", "uniform"]
+
+
+def expected_calibration_error(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    n_bins: int = 15,
+    strategy: Strategy = "quantile",
+    sample_weight: Any = None,
+    pos_label: Any = None,
+    labels: Any = None,
+) -> float:
+    r"""Mean distance between predicted probability and observed frequency, over bins.
+
+    .. math::
+
+        \mathrm{ECE} = \sum_{b=1}^{B} \frac{W_b}{W} \, \left| \bar y_b - \bar p_b \right|
+
+    where bin b holds the samples with probabilities in an interval, :math:`W_b` is their weight,
+    :math:`\bar p_b` their mean probability and :math:`\bar y_b` the share of them in which the event came
+    true. For two classes the event is the positive class; for a matrix of probabilities it is that the
+    most probable class is the true one (top-label ECE).
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        True labels.
+    y_prob : array-like of shape (n_samples,) or (n_samples, n_classes)
+        Probabilities of the positive class, or of each class.
+    n_bins : int, default=15
+        Number of bins; those without samples are left out.
+    strategy : {"quantile", "uniform"}, default="quantile"
+        Bins of equal weight, or of equal width. Equal probabilities stay together, and those that fill a bin
+        of equal weight have it for themselves.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Non-negative weights; a weight of 2 equals repeating the row.
+    pos_label : int, float, bool or str, default=None
+        The positive class, for one probability per sample; may be left out for labels in {0, 1} or {-1, 1}.
+    labels : array-like of shape (n_classes,), default=None
+        The class of each column of a matrix ``y_prob``; None: the sorted values of ``y_true``.
+
+    Returns
+    -------
+    float
+        Between 0 and 1; smaller is better.
+
+    Notes
+    -----
+    Chance alone gives a perfectly calibrated model about :math:`0.4 \sqrt{B / n}` at most, so that
+    values below that say nothing; and a constant probability equal to the prevalence has an ECE of 0. Read it
+    next to the log-loss.
+
+    References
+    ----------
+    Naeini, Cooper and Hauskrecht (2015), "Obtaining well calibrated probabilities using Bayesian binning",
+    AAAI, 2901-2907. Guo, Pleiss, Sun and Weinberger (2017), "On calibration of modern neural networks",
+    ICML, 1321-1330 (bins of equal width, top label).
+
+    Examples
+    --------
+    >>> from sparseklr.inspection.metrics import expected_calibration_error
+    >>> y, p = [0, 0, 0, 1, 1, 1, 1, 1], [0.25, 0.25, 0.25, 0.25, 0.75, 0.75, 0.75, 0.75]
+    >>> expected_calibration_error(y, p, n_bins=2)
+    0.125
+    >>> p = [[0.75, 0.25, 0], [0.25, 0.75, 0], [0.25, 0.25, 0.5], [1, 0, 0]]
+    >>> expected_calibration_error(["a", "b", "c", "c"], p, n_bins=3)
+    0.5
+    """
+    event, prob = as_events(y_true, y_prob, pos_label=pos_label, labels=labels)
+    bins = Bins.of(event, prob, n_bins=n_bins, strategy=strategy, sample_weight=sample_weight)
+    return float(np.average(np.abs(bins.prob_true - bins.prob_pred), weights=bins.weight))
+
+
+def as_events(
+    y_true: Any, y_prob: Any, *, pos_label: Any = None, labels: Any = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Whether the event came true in each sample, and the probability that was given to it.
+
+    The event is the positive class; for a matrix of probabilities, that the most probable class is true.
+    """
+    y_true = column_or_1d(y_true)
+    y_prob = check_array(y_prob, ensure_2d=False, dtype=np.float64, input_name="y_prob")
+    if len(y_true) != len(y_prob):
+        raise ValueError(
+            f"y_prob must have a row for each label: y_true has {len(y_true)}, y_prob {len(y_prob)}."
+        )
+    if y_prob.min() < -1e-8 or y_prob.max() > 1 + 1e-8:  # sums of probabilities round
+        raise ValueError(
+            f"y_prob must be within [0, 1]; got values from {y_prob.min():g} to {y_prob.max():g}."
+        )
+    y_prob, present = y_prob.clip(0, 1), np.unique(y_true)
+    if y_prob.ndim == 1:
+        if len(present) > 2:
+            raise ValueError(
+                f"y_true has {len(present)} classes; y_prob must then be of shape (n_samples, n_classes), "
+                f"got {y_prob.shape}."
+            )
+        pos_label = _check_pos_label_consistency(pos_label, y_true)
+        if len(present) == 2 and pos_label not in present:
+            raise ValueError(f"pos_label={pos_label!r} is not a label of y_true: {present.tolist()}.")
+        return y_true == pos_label, y_prob
+    if pos_label is not None:
+        raise ValueError("pos_label is for one probability per sample; y_prob has a column for each class.")
+    columns = present if labels is None else np.asarray(labels)
+    if y_prob.shape[1] != len(columns) or len(columns) < 2:
+        raise ValueError(
+            f"y_prob must have a column for each class, at least two: it has {y_prob.shape[1]}, and there "
+            f"are {len(columns)} classes {columns.tolist()}. Give labels= if y_true does not hold them all."
+        )
+    if not np.isin(present, columns).all():
+        raise ValueError(
+            f"y_true has labels {present.tolist()}, not all of them in labels={columns.tolist()}."
+        )
+    if not np.allclose(y_prob.sum(axis=1), 1, atol=1e-3):
+        raise ValueError("y_prob must have rows that sum to 1.")
+    return columns[y_prob.argmax(axis=1)] == y_true, y_prob.max(axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """Samples grouped by predicted probability; one entry per bin that is not empty, in order."""
+
+    prob_true: np.ndarray  # share of the weight in which the event came true
+    prob_pred: np.ndarray  # mean probability
+    weight: np.ndarray
+    n_effective: np.ndarray  # number of samples of equal weight that tell as much (Kish): (sum w)^2 / sum w^2
+
+    @classmethod
+    def of(
+        cls, event: np.ndarray, prob: np.ndarray, *, n_bins: int, strategy: Strategy, sample_weight: Any
+    ) -> Bins:
+        """Group the samples of positive weight."""
+        check_scalar(n_bins, "n_bins", Integral, min_val=1)
+        weight = check_weight(sample_weight, prob)
+        event, prob, weight = event[weight > 0], prob[weight > 0], weight[weight > 0]
+        if strategy == "quantile":
+            order = np.argsort(prob)
+            below = np.cumsum(weight[order])
+            # the inverse of the weighted distribution function, up to the largest value
+            quantiles = prob[order][np.searchsorted(below, below[-1] * np.arange(1, n_bins + 1) / n_bins)]
+            # a value that fills a bin is not mixed with smaller ones: saturated models give many ones
+            filling = quantiles[1:][np.diff(quantiles) == 0]
+            edges = np.union1d(quantiles[:-1], np.nextafter(filling, -1))
+        elif strategy == "uniform":
+            edges = np.linspace(0, 1, n_bins + 1)[1:-1]
+        else:
+            raise ValueError(f"strategy must be 'quantile' or 'uniform'; got {strategy!r}.")
+        _, member = np.unique(np.searchsorted(edges, prob), return_inverse=True)
+        total = np.bincount(member, weight)
+        return cls(
+            np.bincount(member, weight * event) / total,
+            np.bincount(member, weight * prob) / total,
+            total,
+            total**2 / np.bincount(member, weight**2),
+        )
+
+
+def check_weight(sample_weight: Any, rows: Any) -> np.ndarray:
+    """Non-negative weights, not all zero; ones for None."""
+    if sample_weight is not None and not np.any(sample_weight):
+        raise ValueError("sample_weight must hold a positive value; all of them are zero.")
+    weight: np.ndarray = _check_sample_weight(sample_weight, rows, dtype=np.float64)
+    check_non_negative(weight, "`sample_weight`")
+    return weight
+
+
+def wilson_interval(share: np.ndarray, n: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
+    """Wilson's interval of a proportion; unlike ``scipy.stats.binomtest`` for arrays and any real n > 0."""
+    z = ndtri(0.5 + confidence / 2)
+    centre = share + z**2 / (2 * n)
+    half = z * np.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2)
+    lower, upper = (centre - half) / (1 + z**2 / n), (centre + half) / (1 + z**2 / n)
+    return np.where(share == 0, 0.0, lower), np.where(share == 1, 1.0, upper)
+
+
+def predicted_probabilities(estimator: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Labels, class probabilities (n_samples, n_classes) and classes of a fitted classifier, checked."""
+    if not hasattr(estimator, "predict_proba"):
+        raise TypeError(
+            f"estimator must have predict_proba; {type(estimator).__name__} as given has not. "
+            "sklearn.calibration.CalibratedClassifierCV adds it."
+        )
+    check_is_fitted(estimator)
+    y, y_prob = column_or_1d(y), estimator.predict_proba(X)
+    if not isinstance(y_prob, np.ndarray) or y_prob.ndim != 2:
+        raise TypeError("estimator must predict one target; its predict_proba does not return one matrix.")
+    classes = np.asarray(estimator.classes_)
+    if len(y) != len(y_prob):
+        raise ValueError(
+            f"y must have a label for each row of X: X has {len(y_prob)} rows, y {len(y)} labels."
+        )
+    unknown = np.setdiff1d(y, classes)
+    if len(unknown):
+        raise ValueError(
+            f"y has labels that the estimator does not know: {unknown.tolist()} (of {classes.tolist()})."
+        )
+    return y, y_prob, classes

@@ -1,0 +1,56 @@
+"""From decision values to logits of probabilities: the link of the margin loss, and Platt's sigmoid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+from ..data import row_keys
+
+
+def link(f: np.ndarray, lam: float) -> np.ndarray:
+    r"""Logit of the probability that belongs to f under the loss ``log(1 + exp(lam - y f))``.
+
+    The loss is proper composite with :math:`\eta = s(\lambda+f) / (s(\lambda+f) + s(\lambda-f))`, s the
+    sigmoid; its logit is :math:`\log(1 + e^{f-\lambda}) - \log(1 + e^{-f-\lambda})`.
+
+    Well inside the margin it is flat (to rounding: zero); a trace of f itself keeps the order there.
+
+    >>> round(float(link(np.array(0.3), 0.0)), 6)
+    0.3
+    """
+    return np.logaddexp(0, f - lam) - np.logaddexp(0, -f - lam) + 1e-12 * f
+
+
+def platt(y: np.ndarray, f: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
+    """Slope and intercept of Platt's sigmoid for values f that were not fitted to their own labels.
+
+    Targets are shrunk to (n+1)/(n+2) and 1/(n+2), n the weight of a class (Platt 2000), which
+    keeps the slope finite.
+    """
+    positive = y > 0
+    n = [weight[~positive].sum(), weight[positive].sum()]
+    target = np.where(positive, (n[1] + 1) / (n[1] + 2), 1 / (n[0] + 2))
+    scale = max(float(np.abs(f).max()), np.finfo(float).tiny)
+    rows = np.tile(f / scale, 2)[:, None]
+    labels = np.repeat([1, 0], len(f))
+    model = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-12)
+    model.fit(rows, labels, sample_weight=np.concatenate([weight * target, weight * (1 - target)]))
+    return float(model.coef_[0, 0] / scale), float(model.intercept_[0])
+
+
+def content_folds(X: Any, y: np.ndarray, most: int) -> np.ndarray | None:
+    """A fold number for each row, stratified by label, that depends only on what the row holds.
+
+    Equal rows share a fold: none is predicted by a model that has seen its twin, and repeating a
+    row is the same as giving it more weight. As many folds as the smaller class has distinct rows,
+    at most ``most``; None if that is fewer than two.
+    """
+    keys, rank = row_keys(X), np.empty(len(y), dtype=np.intp)
+    for label in np.unique(y):
+        rows = np.flatnonzero(y == label)
+        rank[rows] = np.unique(keys[rows], return_inverse=True)[1]
+        most = min(most, int(rank[rows].max()) + 1)
+    return rank % most if most >= 2 else None

@@ -1,0 +1,1 @@
+"""The heuristics and rivals that the paper compares with."""

@@ -1,0 +1,273 @@
+"""The greedy search of the Import Vector Machine: scoring, adding, refitting and dropping points."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+from scipy.linalg import qr, solve_triangular
+
+from ..data import DistinctPoints
+from ._distinct import Likelihood
+
+Array = np.ndarray
+
+# Candidates scored at once: N times this many numbers are in memory.
+_BLOCK = 512
+# The best candidates of the quadratic model are followed on the objective itself. On 180 steps of
+# five small problems with C up to 1e4 the quadratic model alone found the best candidate of a full
+# refit in 147, with ten followed for one step in 163, for three steps in 171, for six in 171.
+SHORTLIST = 10
+ROUNDS = 3
+
+
+class Machine:
+    """A model on chosen points in whitened coordinates, and the moves of the greedy search.
+
+    Attributes
+    ----------
+    A : array (n, q)
+        A column of ones (with an intercept), then ``K_NS L^-T``.
+    w : array (n_outputs, q)
+        Weights; F = w A' are the outputs on all points, (n_outputs, n).
+    penalty : array (q,)
+        0 for the intercept, else 1.
+    W, AWA, inverse : arrays (n_outputs, n), (n_outputs, q, q), (n_outputs, q, q)
+        Where it was last taken: curvature of the loss, A'WA, and the inverse of the Hessian's
+        blocks ``A'WA + diag(penalty)``.
+    """
+
+    def __init__(self, points: DistinctPoints, loss: Likelihood, intercept: bool, floor: float) -> None:
+        self.points, self.loss, self.floor = points, loss, floor
+        self.chosen: list[int] = []
+        self.first = int(intercept)  # first column of A that is a point's
+        self._columns = np.ones((len(points), 16), order="F")
+        self.w = np.zeros((len(loss.target), self.first))
+        self.F = np.zeros((len(loss.target), len(points)))
+        self.objective = float(loss.value(self.F))
+        self.n_steps, self.worst = 0, 0.0
+        self.curve()
+
+    @property
+    def A(self) -> Array:
+        return self._columns[:, : self.w.shape[1]]
+
+    @property
+    def penalty(self) -> Array:
+        return (np.arange(self.w.shape[1]) >= self.first).astype(float)
+
+    @property
+    def factor(self) -> Array:
+        """L: at the chosen points the whitened columns are their own Cholesky factor."""
+        return np.tril(self.A[self.chosen, self.first :])
+
+    def coefficients(self) -> tuple[Array, Array]:
+        """beta and intercepts; those of several classes are made to sum to zero."""
+        beta = np.zeros((len(self.w), 0))
+        if self.chosen:
+            beta = solve_triangular(self.factor, self.w[:, self.first :].T, lower=True, trans="T").T
+        intercept = self.w[:, 0] if self.first else np.zeros(len(self.w))
+        return beta, intercept - (intercept.mean() if len(intercept) > 1 else 0.0)
+
+    def curve(self) -> None:
+        """Take the curvature at the present outputs. Sets W, AWA and inverse."""
+        self.W = self.loss.weights(self.loss.mean(self.F))
+        # without it a perfectly separated set leaves no curvature for the intercept
+        ridge = self.penalty + 1e-10 * self.loss.total.sum() * (self.penalty == 0)
+        roots = (np.sqrt(weights)[:, None] * self.A for weights in self.W)
+        self.AWA = np.array([B.T @ B for B in roots])
+        self.inverse = np.linalg.inv(self.AWA + np.diag(ridge))
+
+    def gradient(self) -> Array:
+        return self.loss.residual(self.loss.mean(self.F)) @ self.A + self.penalty * self.w
+
+    def whiten(self, candidates: Array) -> tuple[Array, Array]:
+        """The columns that candidates would add to A, zero for those that A spans, and which."""
+        Z = self.A[:, self.first :]
+        R = self.points.columns(candidates)
+        diagonal = R[candidates, np.arange(len(candidates))]
+        R -= Z @ Z[candidates].T
+        left = R[candidates, np.arange(len(candidates))]
+        spanned = ~(left > self.floor * diagonal)
+        R *= np.where(spanned, 0.0, 1 / np.sqrt(np.where(spanned, 1.0, left)))
+        return R, spanned
+
+    def bordered(self, phi: Array) -> tuple[Array, Array]:
+        """H^-1 u (n_outputs, q, c) and Schur complements (n_outputs, c) of new columns phi (n, c)."""
+        curved = self.W[:, :, None] * phi
+        U = self.A.T @ curved
+        HU = self.inverse @ U
+        schur = 1 + np.einsum("nc,knc->kc", phi, curved) - np.einsum("kqc,kqc->kc", U, HU)
+        return HU, np.maximum(schur, 1.0)  # it is at least the penalty; less is rounding
+
+    def gains(self, candidates: Array) -> Array:
+        """Fall of the quadratic model for each candidate; -1 for those that A spans.
+
+        With R = K_J - Z Z_J', Z the points' part of A, every product with R follows from the one
+        with K_J and from A'WA: one large matrix product. What cancels there matters only for
+        nearly spanned candidates, and the short list is followed on exact columns.
+        """
+        gain = np.empty(len(candidates))
+        residual, gradient = self.loss.residual(self.loss.mean(self.F)), self.gradient()
+        Z = self.A[:, self.first :]
+        rZ = residual @ Z
+        for start in range(0, len(candidates), _BLOCK):
+            block = candidates[start : start + _BLOCK]
+            K, ZJ = self.points.columns(block), Z[block].T
+            diagonal = K[block, np.arange(len(block))]
+            left = diagonal - (ZJ**2).sum(axis=0)
+            spanned = ~(left > 2 * self.floor * diagonal)  # so that the exact column is not
+            WK = self.W[:, :, None] * K
+            AWK = self.A.T @ WK
+            U = AWK - self.AWA[:, :, self.first :] @ ZJ
+            square = np.einsum("nc,knc->kc", K, WK)
+            square -= np.einsum("mc,kmc->kc", ZJ, AWK[:, self.first :] + U[:, self.first :])
+            HU = self.inverse @ U
+            left = np.where(spanned, 1.0, left)
+            schur = np.maximum(1 + (square - np.einsum("kqc,kqc->kc", U, HU)) / left, 1.0)
+            slope = residual @ K - rZ @ ZJ - np.einsum("kq,kqc->kc", gradient, HU)
+            gain[start : start + _BLOCK] = np.where(
+                spanned, -1.0, 0.5 * (slope**2 / schur).sum(axis=0) / left
+            )
+        return gain
+
+    def join(self, candidates: Array, rounds: int) -> None:
+        """Add the candidate whose objective is lowest after some steps from the present model.
+
+        All candidates are followed at once, each with weights w (n_outputs, q, c) and a weight v
+        (n_outputs, c) of its own column, in the metric of the bordered Hessian.
+        """
+        phi, _ = self.whiten(candidates)
+        HU, schur = self.bordered(phi)
+        shape = (*self.w.shape, len(candidates))
+        w = np.broadcast_to(self.w[:, :, None], shape)
+        F = np.broadcast_to(self.F[:, :, None], (*self.F.shape, len(candidates)))
+        v, penalty = np.zeros((len(w), len(candidates))), self.penalty[:, None]
+        for step in range(rounds):
+            residual = self.loss.residual(self.loss.mean(F))
+            G = self.A.T @ residual + penalty * w
+            Gv = np.einsum("knc,nc->kc", residual, phi) + v
+            dv = -(Gv - np.einsum("kqc,kqc->kc", HU, G)) / schur
+            dw = -(self.inverse @ G) - HU * dv[:, None, :]
+            slope = np.einsum("kqc,kqc->c", G, dw) + (Gv * dv).sum(axis=0)
+            if step == 0:
+                first_slope = np.abs(slope).max()
+            elif np.abs(slope).max() <= 1e-3 * first_slope:  # the ranking is settled
+                break
+            D = self.A @ dw + phi * dv[:, None, :]
+            linear = (penalty * w * dw).sum(axis=(0, 1)) + (v * dv).sum(axis=0)
+            square = (penalty * dw**2).sum(axis=(0, 1)) + (dv**2).sum(axis=0)
+            t = _line_search(self.loss, F, D, linear, square, slope)
+            w, v, F = w + t * dw, v + t * dv, F + t * D
+        objective = 0.5 * (penalty * w**2).sum(axis=(0, 1)) + 0.5 * (v**2).sum(axis=0) + self.loss.value(F)
+        best = int(np.argmin(objective))
+        if objective[best] > self.objective:  # an inexact line search: the point joins with weight 0
+            w, v, F = w * 0 + self.w[:, :, None], v * 0, F * 0 + self.F[:, :, None]
+            objective[best] = self.objective
+
+        q = self.w.shape[1]
+        if q == self._columns.shape[1]:
+            self._columns = np.concatenate([self._columns, np.empty_like(self._columns)], axis=1)
+        self._columns[:, q] = phi[:, best]
+        self.chosen.append(int(candidates[best]))
+        self.w = np.concatenate([w[:, :, best], v[:, best, None]], axis=1)
+        self.F, self.objective = F[:, :, best].copy(), float(objective[best])
+        self.n_steps += rounds
+        self.curve()
+
+    def refit(self, tol: float, max_iter: int) -> None:
+        """Newton's method on the chosen points, preconditioned by the curvature taken before.
+
+        Sets w, F, objective; takes the curvature anew if the model has moved.
+        """
+        for step in range(max_iter + 1):
+            P = self.loss.mean(self.F)
+            G = self.loss.residual(P) @ self.A + self.penalty * self.w
+            left = 0.5 * float((G * self._precondition(G)).sum()) / self.objective
+            if left <= tol or step == max_iter:
+                break
+            dw = self._newton_direction(P, G)
+            D = dw @ self.A.T
+            linear, square = (self.penalty * self.w * dw).sum(), (self.penalty * dw**2).sum()
+            t = float(
+                _line_search(self.loss, self.F[..., None], D[..., None], linear, square, (G * dw).sum())[0]
+            )
+            for _ in range(50):
+                w, F = self.w + t * dw, self.F + t * D
+                objective = self._value(w, F)
+                if objective <= self.objective:
+                    self.w, self.F, self.objective = w, F, objective
+                    break
+                t /= 2
+            else:  # lower objectives are not to be told from rounding
+                left = 0.0
+                break
+            if step > 0:
+                self.curve()
+        self.n_steps += step
+        self.worst = max(self.worst, left)
+
+    def _value(self, w: Array, F: Array) -> float:
+        return float(self.loss.value(F)) + 0.5 * float((self.penalty * w**2).sum())
+
+    def _precondition(self, G: Array) -> Array:
+        return (self.inverse @ G[:, :, None])[:, :, 0]
+
+    def _newton_direction(self, P: Array, G: Array) -> Array:
+        """Conjugate gradients on the Newton system; with one output and fresh curvature one step."""
+        x, r = np.zeros_like(G), -G
+        z = self._precondition(r)
+        p, rz = z, float((r * z).sum())
+        enough = 1e-4 * rz
+        for _ in range(50):
+            Hp = self.loss.curved(P, p @ self.A.T) @ self.A + self.penalty * p
+            alpha = rz / float((p * Hp).sum())
+            x, r = x + alpha * p, r - alpha * Hp
+            z = self._precondition(r)
+            rz, before = float((r * z).sum()), rz
+            if rz <= enough:
+                break
+            p = z + rz / before * p
+        return x
+
+    def cheapest(self) -> int:
+        """Position of the point, but the last, whose removal raises the quadratic model least."""
+        L = self.factor
+        beta = solve_triangular(L, self.w[:, self.first :].T, lower=True, trans="T").T
+        T = solve_triangular(L, np.eye(len(L)), lower=True)
+        variance = np.einsum(
+            "sj,kst,tj->kj", T, self.inverse[:, self.first :, self.first :], T, optimize=True
+        )
+        return int(np.argmin((beta**2 / variance).sum(axis=0)[:-1]))
+
+    def without(self, position: int, tol: float, max_iter: int) -> Machine:
+        """The machine refitted without the point at a position of ``chosen``."""
+        other = copy.copy(self)
+        other.chosen = self.chosen[:position] + self.chosen[position + 1 :]
+        # L without its row is R'Q', so that K_NS L^-T becomes (K_NS L^-T) Q
+        Q, _ = qr(np.delete(self.factor, position, axis=0).T, mode="economic")
+        other._columns = np.ones((len(self.points), self._columns.shape[1]), order="F")
+        other.w = np.concatenate([self.w[:, : self.first], self.w[:, self.first :] @ Q], axis=1)
+        other.A[:, self.first :] = self.A[:, self.first :] @ Q
+        other.F = other.w @ other.A.T
+        other.objective = other._value(other.w, other.F)
+        other.curve()
+        other.refit(tol, max_iter)
+        return other
+
+
+def _line_search(loss: Likelihood, F: Array, D: Array, linear: Any, square: Any, slope: Any) -> Array:
+    """Steps t (c,) that about minimise ``loss(F + t D) + linear t + square t**2 / 2``, c problems.
+
+    ``slope`` is the derivative at 0. Convex in t: Newton's method on the derivative from t = 1.
+    """
+    t = np.ones(F.shape[-1])
+    for _ in range(8):
+        P = loss.mean(F + t * D)
+        first = np.einsum("knc,knc->c", loss.residual(P), D) + linear + square * t
+        if (np.abs(first) <= 0.1 * np.abs(slope)).all():
+            break
+        second = np.einsum("knc,knc->c", loss.curved(P, D), D) + square
+        t = np.clip(t - first / np.maximum(second, np.finfo(float).tiny), t / 4, 4 * t)
+    return t
