@@ -30,7 +30,8 @@ struct PointSet {
     }
 };
 
-struct Rows {
+// A RowSource of either precision.
+struct AnyRowSource {
     std::variant<std::shared_ptr<RowSource<float>>, std::shared_ptr<RowSource<double>>> source;
     nb::object keep_alive;  // the matrix behind GramRows
     std::size_t size() const {
@@ -44,7 +45,7 @@ template <class Out> Out* new_array(std::size_t n, nb::capsule& owner) {
     return values;
 }
 
-template <class T> Rows gram_rows(matrix<T> K) {
+template <class T> AnyRowSource gram_row_source(matrix<T> K) {
     if (K.shape(0) != K.shape(1)) throw nb::value_error("K must be square");
     return {std::shared_ptr<RowSource<T>>(std::make_shared<GramRows<T>>(K.data(), K.shape(0), K.shape(1))), nb::cast(K)};
 }
@@ -73,9 +74,9 @@ PointSet make_csr(vector<In> values, vector<Index> columns, vector<Index> indptr
         csr_points<double>(kind, values.data(), columns.data(), indptr.data(), n, n_features))};
 }
 
-Rows kernel_rows(const PointSet& set, const Kernel& kernel, std::size_t cache_bytes, int threads) {
+AnyRowSource kernel_row_source(const PointSet& set, const Kernel& kernel, std::size_t cache_bytes, int threads) {
     return std::visit(
-        [&]<class T>(const std::shared_ptr<const Points<T>>& points) -> Rows {
+        [&]<class T>(const std::shared_ptr<const Points<T>>& points) -> AnyRowSource {
             return {std::shared_ptr<RowSource<T>>(std::make_shared<KernelRows<T>>(points, kernel, cache_bytes, threads)), nb::none()};
         },
         set.points);
@@ -112,33 +113,33 @@ nb::object kernel_sum(const PointSet& data, const PointSet& queries, const Kerne
     return nb::cast(nb::ndarray<nb::numpy, double, nb::ndim<2>>(out, {m, outputs}, owner));
 }
 
-// Runs the solver on alpha and F in place.  Returns the outcome and the exception that a signal
+// Runs the solver on alpha and F in place.  Returns the SolveInfo and the exception that a signal
 // handler or the callback raised (None if there was none): the state is valid in either case.
-nb::tuple solve_in_place(Rows& rows, vector<double> y, vector<double> box, vector<double> bound, double lam,
+nb::tuple solve_in_place(AnyRowSource& row_source, vector<double> y, vector<double> box, vector<double> bound, double lam,
                          state_vector alpha, state_vector F, const Settings& settings, nb::object callback) {
-    const std::size_t n = rows.size();
+    const std::size_t n = row_source.size();
     if (y.shape(0) != n || box.shape(0) != n || bound.shape(0) != n || alpha.shape(0) != n || F.shape(0) != n)
         throw nb::value_error("y, box, bound, alpha and F must have one entry per kernel row");
     const Problem problem{n, y.data(), box.data(), bound.data(), lam};
     nb::object error = nb::none();
-    const Monitor monitor = [&](const Record& record) {
+    const Monitor monitor = [&](const Snapshot& snapshot) {
         nb::gil_scoped_acquire gil;
         try {
             if (PyErr_CheckSignals() != 0) throw nb::python_error();
-            return callback.is_none() || !nb::cast<bool>(nb::bool_(callback(record)));
+            return callback.is_none() || !nb::cast<bool>(nb::bool_(callback(snapshot)));
         } catch (nb::python_error& e) {
             error = nb::borrow(e.value());
             return false;
         }
     };
-    Outcome outcome;
+    SolveInfo info;
     {
         nb::gil_scoped_release release;
-        outcome = std::visit(
+        info = std::visit(
             [&](const auto& source) { return solve(problem, *source, settings, {alpha.data(), F.data()}, monitor); },
-            rows.source);
+            row_source.source);
     }
-    return nb::make_tuple(std::move(outcome), error);
+    return nb::make_tuple(std::move(info), error);
 }
 
 }  // namespace
@@ -176,29 +177,29 @@ NB_MODULE(_core, m) {
         .def_ro("kind", &Kernel::kind);
     nb::class_<Settings>(m, "Settings")
         .def("__init__",
-             [](Settings* self, WorkingSet working_set, double tol, std::int64_t max_iter, bool shrinking, int threads) {
-                 new (self) Settings{working_set, tol, max_iter, shrinking, threads};
+             [](Settings* self, WorkingSet working_set, double tol, std::int64_t max_iter, int threads) {
+                 new (self) Settings{working_set, tol, max_iter, threads};
              },
-             "working_set"_a, "tol"_a, "max_iter"_a, "shrinking"_a, "threads"_a);
-    nb::class_<Record>(m, "Record", "A moment of a run: what the callback gets.")
-        .def_ro("n_iter", &Record::n_iter)
-        .def_ro("violation", &Record::violation)
-        .def_ro("seconds", &Record::seconds);
-    nb::class_<Outcome>(m, "Outcome")
-        .def_ro("status", &Outcome::status)
-        .def_ro("n_iter", &Outcome::n_iter)
-        .def_ro("violation", &Outcome::violation)
-        .def_ro("upper", &Outcome::upper)
-        .def_ro("lower", &Outcome::lower)
-        .def_ro("min_curvature", &Outcome::min_curvature)
-        .def_ro("stale", &Outcome::stale)
-        .def_ro("history", &Outcome::history);
+             "working_set"_a, "tol"_a, "max_iter"_a, "threads"_a);
+    nb::class_<Snapshot>(m, "Snapshot", "A moment of a run: what the callback gets.")
+        .def_ro("n_iter", &Snapshot::n_iter)
+        .def_ro("violation", &Snapshot::violation)
+        .def_ro("seconds", &Snapshot::seconds);
+    nb::class_<SolveInfo>(m, "SolveInfo")
+        .def_ro("status", &SolveInfo::status)
+        .def_ro("n_iter", &SolveInfo::n_iter)
+        .def_ro("violation", &SolveInfo::violation)
+        .def_ro("upper", &SolveInfo::upper)
+        .def_ro("lower", &SolveInfo::lower)
+        .def_ro("min_curvature", &SolveInfo::min_curvature)
+        .def_ro("stale", &SolveInfo::stale)
+        .def_ro("history", &SolveInfo::history);
 
     nb::class_<PointSet>(m, "PointSet").def("__len__", &PointSet::size).def_prop_ro("single", &PointSet::single);
-    nb::class_<Rows>(m, "Rows").def("__len__", &Rows::size);
+    nb::class_<AnyRowSource>(m, "RowSource").def("__len__", &AnyRowSource::size);
 
-    m.def("gram_rows", &gram_rows<float>, "K"_a.noconvert());
-    m.def("gram_rows", &gram_rows<double>, "K"_a.noconvert());
+    m.def("gram_row_source", &gram_row_source<float>, "K"_a.noconvert());
+    m.def("gram_row_source", &gram_row_source<double>, "K"_a.noconvert());
     m.def("dense_points", &make_dense<float>, "X"_a.noconvert(), "kind"_a, "center"_a.none(), "single"_a);
     m.def("dense_points", &make_dense<double>, "X"_a.noconvert(), "kind"_a, "center"_a.none(), "single"_a);
 #define SPARSEKLR_CSR_BINDING(In, Index)                                                                        \
@@ -208,9 +209,9 @@ NB_MODULE(_core, m) {
     SPARSEKLR_CSR_BINDING(float, std::int64_t)
     SPARSEKLR_CSR_BINDING(double, std::int32_t)
     SPARSEKLR_CSR_BINDING(double, std::int64_t)
-    m.def("kernel_rows", &kernel_rows, "points"_a, "kernel"_a, "cache_bytes"_a, "threads"_a);
+    m.def("kernel_row_source", &kernel_row_source, "points"_a, "kernel"_a, "cache_bytes"_a, "threads"_a);
     m.def("kernel_matrix", &kernel_matrix, "data"_a, "queries"_a, "kernel"_a, "threads"_a);
     m.def("kernel_sum", &kernel_sum, "data"_a, "queries"_a, "kernel"_a, "coef"_a, "threads"_a);
-    m.def("solve_in_place", &solve_in_place, "rows"_a, "y"_a, "box"_a, "bound"_a, "lam"_a, "alpha"_a.noconvert(),
+    m.def("solve_in_place", &solve_in_place, "row_source"_a, "y"_a, "box"_a, "bound"_a, "lam"_a, "alpha"_a.noconvert(),
           "F"_a.noconvert(), "settings"_a, "callback"_a.none());
 }

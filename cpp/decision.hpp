@@ -1,7 +1,7 @@
 // Kernel values between two sets of points, in blocks.
 #pragma once
 
-#include "rows.hpp"
+#include "points.hpp"
 
 namespace sparseklr {
 

@@ -1,10 +1,10 @@
 // Dense and CSR points: storage in the layout of the hot loops, threads over the data.
+#include "points.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
 #include <vector>
-
-#include "rows.hpp"
 
 namespace sparseklr {
 namespace {
@@ -18,9 +18,9 @@ template <class T> double kernel_at_distance_zero(const Kernel& kernel, double s
     }
 }
 
-// Threads for so many kernel values: starting and joining them costs as much as 10^5 values, and far
-// more on a busy machine.
-int worth(int threads, std::size_t values, std::size_t operations_each) {
+// How many of `threads` to use for so many kernel values: starting and joining them costs as much as
+// 10^5 values, and far more on a busy machine.
+int threads_for(int threads, std::size_t values, std::size_t operations_each) {
     return double(values) * double(operations_each + 16) < 4e6 ? 1 : threads;
 }
 
@@ -61,7 +61,7 @@ public:
         const std::size_t n_panels = this->padded_size() / L;
         const std::size_t group = std::clamp<std::size_t>((std::size_t{16} << 10) / (64 * std::max<std::size_t>(p, 1)), 1, 16);
         const std::size_t n_groups = (n_panels + group - 1) / group;
-        threads = worth(threads, m * this->n_, p);
+        threads = threads_for(threads, m * this->n_, p);
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
         for (std::size_t g = 0; g < n_groups; ++g) {
             const std::size_t first = g * group;
@@ -112,7 +112,7 @@ public:
         static thread_local std::vector<T> scattered;  // all zero between calls
         if (scattered.size() < this->n_features_ * L) scattered.assign(this->n_features_ * L, T(0));
         T* const panel = scattered.data();  // the threads below have a `scattered` of their own
-        threads = worth(threads, std::min(m, L) * this->n_, values_.size() / std::max<std::size_t>(this->n_, 1));
+        threads = threads_for(threads, std::min(m, L) * this->n_, values_.size() / std::max<std::size_t>(this->n_, 1));
         for (std::size_t q = 0; q < m; q += L) {
             const std::size_t in_panel = std::min(L, m - q);
             T norms[L] = {};

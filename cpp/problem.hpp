@@ -1,4 +1,4 @@
-// The four types every part of the solver speaks: Problem, Settings, State, Outcome.
+// The four types every part of the solver speaks: Problem, Settings, State, SolveInfo.
 //
 // The problem is the dual of kernel logistic regression whose loss has a fixed margin lam
 // (formulation 2BM of Consolo, Manno and Amaldi, 2025, with a box per sample):
@@ -33,7 +33,6 @@ struct Settings {
     WorkingSet working_set = WorkingSet::mixed;
     double tol = 1e-5;                  // largest violation max_up E - min_low E accepted, absolute
     std::int64_t max_iter = 10'000'000; // pair steps
-    bool shrinking = true;              // set points aside that are settled at a bound
     int threads = 1;
     double poll_seconds = 0.05;         // how often the monitor is asked
 };
@@ -44,23 +43,26 @@ struct State {
     double* F;      // sum_j alpha_j y_j K_ij, up to a constant vector of the caller's
 };
 
-struct Record {
+// One moment of a run.
+struct Snapshot {
     std::int64_t n_iter;  // pair steps so far
     double violation;     // max_up E - min_low E
     double seconds;       // since the start
 };
 
-struct Outcome {
+// How a run ended, and what it met on the way.
+struct SolveInfo {
     Status status = Status::max_iter;
     std::int64_t n_iter = 0;
     double violation = 0;        // at the end
-    double upper = 0, lower = 0; // max_up E and min_low E: the intercept lies between them
+    double upper = 0, lower = 0; // max_up E and min_low E: the intercept lies between them;
+                                 // -infinity or +infinity where I_up or I_low is empty
     double min_curvature = 0;    // smallest K_ii + K_jj - 2 K_ij seen, relative to its terms; negative: not PSD
     bool stale = false;          // interrupted while F was brought up to date: alpha is good, F is not
-    std::vector<Record> history;
+    std::vector<Snapshot> history;
 };
 
-// Asked now and then with the latest record; false stops the run with Status::interrupted.
-using Monitor = std::function<bool(const Record&)>;
+// Asked now and then with the latest snapshot; false stops the run with Status::interrupted.
+using Monitor = std::function<bool(const Snapshot&)>;
 
 }  // namespace sparseklr

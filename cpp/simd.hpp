@@ -24,8 +24,8 @@ struct Extreme {
     std::size_t index;
 };
 
-// The largest E of I_up and the smallest of I_low.  Which of the two a point belongs to is its
-// `side`: 1 I_up only, -1 I_low only, 0 both.
+// The largest E of I_up and the smallest of I_low; -infinity or +infinity where there is none.  Which
+// of the two a point belongs to is its `side`: 1 I_up only, -1 I_low only, 0 both.
 struct Extremes {
     Extreme up, low;
 };
@@ -51,6 +51,8 @@ template <class T> struct Simd {
 
     // sum_k a[k] row[k]
     double (*dot)(const T* row, const double* a, std::size_t n);
+
+    Extremes (*extremes)(const double* E, const float* side, std::size_t n);
 
     // E[k] -= t (row_i[k] - row_j[k]), and the extremes of the new E
     Extremes (*update)(double* E, const float* side, const T* row_i, const T* row_j, double t, std::size_t n);

@@ -13,7 +13,7 @@
 
 namespace sparseklr::SPARSEKLR_ISA {
 
-constexpr double huge = 1e300;
+constexpr double infinity = __builtin_inf();
 
 template <class T> struct Vec;
 template <> struct Vec<float> {
@@ -233,10 +233,11 @@ template <class T> double dot(const T* row, const double* a, std::size_t n) {
 }
 
 // The largest value and its index, per lane; lanes meet at the end, ties go to the lower index.
+// Minus infinity until a larger value is offered.
 struct Largest {
     typedef double vd __attribute__((vector_size(32)));
     typedef std::int64_t vi __attribute__((vector_size(32)));
-    vd value = vd{} - 2 * huge;
+    vd value = vd{} - infinity;
     vi index{};
 
     void offer(vd candidate, vi at) {
@@ -257,27 +258,40 @@ template <class T> inline Largest::vd widen(const T* p) {
     return Largest::vd{double(p[0]), double(p[1]), double(p[2]), double(p[3])};
 }
 
-template <class T>
-Extremes update(double* E, const float* side, const T* row_i, const T* row_j, double t, std::size_t n) {
+// The extremes of E, which moves by the pair step on the way (`moves`) or stays.
+template <class T, bool moves>
+inline Extremes scan(double* E, const float* side, const T* row_i, const T* row_j, double t, std::size_t n) {
     using vd = Largest::vd;
     Largest up, low;  // low: of -E
     Largest::vi at{0, 1, 2, 3};
-    const vd none = vd{} - huge;
+    const vd none = vd{} - infinity;
     std::size_t k = 0;
     for (; k + 4 <= n; k += 4, at += 4) {
-        const vd e = load<double>(E + k) - t * (widen<T>(row_i + k) - widen<T>(row_j + k));
-        store<double>(E + k, e);
+        vd e = load<double>(E + k);
+        if constexpr (moves) {
+            e -= t * (widen<T>(row_i + k) - widen<T>(row_j + k));
+            store<double>(E + k, e);
+        }
         const vd s = widen<float>(side + k);
         up.offer(s >= 0 ? e : none, at);
         low.offer(s <= 0 ? -e : none, at);
     }
     Extreme u = up.result(), l = low.result();
     for (; k < n; ++k) {
-        E[k] -= t * (double(row_i[k]) - double(row_j[k]));
+        if constexpr (moves) E[k] -= t * (double(row_i[k]) - double(row_j[k]));
         if (side[k] >= 0 && E[k] > u.value) u = {E[k], k};
         if (side[k] <= 0 && -E[k] > l.value) l = {-E[k], k};
     }
     return {u, {-l.value, l.index}};
+}
+
+template <class T>
+Extremes update(double* E, const float* side, const T* row_i, const T* row_j, double t, std::size_t n) {
+    return scan<T, true>(E, side, row_i, row_j, t, n);
+}
+
+inline Extremes extremes(const double* E, const float* side, std::size_t n) {
+    return scan<double, false>(const_cast<double*>(E), side, nullptr, nullptr, 0, n);
 }
 
 template <class T>
@@ -305,7 +319,7 @@ std::size_t second_order(const double* E, const float* side, const float* curv, 
 }
 
 template <class T>
-constexpr Simd<T> table{norm<T>, dense_panels<T>, csr_rows<T>, add_rows<T>, dot<T>, update<T>, second_order<T>};
+constexpr Simd<T> table{norm<T>, dense_panels<T>, csr_rows<T>, add_rows<T>, dot<T>, extremes, update<T>, second_order<T>};
 
 }  // namespace sparseklr::SPARSEKLR_ISA
 

@@ -21,7 +21,7 @@ namespace {
 // can grow, in I_low if it can fall; alpha is optimal iff max_up E <= min_low E.
 // These are the arrays of one run of the pair loop, on all points or on some of them.
 template <class T> struct Workspace {
-    RowSource<T>* rows;
+    RowSource<T>* row_source;
     std::size_t n;
     std::vector<double> y, box, lo, diagonal;
     std::vector<Dual> dual;
@@ -30,7 +30,7 @@ template <class T> struct Workspace {
     std::vector<float> curvature;  // K_ii + G''(alpha_i / C_i) / C_i
 
     Workspace(RowSource<T>* source, std::size_t size)
-        : rows(source), n(size), y(size), box(size), lo(size), diagonal(size), dual(size), E(size), side(size), curvature(size) {}
+        : row_source(source), n(size), y(size), box(size), lo(size), diagonal(size), dual(size), E(size), side(size), curvature(size) {}
 
     // Side and curvature of point i, after its dual changed.
     void refresh(std::size_t i) {
@@ -57,14 +57,11 @@ template <class T> struct Workspace {
 
     const T* row(std::size_t i) {
         const T* pointer;
-        rows->fetch(&i, 1, &pointer);
+        row_source->fetch(&i, 1, &pointer);
         return pointer;
     }
 
-    Extremes extremes() {  // an update by nothing
-        const T* any = row(0);
-        return simd<T>().update(E.data(), side.data(), any, any, 0, n);
-    }
+    Extremes extremes() const { return simd<T>().extremes(E.data(), side.data(), n); }
 };
 
 class Clock {
@@ -88,65 +85,65 @@ enum class Stop { tolerance, max_iter, interrupted, shrink };
 
 template <class T> class Solver {
 public:
-    Solver(const Problem& problem, RowSource<T>& rows, const Settings& settings, State state, const Monitor& monitor)
-        : problem_(problem), settings_(settings), state_(state), monitor_(monitor), all_(&rows, problem.n) {
+    Solver(const Problem& problem, RowSource<T>& row_source, const Settings& settings, State state, const Monitor& monitor)
+        : problem_(problem), settings_(settings), state_(state), monitor_(monitor), all_(&row_source, problem.n) {
         for (std::size_t i = 0; i < problem.n; ++i) {
             all_.y[i] = problem.y[i];
             all_.box[i] = problem.box[i];
             all_.lo[i] = problem.bound[i];
-            all_.diagonal[i] = rows.diagonal(i);
+            all_.diagonal[i] = row_source.diagonal(i);
             all_.dual[i] = {state.alpha[i], problem.box[i] - state.alpha[i]};
             all_.refresh(i);
             all_.E[i] = -(state.F[i] + problem.y[i] * (all_.dual[i].logit() - problem.lam));
         }
-        out_.min_curvature = std::numeric_limits<double>::infinity();
+        info_.min_curvature = std::numeric_limits<double>::infinity();
     }
 
-    Outcome run() {
-        Stop stop = pairs(all_, settings_.shrinking);
+    SolveInfo run() {
+        Stop stop = optimise_pairs(all_);
         while (stop == Stop::shrink) {
             const std::vector<Dual> before = all_.dual;
-            stop = without_settled(all_);
+            stop = solve_unsettled(all_);
             if (!add_changes(all_, before)) stop = Stop::interrupted;
-            if (stop == Stop::tolerance) stop = pairs(all_, settings_.shrinking);
+            if (stop == Stop::tolerance) stop = optimise_pairs(all_);
         }
         const Extremes ends = all_.extremes();
-        out_.upper = ends.up.value;
-        out_.lower = ends.low.value;
-        out_.violation = ends.up.value - ends.low.value;
-        out_.status = stop == Stop::interrupted ? Status::interrupted
+        info_.upper = ends.up.value;
+        info_.lower = ends.low.value;
+        info_.violation = ends.up.value - ends.low.value;
+        info_.status = stop == Stop::interrupted ? Status::interrupted
                       : stop == Stop::max_iter  ? Status::max_iter
                                                 : Status::optimal;
-        out_.history.push_back({out_.n_iter, out_.violation, clock_.seconds()});
+        info_.history.push_back({info_.n_iter, info_.violation, clock_.seconds()});
         for (std::size_t i = 0; i < problem_.n; ++i) {
             state_.alpha[i] = all_.dual[i].alpha;
             state_.F[i] = -all_.E[i] - problem_.y[i] * (all_.dual[i].logit() - problem_.lam);
         }
-        return std::move(out_);
+        return std::move(info_);
     }
 
 private:
     // The SMO Algorithm of the paper on the points of w.
-    Stop pairs(Workspace<T>& w, bool may_shrink) {
+    Stop optimise_pairs(Workspace<T>& w) {
         const Simd<T>& loops = simd<T>();
         // about every 10^6 kernel values: a step on many points takes long
-        const std::int64_t look_every = std::clamp<std::int64_t>((std::int64_t{1} << 20) / std::int64_t(w.n + 1), 1, 256);
-        std::int64_t next_look = out_.n_iter + look_every;
-        const auto patience = [&] { return std::int64_t(std::max<std::size_t>(1000, w.n / 2)); };
-        std::int64_t next_shrink = out_.n_iter + patience();
+        const std::int64_t poll_every = std::clamp<std::int64_t>((std::int64_t{1} << 20) / std::int64_t(w.n + 1), 1, 256);
+        std::int64_t next_poll = info_.n_iter + poll_every;
+        const std::int64_t patience = std::int64_t(std::max<std::size_t>(1000, w.n / 2));
+        std::int64_t next_shrink = info_.n_iter + patience;
         Extremes ends = w.extremes();
         while (true) {
             // 1. i: the most violating point of I_up; stop when no point of I_low lies below it
             const double violation = ends.up.value - ends.low.value;
             if (!(violation > settings_.tol)) return Stop::tolerance;
-            if (out_.n_iter >= settings_.max_iter) return Stop::max_iter;
-            if (out_.n_iter >= next_look) {
-                next_look += look_every;
-                if (!look(violation)) return Stop::interrupted;
+            if (info_.n_iter >= settings_.max_iter) return Stop::max_iter;
+            if (info_.n_iter >= next_poll) {
+                next_poll += poll_every;
+                if (!poll_monitor(violation)) return Stop::interrupted;
             }
-            if (may_shrink && out_.n_iter >= next_shrink) {
-                next_shrink += patience();
-                if (find_unsettled(w, ends)) return Stop::shrink;
+            if (info_.n_iter >= next_shrink) {
+                next_shrink += patience;
+                if (4 * unsettled_points(w, ends).size() < 3 * w.n) return Stop::shrink;
             }
             // 2. j: the largest decrease promised by the second-order model, or the extreme of I_low
             const std::size_t i = ends.up.index;
@@ -158,7 +155,7 @@ private:
             // 3. the two-variable problem: alpha_i += y_i t, alpha_j -= y_j t
             const double gap = w.E[i] - w.E[j];
             const double eta = w.diagonal[i] + w.diagonal[j] - 2 * double(row_i[j]);
-            out_.min_curvature = std::min(out_.min_curvature, eta / (std::abs(w.diagonal[i]) + std::abs(w.diagonal[j]) +
+            info_.min_curvature = std::min(info_.min_curvature, eta / (std::abs(w.diagonal[i]) + std::abs(w.diagonal[j]) +
                                                                      2 * std::abs(double(row_i[j])) + 1e-300));
             Dual &a = w.dual[i], &b = w.dual[j];
             const double t_max = std::min((w.y[i] > 0 ? a.rest : a.alpha) - w.lo[i],
@@ -174,7 +171,7 @@ private:
             w.refresh(i);
             w.refresh(j);
             ends = loops.update(w.E.data(), w.side.data(), row_i, row_j, t, w.n);
-            ++out_.n_iter;
+            ++info_.n_iter;
         }
     }
 
@@ -184,28 +181,28 @@ private:
     // (3 to 20 times fewer steps at tol 1e-8, up to 2 times fewer at 1e-3).
     bool second_order_step() const {
         return settings_.working_set == WorkingSet::second_order ||
-               (settings_.working_set == WorkingSet::mixed && out_.n_iter % 10 != 9);
+               (settings_.working_set == WorkingSet::mixed && info_.n_iter % 10 != 9);
     }
 
-    // Collects the points that are not settled at a bound: a point of I_up only with E below
-    // min_low E (of I_low only, above max_up E) would stay where it is.  True if few are left.
-    bool find_unsettled(const Workspace<T>& w, const Extremes& ends) {
-        unsettled_.clear();
+    // The points that are not settled at a bound.  A point of I_up only with E below min_low E (of
+    // I_low only, above max_up E) is settled: it would stay where it is.
+    static std::vector<std::size_t> unsettled_points(const Workspace<T>& w, const Extremes& ends) {
+        std::vector<std::size_t> unsettled;
         for (std::size_t k = 0; k < w.n; ++k) {
             const bool settled = (w.side[k] > 0 && w.E[k] < ends.low.value) || (w.side[k] < 0 && w.E[k] > ends.up.value);
-            if (!settled) unsettled_.push_back(k);
+            if (!settled) unsettled.push_back(k);
         }
-        return 4 * unsettled_.size() < 3 * w.n;
+        return unsettled;
     }
 
     // Solves for the unsettled points of w (and, of those, for the unsettled again), then writes
     // their duals back; E of w is left as it was.
-    Stop without_settled(Workspace<T>& w) {
-        const std::vector<std::size_t> indices = unsettled_;
-        const std::unique_ptr<RowSource<T>> rows = w.rows->subset(indices);
-        Workspace<T> part = w.part(rows.get(), indices);
-        Stop stop = pairs(part, true);
-        if (stop == Stop::shrink) stop = without_settled(part);
+    Stop solve_unsettled(Workspace<T>& w) {
+        const std::vector<std::size_t> indices = unsettled_points(w, w.extremes());
+        const std::unique_ptr<RowSource<T>> row_source = w.row_source->subset(indices);
+        Workspace<T> part = w.part(row_source.get(), indices);
+        Stop stop = optimise_pairs(part);
+        if (stop == Stop::shrink) stop = solve_unsettled(part);
         for (std::size_t k = 0; k < indices.size(); ++k) w.dual[indices[k]] = part.dual[k];
         return stop;
     }
@@ -224,15 +221,15 @@ private:
             changed.push_back(i);
             weight.push_back(-w.y[i] * moved);
         }
-        const std::size_t batch = std::min<std::size_t>(w.rows->capacity(), 512);
+        const std::size_t batch = std::min<std::size_t>(w.row_source->capacity(), 512);
         std::vector<const T*> row(batch);
         for (std::size_t first = 0; first < changed.size(); first += batch) {
             const std::size_t m = std::min(batch, changed.size() - first);
-            if (!look(out_.history.empty() ? 0 : out_.history.back().violation)) {
-                out_.stale = true;
+            if (!poll_monitor(info_.history.empty() ? 0 : info_.history.back().violation)) {
+                info_.stale = true;
                 return false;
             }
-            w.rows->fetch(changed.data() + first, m, row.data());
+            w.row_source->fetch(changed.data() + first, m, row.data());
             const std::size_t strip = 2048, n_strips = (w.n + strip - 1) / strip;
 #pragma omp parallel for num_threads(settings_.threads) schedule(static) if (settings_.threads > 1)
             for (std::size_t s = 0; s < n_strips; ++s)
@@ -241,14 +238,15 @@ private:
         return true;
     }
 
-    // Asks the monitor when it is due; keeps a record whenever a sixty-fourth more steps were made.
-    bool look(double violation) {
-        const Record record{out_.n_iter, violation, clock_.seconds()};
-        if (out_.n_iter >= next_record_) {
-            out_.history.push_back(record);
-            next_record_ = out_.n_iter + std::max<std::int64_t>(1024, out_.n_iter / 64);
+    // Asks the monitor when it is due whether to go on; keeps a snapshot whenever a sixty-fourth more
+    // steps were made.
+    bool poll_monitor(double violation) {
+        const Snapshot now{info_.n_iter, violation, clock_.seconds()};
+        if (info_.n_iter >= next_snapshot_) {
+            info_.history.push_back(now);
+            next_snapshot_ = info_.n_iter + std::max<std::int64_t>(1024, info_.n_iter / 64);
         }
-        return !monitor_ || !clock_.due(settings_.poll_seconds) || monitor_(record);
+        return !monitor_ || !clock_.due(settings_.poll_seconds) || monitor_(now);
     }
 
     const Problem problem_;
@@ -256,20 +254,20 @@ private:
     State state_;
     const Monitor& monitor_;
     Workspace<T> all_;
-    std::vector<std::size_t> unsettled_;
-    std::int64_t next_record_ = 0;
+    std::int64_t next_snapshot_ = 0;
     Clock clock_;
-    Outcome out_;
+    SolveInfo info_;
 };
 
 }  // namespace
 
 template <class T>
-Outcome solve(const Problem& problem, RowSource<T>& rows, const Settings& settings, State state, const Monitor& monitor) {
-    return Solver<T>(problem, rows, settings, state, monitor).run();
+SolveInfo solve(const Problem& problem, RowSource<T>& row_source, const Settings& settings, State state,
+                const Monitor& monitor) {
+    return Solver<T>(problem, row_source, settings, state, monitor).run();
 }
 
-template Outcome solve<float>(const Problem&, RowSource<float>&, const Settings&, State, const Monitor&);
-template Outcome solve<double>(const Problem&, RowSource<double>&, const Settings&, State, const Monitor&);
+template SolveInfo solve<float>(const Problem&, RowSource<float>&, const Settings&, State, const Monitor&);
+template SolveInfo solve<double>(const Problem&, RowSource<double>&, const Settings&, State, const Monitor&);
 
 }  // namespace sparseklr

@@ -1,4 +1,4 @@
-// Sequential minimal optimisation: pairs, and blocks of points solved by pairs.
+// Sequential minimal optimisation: the dual solved two variables at a time.
 #pragma once
 
 #include "problem.hpp"
@@ -10,7 +10,7 @@ namespace sparseklr {
 // The SMO Algorithm of the paper, with either rule for the working set, and with shrinking: points
 // settled at a bound are set aside until the others are solved (Joachims, 1998).
 template <class T>
-Outcome solve(const Problem& problem, RowSource<T>& rows, const Settings& settings, State state,
-              const Monitor& monitor);
+SolveInfo solve(const Problem& problem, RowSource<T>& row_source, const Settings& settings, State state,
+                const Monitor& monitor);
 
 }  // namespace sparseklr

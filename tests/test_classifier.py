@@ -57,7 +57,7 @@ def test_matches_solve_dual(moons, lam) -> None:
 
 
 def test_float32_rows_agree_with_the_float64_gram(benchmark) -> None:
-    """Stated in Kernel.rows: float32 rows cost about 1e-7 of the kernel values.
+    """Stated in Kernel.row_source: float32 rows cost about 1e-7 of the kernel values.
 
     An error e of the kernel moves decision values by at most e times the sum of alpha; in units of
     the margin that is 1e-6 * sum(alpha) / lam in the worst case and far less in practice.

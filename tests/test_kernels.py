@@ -58,7 +58,7 @@ def test_distance_zero_is_exact_in_float32() -> None:
 
 
 def test_float32_error_bound() -> None:
-    """What the docstring of Kernel.rows states: about 1e-7 times gamma times the squared spread."""
+    """What the docstring of Kernel.row_source states: about 1e-7 times gamma times the squared spread."""
     X = np.random.default_rng(0).random((3000, 20))
     gamma = 0.5
     spread = gamma * ((X - 0.5) ** 2).sum(axis=1).max()

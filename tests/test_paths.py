@@ -146,7 +146,7 @@ def test_start_lies_in_the_box_and_keeps_the_balance(moons) -> None:
 def test_interrupted_path_keeps_what_is_finished(monkeypatch) -> None:
     X, y = make_moons(1500, noise=0.3, random_state=0)
     finished = threading.Event()
-    original = paths.solve_rows
+    original = paths.solve_above_bound
 
     def slow(*args, **options):
         if finished.is_set():
@@ -157,7 +157,7 @@ def test_interrupted_path_keeps_what_is_finished(monkeypatch) -> None:
             threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
         return solution
 
-    monkeypatch.setattr(paths, "solve_rows", slow)
+    monkeypatch.setattr(paths, "solve_above_bound", slow)
     with pytest.raises(PathInterrupted, match="of 40 solutions") as caught:
         klr_path(X, y, Cs=np.logspace(0, 3, 4), lams=np.linspace(0, 1, 10), lam_scale="ratio", n_jobs=2)
     path = caught.value.path

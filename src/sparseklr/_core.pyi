@@ -32,16 +32,14 @@ class Kernel:
     def kind(self) -> KernelKind: ...
 
 class Settings:
-    def __init__(
-        self, working_set: WorkingSet, tol: float, max_iter: int, shrinking: bool, threads: int
-    ) -> None: ...
+    def __init__(self, working_set: WorkingSet, tol: float, max_iter: int, threads: int) -> None: ...
 
-class Record:
+class Snapshot:
     n_iter: int
     violation: float
     seconds: float
 
-class Outcome:
+class SolveInfo:
     status: Status
     n_iter: int
     violation: float
@@ -49,16 +47,16 @@ class Outcome:
     lower: float
     min_curvature: float
     stale: bool
-    history: Sequence[Record]
+    history: Sequence[Snapshot]
 
 class PointSet:
     single: bool
     def __len__(self) -> int: ...
 
-class Rows:
+class RowSource:
     def __len__(self) -> int: ...
 
-def gram_rows(K: np.ndarray) -> Rows: ...
+def gram_row_source(K: np.ndarray) -> RowSource: ...
 def dense_points(X: np.ndarray, kind: KernelKind, center: np.ndarray | None, single: bool) -> PointSet: ...
 def csr_points(
     values: np.ndarray,
@@ -68,13 +66,13 @@ def csr_points(
     kind: KernelKind,
     single: bool,
 ) -> PointSet: ...
-def kernel_rows(points: PointSet, kernel: Kernel, cache_bytes: int, threads: int) -> Rows: ...
+def kernel_row_source(points: PointSet, kernel: Kernel, cache_bytes: int, threads: int) -> RowSource: ...
 def kernel_matrix(data: PointSet, queries: PointSet, kernel: Kernel, threads: int) -> np.ndarray: ...
 def kernel_sum(
     data: PointSet, queries: PointSet, kernel: Kernel, coef: np.ndarray, threads: int
 ) -> np.ndarray: ...
 def solve_in_place(
-    rows: Rows,
+    row_source: RowSource,
     y: np.ndarray,
     box: np.ndarray,
     bound: np.ndarray,
@@ -82,5 +80,5 @@ def solve_in_place(
     alpha: np.ndarray,
     F: np.ndarray,
     settings: Settings,
-    callback: Callable[[Any], Any] | None,
-) -> tuple[Outcome, BaseException | None]: ...
+    callback: Callable[[Snapshot], Any] | None,
+) -> tuple[SolveInfo, BaseException | None]: ...

@@ -1,7 +1,7 @@
 """Kernels: from a user's parameters to rows, matrices and sums of kernel values.
 
 A :class:`Kernel` is resolved once per fit (``gamma="scale"`` becomes a number) and then answers
-three questions: the *rows* a solver asks for, the *matrix* between two sets of points, and the
+three questions: the *row source* a solver takes its kernel rows from, the *matrix* between two sets of points, and the
 *sum* ``sum_j coef_j k(x_j, x)`` that a prediction is. Named kernels are evaluated by the compiled
 core; callables and precomputed matrices go through the same three methods.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -20,7 +20,7 @@ from scipy import sparse
 from . import _core
 
 NAMED_KERNELS = tuple(_core.KernelKind.__members__)
-KernelName = Literal["linear", "poly", "rbf", "laplacian", "sigmoid", "precomputed"]
+RowSource = _core.RowSource
 
 # Below this many points the whole Gram matrix in float64 is small and float32 buys nothing.
 _DOUBLE_UP_TO = 2000
@@ -93,15 +93,17 @@ class Kernel:
 
     # -- the three questions ------------------------------------------------------------------
 
-    def rows(self, X: Any, *, cache_size: float | str = "auto", n_jobs: int | None = None) -> _core.Rows:
-        """Rows of the kernel matrix of ``X`` as a solver wants them.
+    def row_source(
+        self, X: Any, *, cache_size: float | str = "auto", n_jobs: int | None = None
+    ) -> RowSource:
+        """Where a solver gets the rows of the kernel matrix of ``X`` from.
 
         For ``"precomputed"``, ``X`` is that matrix. Distance kernels of more than
         2000 points are kept in float32: values lie in [0, 1] and carry an error of about
         1e-7 times the squared spread of the data in units of the kernel's width.
         """
         if not self._named:
-            return _core.gram_rows(np.ascontiguousarray(X if self.precomputed else self.matrix(X, X)))
+            return gram_row_source(X if self.precomputed else self.matrix(X, X))
         single, room = self._single(X), cache_bytes(cache_size, X)
         needed = min(room, X.shape[0] ** 2 * (4 if single else 8))
         if needed > (free := free_memory()):
@@ -110,12 +112,12 @@ class Kernel:
                 "free; give a smaller number or 'auto'. Rows that do not fit are computed again."
             )
         points = self._points(X, single, self._center(X))
-        return _core.kernel_rows(points, self._compiled, room, n_threads(n_jobs))
+        return _core.kernel_row_source(points, self._compiled, room, n_threads(n_jobs))
 
     def gram(
         self, X: Any, *, cache_size: float | str = "auto", n_jobs: int | None = None
     ) -> np.ndarray | None:
-        """The whole kernel matrix of ``X``, in the precision of :meth:`rows`; None if it does not fit."""
+        """The whole kernel matrix of ``X``, in the precision of :meth:`row_source`; None if it does not fit."""
         if self.precomputed:
             return np.ascontiguousarray(X)
         if X.shape[0] ** 2 * (4 if self._single(X) else 8) > cache_bytes(cache_size, X):
@@ -191,6 +193,11 @@ class Kernel:
                 single,
             )
         return _core.dense_points(np.ascontiguousarray(X), kind, center, single)
+
+
+def gram_row_source(K: np.ndarray) -> RowSource:
+    """The rows of a symmetric kernel matrix, float32 or float64, for a solver. ``K`` must not change."""
+    return _core.gram_row_source(np.ascontiguousarray(K))
 
 
 def _alike(X: Any, Y: Any) -> tuple[Any, Any]:

@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from .. import _core
+from ..kernels import RowSource
 from .problem import DualProblem
-from .solver import Callback, Settings, Solution, solve_dual, solve_rows
+from .solver import Callback, Settings, Solution, solve_above_bound, solve_dual
 from .theory import nu_limit
 
 # A solve for a margin from a start: solve(lam, nearest solution so far or None).
@@ -106,7 +106,7 @@ def lam_for_nu(K: Any, y: Any, *, C: float, nu: float, tol: float = 1e-6, **opti
 
 
 def solve_nu(
-    rows: _core.Rows,
+    row_source: RowSource,
     problem: DualProblem,
     settings: Settings,
     nu: float,
@@ -116,23 +116,15 @@ def solve_nu(
 ) -> tuple[DualProblem, Solution]:
     """Solve a binary problem for ``nu`` on kernel rows; returns it with the margin found.
 
-    ``alpha - bound`` is what adds up to ``nu``, as in :func:`~sparseklr.dual.solver.solve_rows` with
-    ``drop_bound``.
+    ``alpha - bound`` is what adds up to ``nu``, see :func:`~sparseklr.dual.solver.solve_above_bound`.
     """
     cold = np.zeros(len(problem.y))
 
     def solve(lam: float, start: Solution | None) -> Solution:
-        alpha, F = (cold, cold) if start is None else (start.alpha, start.F)
-        alpha = np.clip(problem.bound + alpha, problem.bound, problem.box - problem.bound)
-        return solve_rows(
-            rows,
-            replace(problem, lam=lam),
-            settings,
-            alpha=alpha,
-            F=F,
-            drop_bound=True,
-            n_jobs=n_jobs,
-            callback=callback,
+        above, F = (cold, cold) if start is None else (start.alpha, start.F)
+        margin = replace(problem, lam=lam)
+        return solve_above_bound(
+            row_source, margin, settings, above=above, F=F, n_jobs=n_jobs, callback=callback
         )
 
     room = problem.box - 2 * problem.bound

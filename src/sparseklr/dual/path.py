@@ -26,11 +26,10 @@ from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
-from .. import _core
 from ..data import TrainingSet
-from ..kernels import cache_bytes
+from ..kernels import RowSource, cache_bytes, gram_row_source
 from .problem import DualProblem
-from .solver import Settings, Solution, Status, solve_rows
+from .solver import Settings, Solution, Status, solve_above_bound
 from .theory import saturation_bound
 
 LamScale = Literal["absolute", "ratio"]
@@ -185,13 +184,13 @@ def solve_grid(
 
     def follow(c: int, output: int) -> None:
         if K is not None:
-            rows = _core.gram_rows(K)
+            row_source = gram_row_source(K)
         else:  # a row cache is not for several threads: one each, of its share of the memory
-            rows = data.kernel.rows(
+            row_source = data.kernel.row_source(
                 data.X, cache_size=cache_bytes(cache_size, data.X) / workers / 2**20, n_jobs=1
             )
         order = np.argsort(-lams[c])
-        chain = solve_along(rows, signs[output], Cs[c] * data.weight, lams[c, order], settings, stop)
+        chain = solve_along(row_source, signs[output], Cs[c] * data.weight, lams[c, order], settings, stop)
         for index, solution in zip(order, chain, strict=False):  # shorter if stopped
             path.solutions[c, index, output] = solution
             done()
@@ -218,7 +217,12 @@ def solve_grid(
 
 
 def solve_along(
-    rows: _core.Rows, y: np.ndarray, box: np.ndarray, lams: Iterable[float], settings: Settings, stop: Event
+    row_source: RowSource,
+    y: np.ndarray,
+    box: np.ndarray,
+    lams: Iterable[float],
+    settings: Settings,
+    stop: Event,
 ) -> Iterator[Solution]:
     """Solve one binary problem for descending margins, until the end or until ``stop`` is set."""
     bound = settings.bounds(box)
@@ -226,15 +230,8 @@ def solve_along(
     for lam in lams:
         problem = DualProblem(y, box, bound, float(lam))
         above, F = extrapolate(known, problem)
-        solution = solve_rows(
-            rows,
-            problem,
-            settings,
-            alpha=bound + above,
-            F=F,
-            drop_bound=True,
-            n_jobs=1,
-            callback=lambda record: stop.is_set(),
+        solution = solve_above_bound(
+            row_source, problem, settings, above=above, F=F, n_jobs=1, callback=lambda snapshot: stop.is_set()
         )
         if solution.status is Status.INTERRUPTED:
             return

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
 from .. import _core
-from ..kernels import check_gram, n_threads
+from ..kernels import RowSource, check_gram, gram_row_source, n_threads
 from .problem import DualProblem
 
 WorkingSet = Literal["mixed", "second-order", "first-order"]
@@ -104,6 +104,7 @@ class Solution:
     Attributes
     ----------
     alpha : array (n,)
+        The dual variables; of :func:`solve_above_bound`, what they exceed their lower bound by.
     F : array (n,)
         ``K @ (alpha * y)``: decision values without the intercept.
     intercept : float
@@ -158,57 +159,88 @@ Callback = Callable[[Any], Any]
 _HISTORY = np.dtype([("n_iter", np.int64), ("violation", np.float64), ("seconds", np.float64)])
 
 
-def solve_rows(
-    rows: _core.Rows,
+def solve_in_box(
+    row_source: RowSource,
     problem: DualProblem,
     settings: Settings,
     *,
     alpha: np.ndarray,
     F: np.ndarray,
-    drop_bound: bool = False,
     n_jobs: int | None = None,
     callback: Callback | None = None,
 ) -> Solution:
-    """Run the compiled solver from ``alpha`` (in the box) and ``F``, kernel rows given.
+    """Solve the bounded dual as it stands, from ``alpha`` (in the box) and ``F = K @ (alpha * y)``.
 
-    With ``drop_bound`` the bound counts as zero: ``F`` and the returned alpha are those of
-    ``alpha - bound``, and ``y'(alpha - bound)`` is what stays constant. A point at its bound is
-    then *exactly* absent from the model, and a start at the bound needs no kernel row.
+    A point at its lower bound is part of the model, with the coefficient ``bound * y``.
     """
+    return _solve(row_source, problem, settings, alpha, F, 0.0, n_jobs, callback)
+
+
+def solve_above_bound(
+    row_source: RowSource,
+    problem: DualProblem,
+    settings: Settings,
+    *,
+    above: np.ndarray,
+    F: np.ndarray,
+    n_jobs: int | None = None,
+    callback: Callback | None = None,
+) -> Solution:
+    """Solve the bounded dual in the variables ``above = alpha - bound``, the lower bound counted as zero.
+
+    ``above`` and ``F = K @ (above * y)`` are the start. ``alpha``, ``F`` and the objectives of the returned
+    solution belong to these variables too, and ``y'above`` is what stays constant. A point at its bound is
+    then *exactly* absent from the model, and the start ``above = 0`` needs no kernel row.
+    """
+    alpha = np.clip(problem.bound + above, problem.bound, problem.box - problem.bound)
+    return _solve(row_source, problem, settings, alpha, F, problem.bound, n_jobs, callback)
+
+
+def _solve(
+    row_source: RowSource,
+    problem: DualProblem,
+    settings: Settings,
+    alpha: np.ndarray,
+    F: np.ndarray,
+    subtracted: np.ndarray | float,
+    n_jobs: int | None,
+    callback: Callback | None,
+) -> Solution:
+    """Run the compiled solver; ``F`` and the solution's alpha belong to ``alpha - subtracted``."""
     alpha, F = np.array(alpha, dtype=np.float64), np.array(F, dtype=np.float64)
     core_settings = _core.Settings(
         getattr(_core.WorkingSet, settings.working_set.replace("-", "_")),
         settings.tolerance(problem.lam),
         settings.max_iter if settings.max_iter > 0 else np.iinfo(np.int64).max,
-        True,
         n_threads(n_jobs),
     )
     y, box, bound = (
         np.ascontiguousarray(a, dtype=np.float64) for a in (problem.y, problem.box, problem.bound)
     )
-    outcome, error = _core.solve_in_place(rows, y, box, bound, problem.lam, alpha, F, core_settings, callback)
-    if outcome.stale:  # interrupted at an awkward moment: alpha is a good start, the rest is unknown
+    info, error = _core.solve_in_place(
+        row_source, y, box, bound, problem.lam, alpha, F, core_settings, callback
+    )
+    if info.stale:  # interrupted at an awkward moment: alpha is a good start, the rest is unknown
         F = np.full_like(F, np.nan)
     support = np.flatnonzero(alpha > problem.bound)
-    if drop_bound:
-        alpha = alpha - problem.bound
+    alpha = alpha - subtracted
     # Any number between the two is optimal for the bounded dual; infinite where a side is empty.
-    ends = [end for end in (outcome.upper, outcome.lower) if abs(end) < 1e299]
+    ends = [end for end in (info.upper, info.lower) if np.isfinite(end)]
     intercept = float(np.mean(ends)) if ends else 0.0
     primal, dual = problem.primal_objective(alpha, F, intercept), problem.dual_objective(alpha, F)
     solution = Solution(
         alpha=alpha,
         F=F,
         intercept=intercept,
-        n_iter=outcome.n_iter,
-        status=Status(outcome.status.name),
-        kkt_violation=np.inf if outcome.stale else max(0.0, outcome.violation),
+        n_iter=info.n_iter,
+        status=Status(info.status.name),
+        kkt_violation=np.inf if info.stale else max(0.0, info.violation),
         dual_objective=dual,
         primal_objective=primal,
         gap=primal + dual,
         support=support,
-        history=np.array([(r.n_iter, r.violation, r.seconds) for r in outcome.history], dtype=_HISTORY),
-        min_curvature=outcome.min_curvature,
+        history=np.array([(s.n_iter, s.violation, s.seconds) for s in info.history], dtype=_HISTORY),
+        min_curvature=info.min_curvature,
     )
     if isinstance(error, KeyboardInterrupt):
         raise SolveInterrupted(solution) from error
@@ -309,7 +341,9 @@ def solve_dual(
             raise ValueError("alpha0 must be finite.")
     alpha = problem.project(problem.bound if alpha0 is None else alpha0[keep])
     F = (K_kept @ (alpha * problem.y)).astype(np.float64)
-    solution = solve_rows(_core.gram_rows(K_kept), problem, settings, alpha=alpha, F=F, callback=callback)
+    solution = solve_in_box(
+        gram_row_source(K_kept), problem, settings, alpha=alpha, F=F, callback=callback
+    )
     return solution if len(keep) == len(y) else _with_dropped(solution, K, y, keep)
 
 

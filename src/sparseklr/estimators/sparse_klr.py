@@ -18,8 +18,8 @@ from threadpoolctl import threadpool_limits
 from ..data import TrainingSet
 from ..dual.nu import solve_nu
 from ..dual.problem import DualProblem
-from ..dual.solver import Settings, Solution, SolveInterrupted, Status, WorkingSet, solve_rows
-from ..kernels import n_threads
+from ..dual.solver import Settings, Solution, SolveInterrupted, Status, WorkingSet, solve_above_bound
+from ..kernels import RowSource, n_threads
 from ..probability.calibration import content_folds, link, platt
 from ..probability.refit import label_free_span, refit
 from ..progress import Progress
@@ -249,7 +249,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
             context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         solutions = []
         try:
-            rows = data.kernel.rows(data.X, cache_size=self.cache_size, n_jobs=self.n_jobs)
+            row_source = data.kernel.row_source(data.X, cache_size=self.cache_size, n_jobs=self.n_jobs)
             for k, problem in enumerate(problems):
                 task = context.subcontext(task_name="binary problem") if context else None
                 if task:
@@ -257,9 +257,9 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
                 alpha0 = None if start is None or k >= len(start) else start[k][data.rows]
                 title = type(self).__name__ if len(problems) == 1 else f"class {data.classes[k]!s}"
                 if self.nu is not None:
-                    problems[k], solution = self._solve_nu(rows, problem, title)
+                    problems[k], solution = self._solve_nu(row_source, problem, title)
                 else:
-                    solution = self._solve(rows, data, problem, alpha0, title)
+                    solution = self._solve(row_source, data, problem, alpha0, title)
                 solutions.append(solution)
                 if task:
                     task.call_on_fit_task_end(estimator=self, X=X, y=y)
@@ -286,37 +286,41 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         return Settings(self.working_set, self.tol, self.max_iter, self.bound)
 
     def _solve(
-        self, rows: Any, data: TrainingSet, problem: DualProblem, alpha0: np.ndarray | None, title: str
+        self,
+        row_source: RowSource,
+        data: TrainingSet,
+        problem: DualProblem,
+        alpha0: np.ndarray | None,
+        title: str,
     ) -> Solution:
         """Solve one binary problem, from the lower bound (no kernel row needed) or from alpha0."""
-        alpha, F = problem.bound, np.zeros(len(problem.y))
+        above, F = np.zeros(len(problem.y)), np.zeros(len(problem.y))
         if alpha0 is not None and alpha0.any():
-            # with drop_bound the sum to keep is that of alpha - bound
             free = DualProblem(problem.y, problem.box - 2 * problem.bound, 0 * problem.bound, problem.lam)
             above = free.project(alpha0)
             used = np.flatnonzero(above)
             queries = data.X[:, used] if data.kernel.precomputed else data.X
             coef = (above * problem.y)[None, used]
             F = data.kernel.sum(queries, data.X[used], coef, n_jobs=self.n_jobs)[:, 0]
-            alpha = problem.bound + above
         settings = self._settings
         with Progress(title, settings.tolerance(problem.lam), bool(self.verbose)) as progress:
-            return solve_rows(
-                rows,
+            return solve_above_bound(
+                row_source,
                 problem,
                 settings,
-                alpha=alpha,
+                above=above,
                 F=F,
-                drop_bound=True,
                 n_jobs=self.n_jobs,
                 callback=progress if self.verbose else None,
             )
 
-    def _solve_nu(self, rows: Any, problem: DualProblem, title: str) -> tuple[DualProblem, Solution]:
+    def _solve_nu(
+        self, row_source: RowSource, problem: DualProblem, title: str
+    ) -> tuple[DualProblem, Solution]:
         """Find the margin at which alpha adds up to nu; the problem is returned with it."""
         with Progress(title, self.tol, bool(self.verbose)) as progress:
             return solve_nu(
-                rows,
+                row_source,
                 problem,
                 self._settings,
                 float(self.nu or 0.0),
@@ -430,8 +434,8 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
             train, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
             part = data.part(train)
             inner = DualProblem(problem.y[train], problem.box[train], problem.bound[train], problem.lam)
-            rows = part.kernel.rows(part.X, cache_size=self.cache_size, n_jobs=self.n_jobs)
-            fitted = self._solve(rows, part, inner, solution.alpha[train], "calibration")
+            row_source = part.kernel.row_source(part.X, cache_size=self.cache_size, n_jobs=self.n_jobs)
+            fitted = self._solve(row_source, part, inner, solution.alpha[train], "calibration")
             kept = np.flatnonzero(fitted.alpha)
             coef = (fitted.alpha * inner.y)[None, kept]
             queries = data.X[np.ix_(test, train[kept])] if data.kernel.precomputed else data.X[test]

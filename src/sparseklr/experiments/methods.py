@@ -15,11 +15,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
-from .. import _core
 from ..dual.problem import DualProblem
-from ..dual.solver import Settings, Status, WorkingSet, solve_rows
+from ..dual.solver import Settings, Status, WorkingSet, solve_in_box
 from ..estimators.klr_path import klr_path
 from ..estimators.sparse_klr import SparseKLR
+from ..kernels import gram_row_source
 from ..rivals.half import HalfKLR, half_klr_path
 from ..rivals.import_vector import ImportVectorMachine
 from .protocol import CS, GAMMA, RATIOS, RULES, Cell, Split, choose
@@ -115,8 +115,8 @@ def as_printed(settings: Settings) -> Fit:
             if not problem.feasible:  # erratum E4: the bound has to shrink with C
                 problem = DualProblem(y, box, Settings().bounds(box), lam)
             alpha = problem.project(weight * problem.bound)
-            solution = solve_rows(
-                _core.gram_rows(K), problem, settings, alpha=alpha, F=K @ (alpha * y), n_jobs=1
+            solution = solve_in_box(
+                gram_row_source(K), problem, settings, alpha=alpha, F=K @ (alpha * y), n_jobs=1
             )
             coef[k, solution.support] = (solution.alpha * y)[solution.support]
             records.append(

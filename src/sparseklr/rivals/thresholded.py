@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval
 
 from ..data import TrainingSet
 from ..dual.problem import DualProblem
-from ..dual.solver import Settings, solve_rows
+from ..dual.solver import Settings, solve_above_bound
 from ..estimators.base import KernelClassifier
 
 # Below this a dual variable counts as zero in the paper's illustrations.
@@ -169,13 +169,13 @@ class ThresholdedKLR(KernelClassifier):
         """Coefficients (n_outputs, n) and intercepts of plain kernel logistic regression."""
         settings = Settings(tol=self.tol)
         box = float(self.C) * data.weight
-        rows = data.kernel.rows(data.X, cache_size=self.cache_size, n_jobs=self.n_jobs)
+        row_source = data.kernel.row_source(data.X, cache_size=self.cache_size, n_jobs=self.n_jobs)
         coef, intercept = [], []
         for y in data.signs():
             problem = DualProblem(y, box, settings.bounds(box), 0.0)
             start = np.zeros(len(y))
-            solution = solve_rows(
-                rows, problem, settings, alpha=problem.bound, F=start, drop_bound=True, n_jobs=self.n_jobs
+            solution = solve_above_bound(
+                row_source, problem, settings, above=start, F=start, n_jobs=self.n_jobs
             )
             coef.append(solution.alpha * y)
             intercept.append(solution.intercept)
