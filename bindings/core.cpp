@@ -4,8 +4,10 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cmath>
 #include <memory>
 #include <new>
+#include <sstream>
 #include <variant>
 
 #include "decision.hpp"
@@ -22,11 +24,19 @@ template <class T> using matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig
 template <class T> using vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using state_vector = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
+// Points of either precision.
 struct PointSet {
     std::variant<std::shared_ptr<const Points<float>>, std::shared_ptr<const Points<double>>> points;
+    bool sparse;
     bool single() const { return points.index() == 0; }
     std::size_t size() const {
         return std::visit([](const auto& p) { return p->size(); }, points);
+    }
+    std::size_t n_features() const {
+        return std::visit([](const auto& p) { return p->n_features(); }, points);
+    }
+    const Kernel& kernel() const {
+        return std::visit([](const auto& p) -> const Kernel& { return p->kernel(); }, points);
     }
 };
 
@@ -50,39 +60,68 @@ template <class T> AnyRowSource gram_row_source(matrix<T> K) {
     return {std::shared_ptr<RowSource<T>>(std::make_shared<GramRows<T>>(K.data(), K.shape(0), K.shape(1))), nb::cast(K)};
 }
 
-template <class In> PointSet make_dense(matrix<In> X, KernelKind kind, nb::object center, bool single) {
+// make<T>() makes points in the precision T: float if that is wanted and suffices, else double.
+template <class Make> PointSet make_points(const Kernel& kernel, bool sparse, bool single, const Make& make) {
+    nb::gil_scoped_release release;
+    if (single) {
+        std::shared_ptr<const Points<float>> points = make.template operator()<float>();
+        if (float_suffices(kernel, points->largest_norm())) return {points, sparse};
+    }
+    return {std::shared_ptr<const Points<double>>(make.template operator()<double>()), sparse};
+}
+
+template <class In> PointSet make_dense(matrix<In> X, const Kernel& kernel, nb::object center, bool single) {
     vector<double> shift;
-    const double* c = nullptr;
     if (!center.is_none()) {
         shift = nb::cast<vector<double>>(center);
-        c = shift.data();
+        if (shift.shape(0) != X.shape(1)) throw nb::value_error("center must have one entry per column of X");
     }
-    nb::gil_scoped_release release;
-    if (single) return {std::shared_ptr<const Points<float>>(dense_points<float>(kind, X.data(), X.shape(0), X.shape(1), c))};
-    return {std::shared_ptr<const Points<double>>(dense_points<double>(kind, X.data(), X.shape(0), X.shape(1), c))};
+    const double* c = center.is_none() ? nullptr : shift.data();
+    return make_points(kernel, false, single, [&]<class T>() { return dense_points<T>(kernel, X.data(), X.shape(0), X.shape(1), c); });
 }
 
 template <class In, class Index>
 PointSet make_csr(vector<In> values, vector<Index> columns, vector<Index> indptr, std::size_t n_features,
-                  KernelKind kind, bool single) {
+                  const Kernel& kernel, bool single) {
+    if (indptr.shape(0) == 0) throw nb::value_error("indptr must not be empty");
+    if (columns.shape(0) != values.shape(0)) throw nb::value_error("values and columns must be of one length");
+    if (n_features > std::size_t(INT32_MAX)) throw nb::value_error("n_features must be below 2**31");
     const std::size_t n = indptr.shape(0) - 1;
-    nb::gil_scoped_release release;
-    if (single)
-        return {std::shared_ptr<const Points<float>>(
-            csr_points<float>(kind, values.data(), columns.data(), indptr.data(), n, n_features))};
-    return {std::shared_ptr<const Points<double>>(
-        csr_points<double>(kind, values.data(), columns.data(), indptr.data(), n, n_features))};
+    if (indptr(0) != 0) throw nb::value_error("indptr must begin with 0");
+    for (std::size_t i = 0; i < n; ++i)
+        if (indptr(i + 1) < indptr(i)) throw nb::value_error("indptr must not decrease");
+    if (std::size_t(indptr(n)) > values.shape(0)) throw nb::value_error("indptr must not exceed the number of values");
+    for (std::size_t s = 0; s < std::size_t(indptr(n)); ++s)
+        if (columns(s) < 0 || std::size_t(columns(s)) >= n_features)
+            throw nb::value_error("column indices must be at least 0 and below n_features");
+    return make_points(kernel, true, single, [&]<class T>() {
+        return csr_points<T>(kernel, values.data(), columns.data(), indptr.data(), n, n_features);
+    });
 }
 
-AnyRowSource kernel_row_source(const PointSet& set, const Kernel& kernel, std::size_t cache_bytes, int threads) {
+void check_threads(int threads) {
+    if (threads < 1) throw nb::value_error("threads must be at least 1");
+}
+
+AnyRowSource kernel_row_source(const PointSet& set, std::size_t cache_bytes, int threads) {
+    check_threads(threads);
     return std::visit(
         [&]<class T>(const std::shared_ptr<const Points<T>>& points) -> AnyRowSource {
-            return {std::shared_ptr<RowSource<T>>(std::make_shared<KernelRows<T>>(points, kernel, cache_bytes, threads)), nb::none()};
+            return {std::shared_ptr<RowSource<T>>(std::make_shared<KernelRows<T>>(points, cache_bytes, threads)), nb::none()};
         },
         set.points);
 }
 
-nb::object kernel_matrix(const PointSet& data, const PointSet& queries, const Kernel& kernel, int threads) {
+void check_alike(const PointSet& data, const PointSet& queries) {
+    if (data.single() != queries.single() || data.sparse != queries.sparse)
+        throw nb::value_error("data and queries must be of one precision, and both dense or both CSR");
+    if (data.n_features() != queries.n_features()) throw nb::value_error("data and queries must have the same features");
+    if (!(data.kernel() == queries.kernel())) throw nb::value_error("data and queries must have the same kernel");
+}
+
+nb::object kernel_matrix(const PointSet& data, const PointSet& queries, int threads) {
+    check_threads(threads);
+    check_alike(data, queries);
     return std::visit(
         [&]<class T>(const std::shared_ptr<const Points<T>>& points) {
             const auto& other = *std::get<std::shared_ptr<const Points<T>>>(queries.points);
@@ -91,26 +130,54 @@ nb::object kernel_matrix(const PointSet& data, const PointSet& queries, const Ke
             T* out = new_array<T>(m * n, owner);
             {
                 nb::gil_scoped_release release;
-                kernel_block<T>(*points, other, kernel, 0, m, out, n, threads);
+                kernel_block<T>(*points, other, 0, m, out, n, threads);
             }
             return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<2>>(out, {m, n}, owner));
         },
         data.points);
 }
 
-nb::object kernel_sum(const PointSet& data, const PointSet& queries, const Kernel& kernel, matrix<double> coef, int threads) {
+// `first_row` is what the first query counts as in the message of an error.
+nb::object kernel_sum(const PointSet& data, const PointSet& queries, matrix<double> coef, int threads, std::size_t first_row) {
+    check_threads(threads);
+    check_alike(data, queries);
     const std::size_t m = queries.size(), outputs = coef.shape(0);
     if (coef.shape(1) != data.size()) throw nb::value_error("coef must have one column per point");
     nb::capsule owner;
     double* out = new_array<double>(m * outputs, owner);
-    std::visit(
-        [&]<class T>(const std::shared_ptr<const Points<T>>& points) {
-            const auto& other = *std::get<std::shared_ptr<const Points<T>>>(queries.points);
-            nb::gil_scoped_release release;
-            decision<T>(*points, other, kernel, coef.data(), outputs, out, threads);
-        },
-        data.points);
+    try {
+        std::visit(
+            [&]<class T>(const std::shared_ptr<const Points<T>>& points) {
+                const auto& other = *std::get<std::shared_ptr<const Points<T>>>(queries.points);
+                nb::gil_scoped_release release;
+                decision<T>(*points, other, coef.data(), outputs, out, threads);
+            },
+            data.points);
+    } catch (NonFiniteKernel& error) {
+        error.row += first_row;
+        throw;
+    }
     return nb::cast(nb::ndarray<nb::numpy, double, nb::ndim<2>>(out, {m, outputs}, owner));
+}
+
+// NonFiniteKernel becomes a ValueError that says what to look at.
+void translate_non_finite_kernel(const std::exception_ptr& thrown, void*) {
+    try {
+        std::rethrow_exception(thrown);
+    } catch (const NonFiniteKernel& error) {
+        const Kernel& kernel = error.kernel;
+        std::ostringstream text;
+        text << "kernel='" << kernel_name(kernel.kind) << "'";
+        if (kernel.kind != KernelKind::linear) text << " with gamma=" << kernel.gamma;
+        if (kernel.kind == KernelKind::poly) text << ", degree=" << kernel.degree;
+        if (kernel.kind == KernelKind::poly || kernel.kind == KernelKind::sigmoid) text << ", coef0=" << kernel.coef0;
+        text << " gives NaN or infinity in row " << error.row << " (counted from 0, rows of weight 0 left out): ";
+        if (kernel.kind == KernelKind::poly && kernel.degree != std::floor(kernel.degree))
+            text << "a degree that is not a whole number needs gamma * <x, y> + coef0 >= 0 for all rows.";
+        else
+            text << "its features are too large to compute with; scale them.";
+        PyErr_SetString(PyExc_ValueError, text.str().c_str());
+    }
 }
 
 // Runs the solver on alpha and F in place.  Returns the SolveInfo and the exception that a signal
@@ -120,6 +187,10 @@ nb::tuple solve_in_place(AnyRowSource& row_source, vector<double> y, vector<doub
     const std::size_t n = row_source.size();
     if (y.shape(0) != n || box.shape(0) != n || bound.shape(0) != n || alpha.shape(0) != n || F.shape(0) != n)
         throw nb::value_error("y, box, bound, alpha and F must have one entry per kernel row");
+    for (std::size_t i = 0; i < n; ++i)
+        if (!(bound(i) > 0 && bound(i) < box(i) / 2 && std::isfinite(box(i)) && std::isfinite(alpha(i)) && std::isfinite(F(i))))
+            throw nb::value_error("0 < bound < box / 2 must hold, and alpha and F must be finite");
+    check_threads(settings.threads);
     const Problem problem{n, y.data(), box.data(), bound.data(), lam};
     nb::object error = nb::none();
     const Monitor monitor = [&](const Snapshot& snapshot) {
@@ -153,6 +224,8 @@ NB_MODULE(_core, m) {
     m.attr("has_openmp") = false;
 #endif
 
+    nb::register_exception_translator(translate_non_finite_kernel);
+
     nb::enum_<KernelKind>(m, "KernelKind")
         .value("linear", KernelKind::linear)
         .value("poly", KernelKind::poly)
@@ -171,16 +244,18 @@ NB_MODULE(_core, m) {
     nb::class_<Kernel>(m, "Kernel")
         .def("__init__",
              [](Kernel* self, KernelKind kind, double gamma, double coef0, double degree) {
+                 if (!(std::isfinite(gamma) && std::isfinite(coef0) && std::isfinite(degree)))
+                     throw nb::value_error("gamma, coef0 and degree must be finite");
                  new (self) Kernel{kind, gamma, coef0, degree};
              },
              "kind"_a, "gamma"_a, "coef0"_a, "degree"_a)
         .def_ro("kind", &Kernel::kind);
     nb::class_<Settings>(m, "Settings")
         .def("__init__",
-             [](Settings* self, WorkingSet working_set, double tol, std::int64_t max_iter, int threads) {
-                 new (self) Settings{working_set, tol, max_iter, threads};
+             [](Settings* self, WorkingSet working_set, double tol, std::int64_t max_iter, int threads, double poll_seconds) {
+                 new (self) Settings{working_set, tol, max_iter, threads, poll_seconds};
              },
-             "working_set"_a, "tol"_a, "max_iter"_a, "threads"_a);
+             "working_set"_a, "tol"_a, "max_iter"_a, "threads"_a, "poll_seconds"_a);
     nb::class_<Snapshot>(m, "Snapshot", "A moment of a run: what the callback gets.")
         .def_ro("n_iter", &Snapshot::n_iter)
         .def_ro("violation", &Snapshot::violation)
@@ -192,7 +267,6 @@ NB_MODULE(_core, m) {
         .def_ro("upper", &SolveInfo::upper)
         .def_ro("lower", &SolveInfo::lower)
         .def_ro("min_curvature", &SolveInfo::min_curvature)
-        .def_ro("stale", &SolveInfo::stale)
         .def_ro("history", &SolveInfo::history);
 
     nb::class_<PointSet>(m, "PointSet").def("__len__", &PointSet::size).def_prop_ro("single", &PointSet::single);
@@ -200,18 +274,18 @@ NB_MODULE(_core, m) {
 
     m.def("gram_row_source", &gram_row_source<float>, "K"_a.noconvert());
     m.def("gram_row_source", &gram_row_source<double>, "K"_a.noconvert());
-    m.def("dense_points", &make_dense<float>, "X"_a.noconvert(), "kind"_a, "center"_a.none(), "single"_a);
-    m.def("dense_points", &make_dense<double>, "X"_a.noconvert(), "kind"_a, "center"_a.none(), "single"_a);
+    m.def("dense_points", &make_dense<float>, "X"_a.noconvert(), "kernel"_a, "center"_a.none(), "single"_a);
+    m.def("dense_points", &make_dense<double>, "X"_a.noconvert(), "kernel"_a, "center"_a.none(), "single"_a);
 #define SPARSEKLR_CSR_BINDING(In, Index)                                                                        \
     m.def("csr_points", &make_csr<In, Index>, "values"_a.noconvert(), "columns"_a.noconvert(), "indptr"_a.noconvert(), \
-          "n_features"_a, "kind"_a, "single"_a);
+          "n_features"_a, "kernel"_a, "single"_a);
     SPARSEKLR_CSR_BINDING(float, std::int32_t)
     SPARSEKLR_CSR_BINDING(float, std::int64_t)
     SPARSEKLR_CSR_BINDING(double, std::int32_t)
     SPARSEKLR_CSR_BINDING(double, std::int64_t)
-    m.def("kernel_row_source", &kernel_row_source, "points"_a, "kernel"_a, "cache_bytes"_a, "threads"_a);
-    m.def("kernel_matrix", &kernel_matrix, "data"_a, "queries"_a, "kernel"_a, "threads"_a);
-    m.def("kernel_sum", &kernel_sum, "data"_a, "queries"_a, "kernel"_a, "coef"_a, "threads"_a);
+    m.def("kernel_row_source", &kernel_row_source, "points"_a, "cache_bytes"_a, "threads"_a);
+    m.def("kernel_matrix", &kernel_matrix, "data"_a, "queries"_a, "threads"_a);
+    m.def("kernel_sum", &kernel_sum, "data"_a, "queries"_a, "coef"_a, "threads"_a, "first_row"_a);
     m.def("solve_in_place", &solve_in_place, "row_source"_a, "y"_a, "box"_a, "bound"_a, "lam"_a, "alpha"_a.noconvert(),
           "F"_a.noconvert(), "settings"_a, "callback"_a.none());
 }

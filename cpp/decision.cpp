@@ -1,7 +1,11 @@
 #include "decision.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <exception>
+#include <memory>
+#include <mutex>
 #include <numeric>
 #include <vector>
 
@@ -15,10 +19,9 @@ public:
         : stride_(std::max<std::size_t>(data.padded_size(), 1)), values_(stride_ * max_rows), row_(max_rows), index_(max_rows) {
         for (std::size_t r = 0; r < max_rows; ++r) row_[r] = values_.data() + r * stride_;
     }
-    void compute(const Points<T>& data, const Points<T>& queries, const Kernel& kernel, std::size_t first,
-                 std::size_t last, int threads) {
+    void compute(const Points<T>& data, const Points<T>& queries, std::size_t first, std::size_t last, int threads) {
         std::iota(index_.begin(), index_.begin() + std::ptrdiff_t(last - first), first);
-        data.kernel_rows(kernel, queries, index_.data(), last - first, row_.data(), threads);
+        data.kernel_rows(queries, index_.data(), last - first, row_.data(), threads, scratch_);
     }
     const T* row(std::size_t r) const { return row_[r]; }
 
@@ -27,6 +30,32 @@ private:
     std::vector<T> values_;
     std::vector<T*> row_;
     std::vector<std::size_t> index_;
+    Scratch<T> scratch_;
+};
+
+// Takes an exception out of a parallel region, which it must not leave by itself: the one of the first of
+// the blocks that fail, whatever the number of threads.
+class FirstFailure {
+public:
+    template <class Work> void attempt(std::size_t block, const Work& work) noexcept {
+        if (block > block_.load(std::memory_order_relaxed)) return;  // an earlier block has failed already
+        try {
+            work();
+        } catch (...) {
+            const std::lock_guard<std::mutex> guard(mutex_);
+            if (block > block_) return;
+            block_ = block;
+            exception_ = std::current_exception();
+        }
+    }
+    void rethrow() const {
+        if (exception_) std::rethrow_exception(exception_);
+    }
+
+private:
+    std::mutex mutex_;
+    std::atomic<std::size_t> block_ = SIZE_MAX;
+    std::exception_ptr exception_;
 };
 
 template <class T> std::size_t rows_that_fit(const Points<T>& data, std::size_t bytes) {
@@ -36,41 +65,46 @@ template <class T> std::size_t rows_that_fit(const Points<T>& data, std::size_t 
 }  // namespace
 
 template <class T>
-void kernel_block(const Points<T>& data, const Points<T>& queries, const Kernel& kernel, std::size_t begin,
+void kernel_block(const Points<T>& data, const Points<T>& queries, std::size_t begin,
                   std::size_t end, T* out, std::size_t stride, int threads) {
     const std::size_t step = rows_that_fit(data, std::size_t{4} << 20);
     BlockRows<T> block(data, step);
     for (std::size_t first = begin; first < end; first += step) {
         const std::size_t last = std::min(first + step, end);
-        block.compute(data, queries, kernel, first, last, threads);
+        block.compute(data, queries, first, last, threads);
         for (std::size_t i = first; i < last; ++i)
             std::memcpy(out + (i - begin) * stride, block.row(i - first), data.size() * sizeof(T));
     }
 }
 
 template <class T>
-void decision(const Points<T>& data, const Points<T>& queries, const Kernel& kernel, const double* coef,
-              std::size_t n_outputs, double* out, int threads) {
+void decision(const Points<T>& data, const Points<T>& queries, const double* coef, std::size_t n_outputs, double* out,
+              int threads) {
     const std::size_t step = std::min<std::size_t>(rows_that_fit(data, std::size_t{512} << 10), 96);
     const std::size_t n_blocks = (queries.size() + step - 1) / step;
+    threads = threads_for(threads, queries.size() * data.size(), data.n_features());
+    FirstFailure failure;
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
-        BlockRows<T> block(data, step);
+        std::unique_ptr<BlockRows<T>> rows;  // of this thread
 #pragma omp for schedule(dynamic)
         for (std::size_t b = 0; b < n_blocks; ++b) {
-            const std::size_t first = b * step, last = std::min(first + step, queries.size());
-            block.compute(data, queries, kernel, first, last, 1);
-            for (std::size_t i = first; i < last; ++i)
-                for (std::size_t o = 0; o < n_outputs; ++o)
-                    out[i * n_outputs + o] = simd<T>().dot(block.row(i - first), coef + o * data.size(), data.size());
+            failure.attempt(b, [&] {
+                if (!rows) rows = std::make_unique<BlockRows<T>>(data, step);
+                const std::size_t first = b * step, last = std::min(first + step, queries.size());
+                rows->compute(data, queries, first, last, 1);
+                for (std::size_t i = first; i < last; ++i)
+                    for (std::size_t o = 0; o < n_outputs; ++o)
+                        out[i * n_outputs + o] = simd<T>().dot(rows->row(i - first), coef + o * data.size(), data.size());
+            });
         }
     }
+    failure.rethrow();
 }
 
-#define SPARSEKLR_INSTANTIATE(T)                                                                                      \
-    template void kernel_block<T>(const Points<T>&, const Points<T>&, const Kernel&, std::size_t, std::size_t, T*,     \
-                                  std::size_t, int);                                                                  \
-    template void decision<T>(const Points<T>&, const Points<T>&, const Kernel&, const double*, std::size_t, double*, int);
+#define SPARSEKLR_INSTANTIATE(T)                                                                                   \
+    template void kernel_block<T>(const Points<T>&, const Points<T>&, std::size_t, std::size_t, T*, std::size_t, int); \
+    template void decision<T>(const Points<T>&, const Points<T>&, const double*, std::size_t, double*, int);
 SPARSEKLR_INSTANTIATE(float)
 SPARSEKLR_INSTANTIATE(double)
 

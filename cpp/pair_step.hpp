@@ -12,7 +12,7 @@ struct Dual {
     double alpha, rest;
 
     double logit() const { return std::log(alpha / rest); }                     // G'(alpha / C)
-    double curvature() const { return (alpha + rest) / (alpha * rest); }        // G''(alpha / C) / C
+    double curvature() const { return 1 / alpha + 1 / rest; }                   // G''(alpha / C) / C
     double logit_moved(double by) const { return std::log((alpha + by) / (rest - by)); }
 
     // Moves by `by` within the box, keeps both numbers consistent and lands exactly on a bound that

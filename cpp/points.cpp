@@ -3,32 +3,102 @@
 
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
+#include <limits>
 #include <vector>
 
 namespace sparseklr {
-namespace {
 
-template <class T> double kernel_at_distance_zero(const Kernel& kernel, double squared_norm) {
-    switch (kernel.kind) {
-        case KernelKind::linear: return squared_norm;
-        case KernelKind::poly: return std::pow(kernel.gamma * squared_norm + kernel.coef0, kernel.degree);
-        case KernelKind::sigmoid: return std::tanh(kernel.gamma * squared_norm + kernel.coef0);
-        default: return 1.0;
-    }
-}
+// -- what both kinds of points share ------------------------------------------------------------
 
-// How many of `threads` to use for so many kernel values: starting and joining them costs as much as
-// 10^5 values, and far more on a busy machine.
 int threads_for(int threads, std::size_t values, std::size_t operations_each) {
     return double(values) * double(operations_each + 16) < 4e6 ? 1 : threads;
 }
 
+namespace {
+
+bool by_distance(const Kernel& kernel) {
+    return kernel.kind == KernelKind::rbf || kernel.kind == KernelKind::laplacian;
+}
+
+// No value of the kernel is larger in magnitude, for points of at most this norm: |<a, b>| <= |a| |b|.
+double largest_value(const Kernel& kernel, double norm) {
+    switch (kernel.kind) {
+        case KernelKind::linear: return norm;
+        case KernelKind::poly: return std::pow(std::abs(kernel.gamma) * norm + std::abs(kernel.coef0), kernel.degree);
+        default: return 1.0;
+    }
+}
+
+}  // namespace
+
+bool float_suffices(const Kernel& kernel, double largest_norm) {
+    constexpr double large = 1e30;
+    if (!(largest_norm <= large && largest_value(kernel, largest_norm) <= large)) return false;
+    return !by_distance(kernel) || (kernel.gamma >= 1 / large && kernel.gamma <= large);
+}
+
+template <class T> double Points<T>::diagonal(std::size_t i) const {
+    const double squared_norm = double(norm(i));
+    double value = 1;
+    switch (kernel_.kind) {
+        case KernelKind::linear: value = squared_norm; break;
+        case KernelKind::poly: value = std::pow(kernel_.gamma * squared_norm + kernel_.coef0, kernel_.degree); break;
+        case KernelKind::sigmoid: value = std::tanh(kernel_.gamma * squared_norm + kernel_.coef0); break;
+        default: break;
+    }
+    if (!std::isfinite(value)) throw NonFiniteKernel(kernel_, i);
+    return value;
+}
+
+template <class T> void Points<T>::find_largest_norm() {
+    largest_norm_ = -1;
+    for (std::size_t i = 0; i < n_; ++i) {
+        const double candidate = std::isfinite(norm(i)) ? double(norm(i)) : std::numeric_limits<double>::infinity();
+        if (candidate > largest_norm_) {
+            largest_norm_ = candidate;
+            largest_ = i;
+        }
+    }
+    largest_norm_ = std::max(largest_norm_, 0.0);
+}
+
+// Whether the norms and the parameters alone say that every kernel value is finite.  They nearly always do;
+// otherwise the values have to be looked at.
+template <class T> bool Points<T>::surely_finite(const Points& queries) const {
+    constexpr double largest = std::numeric_limits<T>::max();
+    const double norm = std::max(largest_norm_, queries.largest_norm_);
+    if (!(norm <= largest / 4)) return false;  // of |a|^2 + |b|^2 - 2 <a, b> nothing overflows
+    if (kernel_.kind != KernelKind::poly) return true;
+    const bool power_of_any_number = kernel_.degree >= 0 && kernel_.degree == std::floor(kernel_.degree);
+    return power_of_any_number && largest_value(kernel_, norm) <= largest;
+}
+
+template <class T>
+void Points<T>::kernel_rows(const Points& queries, const std::size_t* indices, std::size_t m, T* const* out,
+                            int threads, Scratch<T>& scratch) const {
+    const bool sure = surely_finite(queries);
+    // A distance that overflows would not show in the exponential of it.
+    if (!sure && by_distance(kernel_))
+        throw NonFiniteKernel(kernel_, queries.largest_norm_ < largest_norm_ ? largest_ : queries.largest_);
+    compute_rows(queries, indices, m, out, threads, scratch);
+    if (sure) return;
+    for (std::size_t k = 0; k < m; ++k)
+        if (!std::all_of(out[k], out[k] + n_, [](T value) { return std::isfinite(value); }))
+            throw NonFiniteKernel(kernel_, indices[k]);
+}
+
+template class Points<float>;
+template class Points<double>;
+
+namespace {
+
+// -- dense --------------------------------------------------------------------------------------
+
 template <class T> class DensePoints final : public Points<T> {
 public:
     template <class In>
-    DensePoints(KernelKind kind, const In* values, std::size_t n, std::size_t p, const double* center)
-        : DensePoints(n, p) {
+    DensePoints(const Kernel& kernel, const In* values, std::size_t n, std::size_t p, const double* center)
+        : DensePoints(kernel, n, p) {
         std::vector<T> row(p);
         for (std::size_t i = 0; i < n; ++i) {
             T* lane = panels_.data() + i / L * L * p + i % L;
@@ -36,21 +106,39 @@ public:
                 row[k] = T(double(values[i * p + k]) - (center ? center[k] : 0.0));
                 lane[k * L] = row[k];
             }
-            norms_[i] = simd<T>().norm(kind, row.data(), p);
+            norms_[i] = simd<T>().norm(kernel.kind, row.data(), p);
         }
+        this->find_largest_norm();
     }
 
-    double diagonal(const Kernel& kernel, std::size_t i) const override {
-        return kernel_at_distance_zero<T>(kernel, double(norms_[i]));
+    std::unique_ptr<Points<T>> subset(const std::vector<std::size_t>& indices) const override {
+        const std::size_t p = this->n_features_;
+        auto part = std::make_unique<DensePoints>(this->kernel_, indices.size(), p);
+        for (std::size_t k = 0; k < indices.size(); ++k) {
+            const std::size_t i = indices[k];
+            for (std::size_t f = 0; f < p; ++f)
+                part->panels_[k / L * L * p + f * L + k % L] = panels_[i / L * L * p + f * L + i % L];
+            part->norms_[k] = norms_[i];
+        }
+        part->find_largest_norm();
+        return part;
     }
+
+    DensePoints(const Kernel& kernel, std::size_t n, std::size_t p)  // all zero
+        : Points<T>(kernel, n, p), panels_(this->padded_size() * p), norms_(this->padded_size()) {}
+
+protected:
+    T norm(std::size_t i) const override { return norms_[i]; }
 
     // Every value is computed alone and in a fixed order: neither the number of threads nor the
     // company it is computed in changes a bit of it.
-    void kernel_rows(const Kernel& kernel, const Points<T>& other, const std::size_t* indices, std::size_t m,
-                     T* const* out, int threads) const override {
+    void compute_rows(const Points<T>& other, const std::size_t* indices, std::size_t m, T* const* out, int threads,
+                      Scratch<T>& scratch) const override {
         const auto& queries = dynamic_cast<const DensePoints&>(other);
         const std::size_t p = this->n_features_;
-        std::vector<T> rows(m * p), norms(m);
+        std::vector<T>& rows = scratch.gathered;
+        rows.resize(m * (p + 1));
+        T* const norms = rows.data() + m * p;
         for (std::size_t q = 0; q < m; ++q) {
             const std::size_t i = indices[q];
             const T* lane = queries.panels_.data() + i / L * L * p + i % L;
@@ -65,25 +153,10 @@ public:
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
         for (std::size_t g = 0; g < n_groups; ++g) {
             const std::size_t first = g * group;
-            simd<T>().dense_panels(kernel, panels_.data() + first * L * p, norms_.data() + first * L,
-                                   std::min(group, n_panels - first), rows.data(), norms.data(), m, p, out, first * L);
+            simd<T>().dense_panels(this->kernel_, panels_.data() + first * L * p, norms_.data() + first * L,
+                                   std::min(group, n_panels - first), rows.data(), norms, m, p, out, first * L);
         }
     }
-
-    std::unique_ptr<Points<T>> subset(const std::vector<std::size_t>& indices) const override {
-        const std::size_t p = this->n_features_;
-        auto part = std::make_unique<DensePoints>(indices.size(), p);
-        for (std::size_t k = 0; k < indices.size(); ++k) {
-            const std::size_t i = indices[k];
-            for (std::size_t f = 0; f < p; ++f)
-                part->panels_[k / L * L * p + f * L + k % L] = panels_[i / L * L * p + f * L + i % L];
-            part->norms_[k] = norms_[i];
-        }
-        return part;
-    }
-
-    DensePoints(std::size_t n, std::size_t p)  // all zero
-        : Points<T>(n, p), panels_(this->padded_size() * p), norms_(this->padded_size()) {}
 
 private:
     static constexpr std::size_t L = lanes<T>;
@@ -91,44 +164,22 @@ private:
     std::vector<T> norms_;
 };
 
+// -- CSR ----------------------------------------------------------------------------------------
+
 template <class T> class CsrPoints final : public Points<T> {
 public:
     template <class In, class Index>
-    CsrPoints(KernelKind kind, const In* values, const Index* columns, const Index* indptr, std::size_t n,
+    CsrPoints(const Kernel& kernel, const In* values, const Index* columns, const Index* indptr, std::size_t n,
               std::size_t p)
-        : Points<T>(n, p), values_(values, values + indptr[n]), columns_(columns, columns + indptr[n]),
+        : Points<T>(kernel, n, p), values_(values, values + indptr[n]), columns_(columns, columns + indptr[n]),
           indptr_(indptr, indptr + n + 1), norms_(n) {
         for (std::size_t i = 0; i < n; ++i)
-            norms_[i] = simd<T>().norm(kind, values_.data() + indptr_[i], std::size_t(indptr_[i + 1] - indptr_[i]));
-    }
-
-    double diagonal(const Kernel& kernel, std::size_t i) const override {
-        return kernel_at_distance_zero<T>(kernel, double(norms_[i]));
-    }
-
-    void kernel_rows(const Kernel& kernel, const Points<T>& other, const std::size_t* indices, std::size_t m,
-                     T* const* out, int threads) const override {
-        const auto& queries = dynamic_cast<const CsrPoints&>(other);
-        static thread_local std::vector<T> scattered;  // all zero between calls
-        if (scattered.size() < this->n_features_ * L) scattered.assign(this->n_features_ * L, T(0));
-        T* const panel = scattered.data();  // the threads below have a `scattered` of their own
-        threads = threads_for(threads, std::min(m, L) * this->n_, values_.size() / std::max<std::size_t>(this->n_, 1));
-        for (std::size_t q = 0; q < m; q += L) {
-            const std::size_t in_panel = std::min(L, m - q);
-            T norms[L] = {};
-            queries.scatter(indices + q, in_panel, panel, norms, false);
-            constexpr std::size_t strip = 512;
-            const std::size_t n_strips = (this->n_ + strip - 1) / strip;
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-            for (std::size_t s = 0; s < n_strips; ++s)
-                simd<T>().csr_rows(kernel, values_.data(), columns_.data(), indptr_.data(), norms_.data(), s * strip,
-                                   std::min(this->n_, (s + 1) * strip), panel, norms, in_panel, out + q);
-            queries.scatter(indices + q, in_panel, panel, norms, true);
-        }
+            norms_[i] = simd<T>().norm(kernel.kind, values_.data() + indptr_[i], std::size_t(indptr_[i + 1] - indptr_[i]));
+        this->find_largest_norm();
     }
 
     std::unique_ptr<Points<T>> subset(const std::vector<std::size_t>& indices) const override {
-        auto part = std::make_unique<CsrPoints>(indices.size(), this->n_features_);
+        auto part = std::make_unique<CsrPoints>(this->kernel_, indices.size(), this->n_features_);
         for (std::size_t k = 0; k < indices.size(); ++k) {
             const std::int64_t first = indptr_[indices[k]], last = indptr_[indices[k] + 1];
             part->values_.insert(part->values_.end(), values_.begin() + first, values_.begin() + last);
@@ -136,10 +187,35 @@ public:
             part->indptr_[k + 1] = std::int64_t(part->values_.size());
             part->norms_[k] = norms_[indices[k]];
         }
+        part->find_largest_norm();
         return part;
     }
 
-    CsrPoints(std::size_t n, std::size_t p) : Points<T>(n, p), indptr_(n + 1), norms_(n) {}  // no values yet
+    CsrPoints(const Kernel& kernel, std::size_t n, std::size_t p)  // no values yet
+        : Points<T>(kernel, n, p), indptr_(n + 1), norms_(n) {}
+
+protected:
+    T norm(std::size_t i) const override { return norms_[i]; }
+
+    void compute_rows(const Points<T>& other, const std::size_t* indices, std::size_t m, T* const* out, int threads,
+                      Scratch<T>& scratch) const override {
+        const auto& queries = dynamic_cast<const CsrPoints&>(other);
+        std::vector<T>& panel = scratch.scattered;
+        if (panel.size() < this->n_features_ * L) panel.assign(this->n_features_ * L, T(0));
+        threads = threads_for(threads, std::min(m, L) * this->n_, values_.size() / std::max<std::size_t>(this->n_, 1));
+        for (std::size_t q = 0; q < m; q += L) {
+            const std::size_t in_panel = std::min(L, m - q);
+            T norms[L] = {};
+            queries.scatter(indices + q, in_panel, panel.data(), norms, false);
+            constexpr std::size_t strip = 512;
+            const std::size_t n_strips = (this->n_ + strip - 1) / strip;
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+            for (std::size_t s = 0; s < n_strips; ++s)
+                simd<T>().csr_rows(this->kernel_, values_.data(), columns_.data(), indptr_.data(), norms_.data(),
+                                   s * strip, std::min(this->n_, (s + 1) * strip), panel.data(), norms, in_panel, out + q);
+            queries.scatter(indices + q, in_panel, panel.data(), norms, true);
+        }
+    }
 
 private:
     static constexpr std::size_t L = lanes<T>;
@@ -163,20 +239,20 @@ private:
 }  // namespace
 
 template <class T, class In>
-std::unique_ptr<Points<T>> dense_points(KernelKind kind, const In* values, std::size_t n, std::size_t n_features,
+std::unique_ptr<Points<T>> dense_points(const Kernel& kernel, const In* values, std::size_t n, std::size_t n_features,
                                         const double* center) {
-    return std::make_unique<DensePoints<T>>(kind, values, n, n_features, center);
+    return std::make_unique<DensePoints<T>>(kernel, values, n, n_features, center);
 }
 template <class T, class In, class Index>
-std::unique_ptr<Points<T>> csr_points(KernelKind kind, const In* values, const Index* columns, const Index* indptr,
+std::unique_ptr<Points<T>> csr_points(const Kernel& kernel, const In* values, const Index* columns, const Index* indptr,
                                       std::size_t n, std::size_t n_features) {
-    return std::make_unique<CsrPoints<T>>(kind, values, columns, indptr, n, n_features);
+    return std::make_unique<CsrPoints<T>>(kernel, values, columns, indptr, n, n_features);
 }
 
 #define SPARSEKLR_DENSE(T, In) \
-    template std::unique_ptr<Points<T>> dense_points<T, In>(KernelKind, const In*, std::size_t, std::size_t, const double*);
+    template std::unique_ptr<Points<T>> dense_points<T, In>(const Kernel&, const In*, std::size_t, std::size_t, const double*);
 #define SPARSEKLR_CSR(T, In, Index)                                                                          \
-    template std::unique_ptr<Points<T>> csr_points<T, In, Index>(KernelKind, const In*, const Index*, const Index*, \
+    template std::unique_ptr<Points<T>> csr_points<T, In, Index>(const Kernel&, const In*, const Index*, const Index*, \
                                                                  std::size_t, std::size_t);
 SPARSEKLR_DENSE(float, float)
 SPARSEKLR_DENSE(float, double)

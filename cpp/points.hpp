@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <vector>
 
@@ -10,31 +11,72 @@
 
 namespace sparseklr {
 
-// A set of points that can evaluate the kernel between others of its kind and all of its own.
+// Thrown where a kernel value is not a finite number.
+struct NonFiniteKernel : std::exception {
+    NonFiniteKernel(const Kernel& k, std::size_t i) : kernel(k), row(i) {}
+    const char* what() const noexcept override { return "a kernel value is not finite"; }
+    Kernel kernel;
+    std::size_t row;  // of the points or of the queries
+};
+
+// Memory that kernel_rows uses; it belongs to the caller, who uses it again for the next rows.
+template <class T> struct Scratch {
+    std::vector<T> gathered;   // dense queries, row-major
+    std::vector<T> scattered;  // CSR queries, n_features x lanes; all zero between calls
+};
+
+// A set of points with a kernel, between others of its kind and all of its own.
 template <class T> class Points {
 public:
     virtual ~Points() = default;
     std::size_t size() const { return n_; }
     std::size_t n_features() const { return n_features_; }
+    const Kernel& kernel() const { return kernel_; }
+    // The largest norm: squared, or of absolute values for the Laplacian kernel; infinity if it overflows.
+    double largest_norm() const { return largest_norm_; }
     // Rows need room for padded_size() values; those past size() are undefined.
     std::size_t padded_size() const { return (n_ + lanes<T> - 1) / lanes<T> * lanes<T>; }
-    virtual double diagonal(const Kernel& kernel, std::size_t i) const = 0;
-    // out[k][j] = k(queries[indices[k]], this[j]); queries is a set of the same kind.
-    virtual void kernel_rows(const Kernel& kernel, const Points& queries, const std::size_t* indices,
-                             std::size_t m, T* const* out, int threads) const = 0;
+    // k(point i, itself); throws NonFiniteKernel
+    double diagonal(std::size_t i) const;
+    // out[k][j] = k(queries[indices[k]], this[j]); queries is a set of the same kind and kernel.
+    // Throws NonFiniteKernel rather than giving a value that is not finite.
+    void kernel_rows(const Points& queries, const std::size_t* indices, std::size_t m, T* const* out, int threads,
+                     Scratch<T>& scratch) const;
     virtual std::unique_ptr<Points> subset(const std::vector<std::size_t>& indices) const = 0;
 
 protected:
-    Points(std::size_t n, std::size_t n_features) : n_(n), n_features_(n_features) {}
+    Points(const Kernel& kernel, std::size_t n, std::size_t n_features)
+        : kernel_(kernel), n_(n), n_features_(n_features) {}
+    virtual void compute_rows(const Points& queries, const std::size_t* indices, std::size_t m, T* const* out,
+                              int threads, Scratch<T>& scratch) const = 0;
+    virtual T norm(std::size_t i) const = 0;
+    void find_largest_norm();  // to be called when all norms are known
+
+    Kernel kernel_;
     std::size_t n_, n_features_;
+
+private:
+    bool surely_finite(const Points& queries) const;
+
+    double largest_norm_ = 0;
+    std::size_t largest_ = 0;  // the point that has it
 };
 
 // `center` is subtracted from every point when given: distances lose fewer digits.
 template <class T, class In>
-std::unique_ptr<Points<T>> dense_points(KernelKind kind, const In* values, std::size_t n,
+std::unique_ptr<Points<T>> dense_points(const Kernel& kernel, const In* values, std::size_t n,
                                         std::size_t n_features, const double* center);
+// Column indices must lie in [0, n_features) and not be repeated within a row.
 template <class T, class In, class Index>
-std::unique_ptr<Points<T>> csr_points(KernelKind kind, const In* values, const Index* columns,
+std::unique_ptr<Points<T>> csr_points(const Kernel& kernel, const In* values, const Index* columns,
                                       const Index* indptr, std::size_t n, std::size_t n_features);
+
+// Whether kernel values between points of at most this norm are as good in float as float can be: nothing
+// that is computed on the way comes near the largest or the smallest float.
+bool float_suffices(const Kernel& kernel, double largest_norm);
+
+// How many of `threads` to use for so many kernel values: starting and joining them costs as much as
+// 10^5 values, and far more on a busy machine.
+int threads_for(int threads, std::size_t values, std::size_t operations_each);
 
 }  // namespace sparseklr

@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <vector>
 
 namespace sparseklr {
@@ -37,7 +36,8 @@ struct Settings {
     double poll_seconds = 0.05;         // how often the monitor is asked
 };
 
-// What changes while the solver runs; it is the caller's memory, so a stopped run can go on.
+// What the solver changes; it is the caller's memory, so that a stopped run can go on.  It is written when
+// the solver returns, alpha and F consistent also after an interruption, and left alone if it throws.
 struct State {
     double* alpha;  // within the box
     double* F;      // sum_j alpha_j y_j K_ij, up to a constant vector of the caller's
@@ -58,7 +58,6 @@ struct SolveInfo {
     double upper = 0, lower = 0; // max_up E and min_low E: the intercept lies between them;
                                  // -infinity or +infinity where I_up or I_low is empty
     double min_curvature = 0;    // smallest K_ii + K_jj - 2 K_ij seen, relative to its terms; negative: not PSD
-    bool stale = false;          // interrupted while F was brought up to date: alpha is good, F is not
     std::vector<Snapshot> history;
 };
 

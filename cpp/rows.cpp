@@ -14,14 +14,14 @@ namespace sparseklr {
 template <class T> void KernelRows<T>::Free::operator()(T* p) const { std::free(p); }
 
 template <class T>
-KernelRows<T>::KernelRows(std::shared_ptr<const Points<T>> points, Kernel kernel, std::size_t cache_bytes,
-                          int threads)
-    : points_(std::move(points)), kernel_(kernel), threads_(threads), cache_bytes_(cache_bytes),
+KernelRows<T>::KernelRows(std::shared_ptr<const Points<T>> points, std::size_t cache_bytes, int threads)
+    : points_(std::move(points)), threads_(threads), cache_bytes_(cache_bytes),
       stride_(std::max<std::size_t>(points_->padded_size(), lanes<T>)),
       slots_(std::clamp<std::size_t>(cache_bytes / (stride_ * sizeof(T)), 2, std::max<std::size_t>(points_->size(), 2))),
       chunk_rows_(std::clamp<std::size_t>((std::size_t{32} << 20) / (stride_ * sizeof(T)), 1, slots_)),
       slot_of_(points_->size(), none) {}
 
+// A slot that belongs to no row: a new one, or that of the row used longest ago.
 template <class T> std::uint32_t KernelRows<T>::claim_slot() {
     if (slot_.size() < slots_) {
         const std::size_t slot = slot_.size();
@@ -62,28 +62,40 @@ template <class T> void KernelRows<T>::push_newest(std::uint32_t slot) {
 }
 
 template <class T> void KernelRows<T>::fetch(const std::size_t* indices, std::size_t m, const T** out) {
+    try {
+        find_or_compute(indices, m, out);
+    } catch (...) {  // slots may be claimed and not filled: an empty cache is in order again
+        clear();
+        throw;
+    }
+}
+
+template <class T>
+void KernelRows<T>::find_or_compute(const std::size_t* indices, std::size_t m, const T** out) {
     for (std::size_t k = 0; k < m; ++k) {  // what is there already must not be evicted for the rest
         const std::uint32_t slot = slot_of_[indices[k]];
         if (slot == none) continue;
         unlink(slot);
         push_newest(slot);
-    }
-    std::vector<std::size_t> missing;
-    std::vector<T*> where;
-    for (std::size_t k = 0; k < m; ++k) {
-        std::uint32_t slot = slot_of_[indices[k]];
-        if (slot == none) {
-            slot = claim_slot();
-            slot_[slot].owner = std::uint32_t(indices[k]);
-            slot_of_[indices[k]] = slot;
-            push_newest(slot);
-            missing.push_back(indices[k]);
-            where.push_back(address(slot));
-        }
         out[k] = address(slot);
     }
+    std::vector<std::size_t> missing;
+    std::vector<std::uint32_t> claimed;
+    std::vector<T*> where;
+    for (std::size_t k = 0; k < m; ++k) {
+        if (slot_of_[indices[k]] != none) continue;
+        missing.push_back(indices[k]);
+        claimed.push_back(claim_slot());
+        where.push_back(address(claimed.back()));
+        out[k] = where.back();
+    }
     if (missing.empty()) return;
-    points_->kernel_rows(kernel_, *points_, missing.data(), missing.size(), where.data(), threads_);
+    points_->kernel_rows(*points_, missing.data(), missing.size(), where.data(), threads_, scratch_);
+    for (std::size_t k = 0; k < missing.size(); ++k) {  // only a row that is filled can be found
+        slot_[claimed[k]].owner = std::uint32_t(missing[k]);
+        slot_of_[missing[k]] = claimed[k];
+        push_newest(claimed[k]);
+    }
 }
 
 template <class T> void KernelRows<T>::clear() {
@@ -96,7 +108,7 @@ template <class T> void KernelRows<T>::clear() {
 // A row of the subset costs less to compute again than to gather from the cache of this source.
 template <class T> std::unique_ptr<RowSource<T>> KernelRows<T>::subset(const std::vector<std::size_t>& indices) {
     clear();
-    return std::make_unique<KernelRows<T>>(points_->subset(indices), kernel_, cache_bytes_, threads_);
+    return std::make_unique<KernelRows<T>>(points_->subset(indices), cache_bytes_, threads_);
 }
 
 namespace {

@@ -18,7 +18,7 @@ public:
     virtual double diagonal(std::size_t i) const = 0;
     // How many rows can be held at once, at least 2.
     virtual std::size_t capacity() const = 0;
-    // Points out[k] at row indices[k], m <= capacity().  The pointers stay valid until rows that
+    // Points out[k] at row indices[k], all different, m <= capacity().  The pointers stay valid until rows that
     // would not fit beside them are asked for; the most recently asked for are kept longest.
     virtual void fetch(const std::size_t* indices, std::size_t m, const T** out) = 0;
     // The same kernel between some of the points only.  It may take over this source's memory:
@@ -47,9 +47,9 @@ private:
 // used leave first).  The cache always has room for two rows, which SMO needs.
 template <class T> class KernelRows final : public RowSource<T> {
 public:
-    KernelRows(std::shared_ptr<const Points<T>> points, Kernel kernel, std::size_t cache_bytes, int threads);
+    KernelRows(std::shared_ptr<const Points<T>> points, std::size_t cache_bytes, int threads);
     std::size_t size() const override { return points_->size(); }
-    double diagonal(std::size_t i) const override { return points_->diagonal(kernel_, i); }
+    double diagonal(std::size_t i) const override { return points_->diagonal(i); }
     std::size_t capacity() const override { return slots_; }
     void fetch(const std::size_t* indices, std::size_t m, const T** out) override;
     std::unique_ptr<RowSource<T>> subset(const std::vector<std::size_t>& indices) override;
@@ -60,14 +60,15 @@ private:
         std::uint32_t owner = none, older = none, newer = none;
     };
     T* address(std::uint32_t slot) const { return chunks_[slot / chunk_rows_].get() + slot % chunk_rows_ * stride_; }
+    void find_or_compute(const std::size_t* indices, std::size_t m, const T** out);
     std::uint32_t claim_slot();
     void unlink(std::uint32_t slot);
     void push_newest(std::uint32_t slot);
     void clear();
 
     std::shared_ptr<const Points<T>> points_;
-    Kernel kernel_;
     int threads_;
+    Scratch<T> scratch_;
     std::size_t cache_bytes_;
     std::size_t stride_, slots_, chunk_rows_;
     struct Free { void operator()(T* p) const; };

@@ -8,12 +8,17 @@
 namespace sparseklr {
 
 enum class KernelKind { linear, poly, rbf, laplacian, sigmoid };
+constexpr const char* kernel_name(KernelKind kind) {
+    constexpr const char* names[] = {"linear", "poly", "rbf", "laplacian", "sigmoid"};
+    return names[int(kind)];
+}
 
 struct Kernel {
     KernelKind kind = KernelKind::rbf;
     double gamma = 1;
     double coef0 = 0;
     double degree = 3;
+    bool operator==(const Kernel&) const = default;
 };
 
 // Points stand side by side in panels: one cache line of each feature.
@@ -57,9 +62,10 @@ template <class T> struct Simd {
     // E[k] -= t (row_i[k] - row_j[k]), and the extremes of the new E
     Extremes (*update)(double* E, const float* side, const T* row_i, const T* row_j, double t, std::size_t n);
 
-    // argmax_j (e - E_j)^2 / (curv_of_e + curv_j - 2 row_j) over j in I_low with E_j < e, for a point
-    // with E = e and kernel row `row`; curv_j = K_jj + G''(alpha_j / C_j) / C_j
-    std::size_t (*second_order)(const double* E, const float* side, const float* curv, const T* row, double e,
+    // max_j (e - E_j)^2 / (curv_of_e + curv_j - 2 row_j) over j in I_low with E_j < e, for a point
+    // with E = e and kernel row `row`; curv_j = K_jj + G''(alpha_j / C_j) / C_j.  Not above 0 if no j
+    // promises a decrease that is a number: a dual within 1e-38 of its bound has infinite curvature.
+    Extreme (*second_order)(const double* E, const float* side, const float* curv, const T* row, double e,
                                 double curv_of_e, std::size_t n);
 };
 

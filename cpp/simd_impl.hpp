@@ -295,8 +295,8 @@ inline Extremes extremes(const double* E, const float* side, std::size_t n) {
 }
 
 template <class T>
-std::size_t second_order(const double* E, const float* side, const float* curv, const T* row, double e, double curv_of_e,
-                         std::size_t n) {
+Extreme second_order(const double* E, const float* side, const float* curv, const T* row, double e, double curv_of_e,
+                     std::size_t n) {
     using vd = Largest::vd;
     Largest best;
     Largest::vi at{0, 1, 2, 3};
@@ -315,7 +315,7 @@ std::size_t second_order(const double* E, const float* side, const float* curv, 
         q = q > tiny ? q : tiny;
         if (side[k] <= 0 && gap > 0 && gap * gap / q > found.value) found = {gap * gap / q, k};
     }
-    return found.index;
+    return found;
 }
 
 template <class T>

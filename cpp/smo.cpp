@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
-#include <numeric>
+#include <stdexcept>
 
 #include "pair_step.hpp"
 
@@ -92,7 +92,8 @@ public:
             all_.box[i] = problem.box[i];
             all_.lo[i] = problem.bound[i];
             all_.diagonal[i] = row_source.diagonal(i);
-            all_.dual[i] = {state.alpha[i], problem.box[i] - state.alpha[i]};
+            // the other end of the box may be nearer than the last digit of alpha
+            all_.dual[i] = {std::max(state.alpha[i], all_.lo[i]), std::max(problem.box[i] - state.alpha[i], all_.lo[i])};
             all_.refresh(i);
             all_.E[i] = -(state.F[i] + problem.y[i] * (all_.dual[i].logit() - problem.lam));
         }
@@ -136,6 +137,8 @@ private:
             // 1. i: the most violating point of I_up; stop when no point of I_low lies below it
             const double violation = ends.up.value - ends.low.value;
             if (!(violation > settings_.tol)) return Stop::tolerance;
+            if (violation == std::numeric_limits<double>::infinity())
+                throw std::range_error("the decision values overflow: kernel values times C are too large");
             if (info_.n_iter >= settings_.max_iter) return Stop::max_iter;
             if (info_.n_iter >= next_poll) {
                 next_poll += poll_every;
@@ -148,9 +151,12 @@ private:
             // 2. j: the largest decrease promised by the second-order model, or the extreme of I_low
             const std::size_t i = ends.up.index;
             const T* row_i = w.row(i);
-            const std::size_t j = second_order_step() ? loops.second_order(w.E.data(), w.side.data(), w.curvature.data(),
-                                                                           row_i, w.E[i], double(w.curvature[i]), w.n)
-                                                      : ends.low.index;
+            std::size_t j = ends.low.index;
+            if (second_order_step()) {
+                const Extreme promised = loops.second_order(w.E.data(), w.side.data(), w.curvature.data(), row_i, w.E[i],
+                                                            double(w.curvature[i]), w.n);
+                if (promised.value > 0 && std::isfinite(promised.value)) j = promised.index;
+            }
             const T* row_j = w.row(j);
             // 3. the two-variable problem: alpha_i += y_i t, alpha_j -= y_j t
             const double gap = w.E[i] - w.E[j];
@@ -201,15 +207,22 @@ private:
         const std::vector<std::size_t> indices = unsettled_points(w, w.extremes());
         const std::unique_ptr<RowSource<T>> row_source = w.row_source->subset(indices);
         Workspace<T> part = w.part(row_source.get(), indices);
-        Stop stop = optimise_pairs(part);
-        if (stop == Stop::shrink) stop = solve_unsettled(part);
+        Stop stop;
+        try {
+            stop = optimise_pairs(part);
+            if (stop == Stop::shrink) stop = solve_unsettled(part);
+        } catch (NonFiniteKernel& error) {
+            error.row = indices[error.row];  // as w counts the points
+            throw;
+        }
         for (std::size_t k = 0; k < indices.size(); ++k) w.dual[indices[k]] = part.dual[k];
         return stop;
     }
 
-    // Brings E of all points up to date with duals that were changed elsewhere.  False when the monitor
-    // stopped it half-way: the duals are good, E is not.
+    // Brings E of all points up to date with duals that were changed elsewhere.  False if the monitor asked
+    // to stop meanwhile; what was begun is finished nevertheless, so that the duals and E stay consistent.
     bool add_changes(Workspace<T>& w, const std::vector<Dual>& before) {
+        bool go_on = true;
         std::vector<std::size_t> changed;
         std::vector<double> weight;
         for (std::size_t i = 0; i < w.n; ++i) {
@@ -225,22 +238,21 @@ private:
         std::vector<const T*> row(batch);
         for (std::size_t first = 0; first < changed.size(); first += batch) {
             const std::size_t m = std::min(batch, changed.size() - first);
-            if (!poll_monitor(info_.history.empty() ? 0 : info_.history.back().violation)) {
-                info_.stale = true;
-                return false;
-            }
+            go_on = go_on && poll_monitor(latest_violation_);
             w.row_source->fetch(changed.data() + first, m, row.data());
             const std::size_t strip = 2048, n_strips = (w.n + strip - 1) / strip;
-#pragma omp parallel for num_threads(settings_.threads) schedule(static) if (settings_.threads > 1)
+            const int threads = threads_for(settings_.threads, m * w.n, 1);
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
             for (std::size_t s = 0; s < n_strips; ++s)
                 simd<T>().add_rows(w.E.data(), row.data(), weight.data() + first, m, s * strip, std::min(w.n, (s + 1) * strip));
         }
-        return true;
+        return go_on;
     }
 
     // Asks the monitor when it is due whether to go on; keeps a snapshot whenever a sixty-fourth more
     // steps were made.
     bool poll_monitor(double violation) {
+        latest_violation_ = violation;
         const Snapshot now{info_.n_iter, violation, clock_.seconds()};
         if (info_.n_iter >= next_snapshot_) {
             info_.history.push_back(now);
@@ -255,6 +267,7 @@ private:
     const Monitor& monitor_;
     Workspace<T> all_;
     std::int64_t next_snapshot_ = 0;
+    double latest_violation_ = 0;  // that the monitor was shown
     Clock clock_;
     SolveInfo info_;
 };

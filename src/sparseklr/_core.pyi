@@ -32,7 +32,9 @@ class Kernel:
     def kind(self) -> KernelKind: ...
 
 class Settings:
-    def __init__(self, working_set: WorkingSet, tol: float, max_iter: int, threads: int) -> None: ...
+    def __init__(
+        self, working_set: WorkingSet, tol: float, max_iter: int, threads: int, poll_seconds: float
+    ) -> None: ...
 
 class Snapshot:
     n_iter: int
@@ -46,7 +48,6 @@ class SolveInfo:
     upper: float
     lower: float
     min_curvature: float
-    stale: bool
     history: Sequence[Snapshot]
 
 class PointSet:
@@ -57,19 +58,19 @@ class RowSource:
     def __len__(self) -> int: ...
 
 def gram_row_source(K: np.ndarray) -> RowSource: ...
-def dense_points(X: np.ndarray, kind: KernelKind, center: np.ndarray | None, single: bool) -> PointSet: ...
+def dense_points(X: np.ndarray, kernel: Kernel, center: np.ndarray | None, single: bool) -> PointSet: ...
 def csr_points(
     values: np.ndarray,
     columns: np.ndarray,
     indptr: np.ndarray,
     n_features: int,
-    kind: KernelKind,
+    kernel: Kernel,
     single: bool,
 ) -> PointSet: ...
-def kernel_row_source(points: PointSet, kernel: Kernel, cache_bytes: int, threads: int) -> RowSource: ...
-def kernel_matrix(data: PointSet, queries: PointSet, kernel: Kernel, threads: int) -> np.ndarray: ...
+def kernel_row_source(points: PointSet, cache_bytes: int, threads: int) -> RowSource: ...
+def kernel_matrix(data: PointSet, queries: PointSet, threads: int) -> np.ndarray: ...
 def kernel_sum(
-    data: PointSet, queries: PointSet, kernel: Kernel, coef: np.ndarray, threads: int
+    data: PointSet, queries: PointSet, coef: np.ndarray, threads: int, first_row: int
 ) -> np.ndarray: ...
 def solve_in_place(
     row_source: RowSource,

@@ -1,14 +1,13 @@
 """Kernels: from a user's parameters to rows, matrices and sums of kernel values.
 
 A :class:`Kernel` is resolved once per fit (``gamma="scale"`` becomes a number) and then answers
-three questions: the *row source* a solver takes its kernel rows from, the *matrix* between two sets of points, and the
-*sum* ``sum_j coef_j k(x_j, x)`` that a prediction is. Named kernels are evaluated by the compiled
-core; callables and precomputed matrices go through the same three methods.
+three questions: the *row source* that a solver takes its kernel rows from, the *matrix* between two
+sets of points, and the *sum* ``sum_j coef_j k(x_j, x)`` that a prediction is. Named kernels are
+evaluated by the compiled core; callables and precomputed matrices go through the same three methods.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from joblib import effective_n_jobs
 from scipy import sparse
 
 from . import _core
+from .memory import available_memory
 
 NAMED_KERNELS = tuple(_core.KernelKind.__members__)
 RowSource = _core.RowSource
@@ -45,6 +45,11 @@ class Kernel:
     coef0: float = 0.0
     degree: float = 3.0
 
+    def __post_init__(self) -> None:
+        for name in ("gamma", "coef0", "degree"):
+            if not np.isfinite(value := getattr(self, name)):
+                raise ValueError(f"{name} must be a finite number; got {value!r}.")
+
     @classmethod
     def resolve(
         cls,
@@ -69,6 +74,10 @@ class Kernel:
             by_row = [np.asarray(A.mean(axis=1, dtype=np.float64)).ravel() for A in (X, squares)]
             mean, mean_square = (float(np.average(rows, weights=weight)) for rows in by_row)
             variance = mean_square - mean**2
+            if not np.isfinite(variance):
+                raise ValueError(
+                    "gamma='scale' cannot be computed: the squares of the features overflow. Scale them."
+                )
             if variance < 1e-10 * mean_square:  # nothing left of it but rounding
                 variance = 0.0
             value = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
@@ -93,39 +102,40 @@ class Kernel:
 
     # -- the three questions ------------------------------------------------------------------
 
-    def row_source(
-        self, X: Any, *, cache_size: float | str = "auto", n_jobs: int | None = None
-    ) -> RowSource:
+    def row_source(self, X: Any, *, cache_size: float | str = "auto", n_jobs: int | None = None) -> RowSource:
         """Where a solver gets the rows of the kernel matrix of ``X`` from.
 
-        For ``"precomputed"``, ``X`` is that matrix. Distance kernels of more than
-        2000 points are kept in float32: values lie in [0, 1] and carry an error of about
-        1e-7 times the squared spread of the data in units of the kernel's width.
+        For ``"precomputed"``, ``X`` is that matrix. Rows are kept in float32 if ``X`` is float32, and
+        for distance kernels of more than 2000 points: values lie in [0, 1] and carry an error of about
+        1e-7 times the squared spread of the data in units of the kernel's width. They are kept in float64
+        otherwise, and wherever norms or values beyond 1e30 would come too near the largest float32.
         """
         if not self._named:
             return gram_row_source(X if self.precomputed else self.matrix(X, X))
-        single, room = self._single(X), cache_bytes(cache_size, X)
-        needed = min(room, X.shape[0] ** 2 * (4 if single else 8))
-        if needed > (free := free_memory()):
+        points, room = self._training_points(X), cache_bytes(cache_size, X)
+        needed = min(room, X.shape[0] ** 2 * (4 if points.single else 8))
+        if needed > (free := available_memory()):
             raise MemoryError(
                 f"cache_size={cache_size!r} asks for {needed >> 20} MB of kernel rows, {free >> 20} MB are "
-                "free; give a smaller number or 'auto'. Rows that do not fit are computed again."
+                "available; give a smaller number or 'auto'. Rows that do not fit are computed again."
             )
-        points = self._points(X, single, self._center(X))
-        return _core.kernel_row_source(points, self._compiled, room, n_threads(n_jobs))
+        return _core.kernel_row_source(points, room, n_threads(n_jobs))
 
     def gram(
         self, X: Any, *, cache_size: float | str = "auto", n_jobs: int | None = None
     ) -> np.ndarray | None:
-        """The whole kernel matrix of ``X``, in the precision of :meth:`row_source`; None if it does not fit."""
+        """The whole kernel matrix of ``X`` in the precision of :meth:`row_source`; None if too large."""
         if self.precomputed:
             return np.ascontiguousarray(X)
-        if X.shape[0] ** 2 * (4 if self._single(X) else 8) > cache_bytes(cache_size, X):
+        room, entries = cache_bytes(cache_size, X), X.shape[0] ** 2
+        if entries * 4 > room:
             return None
         if not self._named:
-            return self.matrix(X, X)
-        points = self._points(X, self._single(X), self._center(X))
-        return _core.kernel_matrix(points, points, self._compiled, n_threads(n_jobs))
+            return self.matrix(X, X) if entries * 8 <= room else None
+        points = self._training_points(X)
+        if entries * (4 if points.single else 8) > room:
+            return None
+        return _core.kernel_matrix(points, points, n_threads(n_jobs))
 
     def matrix(self, X: Any, Y: Any, *, n_jobs: int | None = None) -> np.ndarray:
         """Kernel values between the rows of ``X`` and of ``Y``.
@@ -137,10 +147,11 @@ class Kernel:
         if not self._named:
             return _checked_gram(self.name(X, Y), X, Y)  # type: ignore[operator]
         X, Y = _alike(X, Y)
-        center = self._center(Y)
-        single = X.dtype == np.float32 and Y.dtype == np.float32
+        center, single = self._center(Y), X.dtype == np.float32 and Y.dtype == np.float32
         data, queries = self._points(Y, single, center), self._points(X, single, center)
-        return _core.kernel_matrix(data, queries, self._compiled, n_threads(n_jobs))
+        if data.single != queries.single:  # float32 suffices for one of them only
+            data, queries = self._points(Y, False, center), self._points(X, False, center)
+        return _core.kernel_matrix(data, queries, n_threads(n_jobs))
 
     def sum(self, X: Any, support: Any, coef: np.ndarray, *, n_jobs: int | None = None) -> np.ndarray:
         """``K(X, support) @ coef.T``, computed in blocks; ``coef`` is (n_outputs, n_support).
@@ -154,8 +165,7 @@ class Kernel:
             return np.zeros_like(out)
         if self._named:
             X, support = _alike(X, support)
-            center = self._center(support)
-            single = X.dtype == np.float32 and support.dtype == np.float32
+            center, single = self._center(support), X.dtype == np.float32 and support.dtype == np.float32
             data = self._points(support, single, center)
         for start in range(0, n_queries, _QUERY_BLOCK):
             block = slice(start, min(start + _QUERY_BLOCK, n_queries))
@@ -164,15 +174,24 @@ class Kernel:
             elif not self._named:
                 out[block] = self.matrix(X[block], support) @ coef.T
             else:
-                queries = self._points(X[block], single, center)
-                out[block] = _core.kernel_sum(data, queries, self._compiled, coef, n_threads(n_jobs))
+                queries = self._points(X[block], data.single, center)
+                if data.single != queries.single:  # float32 suffices for the support only
+                    data = self._points(support, False, center)
+                out[block] = _core.kernel_sum(data, queries, coef, n_threads(n_jobs), start)
+        finite = np.isfinite(out[:, np.isfinite(coef).all(axis=1)]).all(axis=1)  # NaN stays NaN
+        if not finite.all():
+            raise ValueError(
+                f"the decision value of row {np.argmin(finite)} overflows: kernel values or coefficients are "
+                "too large. Scale the features."
+            )
         return out
 
     # -- preparation --------------------------------------------------------------------------
 
-    def _single(self, X: Any) -> bool:
-        """Whether the kernel matrix of ``X`` is kept in float32."""
-        return X.dtype == np.float32 or (self._by_distance and X.shape[0] > _DOUBLE_UP_TO)
+    def _training_points(self, X: Any) -> _core.PointSet:
+        """``X`` in the precision in which its kernel matrix is kept."""
+        single = X.dtype == np.float32 or (self._by_distance and X.shape[0] > _DOUBLE_UP_TO)
+        return self._points(X, single, self._center(X))
 
     def _center(self, X: Any) -> np.ndarray | None:
         """A point near all others: distances to it are small, so their squares lose few digits."""
@@ -181,18 +200,21 @@ class Kernel:
         return X.mean(axis=0, dtype=np.float64)
 
     def _points(self, X: Any, single: bool, center: np.ndarray | None) -> _core.PointSet:
-        kind = getattr(_core.KernelKind, str(self.name))
-        if sparse.issparse(X):
-            index = np.int64 if X.indptr.dtype == np.int64 or X.indices.dtype == np.int64 else np.int32
-            return _core.csr_points(
-                np.ascontiguousarray(X.data),
-                np.ascontiguousarray(X.indices, dtype=index),
-                np.ascontiguousarray(X.indptr, dtype=index),
-                X.shape[1],
-                kind,
-                single,
-            )
-        return _core.dense_points(np.ascontiguousarray(X), kind, center, single)
+        """``X`` for the core: in float32 if ``single`` and if that suffices, else in float64."""
+        if not sparse.issparse(X):
+            return _core.dense_points(np.ascontiguousarray(X), self._compiled, center, single)
+        if not X.has_canonical_format:  # repeated entries add up
+            X = X.copy()  # the user's matrix stays as it is
+            X.sum_duplicates()
+        index = np.int64 if X.indptr.dtype == np.int64 or X.indices.dtype == np.int64 else np.int32
+        return _core.csr_points(
+            np.ascontiguousarray(X.data),
+            np.ascontiguousarray(X.indices, dtype=index),
+            np.ascontiguousarray(X.indptr, dtype=index),
+            X.shape[1],
+            self._compiled,
+            single,
+        )
 
 
 def gram_row_source(K: np.ndarray) -> RowSource:
@@ -238,23 +260,15 @@ def n_threads(n_jobs: int | None) -> int:
     return int(effective_n_jobs(n_jobs)) if _core.has_openmp else 1
 
 
-def free_memory() -> int:
-    """Bytes of physical memory that are free, as far as the system tells."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return 1 << 40
-
-
 def cache_bytes(cache_size: float | str, X: Any = None) -> int:
     """Bytes for kernel rows: ``cache_size`` is in MB.
 
-    ``"auto"`` is half of the free memory, at most 256 MB, or 2 GB where kernel rows of ``X`` are costly:
+    ``"auto"`` is half of the available memory, at most 256 MB, or 2 GB where kernel rows of ``X`` are costly:
     sparse, or of more than 64 features. With few features a row costs about as much to compute again as to
     read from memory, and fresh memory costs more: magic (19020 x 10) takes 1.0 s with 64 MB and 2.8 s with
     2 GB in a new process, a sparse set of 20000 x 5000 88 s with 256 MB and 32 s with 2 GB.
     """
     if cache_size == "auto":
         costly = X is not None and (sparse.issparse(X) or X.shape[1] > 64)
-        return min(free_memory() // 2, (2 << 30) if costly else (256 << 20))
+        return min(available_memory() // 2, (2 << 30) if costly else (256 << 20))
     return int(float(cache_size) * 2**20)

@@ -18,6 +18,10 @@ WorkingSet = Literal["mixed", "second-order", "first-order"]
 
 # The default bound as a share of C_i. What it leaves out is at most 1e-9 C_i of loss per point.
 BOUND_SHARE = 1e-9
+# Below it, what is computed from the bound is not a normal number any more.
+SMALLEST_BOX = 1e-290
+# How often a running solver looks for Ctrl-C and calls the callback.
+POLL_SECONDS = 0.05
 
 
 class Status(Enum):
@@ -87,6 +91,11 @@ class Settings:
 
     def bounds(self, box: np.ndarray) -> np.ndarray:
         """``lo_i`` for each box ``C_i``."""
+        if not (box.min() >= SMALLEST_BOX and np.isfinite(box.sum())):
+            raise ValueError(
+                f"C times sample_weight must be at least {SMALLEST_BOX:g}, with a finite sum; it ranges from "
+                f"{box.min():g} to {box.max():g}. A weight of 0 leaves a row out."
+            )
         if self.bound is None:
             return BOUND_SHARE * box
         if 2 * self.bound >= box.min():
@@ -213,6 +222,7 @@ def _solve(
         settings.tolerance(problem.lam),
         settings.max_iter if settings.max_iter > 0 else np.iinfo(np.int64).max,
         n_threads(n_jobs),
+        POLL_SECONDS,
     )
     y, box, bound = (
         np.ascontiguousarray(a, dtype=np.float64) for a in (problem.y, problem.box, problem.bound)
@@ -220,21 +230,24 @@ def _solve(
     info, error = _core.solve_in_place(
         row_source, y, box, bound, problem.lam, alpha, F, core_settings, callback
     )
-    if info.stale:  # interrupted at an awkward moment: alpha is a good start, the rest is unknown
-        F = np.full_like(F, np.nan)
     support = np.flatnonzero(alpha > problem.bound)
     alpha = alpha - subtracted
     # Any number between the two is optimal for the bounded dual; infinite where a side is empty.
     ends = [end for end in (info.upper, info.lower) if np.isfinite(end)]
     intercept = float(np.mean(ends)) if ends else 0.0
     primal, dual = problem.primal_objective(alpha, F, intercept), problem.dual_objective(alpha, F)
+    if not (np.isfinite(F).all() and np.isfinite([primal, dual]).all()):
+        raise ValueError(
+            f"the solution overflows: the largest C times sample_weight, {box.max():g}, or lam={problem.lam:g} "
+            "is too large for these kernel values. Use smaller ones, or scale the features."
+        )
     solution = Solution(
         alpha=alpha,
         F=F,
         intercept=intercept,
         n_iter=info.n_iter,
         status=Status(info.status.name),
-        kkt_violation=np.inf if info.stale else max(0.0, info.violation),
+        kkt_violation=max(0.0, info.violation),
         dual_objective=dual,
         primal_objective=primal,
         gap=primal + dual,
@@ -341,9 +354,7 @@ def solve_dual(
             raise ValueError("alpha0 must be finite.")
     alpha = problem.project(problem.bound if alpha0 is None else alpha0[keep])
     F = (K_kept @ (alpha * problem.y)).astype(np.float64)
-    solution = solve_in_box(
-        gram_row_source(K_kept), problem, settings, alpha=alpha, F=F, callback=callback
-    )
+    solution = solve_in_box(gram_row_source(K_kept), problem, settings, alpha=alpha, F=F, callback=callback)
     return solution if len(keep) == len(y) else _with_dropped(solution, K, y, keep)
 
 

@@ -85,7 +85,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         A point whose dual variable would be below this counts as zero and is not kept; None is
         ``1e-9 * C * weight``.
     cache_size : float or "auto", default="auto"
-        Memory for kernel rows in MB, of any size; ``"auto"`` is half of the free memory, at most
+        Memory for kernel rows in MB, of any size; ``"auto"`` is half of the available memory, at most
         256 MB, or 2 GB for sparse data and for more than 64 features.
     calibration : {"refit", "sigmoid", "link"} or None, default="refit"
         Where probabilities come from. ``"refit"``: the coefficients of the kept points are fitted
@@ -154,6 +154,12 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
     ``benchmarks/defaults.py``): on the ten smaller ones the mean accuracy is 0.929 with 26% of the points
     kept, where ``SVC()`` has 0.929 with 31% and ``SVC(C=10)`` 0.929 with 25%. A smaller C is smoother
     and keeps more: C=1000 0.929 with 33%, C=100 0.930 with 77%.
+
+    Kernel values are computed and kept in float64, except that training uses float32 (an error of about
+    1e-7, see :meth:`sparseklr.kernels.Kernel.row_source`) for float32 input, and for the rbf and Laplacian
+    kernels of more than 2000 rows; prediction uses it if training and query rows are float32. Where norms or
+    kernel values beyond 1e30 come too near the largest float32, float64 is used after all. A kernel value
+    that is not finite is an error.
 
     References
     ----------
