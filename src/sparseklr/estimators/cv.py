@@ -244,7 +244,8 @@ class SparseKLRCV(ClassifierMixin, BaseEstimator):
     def _routed(self, method: str, **metadata: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """The metadata for the splitter and for the scorer."""
         if get_config()["enable_metadata_routing"]:
-            routed = process_routing(self, method, **metadata)
+            given = {name: value for name, value in metadata.items() if value is not None}
+            routed = process_routing(self, method, sample_weight=given.pop("sample_weight", None), **given)
             splitter = routed.get("splitter", {}).get("split", {})
             return splitter, routed["scorer"]["score"]
         groups, weight = metadata.pop("groups", None), metadata.pop("sample_weight")
