@@ -39,6 +39,7 @@ def moons() -> tuple[np.ndarray, np.ndarray]:
 @parametrize_with_checks(
     [SparseKLR(C=10, lam=1, tol=1e-12), SparseKLR(C=10, lam=0, kernel="linear", tol=1e-12)]
 )
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # the checks set max_iter
 def test_estimator_checks(estimator, check) -> None:
     check(estimator)
 

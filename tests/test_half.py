@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from sparseklr.estimators.training import check_data
 from sparseklr.rivals.half import HalfKLR, half_klr_path, half_threshold
 
 Data = tuple[np.ndarray, np.ndarray]
@@ -41,6 +42,7 @@ def coefficients(model: HalfKLR, n: int) -> np.ndarray:
 
 
 @parametrize_with_checks([HalfKLR()])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # the checks set max_iter
 def test_estimator_checks(estimator, check) -> None:
     check(estimator)
 
@@ -136,7 +138,7 @@ def test_coordinate_steps_find_lower_minima(moons) -> None:
 def test_derivatives_against_finite_differences(moons) -> None:
     X, y = moons
     model = HalfKLR(2.0, gamma=1.0)
-    data = model._check_training(X, y, None)
+    data = model._training_set(check_data(X, y, None, precomputed=False))
     solver = model._solvers(data)[0]
     solver.solve(2.0, 1e-3, 3)
     size, rng = len(solver.x), np.random.default_rng(0)

@@ -70,6 +70,7 @@ def refitted(K: np.ndarray, y: np.ndarray, C: float, S: list[int]) -> float:
 
 
 @parametrize_with_checks([ImportVectorMachine()])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # the checks set max_iter
 def test_estimator_checks(estimator, check) -> None:
     check(estimator)
 

@@ -106,7 +106,7 @@ def test_positive_label() -> None:
         ([0, 1], [0.2, np.nan], {}, "y_prob contains NaN"),
         ([0, 1, 1], [0.2, 0.3], {}, "y_true has 3, y_prob 2"),
         ([0, 1, 2], [0.2, 0.3, 0.4], {}, "y_true has 3 classes"),
-        (["a", "b"], [0.2, 0.3], {}, "pos_label is not specified"),
+        (["a", "b"], [0.2, 0.3], {}, "pos_label must be given"),
         (["a", "b"], [0.2, 0.3], {"pos_label": "c"}, "pos_label='c' is not a label of y_true"),
         ([0, 1], [[0.2, 0.8], [0.5, 0.5]], {"pos_label": 1}, "pos_label is for one probability"),
         ([0, 1], [[0.2, 0.8, 0], [0.5, 0.5, 0]], {}, "y_prob must have a column for each class"),

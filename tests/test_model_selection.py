@@ -17,7 +17,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparseklr import SparseKLR
-from sparseklr.estimators.cv import SparseKLRCV, select_best, select_one_se, select_sparsest_of_3
+from sparseklr.estimators.cv import SparseKLRCV
+from sparseklr.estimators.selection import select_best, select_one_se, select_sparsest_of_3
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +42,7 @@ RAW = SparseKLR(tol=1e-12, calibration=None)
         SparseKLRCV([1, 10], lams=[0.1], estimator=SparseKLR(tol=1e-12), cv=3),
     ]
 )
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # the checks set max_iter
 def test_estimator_checks(estimator, check) -> None:
     check(estimator)
 

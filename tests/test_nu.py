@@ -24,6 +24,7 @@ def moons() -> tuple[np.ndarray, np.ndarray]:
 # Weight equivalence compares two optima to 1e-7: it takes a solve to that accuracy. C is large because
 # one check weighs a class by 1e-4, and nu must stay below its limit.
 @parametrize_with_checks([SparseKLR(C=1e4, nu=20, tol=1e-10, calibration=None)])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # the checks set max_iter
 def test_estimator_checks(estimator, check) -> None:
     check(estimator)
 

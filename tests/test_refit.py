@@ -33,6 +33,7 @@ def training_set(n: int = 80, seed: int = 0, gamma: float = 1.0) -> tuple[Traini
 @parametrize_with_checks(
     [SparseKLR(calibration=mode, C=10, lam=1, tol=1e-12) for mode in ("sigmoid", "link")]
 )
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # the checks set max_iter
 def test_estimator_checks(estimator, check) -> None:
     check(estimator)
 

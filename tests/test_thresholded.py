@@ -21,6 +21,7 @@ def moons() -> tuple[np.ndarray, np.ndarray]:
 @parametrize_with_checks(
     [ThresholdedKLR(C=10, tol=1e-12), ThresholdedKLR(C=10, kernel="linear", retrain=True, tol=1e-12)]
 )
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # the checks set max_iter
 def test_estimator_checks(estimator, check) -> None:
     check(estimator)
 

@@ -9,6 +9,7 @@ __all__ = [
     "HalfKLR",
     "ImportVectorMachine",
     "KLRPath",
+    "PathInterrupted",
     "ProbabilityReport",
     "ReliabilityDisplay",
     "Settings",
@@ -19,10 +20,10 @@ __all__ = [
     "Status",
     "ThresholdedKLR",
     "expected_calibration_error",
+    "half_klr_path",
     "klr_path",
     "lam_for_nu",
     "nu_bar",
-    "paper_saturation_bound",
     "probability_report",
     "saturation_bound",
     "solve_dual",
@@ -33,21 +34,36 @@ try:
 except PackageNotFoundError:  # run from the sources
     __version__ = "0+unknown"
 
+# Rooms of the house, each loaded when it is first named: ``sparseklr.datasets`` needs no import of its own.
+_SUBPACKAGES = (
+    "cli",
+    "data",
+    "datasets",
+    "dual",
+    "estimators",
+    "experiments",
+    "inspection",
+    "kernels",
+    "probability",
+    "progress",
+    "rivals",
+)
+
 if TYPE_CHECKING:
     from ._api import *
 else:
 
     def __getattr__(name: str) -> Any:
         """Load the public names on first use, so that ``sparseklr --help`` need not load scikit-learn."""
-        if not name.startswith("_"):
-            from importlib import import_module
+        from importlib import import_module
 
+        if name in _SUBPACKAGES:
+            return import_module(f".{name}", __name__)
+        if name in __all__:
             api = import_module("._api", __name__)
-            if name in __all__:
-                globals().update({public: getattr(api, public) for public in __all__})
-            if name in globals():  # a module of the package counts as well
-                return globals()[name]
+            globals().update({public: getattr(api, public) for public in __all__})
+            return globals()[name]
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+        return sorted({*globals(), *__all__, *_SUBPACKAGES})

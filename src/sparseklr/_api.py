@@ -2,9 +2,9 @@
 
 # ruff: noqa: F401
 from .dual.nu import lam_for_nu, nu_bar
-from .dual.path import KLRPath
+from .dual.path import KLRPath, PathInterrupted
 from .dual.solver import Settings, Solution, SolveInterrupted, Status, solve_dual
-from .dual.theory import paper_saturation_bound, saturation_bound
+from .dual.theory import saturation_bound
 from .estimators.cv import SparseKLRCV
 from .estimators.klr_path import klr_path
 from .estimators.sparse_klr import SparseKLR
@@ -12,6 +12,6 @@ from .inspection.accuracy_sparsity import AccuracySparsityDisplay
 from .inspection.metrics import expected_calibration_error
 from .inspection.probability_report import ProbabilityReport, probability_report
 from .inspection.reliability import ReliabilityDisplay
-from .rivals.half import HalfKLR
+from .rivals.half import HalfKLR, half_klr_path
 from .rivals.import_vector import ImportVectorMachine
 from .rivals.thresholded import ThresholdedKLR

@@ -8,10 +8,12 @@ the last bit, whether a row is repeated or weighted, and in whatever order rows 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import check_array
 
 from .kernels import Kernel
 
@@ -102,6 +104,31 @@ class DistinctPoints:
             return self.X[:, indices].astype(np.float64, order="F")
         # float64 queries: the kernel is then evaluated in float64 also for float32 data
         return self.kernel.matrix(self.X, self.X[indices].astype(np.float64), n_jobs=self.n_jobs)
+
+
+def check_weight(sample_weight: Any, n_samples: int) -> np.ndarray:
+    """Weights of rows as float64, ones for None; raises unless finite, non-negative and not all zero.
+
+    Examples
+    --------
+    >>> check_weight(None, 2)
+    array([1., 1.])
+    """
+    if sample_weight is None or isinstance(sample_weight, Real):
+        sample_weight = np.full(n_samples, 1.0 if sample_weight is None else sample_weight)
+    weight: np.ndarray = check_array(
+        sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
+    )
+    if weight.shape != (n_samples,):
+        raise ValueError(
+            f"sample_weight must have one number for each of the {n_samples} rows; its shape is "
+            f"{weight.shape}."
+        )
+    if weight.min() < 0:
+        raise ValueError(f"sample_weight must be non-negative; got a weight of {weight.min():g}.")
+    if not weight.any():
+        raise ValueError("sample_weight must hold a positive value; all of them are zero.")
+    return weight
 
 
 def row_keys(X: Any) -> np.ndarray:

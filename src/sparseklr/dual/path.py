@@ -14,7 +14,6 @@ A prototype of Newton steps (preconditioned conjugate gradients) took longer tha
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
+from .._warn import warn
 from ..data import TrainingSet
 from ..kernels import RowSource, cache_bytes, gram_row_source
 from .problem import DualProblem
@@ -38,7 +38,7 @@ LamScale = Literal["absolute", "ratio"]
 _DEGREE = 4
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class KLRPath:
     """Solutions on a grid of (C, lam).
 
@@ -59,6 +59,21 @@ class KLRPath:
     lams: np.ndarray
     solutions: np.ndarray
     training: TrainingSet
+
+    def __repr__(self) -> str:
+        """The size of the grid and of its models, in a few lines."""
+        finished = self.finished
+        lines = [
+            f"KLRPath of {len(self.Cs)} values of C ({self.Cs.min():g} to {self.Cs.max():g}) and "
+            f"{self.lams.shape[1]} of lam ({self.lams.min():g} to {self.lams.max():g}) on "
+            f"{len(self.training.codes)} training points, {len(self.training.classes)} classes",
+            f"  solved: {finished.sum()} of {finished.size}",
+        ]
+        if finished.any():
+            kept = self.n_support[finished]
+            lines.append(f"  points kept: {kept.min()} to {kept.max()}")
+            lines.append(f"  relative duality gap: at most {self.gap[finished].max():.2g}")
+        return "\n".join(lines)
 
     @property
     def finished(self) -> np.ndarray:
@@ -120,6 +135,11 @@ class KLRPath:
         width = data.n_samples if data.kernel.precomputed else data.X.shape[1]
         if X.shape[1] != width:
             raise ValueError(f"X has {X.shape[1]} columns; the path was computed with {width}.")
+        return self.outputs(X, n_jobs=n_jobs)
+
+    def outputs(self, X: Any, *, n_jobs: int | None = None) -> np.ndarray:
+        """What :meth:`decision_function` returns, of rows that were checked already."""
+        data = self.training
         coef = self.coef.reshape(-1, len(data.codes))
         used = np.flatnonzero(np.nan_to_num(coef, nan=1.0).any(axis=0))
         queries = X[:, data.rows[used]] if data.kernel.precomputed else X
@@ -169,16 +189,19 @@ def solve_grid(
     *,
     cache_size: float | str = "auto",
     n_jobs: int | None = None,
-    warn: bool = True,
+    check_saturation: bool = True,
     done: Callable[[], None] = lambda: None,
 ) -> KLRPath:
-    """Solve for checked data and a checked grid; ``done`` is called after each solve."""
+    """Solve for checked data and a checked grid; ``done`` is called after each solve.
+
+    With ``check_saturation`` a margin at which a whole class is at its box is warned of.
+    """
     signs = data.signs()
     path = KLRPath(Cs, lams, np.full((*lams.shape, len(signs)), None, dtype=object), data)
     chains = [(c, output) for c in np.argsort(-Cs) for output in range(len(signs))]
     workers = min(int(effective_n_jobs(n_jobs)), len(chains))
     K = data.kernel.gram(data.X, cache_size=cache_size, n_jobs=n_jobs)
-    if warn and K is not None:
+    if check_saturation and K is not None:
         _warn_of_saturation(K, data, Cs, lams)
     stop = Event()
 
@@ -207,11 +230,10 @@ def solve_grid(
                 raise PathInterrupted(path) from error
             raise
     if unsolved := sum(solution.status is not Status.OPTIMAL for solution in path.solutions.flat):
-        warnings.warn(
+        warn(
             f"{unsolved} of {path.solutions.size} solves stopped at max_iter={settings.max_iter} pair steps, "
             "short of the tolerance. Raise max_iter or tol, or scale the features.",
             ConvergenceWarning,
-            stacklevel=3,
         )
     return path
 
@@ -278,11 +300,9 @@ def _warn_of_saturation(K: np.ndarray, data: TrainingSet, Cs: np.ndarray, lams: 
     for y in data.signs():
         limit = saturation_bound(K, y, float(Cs[c]), sample_weight=data.weight)
         if lams[c].max() >= limit:
-            warnings.warn(
+            warn(
                 f"lam={lams[c].max():g} at C={Cs[c]:g} is beyond the saturation bound {limit:.4g}: from "
                 "there on the smaller class has every dual variable at its box and leaves no point out. "
                 f"Use margins below {limit / Cs[c]:.3g} * C.",
-                UserWarning,
-                stacklevel=4,
             )
             return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -11,25 +10,18 @@ from scipy import sparse
 from scipy.special import log_expit, logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_array
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_is_fitted,
-    check_non_negative,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data import TrainingSet
-from ..kernels import NAMED_KERNELS, Kernel, check_gram
+from .parameters import KERNEL_CONSTRAINTS, check_parameters, unused_by_kernel, warn_of_unused
+from .training import ROWS, GivenData, check_data, training_set
 
 
 class KernelClassifier(ClassifierMixin, BaseEstimator):
     """Base of classifiers of the form ``f(x) = dual_coef_ @ k(support_vectors_, x) + intercept_``.
 
-    A subclass implements ``_fit(X, y, sample_weight)`` and calls :meth:`_check_training` first and
-    :meth:`_set_model` last. ``fit`` works on a copy, so a failed fit leaves the estimator as it was.
+    A subclass implements ``_fit_data``, which calls :meth:`_training_set` first and :meth:`_set_model` last.
+    ``fit`` works on a copy, so a failed fit leaves the estimator as it was.
     """
 
     kernel: Any
@@ -39,14 +31,16 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
     class_weight: Any
     n_jobs: Any
 
-    _parameter_constraints: dict = {
-        "kernel": [StrOptions({*NAMED_KERNELS, "precomputed"}), callable],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-        "degree": [Interval(Real, 0.0, None, closed="left")],
-        "coef0": [Real],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "n_jobs": [Integral, None],
-    }
+    _parameter_constraints: dict = {**KERNEL_CONSTRAINTS}
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Explain the parameter that users of :class:`~sklearn.svm.SVC` expect.
+
+        It stands here and not in ``__init__``, whose signature is the list of parameters for scikit-learn.
+        """
+        if "probability" in kwargs:
+            raise TypeError(f"{cls.__name__} has no parameter probability: predict_proba is always there.")
+        return super().__new__(cls)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model to the training data.
@@ -66,7 +60,9 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         """
         fitted = copy.copy(self)
         try:
-            fitted._fit(X, y, sample_weight)
+            fitted._check_parameters()
+            precomputed = self.kernel == "precomputed"
+            fitted._fit_data(check_data(X, y, sample_weight, precomputed=precomputed, estimator=fitted))
         except KeyboardInterrupt:
             if getattr(self, "warm_start", False):  # to be continued
                 self.__dict__.update(fitted.__dict__)
@@ -74,45 +70,37 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         self.__dict__.update(fitted.__dict__)
         return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        raise TypeError(f"{type(self).__name__} must implement _fit")
+    def _fit_checked(self, given: GivenData) -> Self:
+        """Fit to data that were checked already, with parameters that were."""
+        self.n_features_in_ = given.X.shape[1]
+        if given.feature_names is not None:
+            self.feature_names_in_ = given.feature_names
+        self._fit_data(given)
+        return self
 
-    def _check_training(self, X: Any, y: Any, sample_weight: Any) -> TrainingSet:
-        self._validate_params()
-        if self.n_jobs == 0:
-            raise ValueError("n_jobs must not be 0; use None or 1 for one thread, -1 for all.")
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], accept_large_sparse=True
+    def _fit_data(self, given: GivenData) -> None:
+        raise TypeError(f"{type(self).__name__} must implement _fit_data")
+
+    def _check_parameters(self) -> None:
+        """Raise if a parameter is invalid; warn if one has no effect."""
+        given = self.get_params(deep=False)
+        check_parameters(self._parameter_constraints, given, type(self).__name__)
+        warn_of_unused(type(self).__init__, given, self._unused_parameters())
+
+    def _unused_parameters(self) -> dict[str, str]:
+        """Parameters that have no effect with the others as they are, each with the reason."""
+        return unused_by_kernel(self.kernel)
+
+    def _training_set(self, given: GivenData) -> TrainingSet:
+        """The data with the classes, weights and kernel that the parameters ask for."""
+        return training_set(
+            given,
+            kernel=self.kernel,
+            gamma=self.gamma,
+            coef0=self.coef0,
+            degree=self.degree,
+            class_weight=self.class_weight,
         )
-        check_classification_targets(y)
-        precomputed = self.kernel == "precomputed"
-        if precomputed:
-            X = X.toarray() if sparse.issparse(X) else X
-            if X.shape[0] != X.shape[1]:
-                raise ValueError(f"Precomputed matrix must be a square matrix; its shape is {X.shape}.")
-            check_gram(X, "X (the precomputed kernel)")
-        given = weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        check_non_negative(weight, "`sample_weight`")
-        if not weight.any():
-            raise ValueError("sample_weight must hold a positive value; all of them are zero.")
-        if self.class_weight is not None:
-            present = np.unique(y)
-            by_class = compute_class_weight(self.class_weight, classes=present, y=y, sample_weight=weight)
-            if (by_class < 0).any():
-                raise ValueError(f"class_weight must be non-negative; got {self.class_weight!r}.")
-            weight = weight * by_class[np.searchsorted(present, y)]
-        rows = np.flatnonzero(weight > 0)
-        classes, codes = np.unique(y[rows], return_inverse=True)
-        if len(classes) < 2:
-            raise ValueError(
-                f"y must hold at least two classes (with positive weight); got only one class: {classes!r}."
-            )
-        if len(rows) < len(y):
-            X = X[np.ix_(rows, rows)] if precomputed else X[rows]
-        kernel = Kernel.resolve(
-            self.kernel, X, gamma=self.gamma, coef0=self.coef0, degree=self.degree, weight=given[rows]
-        )
-        return TrainingSet(X, codes, classes, weight[rows], rows, len(y), kernel)
 
     def _set_model(self, data: TrainingSet, coef: np.ndarray, intercept: np.ndarray) -> None:
         """Keep the points with a non-zero coefficient; ``coef`` is (n_outputs, n rows of data)."""
@@ -131,14 +119,13 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         """Checked rows to predict; for a precomputed kernel, k(x, support)."""
         check_is_fitted(self)
         n_support = len(support)
-        options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "accept_large_sparse": True}
         if self._kernel.precomputed:
             if np.ndim(X) == 2 and np.shape(X)[1] == n_support != self.n_features_in_:
-                return check_array(X, dtype=options["dtype"])
-            X = validate_data(self, X, reset=False, **options)
+                return check_array(X, dtype=ROWS["dtype"])
+            X = validate_data(self, X, reset=False, **ROWS)
             X = X.toarray() if sparse.issparse(X) else X
             return X[:, support]
-        return validate_data(self, X, reset=False, **options)
+        return validate_data(self, X, reset=False, **ROWS)
 
     def _outputs(self, X: Any) -> np.ndarray:
         """f(x) of every output, shape (n_queries, n_outputs)."""

@@ -4,63 +4,26 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from scipy.stats import rankdata
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.model_selection import check_cv
-from sklearn.utils._param_validation import HasMethods, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import check_is_fitted
 
+from .._sklearn import HasMethods, StrOptions, response_of, takes_weights
 from ..dual.path import LamScale, check_grid
 from ..progress import GridProgress
-from .folds import RECORD, Fold, asks_for_labels_or_values, score, score_fits, score_path
+from .folds import MEASURES, Fold, Scoring, score_fits, score_path
+from .parameters import check_parameters, warn_of_unused
+from .selection import SELECTION_RULES, results_table
 from .sparse_klr import SparseKLR
-
-# Scores of models that differ in nothing but rounding count as equal.
-_SAME_SCORE = 1e-12
-
-
-def _sparsest(results: Mapping[str, Any], among: np.ndarray) -> int:
-    """The candidate that keeps the smallest share of points; of equals, the better, then the first."""
-    keys = (among, -results["mean_test_score"][among], results["mean_support_share"][among])
-    return int(among[np.lexsort(keys)[0]])
-
-
-def select_best(results: Mapping[str, Any]) -> int:
-    """Index of the highest mean score; of equal ones the sparsest."""
-    score = results["mean_test_score"]
-    return _sparsest(results, np.flatnonzero(score >= score.max() - _SAME_SCORE))
-
-
-def select_sparsest_of_3(results: Mapping[str, Any]) -> int:
-    """Index of the sparsest of the three most accurate models (the rule of the paper's tables)."""
-    score, share = results["mean_test_score"], results["mean_support_share"]
-    ranked = np.lexsort((share, -np.round(score / _SAME_SCORE) * _SAME_SCORE))
-    return _sparsest(results, ranked[:3])
-
-
-def select_one_se(results: Mapping[str, Any]) -> int:
-    """Index of the sparsest model within one standard error of the best (Breiman et al. 1984)."""
-    score = results["mean_test_score"]
-    best = int(score.argmax())
-    splits = [
-        results[key][best] for key in results if key.startswith("split") and key.endswith("_test_score")
-    ]
-    error = float(np.std(splits, ddof=1) / np.sqrt(len(splits))) if len(splits) > 1 else 0.0
-    return _sparsest(results, np.flatnonzero(score >= score[best] - error - _SAME_SCORE))
-
-
-SELECTION_RULES: dict[str, Callable[[Mapping[str, Any]], int]] = {
-    "best": select_best,
-    "sparsest-of-3": select_sparsest_of_3,
-    "one-se": select_one_se,
-}
+from .training import GivenData, check_data
 
 
 class SparseKLRCV(ClassifierMixin, BaseEstimator):
@@ -89,7 +52,7 @@ class SparseKLRCV(ClassifierMixin, BaseEstimator):
     scoring : str, callable or None, default=None
         A scorer; None is accuracy. See Notes.
     selection : {"best", "sparsest-of-3", "one-se"} or callable, default="best"
-        ``"best"``: highest mean score, of equal ones the sparsest. ``"sparsest-of-3"``: the sparsest
+        ``"best"``: highest mean score, ties go to the sparsest. ``"sparsest-of-3"``: the sparsest
         of the three highest, the paper's rule. ``"one-se"``: the sparsest whose score is within one
         standard error of the highest. A callable takes ``cv_results_`` and returns an index.
     n_jobs : int or None, default=None
@@ -189,7 +152,9 @@ class SparseKLRCV(ClassifierMixin, BaseEstimator):
 
     # -- fitting ------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    __metadata_request__fit: ClassVar[dict] = {"groups": UNUSED}  # for the splitter, not for this class
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None, **metadata: Any) -> Self:
         """Choose the parameters by cross-validation and fit the chosen model on all rows.
 
         Parameters
@@ -200,42 +165,46 @@ class SparseKLRCV(ClassifierMixin, BaseEstimator):
             Class labels of any type.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights, in fitting and in scoring.
+        groups : array-like of shape (n_samples,), default=None
+            Group of each row, for splitters such as :class:`~sklearn.model_selection.GroupKFold`.
+        **metadata
+            What the splitter and the scorer request by scikit-learn's metadata routing, where it is enabled.
+            The scorer is then given the weights only if it requests them.
 
         Returns
         -------
         self : object
         """
         fitted = copy.copy(self)  # a fit that fails leaves the estimator as it was
-        fitted._fit(X, y, sample_weight)
+        fitted._fit(X, y, sample_weight, {"groups": groups, **metadata})
         self.__dict__.update(fitted.__dict__)
         return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        self._validate_params()
+    def _fit(self, X: Any, y: Any, sample_weight: Any, metadata: dict[str, Any]) -> None:
+        check_parameters(self._parameter_constraints, self.get_params(deep=False), type(self).__name__)
         Cs, lams = check_grid(self.Cs, self.lams, self.lam_scale)
         models = self._templates()
-        self.scorer_ = check_scoring(models[0], "accuracy" if self.scoring is None else self.scoring)
-        checked = clone(models[0])._check_training(X, y, sample_weight)
-        given_X, given_y = X, y
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], accept_large_sparse=True
-        )
-        check_classification_targets(y)
-        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
-        splits = self._splits(X, y, weight, checked.classes)
+        models[0]._check_parameters()
+        precomputed = models[0].kernel == "precomputed"
+        given = check_data(X, y, sample_weight, precomputed=precomputed, estimator=self)
+        checked = models[0]._training_set(given)
+        self.scorer_ = self._make_scorer()
+        for_splitter, for_scorer = self._routed("fit", sample_weight=given.weight, **metadata)
+        splits = self._splits(given, checked.classes, for_splitter)
+        scoring = Scoring(self.scorer_, for_scorer)
 
-        by_path = asks_for_labels_or_values(self.scorer_)
+        by_path = response_of(self.scorer_) in ("predict", "decision_function")
         evaluate = score_path if by_path else score_fits
-        records = np.empty((len(models), *lams.shape, len(splits), len(RECORD)))
-        n_solves = records[..., 0].size * (len(checked.signs()) if by_path else 1)
+        measured = np.empty((len(models), *lams.shape, len(splits), len(MEASURES)))
+        n_solves = measured[..., 0].size * (len(checked.signs()) if by_path else 1)
         with GridProgress(type(self).__name__, n_solves, bool(self.verbose)) as progress:
             for k, (train, test) in enumerate(splits):
-                fold = Fold(models[0], X, y, weight, train, test)
+                fold = Fold.of(given, train, test, scoring)
                 for g, model in enumerate(models):
-                    records[g, :, :, k] = evaluate(
-                        model, fold, Cs, lams, self.scorer_, progress.advance, warn=k == 0
+                    measured[g, :, :, k] = evaluate(
+                        model, fold, Cs, lams, progress.advance, check_saturation=k == 0
                     )
-        if not np.isfinite(records[..., 0]).all():
+        if not np.isfinite(measured[..., 0]).all():
             raise ValueError(f"scoring={self.scoring!r} gave NaN or infinite scores; expected finite ones.")
         grid = [
             {"C": float(C), "lam": float(lam), **({} if self.gammas is None else {"gamma": model.gamma})}
@@ -243,19 +212,50 @@ class SparseKLRCV(ClassifierMixin, BaseEstimator):
             for C, row in zip(Cs, lams, strict=True)
             for lam in row
         ]
-        self.cv_results_ = _table(grid, records.reshape(len(grid), len(splits), -1))
+        self.cv_results_ = results_table(grid, measured.reshape(len(grid), len(splits), -1))
         self.n_splits_ = len(splits)
         self.best_index_ = self._select()
         self.best_params_ = grid[self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
 
         start = time.perf_counter()
-        self.best_estimator_ = clone(models[0]).set_params(**self.best_params_)
-        self.best_estimator_.fit(given_X, given_y, sample_weight=sample_weight)
+        self.best_estimator_ = clone(models[0]).set_params(**self.best_params_)._fit_checked(given)
         self.refit_time_ = time.perf_counter() - start
         self.C_, self.lam_ = self.best_params_["C"], self.best_params_["lam"]
         self.gamma_ = self.best_estimator_._kernel.gamma
         self.classes_ = self.best_estimator_.classes_
+
+    def _make_scorer(self) -> Any:
+        return check_scoring(SparseKLR(), "accuracy" if self.scoring is None else self.scoring)
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """What the splitter and the scorer request, see scikit-learn's metadata routing.
+
+        Returns
+        -------
+        MetadataRouter
+        """
+        router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
+        if hasattr(self.cv, "get_metadata_routing"):  # not so a number or a list of splits
+            router.add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+        to_score = MethodMapping().add(caller="fit", callee="score").add(caller="score", callee="score")
+        return router.add(scorer=self._make_scorer(), method_mapping=to_score)
+
+    def _routed(self, method: str, **metadata: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The metadata for the splitter and for the scorer."""
+        if get_config()["enable_metadata_routing"]:
+            given = {name: value for name, value in metadata.items() if value is not None}
+            routed = process_routing(self, method, sample_weight=given.pop("sample_weight", None), **given)
+            splitter = routed.get("splitter", {}).get("split", {})
+            return splitter, routed["scorer"]["score"]
+        groups, weight = metadata.pop("groups", None), metadata.pop("sample_weight")
+        if metadata:
+            raise TypeError(
+                f"{type(self).__name__}.{method} got {', '.join(metadata)}, which scikit-learn hands on only "
+                "with metadata routing: sklearn.set_config(enable_metadata_routing=True)."
+            )
+        weighted = weight is not None and takes_weights(self.scorer_)
+        return {"groups": groups}, {"sample_weight": weight} if weighted else {}
 
     def _templates(self) -> list[SparseKLR]:
         """The estimator with each of the kernel widths."""
@@ -264,6 +264,10 @@ class SparseKLRCV(ClassifierMixin, BaseEstimator):
             raise TypeError(f"estimator must be a SparseKLR or None; got {template!r}.")
         if template.nu is not None:
             raise ValueError(f"estimator.nu must be None: lam is what is chosen; got nu={template.nu!r}.")
+        replaced = dict.fromkeys(("C", "lam"), "in an estimator of SparseKLRCV, which chooses it")
+        if self.gammas is not None:
+            replaced["gamma"] = "with gammas"
+        warn_of_unused(SparseKLR.__init__, template.get_params(deep=False), replaced)
         if self.n_jobs is not None:
             template = clone(template).set_params(n_jobs=self.n_jobs)
         if self.gammas is None:
@@ -277,11 +281,12 @@ class SparseKLRCV(ClassifierMixin, BaseEstimator):
         return [clone(template).set_params(gamma=gamma) for gamma in gammas]
 
     def _splits(
-        self, X: Any, y: np.ndarray, weight: np.ndarray | None, classes: np.ndarray
+        self, given: GivenData, classes: np.ndarray, metadata: dict[str, Any]
     ) -> list[tuple[np.ndarray, np.ndarray]]:
         """The splits, each with every class to learn from and something to score."""
-        splits = list(check_cv(self.cv, y, classifier=True).split(X, y))
-        counted = np.ones(len(y), dtype=bool) if weight is None else weight > 0
+        y = given.y
+        splits = list(check_cv(self.cv, y, classifier=True).split(given.X, y, **metadata))
+        counted = np.ones(len(y), dtype=bool) if given.weight is None else given.weight > 0
         for k, (train, test) in enumerate(splits):
             missing = np.setdiff1d(classes, y[train][counted[train]])
             if len(missing):
@@ -326,10 +331,25 @@ class SparseKLRCV(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self.best_estimator_.decision_function(X)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Score of the chosen model by ``scoring``: its accuracy by default."""
+    def score(self, X: Any, y: Any, sample_weight: Any = None, **metadata: Any) -> float:
+        """Score of the chosen model by ``scoring``: its accuracy by default.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows, for a scorer that can use them.
+        **metadata
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        float
+        """
         check_is_fitted(self)
-        return score(self.scorer_, self.best_estimator_, X, y, sample_weight)
+        _, for_scorer = self._routed("score", sample_weight=sample_weight, **metadata)
+        return Scoring(self.scorer_, for_scorer)(self.best_estimator_, X, y)
 
     @property
     def support_(self) -> np.ndarray:
@@ -377,19 +397,3 @@ def _is_width(gamma: Any) -> bool:
     if isinstance(gamma, str):
         return gamma in ("scale", "auto")
     return isinstance(gamma, Real) and 0 < float(gamma) < np.inf
-
-
-def _table(grid: list[dict[str, Any]], records: np.ndarray) -> dict[str, Any]:
-    """cv_results_ of records (n_candidates, n_splits, len(RECORD))."""
-    by_name = dict(zip(RECORD, np.moveaxis(records, -1, 0), strict=True))
-    results: dict[str, Any] = {"params": grid}
-    for name in grid[0]:
-        values = [candidate[name] for candidate in grid]
-        results[f"param_{name}"] = np.ma.MaskedArray(values, mask=np.zeros(len(grid), dtype=bool))
-    for k, scores in enumerate(by_name["test_score"].T):
-        results[f"split{k}_test_score"] = scores
-    for name, values in by_name.items():
-        results[f"mean_{name}"], results[f"std_{name}"] = values.mean(axis=1), values.std(axis=1)
-    ranks = rankdata(-np.round(results["mean_test_score"] / _SAME_SCORE), method="min")
-    results["rank_test_score"] = ranks.astype(np.int32)
-    return results

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,42 +9,52 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.metaestimators import _safe_split
 
 from ..dual.path import solve_grid
 from .base import KernelClassifier
 from .sparse_klr import SparseKLR
+from .training import GivenData
 
-# What is recorded of a candidate in a fold.
-RECORD = ("test_score", "n_support", "support_share", "fit_time", "score_time")
+# What is measured of a candidate in a fold.
+MEASURES = ("test_score", "n_support", "support_share", "fit_time", "score_time")
+
+
+@dataclass(frozen=True, eq=False)
+class Scoring:
+    """A scorer with the metadata that it is given, such as the weights of the rows."""
+
+    scorer: Any
+    metadata: dict[str, Any]
+
+    def part(self, indices: np.ndarray, n_samples: int) -> Scoring:
+        """With the metadata of some rows only."""
+        metadata = {
+            name: np.asarray(value)[indices] if np.ndim(value) and len(value) == n_samples else value
+            for name, value in self.metadata.items()
+        }
+        return Scoring(self.scorer, metadata)
+
+    def __call__(self, model: Any, X: Any, y: np.ndarray) -> float:
+        return float(self.scorer(model, X, y, **self.metadata))
 
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """Training and test part; ``weight`` is None or one number per row of X."""
+    """Training and test part of checked data, and how models are scored on the latter."""
 
-    estimator: SparseKLR
-    X: Any
-    y: np.ndarray
-    weight: np.ndarray | None
-    train: np.ndarray
-    test: np.ndarray
+    train: GivenData
+    test: GivenData
+    scoring: Scoring
 
-    def part(self, rows: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray | None]:
-        """X, y and weights of some rows; kernel values against the training rows if precomputed."""
-        X, y = _safe_split(self.estimator, self.X, self.y, rows, self.train)
-        return X, y, None if self.weight is None else self.weight[rows]
+    @classmethod
+    def of(cls, given: GivenData, train: np.ndarray, test: np.ndarray, scoring: Scoring) -> Fold:
+        n_samples = len(given.y)
+        return cls(given.part(train), given.part(test, train), scoring.part(test, n_samples))
 
     def share(self, kept: np.ndarray) -> float:
         """Share of the training rows kept, each counted by its weight."""
-        weight = np.ones(len(self.train)) if self.weight is None else self.weight[self.train]
+        weight = np.ones(len(self.train.y)) if self.train.weight is None else self.train.weight
         return float(weight[kept].sum() / weight.sum())
-
-
-def asks_for_labels_or_values(scorer: Any) -> bool:
-    """Whether a scorer looks at predictions or decision values only, not at probabilities or the model."""
-    method = getattr(scorer, "_response_method", None)
-    return (method[0] if isinstance(method, tuple) else method) in ("predict", "decision_function")
 
 
 def score_path(
@@ -53,14 +62,12 @@ def score_path(
     fold: Fold,
     Cs: np.ndarray,
     lams: np.ndarray,
-    scorer: Any,
     done: Callable[[], None],
     *,
-    warn: bool,
+    check_saturation: bool,
 ) -> np.ndarray:
-    """Records (n_Cs, n_lams, len(RECORD)) of the S-KLR models of a path."""
-    X, y, weight = fold.part(fold.train)
-    data = clone(model)._check_training(X, y, weight)
+    """Measures (n_Cs, n_lams, len(MEASURES)) of the S-KLR models of a path."""
+    data = model._training_set(fold.train)
     path = solve_grid(
         data,
         Cs,
@@ -68,23 +75,22 @@ def score_path(
         model._settings,
         cache_size=model.cache_size,
         n_jobs=model.n_jobs,
-        warn=warn,
+        check_saturation=check_saturation,
         done=done,
     )
-    X, y, weight = fold.part(fold.test)
     start = time.perf_counter()
-    outputs = path.decision_function(X, n_jobs=model.n_jobs)
+    outputs = path.outputs(fold.test.X, n_jobs=model.n_jobs)
     shared_time = (time.perf_counter() - start) / lams.size
-    records = np.empty((*lams.shape, len(RECORD)))
+    measured = np.empty((*lams.shape, len(MEASURES)))
     for cell in np.ndindex(*lams.shape):
         start = time.perf_counter()
-        value = score(scorer, _Known(outputs[cell], data.classes), X, y, weight)
+        score = fold.scoring(_Known(outputs[cell], data.classes), fold.test.X, fold.test.y)
         score_time = shared_time + time.perf_counter() - start
         solutions = path.solutions[cell]
         kept = data.rows[np.unique(np.concatenate([s.support for s in solutions]))]
         fit_time = sum(float(s.history["seconds"][-1]) for s in solutions)
-        records[cell] = value, len(kept), fold.share(kept), fit_time, score_time
-    return records
+        measured[cell] = score, len(kept), fold.share(kept), fit_time, score_time
+    return measured
 
 
 def score_fits(
@@ -92,26 +98,23 @@ def score_fits(
     fold: Fold,
     Cs: np.ndarray,
     lams: np.ndarray,
-    scorer: Any,
     done: Callable[[], None],
     *,
-    warn: bool,
+    check_saturation: bool,
 ) -> np.ndarray:
-    """The same of estimators fitted one by one, calibration included."""
-    X, y, weight = fold.part(fold.train)
-    test = fold.part(fold.test)
-    records = np.empty((*lams.shape, len(RECORD)))
+    """The same of estimators fitted one by one, calibration included; saturation is not looked for."""
+    measured = np.empty((*lams.shape, len(MEASURES)))
     for cell in np.ndindex(*lams.shape):
         start = time.perf_counter()
         fitted = clone(model).set_params(C=float(Cs[cell[0]]), lam=float(lams[cell]))
-        fitted.fit(X, y, sample_weight=weight)
+        fitted._fit_checked(fold.train)
         fit_time = time.perf_counter() - start
         start = time.perf_counter()
-        value = score(scorer, fitted, *test)
+        score = fold.scoring(fitted, fold.test.X, fold.test.y)
         score_time = time.perf_counter() - start
-        records[cell] = value, len(fitted.support_), fold.share(fitted.support_), fit_time, score_time
+        measured[cell] = score, len(fitted.support_), fold.share(fitted.support_), fit_time, score_time
         done()
-    return records
+    return measured
 
 
 class _Known(KernelClassifier):
@@ -125,11 +128,3 @@ class _Known(KernelClassifier):
 
     def _outputs(self, X: Any) -> np.ndarray:
         return self.outputs
-
-
-def score(scorer: Any, model: Any, X: Any, y: np.ndarray, weight: np.ndarray | None) -> float:
-    """The score, weighted if there are weights and the scorer can."""
-    target = getattr(scorer, "_score_func", scorer)
-    if weight is None or "sample_weight" not in inspect.signature(target).parameters:
-        return float(scorer(model, X, y))
-    return float(scorer(model, X, y, sample_weight=weight))

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal
 
 from ..dual.path import KLRPath, LamScale, check_grid, solve_grid
+from ..dual.solver import Settings, WorkingSet
 from ..progress import GridProgress
-from .sparse_klr import SparseKLR
+from .parameters import (
+    KERNEL_CONSTRAINTS,
+    SOLVER_CONSTRAINTS,
+    check_parameters,
+    unused_by_kernel,
+    warn_of_unused,
+)
+from .training import check_data, training_set
 
 
 def klr_path(
@@ -17,9 +26,18 @@ def klr_path(
     lams: Any,
     lam_scale: LamScale = "absolute",
     sample_weight: Any = None,
+    kernel: str | Callable[..., Any] = "rbf",
+    gamma: float | Literal["scale", "auto"] = "scale",
+    degree: float = 3,
+    coef0: float = 0.0,
+    working_set: WorkingSet = "mixed",
+    tol: float = 1e-3,
+    max_iter: int = -1,
+    bound: float | None = None,
+    cache_size: float | Literal["auto"] = "auto",
+    class_weight: dict | Literal["balanced"] | None = None,
     n_jobs: int | None = None,
     verbose: int = 0,
-    **params: Any,
 ) -> KLRPath:
     r"""Solve sparse kernel logistic regression for every (C, lam) of a grid.
 
@@ -44,14 +62,16 @@ def klr_path(
         With ``"ratio"`` the margins are ``lams * C``: the paper's grid is ``np.linspace(0, 1, 10)``.
     sample_weight : array-like of shape (n_samples,), default=None
         As in :meth:`SparseKLR.fit`.
+    kernel, gamma, degree, coef0, working_set, tol, max_iter, bound, class_weight
+        As in :class:`~sparseklr.SparseKLR`, with the same defaults.
+    cache_size : float or "auto", default="auto"
+        As in :class:`~sparseklr.SparseKLR`. The kernel matrix is kept if this allows it; if not, its rows are
+        computed as they are needed.
     n_jobs : int or None, default=None
         Values of C solved at the same time, in threads on the same kernel matrix; -1 for all cores.
         Results do not depend on it.
     verbose : int, default=0
         1 shows progress.
-    **params
-        Further parameters of :class:`~sparseklr.SparseKLR`: kernel, gamma, tol, bound, cache_size, ...
-        The kernel matrix is kept if ``cache_size`` allows; if not, rows are computed as needed.
 
     Returns
     -------
@@ -77,11 +97,22 @@ def klr_path(
     True
     """
     Cs, lams = check_grid(Cs, lams, lam_scale)
-    if unwanted := sorted({"C", "lam", "nu"} & set(params)):
-        raise TypeError(f"klr_path takes Cs and lams, not {', '.join(unwanted)}.")
-    model = SparseKLR(n_jobs=n_jobs, **params)
-    data = model._check_training(X, y, sample_weight)
+    kernel_parameters: dict[str, Any] = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
+    given = kernel_parameters | {
+        "working_set": working_set,
+        "tol": tol,
+        "max_iter": max_iter,
+        "bound": bound,
+        "cache_size": cache_size,
+        "class_weight": class_weight,
+        "n_jobs": n_jobs,
+    }
+    check_parameters(KERNEL_CONSTRAINTS | SOLVER_CONSTRAINTS, given, "klr_path")
+    warn_of_unused(klr_path, given, unused_by_kernel(kernel))
+    checked = check_data(X, y, sample_weight, precomputed=kernel == "precomputed")
+    data = training_set(checked, class_weight=class_weight, **kernel_parameters)
+    settings = Settings(working_set, tol, max_iter, bound)
     with GridProgress("klr_path", lams.size * len(data.signs()), bool(verbose)) as progress:
         return solve_grid(
-            data, Cs, lams, model._settings, cache_size=model.cache_size, n_jobs=n_jobs, done=progress.advance
+            data, Cs, lams, settings, cache_size=cache_size, n_jobs=n_jobs, done=progress.advance
         )

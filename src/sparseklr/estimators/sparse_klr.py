@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from .._sklearn import CallbackSupportMixin, StrOptions, fit_task, with_callbacks
+from .._warn import warn
 from ..data import TrainingSet
 from ..dual.nu import solve_nu
 from ..dual.problem import DualProblem
@@ -24,16 +23,8 @@ from ..probability.calibration import content_folds, link, platt
 from ..probability.refit import label_free_span, refit
 from ..progress import Progress
 from .base import KernelClassifier
-
-try:  # scikit-learn >= 1.9
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
-except ImportError:
-
-    class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stands in where scikit-learn has no callbacks."""
-
-    def with_callbacks(method: Any) -> Any:  # type: ignore[no-redef]
-        return method
+from .parameters import NON_NEGATIVE, POSITIVE, SOLVER_CONSTRAINTS
+from .training import GivenData
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,18 +172,14 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
 
     _parameter_constraints: dict = {
         **KernelClassifier._parameter_constraints,
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "lam": [StrOptions({"auto"}), Interval(Real, 0.0, None, closed="left")],
-        "nu": [Interval(Real, 0.0, None, closed="left"), None],
-        "working_set": [StrOptions(set(get_args(WorkingSet)))],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left"), Options(Integral, {-1})],
-        "bound": [Interval(Real, 0.0, None, closed="neither"), None],
+        **SOLVER_CONSTRAINTS,
+        "C": [POSITIVE],
+        "lam": [StrOptions({"auto"}), NON_NEGATIVE],
+        "nu": [NON_NEGATIVE, None],
         "calibration": [StrOptions({"refit", "sigmoid", "link"}), None],
-        "C_refit": [StrOptions({"alo"}), Interval(Real, 0.0, None, closed="neither")],
-        "prune": ["boolean", Interval(Real, 0.0, None, closed="left")],
+        "C_refit": [StrOptions({"alo"}), POSITIVE],
+        "prune": ["boolean", NON_NEGATIVE],
         "random_state": ["random_state"],
-        "cache_size": [StrOptions({"auto"}), Interval(Real, 0.0, None, closed="neither")],
         "warm_start": ["boolean"],
         "verbose": ["verbose"],
     }
@@ -244,39 +231,37 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
 
     # -- fitting ------------------------------------------------------------------------------
 
+    def _unused_parameters(self) -> dict[str, str]:
+        unused = super()._unused_parameters()
+        if self.calibration != "refit":
+            unused |= dict.fromkeys(("C_refit", "prune"), f"with calibration={self.calibration!r}")
+        if self.nu is not None:
+            unused["warm_start"] = "with nu"
+        return unused
+
     @with_callbacks
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        start = self._warm_alphas(len(y)) if self.warm_start else None
-        data = self._check_training(X, y, sample_weight)
-        problems = self._problems(data)
-        context = None
-        if hasattr(self, "_init_callback_context"):
-            context = self._init_callback_context(max_subtasks=len(problems))
-            context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        solutions = []
-        try:
-            row_source = data.kernel.row_source(data.X, cache_size=self.cache_size, n_jobs=self.n_jobs)
-            for k, problem in enumerate(problems):
-                task = context.subcontext(task_name="binary problem") if context else None
-                if task:
-                    task.call_on_fit_task_begin(estimator=self, X=X, y=y)
-                alpha0 = None if start is None or k >= len(start) else start[k][data.rows]
-                title = type(self).__name__ if len(problems) == 1 else f"class {data.classes[k]!s}"
-                if self.nu is not None:
-                    problems[k], solution = self._solve_nu(row_source, problem, title)
-                else:
-                    solution = self._solve(row_source, data, problem, alpha0, title)
-                solutions.append(solution)
-                if task:
-                    task.call_on_fit_task_end(estimator=self, X=X, y=y)
-        except SolveInterrupted as interrupted:
-            if self.warm_start:  # what is there is kept: the next fit goes on from it
-                self._set_solutions(data, problems, [*solutions, interrupted.solution])
-            raise
-        self._set_solutions(data, problems, solutions)
-        self._calibrate(data, problems, solutions)
-        if context:
-            context.call_on_fit_task_end(estimator=self, X=X, y=y)
+    def _fit_data(self, given: GivenData) -> None:
+        start = self._warm_alphas(len(given.y)) if self.warm_start else None
+        data = self._training_set(given)
+        problems, solutions = self._problems(data), []
+        with fit_task(self, given.X, given.y, len(problems)) as part:
+            try:
+                row_source = data.kernel.row_source(data.X, cache_size=self.cache_size, n_jobs=self.n_jobs)
+                for k, problem in enumerate(problems):
+                    with part("binary problem"):
+                        alpha0 = None if start is None or k >= len(start) else start[k][data.rows]
+                        title = type(self).__name__ if len(problems) == 1 else f"class {data.classes[k]!s}"
+                        if self.nu is not None:
+                            problems[k], solution = self._solve_nu(row_source, problem, title)
+                        else:
+                            solution = self._solve(row_source, data, problem, alpha0, title)
+                        solutions.append(solution)
+            except SolveInterrupted as interrupted:
+                if self.warm_start:  # what is there is kept: the next fit goes on from it
+                    self._set_solutions(data, problems, [*solutions, interrupted.solution])
+                raise
+            self._set_solutions(data, problems, solutions)
+            self._calibrate(data, problems, solutions)
 
     def _problems(self, data: TrainingSet) -> list[DualProblem]:
         """One dual per class (one in all for two classes)."""
@@ -361,20 +346,17 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         self.kkt_violation_ = max(s.kkt_violation for s in solutions)
         self.dual_gap_ = max(s.relative_gap for s in solutions)
         if min(s.min_curvature for s in solutions) < -1e-5:  # float32 rounding stays above
-            warnings.warn(
+            warn(
                 f"kernel={self.kernel!r} is not positive semidefinite on this data: the fit is a stationary "
                 "point, not certainly the optimum.",
-                UserWarning,
-                stacklevel=5,
             )
         if not self.converged_:
             asked = self._settings.tolerance(float(margins.max()))
-            warnings.warn(
+            warn(
                 f"The solver stopped after {self.n_iter_.sum()} pair steps with a KKT violation of "
                 f"{self.kkt_violation_:.3g} (asked for: {asked:.3g}). Raise "
                 "max_iter or tol, scale the features, or fit again with warm_start=True to go on.",
                 ConvergenceWarning,
-                stacklevel=5,
             )
 
     # -- probabilities ------------------------------------------------------------------------
@@ -400,11 +382,9 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         loo, losses = np.full((n_outputs, data.n_samples), np.nan), np.zeros(n_outputs)
         for k, (problem, solution) in enumerate(zip(problems, solutions, strict=True)):
             if len(solution.support) < 2:
-                warnings.warn(
+                warn(
                     "Fewer than two points were selected: the refit is a constant probability. A smaller "
                     "bound or another C or gamma selects more.",
-                    UserWarning,
-                    stacklevel=6,
                 )
             result = refit(
                 data,
@@ -428,11 +408,9 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         """f of every row by a model fitted without its fold; warm starts from the full solution."""
         fold = content_folds(data.X, problem.y, 5)
         if fold is None:
-            warnings.warn(
+            warn(
                 "calibration='sigmoid': a class has fewer than two distinct samples, so that nothing can be "
                 "fitted across folds; the sigmoid is fitted to the training values. Prefer 'refit'.",
-                UserWarning,
-                stacklevel=6,
             )
             return solution.decision
         f = np.empty(len(problem.y))

@@ -1,1 +1,17 @@
-"""Looking at fitted models: measures, reports and pictures."""
+"""Looking at fitted classifiers, those of this package and others: measures of their probabilities
+(:mod:`metrics`), the reliability diagram, a report with both, and the picture of score against sparsity.
+matplotlib (extra ``sparseklr[plots]``) is loaded only when something is drawn.
+"""
+
+from .accuracy_sparsity import AccuracySparsityDisplay
+from .metrics import expected_calibration_error
+from .probability_report import ProbabilityReport, probability_report
+from .reliability import ReliabilityDisplay
+
+__all__ = [
+    "AccuracySparsityDisplay",
+    "ProbabilityReport",
+    "ReliabilityDisplay",
+    "expected_calibration_error",
+    "probability_report",
+]

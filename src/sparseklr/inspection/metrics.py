@@ -12,12 +12,9 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtri
 from sklearn.utils import check_array, check_scalar, column_or_1d
-from sklearn.utils.validation import (
-    _check_pos_label_consistency,
-    _check_sample_weight,
-    check_is_fitted,
-    check_non_negative,
-)
+from sklearn.utils.validation import check_is_fitted
+
+from ..data import check_weight
 
 __all__ = ["expected_calibration_error"]
 
@@ -119,7 +116,13 @@ def as_events(
                 f"y_true has {len(present)} classes; y_prob must then be of shape (n_samples, n_classes), "
                 f"got {y_prob.shape}."
             )
-        pos_label = _check_pos_label_consistency(pos_label, y_true)
+        if pos_label is None:
+            if not any(set(present.tolist()) <= pair for pair in ({0, 1}, {-1, 1})):
+                raise ValueError(
+                    f"pos_label must be given where the labels are not 0 and 1 or -1 and 1: y_true has "
+                    f"{present.tolist()}, and y_prob may be of either."
+                )
+            pos_label = 1
         if len(present) == 2 and pos_label not in present:
             raise ValueError(f"pos_label={pos_label!r} is not a label of y_true: {present.tolist()}.")
         return y_true == pos_label, y_prob
@@ -155,7 +158,7 @@ class Bins:
     ) -> Bins:
         """Group the samples of positive weight."""
         check_scalar(n_bins, "n_bins", Integral, min_val=1)
-        weight = check_weight(sample_weight, prob)
+        weight = check_weight(sample_weight, len(prob))
         event, prob, weight = event[weight > 0], prob[weight > 0], weight[weight > 0]
         if strategy == "quantile":
             order = np.argsort(prob)
@@ -177,15 +180,6 @@ class Bins:
             total,
             total**2 / np.bincount(member, weight**2),
         )
-
-
-def check_weight(sample_weight: Any, rows: Any) -> np.ndarray:
-    """Non-negative weights, not all zero; ones for None."""
-    if sample_weight is not None and not np.any(sample_weight):
-        raise ValueError("sample_weight must hold a positive value; all of them are zero.")
-    weight: np.ndarray = _check_sample_weight(sample_weight, rows, dtype=np.float64)
-    check_non_negative(weight, "`sample_weight`")
-    return weight
 
 
 def wilson_interval(share: np.ndarray, n: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,8 @@ import numpy as np
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
 from sklearn.pipeline import Pipeline
 
-from .metrics import check_weight, expected_calibration_error, predicted_probabilities
+from ..data import check_weight
+from .metrics import expected_calibration_error, predicted_probabilities
 from .reliability import ReliabilityDisplay
 
 __all__ = ["ProbabilityReport", "probability_report"]
@@ -65,7 +66,7 @@ def probability_report(estimator: Any, X: Any, y: Any, *, sample_weight: Any = N
     (300, True)
     """
     y, y_prob, classes = predicted_probabilities(estimator, X, y)
-    weight = None if sample_weight is None else check_weight(sample_weight, y)
+    weight = None if sample_weight is None else check_weight(sample_weight, len(y))
     last = estimator
     while isinstance(last, Pipeline) or hasattr(last, "best_estimator_"):
         last = last[-1] if isinstance(last, Pipeline) else last.best_estimator_

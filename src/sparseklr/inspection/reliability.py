@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_scalar
 
-from .metrics import Bins, Strategy, as_events, check_weight, predicted_probabilities, wilson_interval
+from ..data import check_weight
+from .metrics import Bins, Strategy, as_events, predicted_probabilities, wilson_interval
 
 __all__ = ["ReliabilityDisplay"]
 
@@ -201,7 +202,7 @@ class ReliabilityDisplay:
         check_scalar(confidence, "confidence", Real, min_val=0, max_val=1, include_boundaries="neither")
         event, prob = as_events(y_true, y_prob, pos_label=pos_label, labels=labels)
         if sample_weight is not None:
-            sample_weight = check_weight(sample_weight, prob)
+            sample_weight = check_weight(sample_weight, len(prob))
         bins = Bins.of(event, prob, n_bins=n_bins, strategy=strategy, sample_weight=sample_weight)
         lower, upper = wilson_interval(bins.prob_true, bins.n_effective, confidence)
         return cls(

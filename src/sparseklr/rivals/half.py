@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Callable, Sequence
-from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from .._sklearn import StrOptions
+from .._warn import warn
 from ..data import DistinctPoints, TrainingSet
 from ..estimators.base import KernelClassifier
+from ..estimators.parameters import COUNT, POSITIVE
+from ..estimators.training import GivenData, check_data
 from ..progress import Progress
 from ._distinct import Gram, Likelihood
 from ._half_model import Outcome
@@ -139,13 +140,13 @@ class HalfKLR(KernelClassifier):
 
     _parameter_constraints: dict = {
         **KernelClassifier._parameter_constraints,
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "n_nonzero": [Interval(Integral, 1, None, closed="left"), None],
+        "C": [POSITIVE],
+        "n_nonzero": [COUNT, None],
         "fit_intercept": ["boolean"],
         "algorithm": [StrOptions({"coordinate", "published"})],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "cache_size": [StrOptions({"auto"}), Interval(Real, 0.0, None, closed="neither")],
+        "tol": [POSITIVE],
+        "max_iter": [COUNT],
+        "cache_size": [StrOptions({"auto"}), POSITIVE],
         "verbose": ["verbose"],
     }
 
@@ -182,8 +183,12 @@ class HalfKLR(KernelClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        data = self._check_training(X, y, sample_weight)
+    def _unused_parameters(self) -> dict[str, str]:
+        unused = super()._unused_parameters()
+        return unused if self.n_nonzero is None else unused | {"C": "with n_nonzero, which determines it"}
+
+    def _fit_data(self, given: GivenData) -> None:
+        data = self._training_set(given)
         self._solve(data, self._solvers(data))
 
     def _solvers(self, data: TrainingSet) -> list[HalfSolver]:
@@ -230,12 +235,11 @@ class HalfKLR(KernelClassifier):
             remedy = "Raise max_iter or tol, or lower C."
             if self.n_nonzero is not None:
                 remedy = "Raise max_iter or tol, or lower n_nonzero."
-            warnings.warn(
+            warn(
                 f"Half thresholding stopped after {self.n_iter_.max()} iterations (max_iter={self.max_iter}) "
                 f"with {len(self.support_)} points; it would still move a coefficient by "
                 f"{self.fixed_point_residual_:.3g} of the largest (tol={self.tol:.3g}). {remedy}",
                 ConvergenceWarning,
-                stacklevel=4,
             )
 
     def _solve_one(self, solver: HalfSolver, progress: Progress) -> tuple[Outcome, float]:
@@ -282,7 +286,10 @@ def half_klr_path(
     if params.get("n_nonzero") is not None:
         raise ValueError("n_nonzero is an alternative to C and cannot be given to half_klr_path.")
     template = HalfKLR(**params)
-    data = template._check_training(X, y, sample_weight)
+    template._check_parameters()
+    precomputed = template.kernel == "precomputed"
+    given = check_data(X, y, sample_weight, precomputed=precomputed, estimator=template)
+    data = template._training_set(given)
     solvers = template._solvers(data)
     models = {}
     for C in np.unique(values):

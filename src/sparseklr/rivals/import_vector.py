@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
 from scipy.special import log_softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from .._sklearn import StrOptions
+from .._warn import warn
 from ..data import DistinctPoints
 from ..estimators.base import KernelClassifier
+from ..estimators.parameters import COUNT, NON_NEGATIVE, POSITIVE
+from ..estimators.training import GivenData
 from ..progress import Progress
 from ._distinct import Likelihood
 from ._import_search import ROUNDS, SHORTLIST, Machine
@@ -143,16 +144,16 @@ class ImportVectorMachine(KernelClassifier):
 
     _parameter_constraints: dict = {
         **KernelClassifier._parameter_constraints,
-        "C": [Interval(Real, 0.0, None, closed="neither")],
+        "C": [POSITIVE],
         "fit_intercept": ["boolean"],
-        "epsilon": [Interval(Real, 0.0, None, closed="left")],
-        "delta_k": [Interval(Integral, 1, None, closed="left")],
-        "max_points": [Interval(Integral, 1, None, closed="left"), None],
-        "n_candidates": [StrOptions({"all"}), Interval(Integral, 1, None, closed="left")],
+        "epsilon": [NON_NEGATIVE],
+        "delta_k": [COUNT],
+        "max_points": [COUNT, None],
+        "n_candidates": [StrOptions({"all"}), COUNT],
         "refit": [StrOptions({"converged", "one-step"})],
         "backward": ["boolean"],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [POSITIVE],
+        "max_iter": [COUNT],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -205,8 +206,8 @@ class ImportVectorMachine(KernelClassifier):
     def _log_proba(self, outputs: np.ndarray) -> np.ndarray:
         return np.asarray(log_softmax(outputs, axis=1))
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        data = self._check_training(X, y, sample_weight)
+    def _fit_data(self, given: GivenData) -> None:
+        data = self._training_set(given)
         points = DistinctPoints.of(data, self.n_jobs)
         weight = self.C * points.weight.T
         loss = Likelihood(weight[1:] if len(weight) == 2 else weight, weight.sum(axis=0))
@@ -225,11 +226,10 @@ class ImportVectorMachine(KernelClassifier):
         self.n_iter_ = machine.n_steps
         self.converged_ = machine.worst <= self.tol or self.refit == "one-step"
         if not self.converged_:
-            warnings.warn(
+            warn(
                 f"A refit stopped after max_iter={self.max_iter} Newton steps with {machine.worst:.3g} of "
                 f"the objective left to gain (asked for: {self.tol:.3g}). Raise max_iter or tol, or lower C.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
     def _search(self, machine: Machine, progress: Progress) -> list[float]:

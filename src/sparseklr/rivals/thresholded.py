@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from ..data import TrainingSet
 from ..dual.problem import DualProblem
 from ..dual.solver import Settings, solve_above_bound
 from ..estimators.base import KernelClassifier
+from ..estimators.parameters import COUNT, NON_NEGATIVE, POSITIVE
+from ..estimators.training import GivenData
 
 # Below this a dual variable counts as zero in the paper's illustrations.
 PAPER_THRESHOLD = 1e-5
@@ -90,11 +90,11 @@ class ThresholdedKLR(KernelClassifier):
 
     _parameter_constraints: dict = {
         **KernelClassifier._parameter_constraints,
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "n_points": [Interval(Integral, 1, None, closed="left"), None],
-        "threshold": [Interval(Real, 0.0, None, closed="left"), None],
+        "C": [POSITIVE],
+        "n_points": [COUNT, None],
+        "threshold": [NON_NEGATIVE, None],
         "retrain": ["boolean"],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "tol": [POSITIVE],
     }
 
     def __init__(
@@ -126,8 +126,8 @@ class ThresholdedKLR(KernelClassifier):
         self.class_weight = class_weight
         self.n_jobs = n_jobs
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        data = self._check_training(X, y, sample_weight)
+    def _fit_data(self, given: GivenData) -> None:
+        data = self._training_set(given)
         if self.n_points is not None and self.threshold is not None:
             raise ValueError(
                 f"give n_points or threshold, not both; got n_points={self.n_points!r} and "

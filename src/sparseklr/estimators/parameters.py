@@ -1,0 +1,64 @@
+"""Checks of the parameters that estimators and paths share, and warnings of those without effect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from inspect import signature
+from numbers import Integral, Real
+from typing import Any, get_args
+
+from .._sklearn import Interval, Options, StrOptions, validate_parameter_constraints
+from .._warn import warn
+from ..dual.solver import WorkingSet
+from ..kernels import NAMED_KERNELS
+
+POSITIVE = Interval(Real, 0.0, None, closed="neither")
+NON_NEGATIVE = Interval(Real, 0.0, None, closed="left")
+COUNT = Interval(Integral, 1, None, closed="left")
+
+#: Of every kernel classifier.
+KERNEL_CONSTRAINTS: dict[str, list[Any]] = {
+    "kernel": [StrOptions({*NAMED_KERNELS, "precomputed"}), callable],
+    "gamma": [StrOptions({"scale", "auto"}), POSITIVE],
+    "degree": [NON_NEGATIVE],
+    "coef0": [Real],
+    "class_weight": [StrOptions({"balanced"}), dict, None],
+    "n_jobs": [Integral, None],
+}
+#: Of everything that solves the dual.
+SOLVER_CONSTRAINTS: dict[str, list[Any]] = {
+    "working_set": [StrOptions(set(get_args(WorkingSet)))],
+    "tol": [POSITIVE],
+    "max_iter": [COUNT, Options(Integral, {-1})],
+    "bound": [POSITIVE, None],
+    "cache_size": [StrOptions({"auto"}), POSITIVE],
+}
+
+# The kernels that a parameter belongs to. A callable or precomputed kernel has none of them.
+_KERNELS_WITH = {
+    "gamma": ("rbf", "laplacian", "poly", "sigmoid"),
+    "coef0": ("poly", "sigmoid"),
+    "degree": ("poly",),
+}
+
+
+def check_parameters(constraints: Mapping[str, list[Any]], given: Mapping[str, Any], caller: str) -> None:
+    """Raise, naming ``caller``, unless every given parameter satisfies its constraint."""
+    validate_parameter_constraints(constraints, given, caller_name=caller)
+    if given.get("n_jobs") == 0:
+        raise ValueError("n_jobs must not be 0; use None or 1 for one thread, -1 for all.")
+
+
+def unused_by_kernel(kernel: Any) -> dict[str, str]:
+    """The kernel parameters that a kernel does not look at, each with the reason."""
+    name = kernel if isinstance(kernel, str) else "a callable"
+    reason = f"with kernel={name!r}" if isinstance(kernel, str) else "with a callable kernel"
+    return {parameter: reason for parameter, kernels in _KERNELS_WITH.items() if name not in kernels}
+
+
+def warn_of_unused(function: Callable[..., Any], given: Mapping[str, Any], unused: Mapping[str, str]) -> None:
+    """Warn of the unused parameters that were given another value than the default of ``function``."""
+    parameters = signature(function).parameters
+    for name, reason in unused.items():
+        if given[name] != parameters[name].default:
+            warn(f"{name}={given[name]!r} has no effect {reason}.")

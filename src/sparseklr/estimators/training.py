@@ -1,0 +1,83 @@
+"""From what a user gives to a training set: one check of X, y and the weights, then classes and kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_X_y
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from ..data import TrainingSet, check_weight
+from ..kernels import Kernel, check_gram
+
+# How rows are read, in fitting and in prediction.
+ROWS: dict[str, Any] = {
+    "accept_sparse": "csr",
+    "dtype": [np.float64, np.float32],
+    "accept_large_sparse": True,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class GivenData:
+    """Checked rows (or kernel matrix), labels and weights; None stands for what was not given."""
+
+    X: Any
+    y: np.ndarray
+    weight: np.ndarray | None
+    precomputed: bool
+    feature_names: np.ndarray | None = None  # of a frame
+
+    def part(self, indices: np.ndarray, columns: np.ndarray | None = None) -> GivenData:
+        """Some of the rows, as arrays; of a kernel matrix the given columns (the same indices by default)."""
+        if self.precomputed:
+            X = self.X[np.ix_(indices, indices if columns is None else columns)]
+        else:
+            X = self.X[indices]
+        weight = None if self.weight is None else self.weight[indices]
+        return GivenData(X, self.y[indices], weight, self.precomputed)
+
+
+def check_data(X: Any, y: Any, sample_weight: Any, *, precomputed: bool, estimator: Any = None) -> GivenData:
+    """Check what was given to ``fit``; sets ``n_features_in_`` and ``feature_names_in_`` of an estimator."""
+    if estimator is None:
+        X, y = check_X_y(X, y, **ROWS)
+    else:
+        X, y = validate_data(estimator, X, y, **ROWS)
+    check_classification_targets(y)
+    if precomputed:
+        X = X.toarray() if sparse.issparse(X) else X
+        if X.shape[0] != X.shape[1]:
+            raise ValueError(f"Precomputed matrix must be a square matrix; its shape is {X.shape}.")
+        check_gram(X, "X (the precomputed kernel)")
+    weight = None if sample_weight is None else check_weight(sample_weight, len(y))
+    return GivenData(X, y, weight, precomputed, getattr(estimator, "feature_names_in_", None))
+
+
+def training_set(
+    given: GivenData, *, kernel: Any, gamma: Any, coef0: float, degree: float, class_weight: Any
+) -> TrainingSet:
+    """The rows of positive weight with their classes as codes, and the kernel that belongs to them."""
+    X, y = given.X, given.y
+    own = weight = np.ones(len(y)) if given.weight is None else given.weight
+    if class_weight is not None:
+        present = np.unique(y)
+        by_class = compute_class_weight(class_weight, classes=present, y=y, sample_weight=weight)
+        if (by_class < 0).any():
+            raise ValueError(f"class_weight must be non-negative; got {class_weight!r}.")
+        weight = weight * by_class[np.searchsorted(present, y)]
+    kept = np.flatnonzero(weight > 0)
+    classes, codes = np.unique(y[kept], return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y must hold at least two classes (with positive weight); got only one class: {classes!r}."
+        )
+    if len(kept) < len(y):
+        X = X[np.ix_(kept, kept)] if given.precomputed else X[kept]
+    resolved = Kernel.resolve(kernel, X, gamma=gamma, coef0=coef0, degree=degree, weight=own[kept])
+    return TrainingSet(X, codes, classes, weight[kept], kept, len(y), resolved)
