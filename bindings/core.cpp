@@ -215,6 +215,8 @@ nb::tuple solve_in_place(AnyRowSource& row_source, vector<double> y, vector<doub
 
 }  // namespace
 
+void bind_compact(nb::module_& m);  // compact.cpp
+
 NB_MODULE(_core, m) {
     m.doc() = "Compiled core of sparseklr; use it through the Python layer.";
     m.attr("instruction_set") = simd_name();
@@ -288,4 +290,5 @@ NB_MODULE(_core, m) {
     m.def("kernel_sum", &kernel_sum, "data"_a, "queries"_a, "coef"_a, "threads"_a, "first_row"_a);
     m.def("solve_in_place", &solve_in_place, "row_source"_a, "y"_a, "box"_a, "bound"_a, "lam"_a, "alpha"_a.noconvert(),
           "F"_a.noconvert(), "settings"_a, "callback"_a.none());
+    bind_compact(m);
 }

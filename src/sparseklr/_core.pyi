@@ -83,3 +83,48 @@ def solve_in_place(
     settings: Settings,
     callback: Callable[[Snapshot], Any] | None,
 ) -> tuple[SolveInfo, BaseException | None]: ...
+
+class Curvature(Enum):
+    none = ...
+    diagonal = ...
+    full = ...
+
+class CompactRows:
+    def __len__(self) -> int: ...
+    def sums(
+        self,
+        points: np.ndarray,
+        gamma: np.ndarray,
+        coef: np.ndarray,
+        intercept: np.ndarray,
+        curvature: Curvature,
+        moving: bool,
+        threads: int,
+    ) -> dict[str, Any]: ...
+    def decision(
+        self,
+        points: np.ndarray,
+        gamma: np.ndarray,
+        coef: np.ndarray,
+        intercept: np.ndarray,
+        threads: int,
+    ) -> np.ndarray: ...
+
+def compact_rows(
+    X: np.ndarray, label: np.ndarray, weight: np.ndarray, n_classes: int, single: bool
+) -> CompactRows: ...
+
+class InnerOutcome:
+    value: float
+    loss: float
+    decrement: float
+    steps: int
+    products: int
+    hessians: int
+    converged: bool
+
+class CompactInner:
+    def __init__(self, rows: CompactRows, threads: int) -> None: ...
+    def move(self, points: np.ndarray, gamma: np.ndarray) -> None: ...
+    def solve(self, coef: np.ndarray, C: float, tol: float, max_steps: int) -> InnerOutcome: ...
+    def gradient(self, C: float) -> tuple[np.ndarray, np.ndarray]: ...

@@ -1,0 +1,169 @@
+// Python's view of CompactKLR's sums and inner solver.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <chrono>
+#include <memory>
+#include <variant>
+
+#include "compact_inner.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace sparseklr;
+
+namespace {
+
+template <class T> using matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T> using vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using doubles = nb::ndarray<double, nb::c_contig, nb::device::cpu>;
+
+nb::object to_numpy(std::vector<double>&& values, std::initializer_list<std::size_t> shape) {
+    auto* kept = new std::vector<double>(std::move(values));
+    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<double>*>(p); });
+    return nb::cast(nb::ndarray<nb::numpy, double>(kept->data(), shape, owner));
+}
+
+struct CompactRowSet {
+    std::variant<std::shared_ptr<const CompactRows<float>>, std::shared_ptr<const CompactRows<double>>> rows;
+    template <class Body> auto visit(const Body& body) const {
+        return std::visit([&](const auto& held) { return body(*held); }, rows);
+    }
+};
+
+struct CompactSolver {
+    CompactRowSet rows;  // kept alive
+    std::variant<std::unique_ptr<CompactInner<float>>, std::unique_ptr<CompactInner<double>>> inner;
+};
+
+template <class In>
+CompactRowSet make_rows(matrix<In> X, vector<std::int32_t> label, vector<double> weight, std::size_t n_classes, bool single) {
+    const std::size_t n = X.shape(0), p = X.shape(1);
+    if (label.shape(0) != n || weight.shape(0) != n) throw nb::value_error("labels and weights must have one entry per row of X");
+    if (n_classes < 2) throw nb::value_error("n_classes must be at least 2");
+    for (std::size_t i = 0; i < n; ++i)
+        if (label.data()[i] < 0 || std::size_t(label.data()[i]) >= n_classes)
+            throw nb::value_error("labels must be 0, 1, ..., n_classes - 1");
+    nb::gil_scoped_release release;
+    if (single) return {std::make_shared<const CompactRows<float>>(X.data(), n, p, label.data(), weight.data(), n_classes)};
+    return {std::make_shared<const CompactRows<double>>(X.data(), n, p, label.data(), weight.data(), n_classes)};
+}
+
+CompactModel make_model(const CompactRowSet& rows, const matrix<double>& points, const vector<double>& gamma,
+                        const matrix<double>& coef, const vector<double>& intercept) {
+    const CompactModel model{points.shape(0), points.shape(1), coef.shape(0),
+                             points.data(),   gamma.data(),    coef.data(), intercept.data()};
+    rows.visit([&](const auto& held) {
+        if (model.n_features != held.n_features() || gamma.shape(0) != held.n_features())
+            throw nb::value_error("points and gamma must have one column per feature of the rows");
+        if (model.n_outputs != held.n_outputs() || coef.shape(1) != model.n_points || intercept.shape(0) != model.n_outputs)
+            throw nb::value_error("coef must be (n_outputs, n_points), intercept (n_outputs,)");
+    });
+    return model;
+}
+
+nb::dict sums(const CompactRowSet& rows, matrix<double> points, vector<double> gamma, matrix<double> coef,
+              vector<double> intercept, Curvature curvature, bool moving, int threads) {
+    const CompactModel model = make_model(rows, points, gamma, coef, intercept);
+    CompactSums found;
+    {
+        nb::gil_scoped_release release;
+        found = rows.visit([&](const auto& held) { return held.sums(model, curvature, moving, threads); });
+    }
+    const std::size_t n = model.n_points + 1;
+    nb::dict out;
+    out["loss"] = found.loss;
+    out["coef_gradient"] = to_numpy(std::move(found.coef_gradient), {model.n_outputs, n});
+    if (const std::size_t pairs = found.curvature.size() / (n * n))
+        out["curvature"] = to_numpy(std::move(found.curvature), {pairs, n, n});
+    if (moving) {
+        out["point_gradient"] = to_numpy(std::move(found.point_gradient), {model.n_points, model.n_features});
+        out["width_gradient"] = to_numpy(std::move(found.width_gradient), {model.n_features});
+    }
+    return out;
+}
+
+nb::object decision(const CompactRowSet& rows, matrix<double> points, vector<double> gamma, matrix<double> coef,
+                    vector<double> intercept, int threads) {
+    const CompactModel model = make_model(rows, points, gamma, coef, intercept);
+    const std::size_t n = rows.visit([](const auto& held) { return held.size(); });
+    std::vector<double> out(n * model.n_outputs);
+    {
+        nb::gil_scoped_release release;
+        rows.visit([&](const auto& held) { held.decision(model, out.data(), threads); });
+    }
+    return to_numpy(std::move(out), {n, model.n_outputs});
+}
+
+void make_inner(CompactSolver* self, const CompactRowSet& rows, int threads) {
+    new (self) CompactSolver{rows, {}};
+    std::visit(
+        [&]<class T>(const std::shared_ptr<const CompactRows<T>>& held) {
+            self->inner = std::make_unique<CompactInner<T>>(*held, threads);
+        },
+        rows.rows);
+}
+
+void move(CompactSolver& self, matrix<double> points, vector<double> gamma) {
+    self.rows.visit([&](const auto& held) {
+        if (points.shape(1) != held.n_features() || gamma.shape(0) != held.n_features())
+            throw nb::value_error("points and gamma must have one column per feature of the rows");
+    });
+    nb::gil_scoped_release release;
+    std::visit([&](auto& inner) { inner->move(points.data(), gamma.data(), points.shape(0)); }, self.inner);
+}
+
+InnerOutcome solve(CompactSolver& self, doubles coef, double C, double tol, int max_steps) {
+    const std::size_t size = self.rows.visit([](const auto& held) { return held.n_outputs(); }) *
+                             std::visit([](const auto& inner) { return inner->n_points() + 1; }, self.inner);
+    if (coef.size() != size) throw nb::value_error("coef must be (n_outputs, n_points + 1)");
+    auto last = std::chrono::steady_clock::now();
+    const auto monitor = [&] {  // an interrupt is answered a tenth of a second later at most
+        const auto now = std::chrono::steady_clock::now();
+        if (now - last < std::chrono::milliseconds(100)) return;
+        last = now;
+        nb::gil_scoped_acquire gil;
+        if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    };
+    nb::gil_scoped_release release;
+    return std::visit([&](auto& inner) { return inner->solve(coef.data(), {C, tol, max_steps}, monitor); }, self.inner);
+}
+
+nb::tuple gradient(const CompactSolver& self, double C) {
+    const std::size_t k = std::visit([](const auto& inner) { return inner->n_points(); }, self.inner);
+    const std::size_t p = self.rows.visit([](const auto& held) { return held.n_features(); });
+    std::vector<double> points(k * p, 0.0), widths(p, 0.0);
+    {
+        nb::gil_scoped_release release;
+        std::visit([&](const auto& inner) { inner->gradient(C, points.data(), widths.data()); }, self.inner);
+    }
+    return nb::make_tuple(to_numpy(std::move(points), {k, p}), to_numpy(std::move(widths), {p}));
+}
+
+}  // namespace
+
+void bind_compact(nb::module_& m) {
+    nb::enum_<Curvature>(m, "Curvature")
+        .value("none", Curvature::none)
+        .value("diagonal", Curvature::diagonal)
+        .value("full", Curvature::full);
+    nb::class_<InnerOutcome>(m, "InnerOutcome")
+        .def_ro("value", &InnerOutcome::value)
+        .def_ro("loss", &InnerOutcome::loss)
+        .def_ro("decrement", &InnerOutcome::decrement)
+        .def_ro("steps", &InnerOutcome::steps)
+        .def_ro("products", &InnerOutcome::products)
+        .def_ro("hessians", &InnerOutcome::hessians)
+        .def_ro("converged", &InnerOutcome::converged);
+    nb::class_<CompactRowSet>(m, "CompactRows", "Rows with labels and weights, and sums over them.")
+        .def("__len__", [](const CompactRowSet& self) { return self.visit([](const auto& held) { return held.size(); }); })
+        .def("sums", &sums, "points"_a, "gamma"_a, "coef"_a, "intercept"_a, "curvature"_a, "moving"_a, "threads"_a)
+        .def("decision", &decision, "points"_a, "gamma"_a, "coef"_a, "intercept"_a, "threads"_a);
+    m.def("compact_rows", &make_rows<float>, "X"_a.noconvert(), "label"_a, "weight"_a, "n_classes"_a, "single"_a);
+    m.def("compact_rows", &make_rows<double>, "X"_a.noconvert(), "label"_a, "weight"_a, "n_classes"_a, "single"_a);
+    nb::class_<CompactSolver>(m, "CompactInner", "The best coefficients for given points and widths.")
+        .def("__init__", &make_inner, "rows"_a, "threads"_a)
+        .def("move", &move, "points"_a, "gamma"_a)
+        .def("solve", &solve, "coef"_a.noconvert(), "C"_a, "tol"_a, "max_steps"_a)
+        .def("gradient", &gradient, "C"_a);
+}

@@ -1,0 +1,109 @@
+// The model of CompactKLR and what a pass over rows gives for it.
+//
+//     f_o(x) = sum_b coef[o][b] k(x, z_b) + intercept[o],   k(x, z) = exp(-sum_j gamma_j (x_j - z_j)^2)
+//
+// One output o and labels 0 and 1 are logistic regression, one output per class is a softmax.  Everything that
+// fitting needs of the rows is a sum over them: CompactRows::sums() gives these sums for the rows it holds, and
+// sums of several blocks of rows add up.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+namespace sparseklr {
+
+struct CompactModel {
+    std::size_t n_points = 0, n_features = 0, n_outputs = 1;
+    const double* points = nullptr;     // [n_points][n_features]
+    const double* gamma = nullptr;      // [n_features], >= 0
+    const double* coef = nullptr;       // [n_outputs][n_points]
+    const double* intercept = nullptr;  // [n_outputs]
+};
+
+// Second derivatives wanted: none, those within each output, or those between all pairs of outputs.
+enum class Curvature { none, diagonal, full };
+
+struct CompactSums {
+    double loss = 0;                     // sum of weighted log-losses
+    std::vector<double> coef_gradient;   // [n_outputs][n_points + 1], the intercept last
+    std::vector<double> curvature;       // [pairs][n_points + 1][n_points + 1]; pairs (0,0), (1,0), (1,1), (2,0), ...
+    std::vector<double> point_gradient;  // [n_points][n_features]
+    std::vector<double> width_gradient;  // [n_features], in log gamma
+};
+
+// Work over blocks of rows is cut into chunks that do not depend on the number of threads; each chunk has its own
+// sums, and these are added in order.  So results do not depend on the number of threads.
+inline std::size_t compact_chunks(std::size_t n_blocks, std::size_t bytes_per_chunk) {
+    const std::size_t room = (std::size_t{256} << 20) / std::max<std::size_t>(bytes_per_chunk, 1);
+    return std::min(n_blocks, std::clamp<std::size_t>(room, 1, 32));
+}
+
+// body(thread, chunk, first block, last block) for every chunk.
+template <class Body>
+void over_chunks(std::size_t n_blocks, std::size_t n_chunks, int threads, const Body& body) {
+#pragma omp parallel for num_threads(threads) schedule(dynamic) if (threads > 1 && n_chunks > 1)
+    for (std::size_t c = 0; c < n_chunks; ++c) {
+#ifdef _OPENMP
+        const int thread = omp_get_thread_num();
+#else
+        const int thread = 0;
+#endif
+        body(thread, c, c * n_blocks / n_chunks, (c + 1) * n_blocks / n_chunks);
+    }
+}
+
+// Points and widths as the kernel loop wants them.
+template <class T> struct ScaledPoints {
+    std::vector<T> root, points;  // square root of gamma; points times it
+    ScaledPoints(const double* z, const double* gamma, std::size_t k, std::size_t p);
+};
+
+// Rows with labels and weights, kept in blocks of 256 rows that stand side by side.
+template <class T> class CompactRows {
+public:
+    static constexpr std::size_t block = 256;
+
+    // X is [n][p]; labels are 0, 1, ..., n_classes - 1.
+    template <class In>
+    CompactRows(const In* X, std::size_t n, std::size_t p, const std::int32_t* label, const double* weight,
+                std::size_t n_classes);
+
+    std::size_t size() const { return n_; }
+    std::size_t n_features() const { return p_; }
+    std::size_t n_outputs() const { return n_classes_ == 2 ? 1 : n_classes_; }
+    std::size_t n_blocks() const { return (n_ + block - 1) / block; }
+
+    // Rows of a block, with the padding of the last one to a multiple of 16 (rows of weight 0).
+    std::size_t rows(std::size_t b) const { return b + 1 < n_blocks() ? block : (n_ - b * block + 15) / 16 * 16; }
+    const T* X(std::size_t b) const { return X_.data() + b * block * p_; }
+    const std::int32_t* label(std::size_t b) const { return label_.data() + b * block; }
+    const double* weight(std::size_t b) const { return weight_.data() + b * block; }
+
+    // Losses of a block, their derivatives e and the probabilities p, all [n_outputs][rows].
+    double losses(std::size_t b, const double* f, double* e, double* p) const;
+    // Factor of the second derivative between outputs o and q of each row: w p_o (1{o = q} - p_q).
+    void curvature_factor(std::size_t b, const double* p, std::size_t o, std::size_t q, double* h) const;
+
+    CompactSums sums(const CompactModel& model, Curvature curvature, bool moving, int threads) const;
+
+    // out[i][o] = f_o(x_i)
+    void decision(const CompactModel& model, double* out, int threads) const;
+
+private:
+    std::size_t n_, p_, n_classes_;
+    std::vector<T> X_;  // block after block, each [p][rows]
+    std::vector<std::int32_t> label_;
+    std::vector<double> weight_;
+};
+
+// From the moments of CompactLoops::moments to derivatives, added to out.
+void gradient_from_moments(const CompactModel& model, const double* first, const double* mass, const double* second,
+                           double* point_gradient, double* width_gradient);
+
+}  // namespace sparseklr

@@ -1,0 +1,374 @@
+#include "compact_inner.hpp"
+
+#include <cmath>
+
+#include "compact_loops.hpp"
+
+namespace sparseklr {
+namespace {
+double dot(const std::vector<double>& a, const std::vector<double>& b) {
+    return compact_algebra().dot(a.data(), b.data(), a.size());
+}
+}  // namespace
+
+template <class T>
+CompactInner<T>::CompactInner(const CompactRows<T>& rows, int threads)
+    : rows_(rows), threads_(threads), m_(rows.n_outputs()), p_(rows.n_features()) {
+    const std::size_t padded = (rows.size() + 15) / 16 * 16;
+    for (auto* values : {&f_, &trial_, &change_, &e_, &prob_, &product_}) values->assign(m_ * padded, 0.0);
+}
+
+template <class T> void CompactInner<T>::move(const double* points, const double* gamma, std::size_t n_points) {
+    const std::size_t padded = (rows_.size() + 15) / 16 * 16, k = n_points, block = CompactRows<T>::block;
+    if (k != k_) has_hessian_ = false;
+    k_ = k;
+    factor_C_ = 0;
+    points_.assign(points, points + k * p_);
+    gamma_.assign(gamma, gamma + p_);
+    K_.resize(k * padded);
+    const ScaledPoints<T> z(points, gamma, k, p_);
+    std::vector<std::vector<T>> scaled(std::size_t(std::max(threads_, 1)), std::vector<T>(p_ * block));
+    over_chunks(rows_.n_blocks(), rows_.n_blocks(), threads_, [&](int thread, std::size_t b, std::size_t, std::size_t) {
+        compact_loops<T>().kernel(rows_.X(b), rows_.rows(b), p_, z.root.data(), z.points.data(), k,
+                                  scaled[std::size_t(thread)].data(), K_.data() + b * block * k);
+    });
+    K_zz_.assign(k * k, 0.0);
+    for (std::size_t a = 0; a < k; ++a)
+        for (std::size_t b = 0; b <= a; ++b) {
+            double distance = 0;
+            for (std::size_t j = 0; j < p_; ++j) {
+                const double d = points_[a * p_ + j] - points_[b * p_ + j];
+                distance += gamma_[j] * d * d;
+            }
+            K_zz_[a * k + b] = K_zz_[b * k + a] = std::exp(-distance);
+        }
+    L_ = K_zz_;
+    for (std::size_t a = 0; a < k; ++a) L_[a * k + a] += jitter;
+    compact_algebra().cholesky(L_.data(), k);  // positive definite: the jitter is far above rounding
+}
+
+// -- sums over rows -----------------------------------------------------------------------------
+
+template <class T> void CompactInner<T>::values(const std::vector<double>& coef, bool to_change) {
+    const std::size_t block = CompactRows<T>::block, n = k_ + 1;
+    std::vector<double> weights(m_ * k_), start(m_);
+    for (std::size_t o = 0; o < m_; ++o) {
+        std::copy_n(coef.begin() + std::ptrdiff_t(o * n), k_, weights.begin() + std::ptrdiff_t(o * k_));
+        start[o] = coef[o * n + k_];
+    }
+    std::vector<double>& out = to_change ? change_ : f_;
+    over_chunks(rows_.n_blocks(), rows_.n_blocks(), threads_, [&](int, std::size_t b, std::size_t, std::size_t) {
+        compact_loops<T>().values(K_.data() + b * block * k_, rows_.rows(b), k_, weights.data(), start.data(), m_,
+                                  out.data() + offset(b));
+    });
+}
+
+template <class T> double CompactInner<T>::evaluate(double t) {
+    std::vector<double> loss(rows_.n_blocks());
+    over_chunks(rows_.n_blocks(), rows_.n_blocks(), threads_, [&](int, std::size_t b, std::size_t, std::size_t) {
+        const std::size_t at = offset(b), count = m_ * rows_.rows(b);
+        for (std::size_t i = at; i < at + count; ++i) trial_[i] = f_[i] + t * change_[i];
+        loss[b] = rows_.losses(b, trial_.data() + at, e_.data() + at, prob_.data() + at);
+    });
+    double total = 0;
+    for (double part : loss) total += part;
+    return total;
+}
+
+template <class T> void CompactInner<T>::project(const std::vector<double>& e, std::vector<double>& out) const {
+    const std::size_t block = CompactRows<T>::block, size = m_ * (k_ + 1);
+    const std::size_t n_chunks = compact_chunks(rows_.n_blocks(), 8 * size);
+    std::vector<double> partial(n_chunks * size, 0.0);
+    over_chunks(rows_.n_blocks(), n_chunks, threads_, [&](int, std::size_t c, std::size_t first, std::size_t last) {
+        for (std::size_t b = first; b < last; ++b)
+            compact_loops<T>().project(K_.data() + b * block * k_, rows_.rows(b), k_, e.data() + offset(b), m_,
+                                       partial.data() + c * size);
+    });
+    out.assign(size, 0.0);
+    for (std::size_t c = 0; c < n_chunks; ++c)
+        for (std::size_t i = 0; i < size; ++i) out[i] += partial[c * size + i];
+}
+
+template <class T> void CompactInner<T>::take_hessian() {
+    const std::size_t block = CompactRows<T>::block, n = k_ + 1, size = m_ * n * n;
+    const std::size_t n_chunks = compact_chunks(rows_.n_blocks(), 8 * size);
+    std::vector<double> partial(n_chunks * size, 0.0);
+    std::vector<std::vector<double>> rooms(std::size_t(std::max(threads_, 1)), std::vector<double>((n + 5) * block));
+    over_chunks(rows_.n_blocks(), n_chunks, threads_, [&](int thread, std::size_t c, std::size_t first, std::size_t last) {
+        double* h = rooms[std::size_t(thread)].data();
+        for (std::size_t b = first; b < last; ++b)
+            for (std::size_t o = 0; o < m_; ++o) {
+                rows_.curvature_factor(b, prob_.data() + offset(b), o, o, h);
+                compact_loops<T>().curvature(K_.data() + b * block * k_, rows_.rows(b), k_, h, h + block,
+                                             partial.data() + c * size + o * n * n);
+            }
+    });
+    H_.assign(size, 0.0);
+    for (std::size_t c = 0; c < n_chunks; ++c)
+        for (std::size_t i = 0; i < size; ++i) H_[i] += partial[c * size + i];
+    for (std::size_t o = 0; o < m_; ++o)
+        for (std::size_t a = 0; a < n; ++a)
+            for (std::size_t b = 0; b < a; ++b) H_[(o * n + b) * n + a] = H_[(o * n + a) * n + b];
+    has_hessian_ = fresh_ = true;
+    factor_C_ = 0;
+}
+
+// out = Hessian times direction, both in (v, c)
+template <class T>
+void CompactInner<T>::multiply(const std::vector<double>& direction, double C, std::vector<double>& out) {
+    const std::size_t block = CompactRows<T>::block, n = k_ + 1, size = m_ * n;
+    const std::vector<double> coef = unwhitened(direction);
+    std::vector<double> weights(m_ * k_), start(m_);
+    for (std::size_t o = 0; o < m_; ++o) {
+        std::copy_n(coef.begin() + std::ptrdiff_t(o * n), k_, weights.begin() + std::ptrdiff_t(o * k_));
+        start[o] = coef[o * n + k_];
+    }
+    const std::size_t n_chunks = compact_chunks(rows_.n_blocks(), 8 * size);
+    std::vector<double> partial(n_chunks * size, 0.0);
+    over_chunks(rows_.n_blocks(), n_chunks, threads_, [&](int, std::size_t c, std::size_t first, std::size_t last) {
+        for (std::size_t b = first; b < last; ++b) {
+            const std::size_t r = rows_.rows(b);
+            double* u = product_.data() + offset(b);
+            const double *p = prob_.data() + offset(b), *w = rows_.weight(b);
+            compact_loops<T>().values(K_.data() + b * block * k_, r, k_, weights.data(), start.data(), m_, u);
+            if (m_ == 1)
+                for (std::size_t i = 0; i < r; ++i) u[i] *= w[i] * p[i] * (1 - p[i]);
+            else
+                for (std::size_t i = 0; i < r; ++i) {
+                    double mean = 0;
+                    for (std::size_t o = 0; o < m_; ++o) mean += p[o * r + i] * u[o * r + i];
+                    for (std::size_t o = 0; o < m_; ++o) u[o * r + i] = w[i] * p[o * r + i] * (u[o * r + i] - mean);
+                }
+            compact_loops<T>().project(K_.data() + b * block * k_, r, k_, u, m_, partial.data() + c * size);
+        }
+    });
+    out.assign(size, 0.0);
+    for (std::size_t c = 0; c < n_chunks; ++c)
+        for (std::size_t i = 0; i < size; ++i) out[i] += partial[c * size + i];
+    whiten(out);
+    for (std::size_t o = 0; o < m_; ++o)
+        for (std::size_t b = 0; b < k_; ++b) out[o * n + b] += direction[o * n + b] / C;
+}
+
+// -- linear algebra of the model ----------------------------------------------------------------
+
+template <class T> void CompactInner<T>::whiten(std::vector<double>& g) const {
+    for (std::size_t o = 0; o < m_; ++o) compact_algebra().solve_lower(L_.data(), k_, g.data() + o * (k_ + 1), 1);
+}
+
+template <class T> std::vector<double> CompactInner<T>::unwhitened(const std::vector<double>& v) const {
+    std::vector<double> beta = v;
+    for (std::size_t o = 0; o < m_; ++o) {
+        double* x = beta.data() + o * (k_ + 1);
+        for (std::size_t b = k_; b-- > 0;) {
+            x[b] /= L_[b * k_ + b];
+            for (std::size_t a = 0; a < b; ++a) x[a] -= L_[b * k_ + a] * x[b];
+        }
+    }
+    return beta;
+}
+
+// The preconditioner of each output: [L^-1 H L^-T + I/C, L^-1 h; h' L^-T, sum of h], as a Cholesky factor.
+template <class T> bool CompactInner<T>::factorise(double C) {
+    if (factor_C_ == C) return true;
+    const std::size_t n = k_ + 1;
+    const auto& algebra = compact_algebra();
+    factor_.assign(m_ * n * n, 0.0);
+    std::vector<double> left(k_ * n), right(n * n);
+    for (std::size_t o = 0; o < m_; ++o) {
+        const double* H = H_.data() + o * n * n;
+        double* M = factor_.data() + o * n * n;
+        std::copy_n(H, k_ * n, left.begin());
+        algebra.solve_lower(L_.data(), k_, left.data(), n);
+        for (std::size_t a = 0; a < k_; ++a)
+            for (std::size_t b = 0; b < n; ++b) right[b * k_ + a] = left[a * n + b];  // [n][k]
+        // right' holds L^-1 H; its transpose once more from the left
+        std::copy_n(right.begin(), k_ * k_, left.begin());
+        algebra.solve_lower(L_.data(), k_, left.data(), k_);
+        for (std::size_t a = 0; a < k_; ++a) {
+            for (std::size_t b = 0; b < a; ++b) M[a * n + b] = left[a * k_ + b];
+            M[a * n + a] = left[a * k_ + a] + 1 / C;
+            M[k_ * n + a] = right[k_ * k_ + a];
+        }
+        const double total = H[n * n - 1];
+        M[n * n - 1] = total + 1e-12 * (1 + total);  // all rows saturated: the intercept is free
+        if (!algebra.cholesky(M, n)) return false;
+    }
+    factor_C_ = C;
+    return true;
+}
+
+template <class T>
+void CompactInner<T>::precondition(const std::vector<double>& g, std::vector<double>& out) const {
+    const std::size_t n = k_ + 1;
+    out = g;
+    for (std::size_t o = 0; o < m_; ++o) {
+        const double* M = factor_.data() + o * n * n;
+        double* x = out.data() + o * n;
+        compact_algebra().solve_lower(M, n, x, 1);
+        for (std::size_t b = n; b-- > 0;) {
+            x[b] /= M[b * n + b];
+            for (std::size_t a = 0; a < b; ++a) x[a] -= M[b * n + a] * x[b];
+        }
+    }
+}
+
+// step = -H^-1 g within `reduction` of the residual, both measured by the preconditioner.
+template <class T>
+int CompactInner<T>::conjugate_gradients(const std::vector<double>& g, double C, double reduction,
+                                         std::vector<double>& step) {
+    std::vector<double> residual(g), z, direction, product;
+    for (double& x : residual) x = -x;
+    step.assign(g.size(), 0.0);
+    precondition(residual, z);
+    direction = z;
+    double rz = dot(residual, z);
+    const double enough = reduction * reduction * rz;
+    int iterations = 0;
+    while (rz > enough && iterations < 60) {
+        multiply(direction, C, product);
+        ++iterations;
+        const double curvature = dot(direction, product);
+        if (!(curvature > 0)) break;
+        const double t = rz / curvature;
+        for (std::size_t i = 0; i < step.size(); ++i) {
+            step[i] += t * direction[i];
+            residual[i] -= t * product[i];
+        }
+        precondition(residual, z);
+        const double next = dot(residual, z);
+        for (std::size_t i = 0; i < step.size(); ++i) direction[i] = z[i] + next / rz * direction[i];
+        rz = next;
+    }
+    return iterations;
+}
+
+// -- the solve ----------------------------------------------------------------------------------
+
+template <class T>
+InnerOutcome CompactInner<T>::solve(double* coef, const InnerSettings& settings, const std::function<void()>& monitor) {
+    const std::size_t n = k_ + 1, size = m_ * n;
+    const double C = settings.C;
+    // More iterations than a new Hessian would cost: (k + 1)^2 / 2 against 4 k products per row, which run at
+    // about half the speed.
+    const int dear = std::max(1, int(k_ / 16));
+    coef_.assign(coef, coef + size);
+    std::vector<double> v(coef_), g, z, step;
+    for (std::size_t o = 0; o < m_; ++o)  // v = L' beta
+        for (std::size_t b = 0; b < k_; ++b) {
+            double sum = 0;
+            for (std::size_t a = b; a < k_; ++a) sum += L_[a * k_ + b] * coef_[o * n + a];
+            v[o * n + b] = sum;
+        }
+    const auto penalty = [&](const std::vector<double>& x) {
+        double sum = 0;
+        for (std::size_t o = 0; o < m_; ++o) sum += compact_algebra().dot(&x[o * n], &x[o * n], k_);
+        return sum / (2 * C);
+    };
+    values(coef_, false);
+    std::fill(change_.begin(), change_.end(), 0.0);
+    InnerOutcome outcome;
+    outcome.loss = evaluate(0);
+    outcome.value = outcome.loss + penalty(v);
+    fresh_ = false;
+    while (true) {
+        monitor();
+        project(e_, g);
+        whiten(g);
+        for (std::size_t o = 0; o < m_; ++o)
+            for (std::size_t b = 0; b < k_; ++b) g[o * n + b] += v[o * n + b] / C;
+        if (!has_hessian_) {
+            take_hessian();
+            ++outcome.hessians;
+        }
+        if (!factorise(C)) break;
+        precondition(g, z);
+        outcome.decrement = dot(g, z) / 2;
+        const double enough = settings.tol * outcome.value;
+        if (outcome.decrement <= enough || outcome.decrement <= 1e-300) {
+            outcome.converged = true;
+            break;
+        }
+        if (outcome.steps == settings.max_steps) break;
+        if (fresh_ && m_ == 1) {
+            step.resize(size);
+            for (std::size_t i = 0; i < size; ++i) step[i] = -z[i];
+        } else {
+            const double reduction = std::clamp(std::sqrt(enough / outcome.decrement) / 2, 1e-3, 0.3);
+            const int iterations = conjugate_gradients(g, C, reduction, step);
+            outcome.products += iterations;
+            if (fresh_) usual_iterations_ = iterations;
+            else if (iterations > usual_iterations_ + dear) has_hessian_ = false;
+        }
+        const double slope = dot(g, step);
+        values(unwhitened(step), true);
+        double t = 1, value = 0;
+        std::vector<double> moved(size);
+        while (true) {
+            for (std::size_t i = 0; i < size; ++i) moved[i] = v[i] + t * step[i];
+            outcome.loss = evaluate(t);
+            value = outcome.loss + penalty(moved);
+            if (value <= outcome.value + 1e-4 * t * slope || t < 1e-10) break;
+            t /= 2;
+        }
+        if (!(value < outcome.value)) {  // rounding is all that is left
+            outcome.loss = evaluate(0);
+            outcome.converged = outcome.decrement <= 1e-9 * std::abs(outcome.value);
+            break;
+        }
+        std::swap(f_, trial_);
+        v.swap(moved);
+        outcome.value = value;
+        ++outcome.steps;
+        fresh_ = false;
+        if (k_ <= 16 && m_ == 1) has_hessian_ = false;  // a new one costs less than an iteration
+    }
+    coef_ = unwhitened(v);
+    std::copy(coef_.begin(), coef_.end(), coef);
+    return outcome;
+}
+
+template <class T>
+void CompactInner<T>::gradient(double C, double* point_gradient, double* width_gradient) const {
+    const std::size_t block = CompactRows<T>::block, n = k_ + 1, size = k_ * p_ + k_ + p_;
+    std::vector<double> coef(m_ * k_);
+    for (std::size_t o = 0; o < m_; ++o)
+        std::copy_n(coef_.begin() + std::ptrdiff_t(o * n), k_, coef.begin() + std::ptrdiff_t(o * k_));
+    const std::size_t n_chunks = compact_chunks(rows_.n_blocks(), 8 * size);
+    std::vector<double> partial(n_chunks * size, 0.0), total(size, 0.0);
+    std::vector<std::vector<T>> rooms(std::size_t(std::max(threads_, 1)), std::vector<T>((k_ + 2) * block));
+    over_chunks(rows_.n_blocks(), n_chunks, threads_, [&](int thread, std::size_t c, std::size_t first, std::size_t last) {
+        double* moments = partial.data() + c * size;
+        for (std::size_t b = first; b < last; ++b)
+            compact_loops<T>().moments(K_.data() + b * block * k_, rows_.X(b), rows_.rows(b), k_, p_,
+                                       e_.data() + offset(b), coef.data(), m_, rooms[std::size_t(thread)].data(),
+                                       moments, moments + k_ * p_, moments + k_ * p_ + k_);
+    });
+    for (std::size_t c = 0; c < n_chunks; ++c)
+        for (std::size_t i = 0; i < size; ++i) total[i] += partial[c * size + i];
+    // The penalty is half a sum over pairs of points: V = K_zz o sum_o beta_o beta_o' / C as the rows' W.
+    std::vector<double> first(k_ * p_, 0.0), mass(k_, 0.0);
+    for (std::size_t a = 0; a < k_; ++a)
+        for (std::size_t b = 0; b < k_; ++b) {
+            double product = 0;
+            for (std::size_t o = 0; o < m_; ++o) product += coef[o * k_ + a] * coef[o * k_ + b];
+            const double w = K_zz_[a * k_ + b] * product / C;
+            mass[a] += w;
+            for (std::size_t j = 0; j < p_; ++j) first[a * p_ + j] += w * points_[b * p_ + j];
+        }
+    const CompactModel model{k_, p_, m_, points_.data(), gamma_.data(), nullptr, nullptr};
+    gradient_from_moments(model, total.data(), total.data() + k_ * p_, total.data() + k_ * p_ + k_, point_gradient,
+                          width_gradient);
+    // In a point the derivative of half the sum is that of the rows' form; in a width it is half of it.
+    for (std::size_t a = 0; a < k_; ++a)
+        for (std::size_t j = 0; j < p_; ++j) {
+            const double z = points_[a * p_ + j];
+            point_gradient[a * p_ + j] += 2 * gamma_[j] * (first[a * p_ + j] - mass[a] * z);
+            width_gradient[j] -= gamma_[j] * z * (mass[a] * z - first[a * p_ + j]);
+        }
+}
+
+template class CompactInner<float>;
+template class CompactInner<double>;
+
+}  // namespace sparseklr

@@ -1,0 +1,76 @@
+// The convex problem inside CompactKLR: the best coefficients for given points and widths,
+//
+//     J(beta, c) = sum_i w_i loss(y_i, f(x_i)) + 1/(2C) sum_o beta_o' (K_zz + jitter I) beta_o,
+//
+// and the gradient of its minimum in points and widths.  With K_zz + jitter I = L L' and v = L' beta the penalty
+// is |v|^2 / (2C).  Newton's steps in (v, c) are found by conjugate gradients, preconditioned by the diagonal blocks
+// of the Hessian, one per output.  For a single output that is the Hessian itself: at the place where it was taken
+// one iteration is exact; a few places on it still is a good preconditioner, and an iteration costs n k where a
+// new Hessian costs n k^2 / 2.
+#pragma once
+
+#include <functional>
+
+#include "compact.hpp"
+
+namespace sparseklr {
+
+struct InnerSettings {
+    double C = 1;
+    double tol = 1e-7;     // stop when half the Newton decrement, an estimate of J - min J, is at most tol * J
+    int max_steps = 100;   // Newton steps
+};
+
+struct InnerOutcome {
+    double value = 0, loss = 0;  // J and its first term
+    double decrement = 0;        // the last estimate of J - min J
+    int steps = 0, products = 0, hessians = 0;
+    bool converged = false;
+};
+
+template <class T> class CompactInner {
+public:
+    static constexpr double jitter = 1e-6;
+
+    // `monitor` is called from time to time while a solve runs; it may throw to end it.
+    CompactInner(const CompactRows<T>& rows, int threads);
+
+    // Takes new points and widths: kernel values and the Cholesky factor.  The Hessian of the last solve is kept as
+    // a preconditioner if the number of points is the same.
+    void move(const double* points, const double* gamma, std::size_t n_points);
+
+    // Minimises J from coef ([n_outputs][n_points + 1], the intercept last), in place.
+    InnerOutcome solve(double* coef, const InnerSettings& settings, const std::function<void()>& monitor);
+
+    // Adds the gradient of J in points and log gamma at the coefficients of the last solve.
+    void gradient(double C, double* point_gradient, double* width_gradient) const;
+
+    std::size_t n_points() const { return k_; }
+
+private:
+    double evaluate(double t);  // losses at f + t * change; sets trial, e and p
+    void project(const std::vector<double>& e, std::vector<double>& out) const;
+    void values(const std::vector<double>& coef, bool to_change);
+    void take_hessian();
+    bool factorise(double C);
+    void precondition(const std::vector<double>& g, std::vector<double>& out) const;
+    void multiply(const std::vector<double>& direction, double C, std::vector<double>& out);
+    int conjugate_gradients(const std::vector<double>& g, double C, double reduction, std::vector<double>& step);
+    void whiten(std::vector<double>& g) const;                                             // L^-1 of each output
+    std::vector<double> unwhitened(const std::vector<double>& v) const;                    // L^-T of each output
+    std::size_t offset(std::size_t b) const { return b * CompactRows<T>::block * m_; }     // into f, e, p
+
+    const CompactRows<T>& rows_;
+    int threads_;
+    std::size_t m_, p_, k_ = 0;
+    std::vector<double> points_, gamma_, K_zz_, L_, coef_;
+    std::vector<T> K_;                                  // block after block, each [k][rows]
+    std::vector<double> f_, trial_, change_, e_, prob_, product_;  // block after block, each [m][rows]
+    std::vector<double> H_;                             // [m][k + 1][k + 1] in beta: sums of h K K'
+    std::vector<double> factor_;                        // of the preconditioner, [m][k + 1][k + 1]
+    bool has_hessian_ = false, fresh_ = false;
+    double factor_C_ = 0;                               // C of factor_; 0 if there is none
+    int usual_iterations_ = 0;                          // of conjugate gradients with a fresh preconditioner
+};
+
+}  // namespace sparseklr

@@ -1,0 +1,4 @@
+// Loops of CompactKLR for x86-64-v3 (AVX2, FMA); compiled with -march=x86-64-v3, used only where present.
+#define SPARSEKLR_ISA v3
+#include "compact_loops_impl.hpp"
+SPARSEKLR_EXPORT_COMPACT(v3)
