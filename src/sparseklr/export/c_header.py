@@ -1,0 +1,239 @@
+"""Models as C: one header of constants and three functions, without dependencies and without a heap."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import Any, Literal
+
+import numpy as np
+
+from .portable import PortableModel
+
+# A change of a probability by float arithmetic that is worth a warning.
+_WORTH_A_WARNING = 1e-4
+
+_TEMPLATE = """\
+/* A kernel classifier written by sparseklr: {n_points} points, {n_features} features, {n_classes} classes.
+ *
+ * C99, needs nothing but <math.h>, uses no heap. Where several source files include it, each gets a copy of
+ * the constants of its own.
+ *
+ *     {real} x[{NAME}_N_FEATURES] = {{...}}, proba[{NAME}_N_CLASSES];
+ *     {name}_predict_proba(x, proba);
+ *     printf("{placeholder}\\n", {name}_classes[{name}_predict(x)]);
+ */
+#ifndef {NAME}_H
+#define {NAME}_H
+
+#include <math.h>
+
+#define {NAME}_N_FEATURES {n_features}
+#define {NAME}_N_POINTS {n_points}
+#define {NAME}_N_OUTPUTS {n_outputs}
+#define {NAME}_N_CLASSES {n_classes}
+
+{constants}
+
+/* The logit of the second class's probability for two classes, one value for each class otherwise. */
+static inline void {name}_decision_function(const {real} x[{NAME}_N_FEATURES], {real} f[{NAME}_N_OUTPUTS])
+{{
+    int b, j, o;
+    for (o = 0; o < {NAME}_N_OUTPUTS; ++o) f[o] = {name}_intercept[o];
+    for (b = 0; b < {NAME}_N_POINTS; ++b) {{
+        {real} sum = 0;
+        for (j = 0; j < {NAME}_N_FEATURES; ++j) {{
+            const {real} u = {scaled};
+            {term}
+        }}
+        sum = {kernel};
+        for (o = 0; o < {NAME}_N_OUTPUTS; ++o) f[o] += {name}_coef[o][b] * sum;
+    }}
+{link}}}
+
+/* The probability of each class; they sum to one. */
+static inline void {name}_predict_proba(const {real} x[{NAME}_N_FEATURES], {real} proba[{NAME}_N_CLASSES])
+{{
+    int c;
+    {real} f[{NAME}_N_OUTPUTS], largest, total = 0;
+    {name}_decision_function(x, f);
+{scores}
+    largest = proba[0];
+    for (c = 1; c < {NAME}_N_CLASSES; ++c) if (proba[c] > largest) largest = proba[c];
+    for (c = 0; c < {NAME}_N_CLASSES; ++c) total += proba[c] = exp{f}(proba[c] - largest);
+    for (c = 0; c < {NAME}_N_CLASSES; ++c) proba[c] /= total;
+}}
+
+/* The index of the most probable class in {name}_classes. */
+static inline int {name}_predict(const {real} x[{NAME}_N_FEATURES])
+{{
+    {real} f[{NAME}_N_OUTPUTS];
+{predict}
+}}
+
+#endif
+"""
+
+
+def to_c(model: Any, *, name: str = "model", dtype: Literal["double", "float"] = "double") -> str:
+    """A fitted classifier as a C99 header.
+
+    The header has the functions ``NAME_predict_proba``, ``NAME_predict`` and ``NAME_decision_function`` and
+    the array ``NAME_classes``. It needs nothing but ``<math.h>`` and allocates nothing.
+
+    Parameters
+    ----------
+    model : estimator or pipeline
+        A fitted classifier of this package, a search over one, or a pipeline of scalers that ends in one.
+    name : str, default="model"
+        What the names in the header begin with.
+    dtype : {"double", "float"}, default="double"
+        Type of all numbers and of the arithmetic. With ``"float"`` the probabilities of the points are
+        computed in both precisions; a warning tells if they differ by more than 1e-4, which happens where
+        large coefficients cancel. Scaling the features before the fit is the remedy.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from sparseklr import SparseKLR
+    >>> X, y = make_moons(100, noise=0.2, random_state=0)
+    >>> header = to_c(SparseKLR().fit(X, y), name="moons")
+    >>> "moons_predict_proba" in header
+    True
+    """
+    if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name):
+        raise ValueError(f"name must be a C identifier that begins with a letter; got {name!r}.")
+    if dtype not in ("double", "float"):
+        raise ValueError(f"dtype must be 'double' or 'float'; got {dtype!r}.")
+    portable = PortableModel.of(model)
+    if dtype == "float":
+        _warn_if_float_is_not_enough(portable)
+    return _header(portable, name, dtype)
+
+
+def _header(model: PortableModel, name: str, real: str) -> str:
+    f = "f" if real == "float" else ""
+    NAME = name.upper()
+
+    def array(label: str, values: np.ndarray) -> str:
+        shape = "".join(f"[{n}]" for n in values.shape)
+        return f"static const {real} {name}_{label}{shape} = {_braces(values, f)};"
+
+    constants = [
+        array("points", model.points),
+        array("coef", model.coef),
+        array("intercept", model.intercept),
+    ]
+    same_gamma = bool((model.gamma == model.gamma[0]).all())
+    gamma = _number(model.gamma[0], f) if same_gamma else f"{name}_gamma[j]"
+    if not same_gamma:
+        constants.append(array("gamma", model.gamma))
+    if model.scales:
+        constants += [array("shift", model.shift), array("scale", model.scale)]
+    if model.margin is not None:
+        constants.append(array("margin", model.margin))
+    classes, placeholder = _classes(model.classes)
+    constants.append(f"static const {classes[0]} {name}_classes[{NAME}_N_CLASSES] = {{{classes[1]}}};")
+
+    point = f"{name}_points[b][j]"
+    outside, inside = (f"{gamma} * ", "") if same_gamma else ("", f"{gamma} * ")
+    sum_ = "sum" if gamma == f"1.0{f}" else f"{outside}sum"
+    terms = {
+        "rbf": f"sum += {inside}(u - {point}) * (u - {point});",
+        "laplacian": f"sum += {inside}fabs{f}(u - {point});",
+    }
+    coef0 = f" + {_number(model.coef0, f)}" if model.coef0 else ""
+    kernels = {
+        "rbf": f"exp{f}(-({sum_}))",
+        "laplacian": f"exp{f}(-({sum_}))",
+        "linear": sum_,
+        "poly": f"pow{f}({sum_}{coef0}, {_number(model.degree, f)})",
+        "sigmoid": f"tanh{f}({sum_}{coef0})",
+    }
+    two = len(model.classes) == 2
+    link = (
+        f"    for (o = 0; o < {NAME}_N_OUTPUTS; ++o) {{\n"
+        f"        /* log(1 + e^(f - margin)) - log(1 + e^(-f - margin)) */\n"
+        f"        const {real} up = f[o] - {name}_margin[o], down = -f[o] - {name}_margin[o];\n"
+        f"        f[o] = (up > 0 ? up : 0) + log1p{f}(exp{f}(-fabs{f}(up)))\n"
+        f"             - (down > 0 ? down : 0) - log1p{f}(exp{f}(-fabs{f}(down)))\n"
+        f"             + {_number(1e-12, f)} * f[o];\n"
+        "    }\n"
+    )
+    if two:
+        scores = "    proba[0] = 0;\n    proba[1] = f[0];"
+        predict = f"    {name}_decision_function(x, f);\n    return f[0] > 0;"
+    else:
+        score = "f[c]"
+        if model.scores == "one-vs-rest":  # log sigmoid(f)
+            score = f"(f[c] < 0 ? f[c] : 0) - log1p{f}(exp{f}(-fabs{f}(f[c])))"
+        scores = f"    for (c = 0; c < {NAME}_N_CLASSES; ++c) proba[c] = {score};"
+        predict = (
+            f"    int c, best = 0;\n    {name}_decision_function(x, f);\n"
+            f"    for (c = 1; c < {NAME}_N_CLASSES; ++c) if (f[c] > f[best]) best = c;\n    return best;"
+        )
+    return _TEMPLATE.format(
+        name=name,
+        NAME=NAME,
+        real=real,
+        f=f,
+        n_points=len(model.points),
+        n_features=model.points.shape[1],
+        n_outputs=len(model.intercept),
+        n_classes=len(model.classes),
+        placeholder=placeholder,
+        constants="\n".join(constants),
+        scaled=f"(x[j] - {name}_shift[j]) * {name}_scale[j]" if model.scales else "x[j]",
+        term=terms.get(model.kernel, f"sum += {inside}u * {point};"),
+        kernel=kernels[model.kernel],
+        link=link if model.margin is not None else "",
+        scores=scores,
+        predict=predict,
+    )
+
+
+def _number(value: float, suffix: str) -> str:
+    """A number as C writes it, with all its digits."""
+    text = repr(float(value)) if not suffix else str(np.float32(value))
+    if not np.isfinite(float(text)):
+        raise ValueError(f"the number {value!r} does not fit into a C float; export with dtype='double'.")
+    return text + suffix
+
+
+def _braces(values: np.ndarray, suffix: str) -> str:
+    if values.ndim == 1:
+        return "{" + ", ".join(_number(value, suffix) for value in values) + "}"
+    return "{\n    " + ",\n    ".join(_braces(row, suffix) for row in values) + "\n}"
+
+
+def _classes(classes: np.ndarray) -> tuple[tuple[str, str], str]:
+    """Type and values of the array of labels, and printf's placeholder for one of them."""
+    if classes.dtype.kind in "biu":
+        return ("long long", ", ".join(str(int(label)) for label in classes)), "%lld"
+    if classes.dtype.kind == "f":
+        return ("double", ", ".join(_number(label, "") for label in classes)), "%g"
+    return ("char *const", ", ".join(_quoted(str(label)) for label in classes)), "%s"
+
+
+def _quoted(text: str) -> str:
+    """A string literal; bytes beyond printable ASCII in octal, which cannot run into what follows."""
+    plain = set(range(32, 127)) - set(b'"\\?')
+    return '"' + "".join(chr(b) if b in plain else f"\\{b:03o}" for b in text.encode()) + '"'
+
+
+def _warn_if_float_is_not_enough(model: PortableModel) -> None:
+    some = np.linspace(0, len(model.points) - 1, min(200, len(model.points))).astype(int)
+    X = model.points[some] / model.scale + model.shift
+    with np.errstate(over="ignore"):
+        difference = np.abs(model.predict_proba(X, np.float32) - model.predict_proba(X)).max(initial=0)
+    if not difference <= _WORTH_A_WARNING:
+        warnings.warn(
+            f"dtype='float': on the model's own points, float arithmetic changes a probability by "
+            f"{difference:.1g}. Scale the features before the fit, or export with dtype='double'.",
+            UserWarning,
+            stacklevel=3,
+        )
