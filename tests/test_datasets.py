@@ -10,17 +10,22 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from conftest import DATA
+from scipy.special import logsumexp
 from scipy.stats import norm
 from sklearn.utils import Bunch
 
 from sparseklr.datasets import (
     BENCHMARKS,
     DatasetNotFoundError,
+    expected_log_loss,
     load_benchmark,
+    make_clusters,
     make_ringnorm,
     make_twonorm,
     make_waveform,
+    true_log_proba,
 )
+from sparseklr.datasets.generators import cluster_mixture, waveform_ends
 
 needs_data = pytest.mark.skipif(
     not DATA.is_dir(), reason="no benchmark data: set SPARSEKLR_DATA to a directory of <name>.csv.gz"
@@ -309,3 +314,60 @@ def test_waveform_moments():
     for label, (j, k) in enumerate([(0, 1), (0, 2), (1, 2)]):
         g, h = waves[j], waves[k]
         assert_moments(X[y == label], (g + h) / 2, np.eye(21) + np.outer(g - h, g - h) / 12)
+
+
+# True probabilities
+
+
+def test_clusters_are_the_mixture_they_say():
+    X, y = make_clusters(MANY, 3, random_state=0, n_clusters=4)
+    centres, scales = cluster_mixture(3, 4)
+    for label in (0, 1):
+        mean = centres[label::2].mean(axis=0)
+        cov = np.cov(centres[label::2].T, bias=True) + np.diag((scales[label::2] ** 2).mean(axis=0))
+        assert_moments(X[y == label], mean, cov)
+    with pytest.raises(ValueError, match="n_clusters"):
+        make_clusters(10, n_clusters=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("twonorm", make_twonorm),
+        ("ringnorm", make_ringnorm),
+        ("waveform", make_waveform),
+        ("clusters", make_clusters),
+    ],
+)
+def test_true_probabilities_are_calibrated(name, make):
+    """Sums of labels and of probabilities agree in every tenth of the rows, and so do the losses."""
+    X, y = make(MANY, random_state=0)
+    log_proba = true_log_proba(name, X)
+    np.testing.assert_allclose(np.exp(log_proba).sum(axis=1), 1.0, rtol=1e-12)
+    for label in np.unique(y):
+        p = np.exp(log_proba[:, label])
+        for part in np.array_split(np.argsort(p), 10):
+            error = np.sqrt((p[part] * (1 - p[part])).sum()) + 1
+            assert abs((y[part] == label).sum() - p[part].sum()) < 4 * error
+    losses, expected = -log_proba[np.arange(len(y)), y], expected_log_loss(log_proba, log_proba)
+    assert abs((losses - expected).mean()) < 4 * (losses - expected).std() / np.sqrt(len(y))
+
+
+def test_true_probabilities_of_waveform_by_quadrature():
+    X, _ = make_waveform(20, random_state=1)
+    X[0] += 40.0  # far from all waves: densities that underflow
+    first, second = waveform_ends()
+    u = (np.arange(20_000) + 0.5) / 20_000
+    by_class = []
+    for g, h in zip(first, second, strict=True):
+        d = g - h
+        squares = ((X - h) ** 2).sum(axis=1, keepdims=True) - 2 * u * ((X - h) @ d)[:, None] + u**2 * (d @ d)
+        by_class.append(logsumexp(-squares / 2, axis=1))
+    log_density = np.column_stack(by_class)
+    expected = log_density - logsumexp(log_density, axis=1, keepdims=True)
+    np.testing.assert_allclose(true_log_proba("waveform", X), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_true_probabilities_of_an_unknown_generator():
+    with pytest.raises(ValueError, match="one of twonorm, ringnorm, waveform, clusters; got 'iris'"):
+        true_log_proba("iris", np.zeros((1, 2)))

@@ -160,11 +160,11 @@ def row_keys(X: Any) -> np.ndarray:
 
 def _mixed(values: np.ndarray, columns: np.ndarray) -> np.ndarray:
     bits = np.ascontiguousarray(values, dtype=np.float64).view(np.uint64)
-    mixed = _splitmix(bits ^ _splitmix(columns.astype(np.uint64) + np.uint64(1)))
+    mixed = splitmix64(bits ^ splitmix64(columns.astype(np.uint64) + np.uint64(1)))
     return np.where(values != 0, mixed, np.uint64(0))
 
 
-def _splitmix(z: np.ndarray) -> np.ndarray:
+def splitmix64(z: np.ndarray) -> np.ndarray:
     """The finaliser of the SplitMix64 generator (Steele, Lea and Flood 2014)."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

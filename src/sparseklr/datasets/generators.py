@@ -1,4 +1,4 @@
-"""Breiman's three generators: fresh samples of any size."""
+"""Breiman's three generators and a mixture of clusters: fresh samples of any size."""
 
 from __future__ import annotations
 
@@ -128,10 +128,68 @@ def make_waveform(n_samples: int = 5000, random_state: RandomState = None) -> tu
     """
     rng = _check_arguments(random_state, n_samples=n_samples)
     y = rng.randint(3, size=n_samples).astype(np.int64)
-    waves = np.maximum(6.0 - np.abs(np.arange(1, 22) - np.array([[7], [15], [11]])), 0.0)
-    first, second = waves[[0, 0, 1]], waves[[1, 2, 2]]
+    first, second = waveform_ends()
     u = rng.uniform(size=(n_samples, 1))
     return u * first[y] + (1 - u) * second[y] + rng.standard_normal((n_samples, 21)), y
+
+
+def waveform_ends() -> tuple[Floats, Floats]:
+    """The two waves that the rows of each class of the waveform data lie between, (3, 21) each."""
+    waves = np.maximum(6.0 - np.abs(np.arange(1, 22) - np.array([[7], [15], [11]])), 0.0)
+    return waves[[0, 0, 1]], waves[[1, 2, 2]]
+
+
+def make_clusters(
+    n_samples: int = 10_000,
+    n_features: int = 20,
+    random_state: RandomState = None,
+    *,
+    n_clusters: int = 24,
+    n_classes: int = 2,
+) -> tuple[Floats, Ints]:
+    """Draw a mixture of Gaussian clusters, each with its own centre and its own widths.
+
+    The clusters are equally likely and belong to the classes in turn. The mixture itself depends on the
+    numbers of features and clusters alone, so that samples of any seed come from the same distribution. The
+    centres are normal with standard deviation 0.8, and the standard deviations along the features log-normal
+    around 1 with standard deviation 0.1: neighbouring clusters overlap, and the boundary between the classes
+    is curved everywhere.
+
+    Parameters
+    ----------
+    n_samples, n_features : int
+        Size of the sample.
+    random_state : int, RandomState or None
+        Seed of the rows.
+    n_clusters : int, default=24
+    n_classes : int, default=2
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_features)
+    y : ndarray of shape (n_samples,)
+        0, ..., n_classes - 1.
+
+    Examples
+    --------
+    >>> X, y = make_clusters(1000, random_state=0)
+    >>> X.shape, sorted(set(y.tolist()))
+    ((1000, 20), [0, 1])
+    """
+    rng = _check_arguments(random_state, n_samples=n_samples, n_features=n_features)
+    check_scalar(n_classes, "n_classes", Integral, min_val=2)
+    check_scalar(n_clusters, "n_clusters", Integral, min_val=n_classes)
+    centres, scales = cluster_mixture(n_features, n_clusters)
+    cluster = rng.randint(n_clusters, size=n_samples)
+    X = centres[cluster] + scales[cluster] * rng.standard_normal((n_samples, n_features))
+    return X, (cluster % n_classes).astype(np.int64)
+
+
+def cluster_mixture(n_features: int, n_clusters: int) -> tuple[Floats, Floats]:
+    """Centres and standard deviations of the clusters, (n_clusters, n_features) each."""
+    rng = np.random.RandomState(24)
+    centres = 0.8 * rng.standard_normal((n_clusters, n_features))
+    return centres, np.exp(0.1 * rng.standard_normal((n_clusters, n_features)))
 
 
 def _check_arguments(random_state: RandomState, **sizes: int) -> np.random.RandomState:

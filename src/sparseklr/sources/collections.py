@@ -1,0 +1,113 @@
+"""Rows of Dask arrays and data frames."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .base import Block, Source
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a Dask array, data frame or series; does not import Dask."""
+    return "dask" in sys.modules and hasattr(X, "__dask_graph__") and hasattr(X, "ndim")
+
+
+class DaskSource(Source):
+    """Rows of a Dask array or data frame; a running ``distributed`` client does the work where they are.
+
+    Lengths that Dask does not know (of a data frame, or of an array made from one) are computed first, by a
+    pass. Without a client, this process computes one chunk after the other, in every pass.
+
+    Parameters
+    ----------
+    X : dask array or data frame (n_rows, n_features)
+    y : dask array, series or array (n_rows,), or None
+        Labels; its chunks need not be those of X.
+    sample_weight : as y
+    """
+
+    def __init__(self, X: Any, y: Any = None, sample_weight: Any = None) -> None:
+        if X.ndim != 2:
+            raise ValueError(f"X must have two dimensions, rows and features; got {X.ndim}.")
+        self.feature_names = list(map(str, X.columns)) if hasattr(X, "columns") else None
+        self.X = _as_array(X, "X")
+        if self.X.dtype.kind not in "biuf":
+            raise ValueError(f"X must hold numbers; got dtype {self.X.dtype}.")
+        self.X = self.X.rechunk({1: -1})
+        self.n_features = self.X.shape[1]
+        self.y, self.weight = self._aligned(y, "y"), self._aligned(sample_weight, "sample_weight")
+        self.has_labels = y is not None
+
+    def _aligned(self, values: Any, name: str) -> Any:
+        """A column in the chunks of X."""
+        if values is None:
+            return None
+        values = _as_array(values, name)
+        if values.shape != self.X.shape[:1]:
+            raise ValueError(
+                f"{name} must have shape {self.X.shape[:1]}, one entry per row of X; got {values.shape}."
+            )
+        return values.rechunk((self.X.chunks[0],))
+
+    @property
+    def cuts(self) -> np.ndarray:
+        return np.cumsum([0, *self.X.chunks[0]])
+
+    def on_grid(self) -> DaskSource:
+        """The same rows, with chunks that begin at blocks: only rows at the edges of the chunks move."""
+        step = self.block_rows
+        inner = np.unique(np.round(self.cuts[1:-1] / step).astype(int) * step)
+        edges = [0, *(cut for cut in inner.tolist() if 0 < cut < self.n_rows), self.n_rows]
+        chunks = tuple(np.diff(edges).tolist())
+        moved = copy.copy(self)
+        moved.X = self.X.rechunk((chunks, -1))
+        moved.y = None if self.y is None else self.y.rechunk((chunks,))
+        moved.weight = None if self.weight is None else self.weight.rechunk((chunks,))
+        return moved
+
+    def delayed(self) -> Iterator[tuple[int, list[Any]]]:
+        """First row, and X, y and weight of each chunk as delayed objects (None where there are none)."""
+        columns = [
+            [None] * len(self.X.chunks[0]) if part is None else part.to_delayed().ravel().tolist()
+            for part in (self.X, self.y, self.weight)
+        ]
+        for start, parts in zip(self.cuts[:-1].tolist(), zip(*columns, strict=True), strict=True):
+            yield start, list(parts)
+
+    def _count(self) -> int:
+        return int(self.X.shape[0])
+
+    def _read(self, start: int, stop: int) -> Iterator[Block]:
+        import dask
+
+        lengths = iter(self.X.chunks[0])
+        for begin, parts in self.delayed():
+            if begin >= stop:
+                return
+            if begin + next(lengths) <= start:
+                continue
+            block = Block.of(begin, *dask.compute(*parts))
+            low, high = max(0, start - begin), min(len(block), stop - begin)
+            if low < high:
+                yield block.take(slice(low, high))
+
+
+def _as_array(values: Any, name: str) -> Any:
+    """A Dask array with known lengths of its chunks."""
+    import dask.array as da
+
+    if hasattr(values, "to_dask_array"):
+        return values.to_dask_array(lengths=True)
+    if not isinstance(values, da.Array):
+        if hasattr(values, "__dask_graph__"):
+            raise TypeError(f"{name} must be a Dask array or data frame; got {type(values).__name__}.")
+        return da.from_array(np.asarray(values))
+    if any(np.isnan(size) for sizes in values.chunks for size in sizes):
+        values = copy.copy(values)  # the user's array stays as it is
+        values.compute_chunk_sizes()
+    return values

@@ -1,0 +1,34 @@
+"""From what a user gives to a source, and from a source to where its blocks are worked on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .arrays import ArraySource
+from .base import Source
+from .cluster import ClusterBlocks, running_client
+from .collections import DaskSource, is_dask
+from .passes import Blocks, LocalBlocks
+
+
+def as_source(X: Any, y: Any = None, sample_weight: Any = None) -> Source:
+    """A source as it is, Dask collections as a :class:`DaskSource`, anything else as arrays."""
+    if isinstance(X, Source):
+        if y is not None or sample_weight is not None:
+            raise ValueError(
+                f"{type(X).__name__} holds labels and weights itself: y and sample_weight must be None."
+            )
+        return X
+    if any(map(is_dask, (X, y, sample_weight))):
+        if not is_dask(X):
+            raise TypeError("y or sample_weight is a Dask collection: X must be one as well.")
+        return DaskSource(X, y, sample_weight)
+    return ArraySource(X, y, sample_weight)
+
+
+def blocks_of(source: Source, n_jobs: int | None = None) -> Blocks:
+    """On the cluster of ``source.client``, or of the running client for Dask collections; else on threads."""
+    client = source.client
+    if client is None and isinstance(source, DaskSource):
+        client = running_client()
+    return LocalBlocks(source, n_jobs) if client is None else ClusterBlocks(source, client)

@@ -1,0 +1,221 @@
+"""What a first pass over all rows tells, and samples of the rows.
+
+Which rows belong to a sample, or are held out, is decided by a hash of the row's number: the same rows in
+every run, in every process and on every cluster, and a larger sample contains a smaller one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..data import splitmix64
+from .base import Block, Source, joined
+from .passes import Blocks
+
+
+def uniform(rows: np.ndarray, salt: int) -> np.ndarray:
+    """A number in [0, 1) for each row number, as good as random; each salt gives other numbers.
+
+    Examples
+    --------
+    >>> values = uniform(np.arange(100_000), salt=1)
+    >>> bool(abs((values < 0.2).mean() - 0.2) < 0.005)
+    True
+    """
+    key = splitmix64(np.array([salt], dtype=np.uint64) + np.uint64(0x9E3779B97F4A7C15))
+    mixed = splitmix64(np.asarray(rows, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + key)
+    return (mixed >> np.uint64(11)) * 2.0**-53
+
+
+class BadRowError(ValueError):
+    """A row that cannot be used: its number, and what is wrong with it."""
+
+    def __init__(self, row: int, what: str) -> None:
+        super().__init__(row, what)
+        self.row, self.what = row, what
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """Counts, labels and moments of rows; ``+`` gives that of both.
+
+    Rows of weight 0 count as rows and for nothing else. The moments are merged by the formulas of P. Pébay,
+    "Formulas for robust, one-pass parallel computation of covariances and arbitrary-order statistical
+    moments", Sandia report SAND2008-6212, 2008, with weights instead of counts.
+
+    Attributes
+    ----------
+    n_rows : int
+    labels : dict
+        Number of rows and sum of weights of each label.
+    weight : float
+        Sum of the weights.
+    mean, second, third : array (n_features,)
+        Weighted mean, and weighted sums of squared and cubed deviations from it.
+    least, greatest : array (n_features,)
+    """
+
+    n_rows: int
+    labels: dict[Any, tuple[int, float]]
+    weight: float
+    mean: np.ndarray
+    second: np.ndarray
+    third: np.ndarray
+    least: np.ndarray
+    greatest: np.ndarray
+
+    @classmethod
+    def of(cls, block: Block) -> Summary:
+        """Of one block; its values are checked."""
+        _check(block)
+        w = block.weights
+        X = block.X.astype(np.float64, copy=False)
+        used = w > 0
+        if not used.all():
+            X, w = X[used], w[used]
+        labels = {}
+        if block.y is not None:
+            values, codes = np.unique(block.y[used], return_inverse=True)
+            counts, weights = np.bincount(codes), np.bincount(codes, w)
+            labels = dict(
+                zip(values.tolist(), zip(counts.tolist(), weights.tolist(), strict=True), strict=True)
+            )
+        total = float(w.sum())
+        if not total:
+            zero = np.zeros(X.shape[1])
+            return cls(len(block), labels, 0.0, zero, zero, zero, zero + np.inf, zero - np.inf)
+        mean = w @ X / total
+        D = X - mean
+        D2 = D * D
+        return cls(
+            len(block), labels, total, mean, w @ D2, w @ (D2 * D), X.min(axis=0), X.max(axis=0)
+        )  # fmt: skip
+
+    def __add__(self, other: Summary) -> Summary:
+        labels = dict(self.labels)
+        for label, (count, weight) in other.labels.items():
+            before = labels.get(label, (0, 0.0))
+            labels[label] = before[0] + count, before[1] + weight
+        n_rows = self.n_rows + other.n_rows
+        if not self.weight or not other.weight:
+            return replace(self if self.weight else other, n_rows=n_rows, labels=labels)
+        a, b, W = self.weight, other.weight, self.weight + other.weight
+        d = other.mean - self.mean
+        second = self.second + other.second + d**2 * a * b / W
+        third = (
+            self.third
+            + other.third
+            + d**3 * a * b * (a - b) / W**2
+            + 3 * d * (a * other.second - b * self.second) / W
+        )
+        least, greatest = np.minimum(self.least, other.least), np.maximum(self.greatest, other.greatest)
+        return Summary(n_rows, labels, W, self.mean + d * (b / W), second, third, least, greatest)
+
+    @property
+    def classes(self) -> np.ndarray:
+        """The labels in order."""
+        return np.array(sorted(self.labels))
+
+    @property
+    def std(self) -> np.ndarray:
+        return np.sqrt(self.second / self.weight)
+
+    @property
+    def skewness(self) -> np.ndarray:
+        """0 for constant features."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            skewness = self.third / self.weight / self.std**3
+        return np.where(self.greatest > self.least, skewness, 0.0)
+
+
+def _check(block: Block) -> None:
+    """Finite features, labels that are there, weights of at least zero."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = np.isfinite(block.X.sum(dtype=np.float64))
+    if not finite and not (good := np.isfinite(block.X)).all():
+        row, column = (int(index[0]) for index in np.nonzero(~good))
+        raise BadRowError(
+            block.start + row, f"feature {column} is {block.X[row, column]}; expected a finite number"
+        )
+    if block.weight is not None:
+        bad = np.flatnonzero(~(block.weight >= 0) | ~np.isfinite(block.weight))
+        if len(bad):
+            given = block.weight[bad[0]]
+            raise BadRowError(block.start + int(bad[0]), f"the weight is {given}; expected 0 or more")
+    if block.y is not None and block.y.dtype.kind in "fcO":
+        bad = np.flatnonzero(block.y != block.y) if block.y.dtype.kind != "O" else _missing(block.y)
+        if len(bad):
+            raise BadRowError(block.start + int(bad[0]), f"the label is {block.y[bad[0]]}")
+
+
+def _missing(y: np.ndarray) -> np.ndarray:
+    return np.flatnonzero([label is None or label != label for label in y])
+
+
+def summarise(blocks: Blocks, source: Source, each: Any = None) -> Summary:
+    """The summary of all rows; an error says where the first bad row is."""
+    try:
+        summary: Summary = blocks.sum(Summary.of, each)
+    except BadRowError as error:
+        what, names = error.what, source.feature_names
+        if names and what.startswith("feature "):
+            number = what.split()[1]
+            what = what.replace(f"feature {number}", f"feature {names[int(number)]!r}", 1)
+        raise ValueError(f"{source.place(error.row)}: {what}.") from None
+    kinds = {str if isinstance(label, str) else float for label in summary.labels}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"y must hold labels of one type; got both text and numbers: {list(summary.labels)[:6]}."
+        )
+    return summary
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Statistic that keeps a row if its hash is below the share of its class, as a list of blocks.
+
+    Weights are divided by the share where the shares of the classes differ: sums over the sample then
+    estimate sums over all rows, up to a common factor.
+    """
+
+    shares: np.ndarray
+    salt: int
+
+    def __call__(self, block: Block) -> list[Block]:
+        share = self.shares[0] if len(self.shares) == 1 or block.y is None else self.shares[block.y]
+        kept = np.flatnonzero(uniform(block.rows, self.salt) < share)
+        part = block.take(kept)
+        if np.ptp(self.shares):
+            part = replace(part, weight=part.weights * (self.shares.max() / share[kept]))
+        return [part]
+
+
+def draw(
+    blocks: Blocks, n_rows: int, counts: np.ndarray, *, salt: int = 0, least: int = 0, each: Any = None
+) -> tuple[Block, np.ndarray]:
+    """A sample of about ``n_rows`` rows, as one block, and the shares of the classes that it holds.
+
+    Parameters
+    ----------
+    blocks : Blocks
+        With codes of the classes as labels.
+    n_rows : int
+        Expected number of rows.
+    counts : array of int (n_classes,)
+        Rows of each class.
+    salt : int
+        Another number draws another sample; with the same, a larger sample contains a smaller.
+    least : int
+        Rows of each class that are drawn at least (or all of them): 0 is a uniform sample, otherwise rare
+        classes are drawn more often than frequent ones, and weigh less for it.
+    each : callable, optional
+        As in :meth:`Blocks.sum`.
+    """
+    share = min(1.0, n_rows / counts.sum())
+    shares = np.minimum(1.0, np.maximum(share, least / np.maximum(1, counts)))
+    pieces = blocks.sum(Sample(shares, salt), each)
+    pieces = [piece for piece in pieces if len(piece)] or pieces[:1]
+    return joined(pieces), shares

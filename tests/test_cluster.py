@@ -1,0 +1,184 @@
+"""Passes on a Dask cluster: the same sums to the last bit, whoever computes them, also when a worker dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from itertools import pairwise
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from distributed import Client, LocalCluster
+from pyarrow import parquet
+
+from sparseklr.sources import (
+    ArraySource,
+    Block,
+    ClusterBlocks,
+    DaskSource,
+    LocalBlocks,
+    TableSource,
+    as_source,
+    blocks_of,
+    draw,
+    summarise,
+)
+
+N, P = 150_000, 20
+NAMES = [f"x{j}" for j in range(P)]
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "60s"}),
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit="2GiB"
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+def make(start, stop):
+    """Rows ``start`` to ``stop`` of the data, the same in any process."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, P))
+    rows = np.arange(start, stop)
+    return X[rows % 1000] + (rows[:, None] % 7) / 10
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return make(0, N), np.arange(N) % 3, np.ones(N)
+
+
+def dask_rows(chunk):
+    """A Dask array whose chunks are made where they are needed."""
+    edges = [*range(0, N, chunk), N]
+    parts = [da.from_delayed(dask.delayed(make)(a, b), (b - a, P), np.float64) for a, b in pairwise(edges)]
+    return da.concatenate(parts)
+
+
+class Centred:
+    """Prepared blocks; a class of the module, so that workers can load it."""
+
+    def __call__(self, block):
+        return Block(block.start, (block.X - 0.3).astype(np.float32), block.y)
+
+
+def squares(block):
+    time.sleep(0.01)
+    X = block.X.astype(np.float64)
+    return X.T @ X
+
+
+def same(summary, expected):
+    return summary.labels == expected.labels and all(
+        np.array_equal(getattr(summary, name), getattr(expected, name))
+        for name in ("mean", "second", "third", "least", "greatest")
+    )
+
+
+def test_chunks_of_any_size_have_the_sums_of_arrays(client, rows):
+    X, y, _ = rows
+    source = ArraySource(X, y)
+    expected = summarise(LocalBlocks(source, 2), source)
+    dask_source = as_source(dask_rows(47_001), da.from_array(y, chunks=80_000))
+    assert isinstance(dask_source, DaskSource)
+    assert isinstance(blocks_of(dask_source), LocalBlocks)  # no default client
+    blocks = blocks_of(dask_source.on(client))
+    assert isinstance(blocks, ClusterBlocks)
+    done = []
+    assert same(summarise(blocks, dask_source, done.append), expected)
+    assert sum(done) == N
+    assert same(summarise(LocalBlocks(dask_source, 2), dask_source), expected)
+
+    local, mapped = LocalBlocks(source, 2).map(Centred()), blocks.map(Centred())
+    np.testing.assert_array_equal(local.sum(squares), mapped.sum(squares))
+    counts = np.bincount(y)
+    a, b = (draw(part, 5000, counts, salt=1)[0] for part in (local, mapped))
+    np.testing.assert_array_equal(a.X, b.X)
+    np.testing.assert_array_equal(a.y, b.y)
+
+
+def test_files_on_the_workers(client, rows, tmp_path):
+    X, y, _ = rows
+    for k in range(3):
+        part = slice(k * 50_000, (k + 1) * 50_000)
+        columns = {name: X[part, j] for j, name in enumerate(NAMES)}
+        parquet.write_table(
+            pa.table({**columns, "y": y[part]}), tmp_path / f"{k}.parquet", row_group_size=15_000
+        )
+    source = TableSource(tmp_path, "y")
+    expected = summarise(LocalBlocks(source), source)
+    assert same(summarise(blocks_of(source.on(client)), source), expected)
+
+
+def test_data_frame_with_unknown_divisions_and_categories(client, rows):
+    X, y, _ = rows
+    labels = np.array(["a", "b", "c"])[y]
+    frame = pd.DataFrame(X, columns=NAMES).assign(label=pd.Categorical(labels))
+    data = dd.from_pandas(frame, npartitions=5).clear_divisions()
+    data = data[data.x0 > -10]  # nobody knows how many rows are left
+    source = DaskSource(data[NAMES], data.label)
+    assert source.n_rows == N
+    assert source.feature_names == NAMES
+    arrays = ArraySource(X, labels)
+    expected = summarise(LocalBlocks(arrays), arrays)
+    assert same(summarise(ClusterBlocks(source, client), source), expected)
+    unknown = data[NAMES].to_dask_array()  # chunks of unknown length
+    assert DaskSource(unknown, data.label.to_dask_array()).n_rows == N
+    assert np.isnan(unknown.shape[0])  # the user's array stays as it is
+
+
+def test_bad_collections(rows):
+    X, y, _ = rows
+    with pytest.raises(ValueError, match=r"y must have shape \(150000,\).*got \(149999,\)"):
+        DaskSource(dask_rows(100_000), y[1:])
+    with pytest.raises(TypeError, match="X must be one as well"):
+        as_source(X, da.from_array(y))
+    with pytest.raises(ValueError, match="two dimensions"):
+        DaskSource(da.from_array(y))
+    frame = dd.from_pandas(pd.DataFrame({"a": ["x", "y"], "b": [1.0, 2.0]}), npartitions=1)
+    with pytest.raises(ValueError, match="X must hold numbers"):
+        DaskSource(frame)
+    source = as_source(da.where(dask_rows(100_000) > 3.9, np.nan, 1.0), y)
+    with pytest.raises(ValueError, match=r"row \d+: feature \d+ is nan"):
+        summarise(LocalBlocks(source), source)
+
+
+def test_error_on_a_worker_says_where(client, rows):
+    X, y, _ = rows
+    X = X.copy()
+    X[120_000, 3] = np.inf
+    source = as_source(da.from_array(X, chunks=(50_000, P)), y).on(client)
+    with pytest.raises(ValueError, match="row 120000: feature 3 is inf"):
+        summarise(blocks_of(source), source)
+
+
+def test_dead_worker_costs_its_blocks_only(client, rows):
+    """One of two workers is killed in the middle of the passes; sums are the same to the last bit."""
+    X, y, _ = rows
+    expected = LocalBlocks(ArraySource(X, y), 2).map(Centred()).sum(squares)
+    blocks = ClusterBlocks(DaskSource(dask_rows(20_000), da.from_array(y, chunks=100_000)), client).map(
+        Centred()
+    )
+    np.testing.assert_array_equal(blocks.sum(squares), expected)
+    victims = list(client.run(os.getpid).values())
+    killed = []
+
+    def kill(_):
+        if not killed:
+            killed.append(victims[0])
+            os.kill(victims[0], signal.SIGKILL)
+
+    np.testing.assert_array_equal(blocks.sum(squares, kill), expected)
+    assert killed
+    np.testing.assert_array_equal(blocks.sum(squares), expected)
