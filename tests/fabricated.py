@@ -11,7 +11,7 @@ import numpy as np
 from sparseklr.experiments import Cell, Results, plan
 from sparseklr.experiments.methods import method
 from sparseklr.experiments.protocol import RULES
-from sparseklr.experiments.report.page_data import theirs
+from sparseklr.experiments.report.tables import theirs
 
 
 def fabricate(path: Path, cells: Iterable[Cell] | None = None, source: str = "made up") -> Path:

@@ -37,7 +37,7 @@ def test_run_and_continue(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main([*ONE, "-o", path, "--all-tables"]) == 0
     assert "Table 2: test accuracy" in capsys.readouterr().out
     with Results(path, readonly=True) as results:
-        assert len(results.records()) == 10
+        assert len(results.cells()) == 10
         assert [facts["cells"] for facts in results.runs().values()] == [4, 6, 0]
 
 
@@ -111,7 +111,7 @@ def test_interrupted(tmp_path: Path) -> None:
         time.sleep(0.05)
         try:
             with Results(path, readonly=True) as results:
-                done = len(results.records())
+                done = len(results.cells())
         except ResultsError:
             pass
     os.killpg(process.pid, signal.SIGINT)
@@ -120,4 +120,4 @@ def test_interrupted(tmp_path: Path) -> None:
     assert "the same command goes on" in err
     assert "Traceback" not in err
     with Results(path, readonly=True) as results:
-        assert 0 < len(results.records()) < 15
+        assert 0 < len(results.cells()) < 15

@@ -21,10 +21,11 @@ from sparseklr.datasets import BENCHMARKS
 from sparseklr.experiments import METHODS, Cell, Results, ResultsError, paper, plan, run
 from sparseklr.experiments.methods import compute, method
 from sparseklr.experiments.protocol import RULES, TIES, choose, split
-from sparseklr.experiments.report.page_data import findings as means
 from sparseklr.experiments.report.render import cell as shown
 from sparseklr.experiments.report.render import to_html, to_latex, to_markdown, to_rich
-from sparseklr.experiments.report.tables import Summary, Table, Value, tables
+from sparseklr.experiments.report.summary import Summary
+from sparseklr.experiments.report.tables import Table, Value, all_tables
+from sparseklr.experiments.report.tables import findings as means
 
 SMALL = {"datasets": ["sonar", "monk2"], "methods": ["S-KLR", "SVM", "S-KLR refit"]}
 
@@ -48,7 +49,7 @@ def small(tmp_path_factory) -> Path:
 def findings(path: Path) -> dict[Cell, dict]:
     """What was stored, without times."""
     with Results(path, readonly=True) as results:
-        found = {record.cell: record.result for record in results.records()}
+        found = {record.cell: record.result for record in results.cells()}
     for result in found.values():
         del result["grid"]["seconds"]
     return found
@@ -175,7 +176,7 @@ def test_store_round_trip(tmp_path: Path) -> None:
             Cell("converged", "sonar", "SVM", 1, 0)
         ]
     with Results(path, readonly=True) as results:
-        (record,) = results.records(dataset="sonar")
+        (record,) = results.cells(dataset="sonar")
         assert record.cell == cell
         assert record.seconds == 1.5
         facts = results.runs()[record.run]
@@ -234,19 +235,19 @@ def test_killed_and_continued(small: Path, tmp_path: Path) -> None:
         if path.exists():
             try:
                 with Results(path, readonly=True) as results:
-                    done = len(results.records())
+                    done = len(results.cells())
             except ResultsError:
                 pass
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     with Results(path, readonly=True) as results:
-        assert 3 <= len(results.records()) < 30
+        assert 3 <= len(results.cells()) < 30
     assert run(plan(**SMALL), path, jobs=1, data_home=DATA) == []
     assert findings(path) == findings(small)
     made = []
     for file in (path, small):
         with Results(file, readonly=True) as results:
-            made.append([table for table in tables(Summary(results.records(), "converged"))])
+            made.append([table for table in all_tables(Summary(results.cells(), "converged"))])
             assert len(results.runs()) >= 1
     assert made[0] == made[1]
 
@@ -323,8 +324,8 @@ def test_paper_numbers_have_the_printed_means() -> None:
 
 def test_tables_of_results(small: Path) -> None:
     with Results(small, readonly=True) as results:
-        summary = Summary(results.records(), "converged")
-    made = {table.name: table for table in tables(summary)}
+        summary = Summary(results.cells(), "converged")
+    made = {table.name: table for table in all_tables(summary)}
     assert {"table-1", "table-2-accuracy", "table-2-share", "table-2-log-loss", "ties"} <= set(made)
     assert "table-4" not in made  # S-KLR-1ord was not run
     accuracy = made["table-2-accuracy"]

@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparseklr.data import DistinctPoints, TrainingSet, row_keys
 from sparseklr.kernels import Kernel
-from sparseklr.rivals._distinct import Likelihood
+from sparseklr.probability.loss import LogisticLoss
 from sparseklr.rivals._import_search import Machine
 from sparseklr.rivals.import_vector import ImportVectorMachine
 
@@ -43,7 +43,7 @@ def objective(model: ImportVectorMachine, X: np.ndarray, y: np.ndarray) -> float
     return model.C * loss + 0.5 * np.einsum("ki,ij,kj->", model.dual_coef_, K, model.dual_coef_)
 
 
-def refitted(K: np.ndarray, y: np.ndarray, C: float, S: list[int]) -> float:
+def minimum_with(K: np.ndarray, y: np.ndarray, C: float, S: list[int]) -> float:
     """Objective of the best model on the points S: damped Newton in the coefficients themselves."""
     A = np.column_stack([np.ones(len(y)), K[:, S]])
     penalty = np.zeros((len(S) + 1, len(S) + 1))
@@ -95,20 +95,23 @@ def test_picks_the_point_of_an_exhaustive_search() -> None:
             C, kernel="precomputed", n_candidates="all", epsilon=0, max_points=n_points
         ).fit(K, y)
         chosen = model.selection_.tolist()
-        # the same step, taken by refitting every candidate
+        # the same step, taken by fitting with every candidate
         for size in range(n_points):
             rest = [j for j in range(len(y)) if j not in chosen[:size]]
-            values = {j: refitted(K, y, C, [*chosen[:size], j]) for j in rest}
+            values = {j: minimum_with(K, y, C, [*chosen[:size], j]) for j in rest}
             same += values[chosen[size]] <= min(values.values()) * (1 + 1e-8)
             steps += 1
-        # the whole search, taken by refitting every candidate
+        # the whole search, taken by fitting with every candidate
         best: list[int] = []
         for _ in range(n_points):
             best.append(
-                min((j for j in range(len(y)) if j not in best), key=lambda j: refitted(K, y, C, [*best, j]))
+                min(
+                    (j for j in range(len(y)) if j not in best),
+                    key=lambda j: minimum_with(K, y, C, [*best, j]),
+                )
             )
-        assert model.objective_path_[-1] <= 1.01 * refitted(K, y, C, best)
-        np.testing.assert_allclose(model.objective_path_[-1], refitted(K, y, C, chosen), rtol=1e-6)
+        assert model.objective_path_[-1] <= 1.01 * minimum_with(K, y, C, best)
+        np.testing.assert_allclose(model.objective_path_[-1], minimum_with(K, y, C, chosen), rtol=1e-6)
     assert same >= 0.9 * steps
 
 
@@ -150,7 +153,7 @@ def test_stopping_rule_and_objective_path(moons) -> None:
 def test_one_step_and_backward(moons, iris) -> None:
     for X, y in (moons, iris):
         full = ImportVectorMachine(100, epsilon=0, max_points=15).fit(X, y)
-        quick = ImportVectorMachine(100, epsilon=0, max_points=15, refit="one-step").fit(X, y)
+        quick = ImportVectorMachine(100, epsilon=0, max_points=15, update="one-step").fit(X, y)
         assert quick.n_iter_ < full.n_iter_
         assert (np.diff(quick.objective_path_) <= 0).all()
         assert quick.objective_path_[-1] <= 1.05 * full.objective_path_[-1]
@@ -179,7 +182,7 @@ def machine(X: np.ndarray, y: np.ndarray, n_points: int = 4) -> Machine:
     points = DistinctPoints.of(data)
     weight = points.weight.T
     state = Machine(
-        points, Likelihood(weight[1:] if len(classes) == 2 else weight, weight.sum(axis=0)), True, 1e-10
+        points, LogisticLoss(weight[1:] if len(classes) == 2 else weight, weight.sum(axis=0)), True, 1e-10
     )
     for _ in range(n_points):
         gains = state.gains(np.arange(len(points)))
@@ -353,7 +356,7 @@ def test_features_without_information() -> None:
         ({"delta_k": 0}, "'delta_k' parameter"),
         ({"max_points": 0}, "'max_points' parameter"),
         ({"n_candidates": "some"}, "'n_candidates' parameter"),
-        ({"refit": "twice"}, "'refit' parameter"),
+        ({"update": "twice"}, "'update' parameter"),
         ({"max_iter": 0}, "'max_iter' parameter"),
     ],
 )
@@ -380,10 +383,10 @@ def test_interrupted_fit_changes_nothing(moons, monkeypatch) -> None:
         calls.append(1)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        refit(self, *args)
+        minimise(self, *args)
 
-    refit = Machine.refit
-    monkeypatch.setattr(Machine, "refit", interrupt)
+    minimise = Machine.minimise
+    monkeypatch.setattr(Machine, "minimise", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X[::2], y[::2])
     assert vars(model).keys() == before.keys()

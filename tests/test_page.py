@@ -20,7 +20,8 @@ from sparseklr.experiments import METHODS, Results, ResultsError, plan, run
 from sparseklr.experiments.report import explanations, page_data, page_sections
 from sparseklr.experiments.report.figures import FIGURES, to_svg
 from sparseklr.experiments.report.page import write_report
-from sparseklr.experiments.report.tables import Summary, tables
+from sparseklr.experiments.report.summary import Summary
+from sparseklr.experiments.report.tables import all_tables, findings
 
 UNSAFE = "</script><script>alert(1)</script>"
 
@@ -35,7 +36,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def summary(results: Path) -> Summary:
     with Results(results, readonly=True) as stored:
-        return Summary(stored.records(), "converged")
+        return Summary(stored.cells(), "converged")
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +124,7 @@ def test_ids_are_unique(report: Path) -> None:
 
 def test_findings_are_means_over_the_same_sets(summary: Summary) -> None:
     part = cut(summary, dataset=("sonar", "monk2"))
-    rows = dict(page_data.findings(part).rows)
+    rows = dict(findings(part).rows)
     sets, accuracy, share, loss = rows["S-KLR, best"]
     assert sets.ours == 2
     assert accuracy.ours == pytest.approx(
@@ -140,14 +141,14 @@ def test_findings_compare_like_with_like(summary: Summary) -> None:
     """Means over the sets that every column has; without one, no best and no cards."""
     svm_on_sonar = cut(summary, dataset=("sonar",), method=("SVM",)).records
     part = Summary([*cut(summary, method=("S-KLR", "S-KLR refit")).records, *svm_on_sonar], "converged")
-    assert {values[0].ours for _, values in page_data.findings(part).rows} == {1}
+    assert {values[0].ours for _, values in findings(part).rows} == {1}
     assert "mean accuracy, 12 sets" in page_sections.findings(part)
     apart = Summary([*cut(summary, dataset=("ring",), method=("S-KLR",)).records, *svm_on_sonar], "converged")
-    table = page_data.findings(apart)
+    table = findings(apart)
     assert "not to be compared" in table.note
     assert not any(value.best for _, values in table.rows for value in values)
     assert "card" not in page_sections.findings(apart).replace("cards", "")
-    means = {name: table.rows[-1] for table in tables(part) for name in [table.name]}
+    means = {name: table.rows[-1] for table in all_tables(part) for name in [table.name]}
     assert not any(value.best for value in means["table-2-accuracy"][1])
 
 

@@ -130,8 +130,8 @@ def test_weights_of_zero_do_not_count() -> None:
         ({"C": -1.0}, "C must be a positive number; got -1.0"),
         ({"tol": 2.0}, "tol must lie between 0 and C=1; got 2.0"),
         ({"K": np.ones((3, 2))}, r"K must be a square kernel matrix; its shape is \(3, 2\)"),
-        ({"sample_weight": [1, -1, 1]}, "sample_weight must be finite and non-negative"),
-        ({"sample_weight": [1, 1, 0]}, "y must hold the labels"),
+        ({"sample_weight": [1, -1, 1]}, "sample_weight must be non-negative; got a weight of -1"),
+        ({"sample_weight": [1, 1, 0]}, "sample_weight must leave points of both classes"),
     ],
 )
 def test_bad_input_is_named(arguments, message) -> None:

@@ -5,11 +5,21 @@ from __future__ import annotations
 import math
 import sys
 import time
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 
-class Progress:
+@dataclass(frozen=True)
+class Iteration:
+    """Where an iterative method stands; the compiled solver reports the same three numbers."""
+
+    n_iter: int
+    violation: float  # what is left, in the units of the tolerance
+    seconds: float
+
+
+class ProgressBar:
     """Shows how far the KKT violation has fallen towards its tolerance, on a logarithmic scale.
 
     A ``tqdm`` bar where tqdm is installed (extra ``sparseklr[progress]``), a line on standard
@@ -17,7 +27,7 @@ class Progress:
 
     Examples
     --------
-    >>> with Progress("fit", tolerance=1e-3, show=False) as progress:
+    >>> with ProgressBar("fit", tolerance=1e-3, show=False) as progress:
     ...     pass  # solve_dual(..., callback=progress)
     """
 
@@ -38,16 +48,14 @@ class Progress:
             self._bar = tqdm(total=100, desc=self.title, bar_format=form, mininterval=0)
         return self
 
-    def __call__(self, record: Any) -> bool:
+    def __call__(self, at: Iteration) -> bool:
         if not self.show:
             return False
-        self._start = self._start or max(record.violation, self.tolerance * 1.001)
-        # the violation does not fall monotonically; what is shown does
-        share = math.log(self._start / record.violation) / math.log(self._start / self.tolerance)
+        self._start = self._start or max(at.violation, self.tolerance * 1.001)
+        # The violation does not fall monotonically; what is shown does.
+        share = math.log(self._start / at.violation) / math.log(self._start / self.tolerance)
         self._done = max(self._done, min(1.0, share))
-        self._draw(
-            f"{record.n_iter} steps, violation {record.violation:.2g} > {self.tolerance:.2g}", record.seconds
-        )
+        self._draw(f"{at.n_iter} steps, violation {at.violation:.2g} > {self.tolerance:.2g}", at.seconds)
         return False
 
     def _draw(self, text: str, seconds: float) -> None:
@@ -66,7 +74,7 @@ class Progress:
             self._bar.close()
 
 
-class GridProgress(Progress):
+class GridProgressBar(ProgressBar):
     """Shows how many of a number of fits are done."""
 
     def __init__(self, title: str, total: int, show: bool) -> None:

@@ -13,7 +13,7 @@ from .errors import CliError, unknown
 from .options import add_command, add_json
 
 if TYPE_CHECKING:
-    from ..experiments import Cell, Progress
+    from ..experiments import Cell, RunState
 
 EXAMPLES = """\
   sparseklr reproduce --quick                    three small sets, all methods, in half a minute
@@ -102,9 +102,9 @@ def run(args: Namespace) -> None:
             raise
     with Results(args.results, readonly=True) as results:
         wanted = set(cells)
-        records = [record for record in results.records(mode=mode) if record.cell in wanted]
-    if records:
-        _show(args, mode, records, time.perf_counter() - start)
+        stored = [found for found in results.cells(mode=mode) if found.cell in wanted]
+    if stored:
+        _show(args, mode, stored, time.perf_counter() - start)
     if failures:
         raise CliError(
             f"{len(failures)} of {len(cells)} cells failed and will be tried again by the same command; the "
@@ -112,12 +112,12 @@ def run(args: Namespace) -> None:
         )
 
 
-def _show(args: Namespace, mode: str, records: list[Any], seconds: float) -> None:
-    from ..experiments.report.page_data import findings
+def _show(args: Namespace, mode: str, stored: list[Any], seconds: float) -> None:
     from ..experiments.report.render import to_rich
-    from ..experiments.report.tables import TABLE_2, Summary, tables
+    from ..experiments.report.summary import Summary
+    from ..experiments.report.tables import TABLE_2, all_tables, findings
 
-    summary = Summary(records, mode)
+    summary = Summary(stored, mode)
     further = [(method, "best") for method in ("lam-choice", "KLR-2ord", "KLR-1ord")]
     means = findings(summary, (*TABLE_2, *further))
     if args.json:
@@ -134,11 +134,11 @@ def _show(args: Namespace, mode: str, records: list[Any], seconds: float) -> Non
     from rich.console import Console
 
     console = Console()
-    for table in tables(summary) if args.all_tables else []:
+    for table in all_tables(summary) if args.all_tables else []:
         console.print(to_rich(table))
     console.print(to_rich(means, split=True))
     console.print(
-        f"{len(records)} cells in {args.results}, {seconds:.0f} s. "
+        f"{len(stored)} cells in {args.results}, {seconds:.0f} s. "
         f"As a page: sparseklr report {args.results} -o report.html",
         highlight=False,
     )
@@ -156,10 +156,10 @@ class _Display:
         if self.show and sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-            from rich.progress import Progress as Bar
+            from rich.progress import Progress as RichBar
 
             columns = ("{task.description}", "{task.fields[cells]}", "{task.fields[left]}")
-            self._bar = Bar(
+            self._bar = RichBar(
                 BarColumn(bar_width=30),
                 TextColumn(columns[1]),
                 TimeElapsedColumn(),
@@ -171,19 +171,19 @@ class _Display:
             self._task = self._bar.add_task("", total=1.0, cells="", left="")
         return self
 
-    def __call__(self, progress: Progress) -> None:
-        self.done = progress.done
+    def __call__(self, state: RunState) -> None:
+        self.done = state.done
         if not self.show:
             return
-        left = "" if progress.seconds_left is None else f"{_duration(progress.seconds_left)} left"
-        cells = f"{progress.done} of {progress.total} cells"
-        cell: Cell | str = progress.cell or ""
+        left = "" if state.seconds_left is None else f"{_duration(state.seconds_left)} left"
+        cells = f"{state.done} of {state.total} cells"
+        cell: Cell | str = state.cell or ""
         if self._bar is not None:
-            share = progress.share if progress.done < progress.total else 1.0
+            share = state.share if state.done < state.total else 1.0
             self._bar.update(self._task, completed=share, description=str(cell), cells=cells, left=left)
-        elif progress.cell is not None and progress.seconds - self._last >= 10:
-            self._last = progress.seconds
-            print(f"{cells}, {_duration(progress.seconds)}, {left}: {cell}", file=sys.stderr, flush=True)
+        elif state.cell is not None and state.seconds - self._last >= 10:
+            self._last = state.seconds
+            print(f"{cells}, {_duration(state.seconds)}, {left}: {cell}", file=sys.stderr, flush=True)
 
     def __exit__(self, *error: object) -> None:
         if self._bar is not None:

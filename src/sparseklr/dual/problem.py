@@ -23,10 +23,14 @@ and a convergent decomposition training algorithm", Computers & Operations Resea
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import entr, expit, xlogy
+from sklearn.utils import column_or_1d
+
+from ..data import check_weight
 
 Array = np.ndarray
 
@@ -116,3 +120,16 @@ class DualProblem:
             and low[positive].sum() <= high[~positive].sum()
             and low[~positive].sum() <= high[positive].sum()
         )
+
+
+def labels_and_boxes(y: Any, C: float, sample_weight: Any = None) -> tuple[Array, Array]:
+    """Labels -1/+1 and ``C_i = C * sample_weight_i`` as arrays; raises unless both classes have weight."""
+    y = column_or_1d(y).astype(np.float64)
+    if not np.isin(y, (-1.0, 1.0)).all() or len(np.unique(y)) < 2:
+        raise ValueError(f"y must hold the labels -1 and +1, both of them; got {np.unique(y)[:5]}.")
+    if not (np.isfinite(C) and C > 0):
+        raise ValueError(f"C must be a positive number; got {C!r}.")
+    weight = check_weight(sample_weight, len(y))
+    if len(np.unique(y[weight > 0])) < 2:
+        raise ValueError("sample_weight must leave points of both classes; one of them has none above 0.")
+    return y, C * weight

@@ -12,7 +12,7 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
 from .. import _core
 from ..kernels import RowSource, check_gram, gram_row_source, n_threads
-from .problem import DualProblem
+from .problem import DualProblem, labels_and_boxes
 
 WorkingSet = Literal["mixed", "second-order", "first-order"]
 
@@ -301,7 +301,7 @@ def solve_dual(
     alpha0 : array (n,), optional
         Start; projected onto the feasible set.
     callback : callable, optional
-        Called about 20 times a second with a record (``n_iter``, ``violation``, ``seconds``);
+        Called about 20 times a second with an iteration (``n_iter``, ``violation``, ``seconds``);
         a true return value stops the run.
 
     Returns
@@ -321,24 +321,13 @@ def solve_dual(
     settings = Settings(working_set, tol, max_iter, bound, scale_tol)
     K = check_array(K, dtype=[np.float64, np.float32], order="C", input_name="K")
     check_gram(K)
-    y = column_or_1d(y).astype(np.float64)
+    y, box = labels_and_boxes(y, C, sample_weight)
     check_consistent_length(K, y)
-    if not np.isin(y, (-1.0, 1.0)).all() or len(np.unique(y)) < 2:
-        raise ValueError(f"y must hold the labels -1 and +1, both of them; got {np.unique(y)[:5]}.")
-    if not (np.isfinite(C) and C > 0):
-        raise ValueError(f"C must be a positive number; got {C!r}.")
     if not (np.isfinite(lam) and lam >= 0):
         raise ValueError(f"lam must be a number >= 0; got {lam!r}.")
-    weight = np.ones(len(y)) if sample_weight is None else column_or_1d(sample_weight).astype(np.float64)
-    check_consistent_length(y, weight)
-    if not (np.isfinite(weight).all() and (weight >= 0).all()):
-        raise ValueError("sample_weight must be finite and non-negative.")
-    keep = np.flatnonzero(weight > 0)
-    if len(np.unique(y[keep])) < 2:
-        raise ValueError("sample_weight must leave points of both classes; one of them has none above 0.")
+    keep = np.flatnonzero(box > 0)
     K_kept = K if len(keep) == len(y) else np.ascontiguousarray(K[np.ix_(keep, keep)])
-
-    box = C * weight[keep]
+    box = box[keep]
     problem = DualProblem(y[keep], box, settings.bounds(box), float(lam))
     if not problem.feasible:
         positive = problem.y > 0

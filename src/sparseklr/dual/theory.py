@@ -28,6 +28,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
+from .problem import labels_and_boxes
 from .solver import Solution, solve_dual
 
 # Triples (minority point, majority point, point) up to which the saturation bound looks at each pair.
@@ -59,7 +60,7 @@ def nu_limit(y: Any, *, C: float, sample_weight: Any = None) -> float:
     >>> nu_limit([-1, -1, -1, 1], C=10.0)
     20.0
     """
-    y, box = _labels_and_boxes(y, C, sample_weight)
+    y, box = labels_and_boxes(y, C, sample_weight)
     return float(2 * min(box[y > 0].sum(), box[y < 0].sum()))
 
 
@@ -92,7 +93,7 @@ def rho(solution: Solution, y: Any, *, C: float, sample_weight: Any = None) -> f
     >>> round(rho(solution, [-1, -1, 1, 1], C=1.0), 6)
     2.5
     """
-    y, box = _labels_and_boxes(y, C, sample_weight)
+    y, box = labels_and_boxes(y, C, sample_weight)
     check_consistent_length(solution.alpha, y)
     inside = (solution.alpha > 1e-8 * box) & (solution.alpha < (1 - 1e-8) * box)
     if not inside.any():
@@ -303,20 +304,6 @@ def paper_saturation_bound(
     return float((K[y < 0] @ (((1 - gamma) * box - alpha) * y)).max())
 
 
-def _labels_and_boxes(y: Any, C: float, sample_weight: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Labels -1/+1 and ``C_i``, checked."""
-    y = column_or_1d(y).astype(np.float64)
-    if not (np.isfinite(C) and C > 0):
-        raise ValueError(f"C must be a positive number; got {C!r}.")
-    weight = np.ones(len(y)) if sample_weight is None else column_or_1d(sample_weight).astype(np.float64)
-    check_consistent_length(y, weight)
-    if not (np.isfinite(weight).all() and (weight >= 0).all()):
-        raise ValueError("sample_weight must be finite and non-negative.")
-    if not np.isin(y, (-1.0, 1.0)).all() or len(np.unique(y[weight > 0])) < 2:
-        raise ValueError(f"y must hold the labels -1 and +1, both of them; got {np.unique(y)[:5]}.")
-    return y, C * weight
-
-
 def _checked(
     K: Any, y: Any, C: float, tol: float | None, sample_weight: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
@@ -324,7 +311,7 @@ def _checked(
     K = check_array(K, dtype=[np.float64, np.float32], input_name="K")
     if K.shape[0] != K.shape[1]:
         raise ValueError(f"K must be a square kernel matrix; its shape is {K.shape}.")
-    y, box = _labels_and_boxes(y, C, sample_weight)
+    y, box = labels_and_boxes(y, C, sample_weight)
     check_consistent_length(K, y)
     gamma = 1e-5 if tol is None else tol / C
     if not 0 < gamma < 1:

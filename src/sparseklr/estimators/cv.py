@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._sklearn import HasMethods, StrOptions, response_of, takes_weights
 from ..dual.path import LamScale, check_grid
-from ..progress import GridProgress
+from ..progress import GridProgressBar
 from .folds import MEASURES, Fold, Scoring, score_fits, score_path
 from .parameters import check_parameters, warn_of_unused
 from .selection import SELECTION_RULES, results_table
@@ -197,7 +197,7 @@ class SparseKLRCV(ClassifierMixin, BaseEstimator):
         evaluate = score_path if by_path else score_fits
         measured = np.empty((len(models), *lams.shape, len(splits), len(MEASURES)))
         n_solves = measured[..., 0].size * (len(checked.signs()) if by_path else 1)
-        with GridProgress(type(self).__name__, n_solves, bool(self.verbose)) as progress:
+        with GridProgressBar(type(self).__name__, n_solves, bool(self.verbose)) as progress:
             for k, (train, test) in enumerate(splits):
                 fold = Fold.of(given, train, test, scoring)
                 for g, model in enumerate(models):

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from ..dual.path import KLRPath, LamScale, check_grid, solve_grid
 from ..dual.solver import Settings, WorkingSet
-from ..progress import GridProgress
+from ..progress import GridProgressBar
 from .parameters import (
     KERNEL_CONSTRAINTS,
     SOLVER_CONSTRAINTS,
@@ -112,7 +112,7 @@ def klr_path(
     checked = check_data(X, y, sample_weight, precomputed=kernel == "precomputed")
     data = training_set(checked, class_weight=class_weight, **kernel_parameters)
     settings = Settings(working_set, tol, max_iter, bound)
-    with GridProgress("klr_path", lams.size * len(data.signs()), bool(verbose)) as progress:
+    with GridProgressBar("klr_path", lams.size * len(data.signs()), bool(verbose)) as progress:
         return solve_grid(
             data, Cs, lams, settings, cache_size=cache_size, n_jobs=n_jobs, done=progress.advance
         )

@@ -21,7 +21,7 @@ from ..dual.solver import Settings, Solution, SolveInterrupted, Status, WorkingS
 from ..kernels import RowSource, n_threads
 from ..probability.calibration import content_folds, link, platt
 from ..probability.refit import label_free_span, refit
-from ..progress import Progress
+from ..progress import ProgressBar
 from .base import KernelClassifier
 from .parameters import NON_NEGATIVE, POSITIVE, SOLVER_CONSTRAINTS
 from .training import GivenData
@@ -294,7 +294,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
             coef = (above * problem.y)[None, used]
             F = data.kernel.sum(queries, data.X[used], coef, n_jobs=self.n_jobs)[:, 0]
         settings = self._settings
-        with Progress(title, settings.tolerance(problem.lam), bool(self.verbose)) as progress:
+        with ProgressBar(title, settings.tolerance(problem.lam), bool(self.verbose)) as progress:
             return solve_above_bound(
                 row_source,
                 problem,
@@ -309,7 +309,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         self, row_source: RowSource, problem: DualProblem, title: str
     ) -> tuple[DualProblem, Solution]:
         """Find the margin at which alpha adds up to nu; the problem is returned with it."""
-        with Progress(title, self.tol, bool(self.verbose)) as progress:
+        with ProgressBar(title, self.tol, bool(self.verbose)) as progress:
             return solve_nu(
                 row_source,
                 problem,

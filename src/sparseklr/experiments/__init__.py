@@ -5,18 +5,18 @@ numbers that the paper prints (:mod:`paper`), and the report on all of it (:mod:
 
 from .protocol import METHODS, MODES, Cell, plan
 from .report.page import write_report
-from .run import Failure, Progress, run
-from .store import Record, Results, ResultsError
+from .run import Failure, RunState, run
+from .store import Results, ResultsError, StoredCell
 
 __all__ = [
     "METHODS",
     "MODES",
     "Cell",
     "Failure",
-    "Progress",
-    "Record",
     "Results",
     "ResultsError",
+    "RunState",
+    "StoredCell",
     "plan",
     "run",
     "write_report",

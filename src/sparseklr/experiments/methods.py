@@ -1,4 +1,4 @@
-"""The methods that the paper compares: each turns a fold into the records of its whole grid."""
+"""The methods that the paper compares: each turns a fold into what is measured on its whole grid."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from ..dual.problem import DualProblem
 from ..dual.solver import Settings, Status, WorkingSet, solve_in_box
 from ..estimators.klr_path import klr_path
 from ..estimators.sparse_klr import SparseKLR
+from ..inspection.metrics import Bins
 from ..kernels import gram_row_source
 from ..rivals.half import HalfKLR, half_klr_path
 from ..rivals.import_vector import ImportVectorMachine
@@ -46,7 +47,7 @@ class Fitted:
 
 
 Candidates = list[tuple[float, float]]  # (C, lam)
-Fit = Callable[[np.ndarray, np.ndarray, np.ndarray, Candidates], Fitted]
+FitCandidates = Callable[[np.ndarray, np.ndarray, np.ndarray, Candidates], Fitted]
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Method:
     """Fits candidates; ``whole_grid``: the path to all costs little more than the chosen ones alone."""
 
     candidates: Candidates
-    fit: Fit
+    fit: FitCandidates
     whole_grid: bool = False
     logits: bool = True  # whether the decision values are meant as logits of probabilities
 
@@ -62,7 +63,7 @@ class Method:
 # -- the paper's own --------------------------------------------------------------------------
 
 
-def along_paths(settings: Settings) -> Fit:
+def along_paths(settings: Settings) -> FitCandidates:
     """S-KLR to tolerance: warm-started paths over lam, on one kernel matrix."""
 
     def fit(X: np.ndarray, y: np.ndarray, queries: np.ndarray, candidates: Candidates) -> Fitted:
@@ -94,7 +95,7 @@ def along_paths(settings: Settings) -> Fit:
     return fit
 
 
-def as_printed(settings: Settings) -> Fit:
+def as_printed(settings: Settings) -> FitCandidates:
     """S-KLR as in the paper: every solve from its start, on the box [gamma, C - gamma], points at gamma
     left out of the model.
 
@@ -108,7 +109,7 @@ def as_printed(settings: Settings) -> Fit:
         K = rbf_kernel(X, gamma=GAMMA)
         n_positive, n_negative = (y > 0).sum(), (y < 0).sum()
         weight = np.maximum(1.0, np.where(y > 0, n_negative / n_positive, n_positive / n_negative))
-        coef, records = np.zeros((len(candidates), len(y))), []
+        coef, measured = np.zeros((len(candidates), len(y))), []
         for k, (C, lam) in enumerate(candidates):
             box = np.full(len(y), C)
             problem = DualProblem(y, box, settings.bounds(box), lam)
@@ -119,7 +120,7 @@ def as_printed(settings: Settings) -> Fit:
                 gram_row_source(K), problem, settings, alpha=alpha, F=K @ (alpha * y), n_jobs=1
             )
             coef[k, solution.support] = (solution.alpha * y)[solution.support]
-            records.append(
+            measured.append(
                 (
                     solution.intercept,
                     len(solution.support) / len(y),
@@ -128,7 +129,7 @@ def as_printed(settings: Settings) -> Fit:
                     solution.history["seconds"][-1],
                 )
             )
-        intercept, share, converged, n_iter, seconds = map(np.array, zip(*records, strict=True))
+        intercept, share, converged, n_iter, seconds = map(np.array, zip(*measured, strict=True))
         f = coef @ rbf_kernel(X, queries, gamma=GAMMA) + intercept[:, None]
         return Fitted(f, share, converged, n_iter, seconds)
 
@@ -138,7 +139,7 @@ def as_printed(settings: Settings) -> Fit:
 # -- estimators, one by one -------------------------------------------------------------------
 
 
-def one_by_one(make: Callable[[float, float], Any]) -> Fit:
+def one_by_one(make: Callable[[float, float], Any]) -> FitCandidates:
     """Fit an estimator for every candidate."""
 
     def fit(X: np.ndarray, y: np.ndarray, queries: np.ndarray, candidates: Candidates) -> Fitted:
@@ -200,7 +201,7 @@ def method(name: str, mode: str) -> Method:
     if name == "IVM":
         options: dict[str, Any] = {"gamma": GAMMA, "max_points": IMPORT_LIMIT, "n_jobs": 1}
         if printed:
-            options |= {"refit": "one-step", "fit_intercept": False}
+            options |= {"update": "one-step", "fit_intercept": False}
         return Method(by_C, one_by_one(lambda C, _: ImportVectorMachine(C, **options)))
     if name == "l1/2-KLR":
         if not printed:
@@ -262,7 +263,9 @@ def compute(cell: Cell, data: Split) -> dict[str, Any]:
     if chosen_method.logits:
         for rule, k in chosen.items():
             p = expit(final.f[np.flatnonzero(index == k)[0]])
-            reliability[rule] = _bins(p, data.y_test > 0)
+            bins = Bins.of(data.y_test > 0, p, n_bins=10, strategy="uniform", keep_empty=True)
+            sums = {"n": bins.weight, "p": bins.prob_sum, "y": bins.event_sum}
+            reliability[rule] = {name: values.tolist() for name, values in sums.items()}
     return {
         "grid": grid,
         "chosen": chosen,
@@ -276,13 +279,3 @@ def compute(cell: Cell, data: Split) -> dict[str, Any]:
 
 def _accuracy(f: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.mean((f > 0) == (y > 0), axis=1)
-
-
-def _bins(p: np.ndarray, positive: np.ndarray, n_bins: int = 10) -> dict[str, list[float]]:
-    """Rows, sum of probabilities and sum of positives in equal bins of the probability."""
-    k = np.minimum((p * n_bins).astype(int), n_bins - 1)
-    return {
-        "n": np.bincount(k, minlength=n_bins).astype(float).tolist(),
-        "p": np.bincount(k, p, n_bins).tolist(),
-        "y": np.bincount(k, positive, n_bins).tolist(),
-    }

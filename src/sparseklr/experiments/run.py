@@ -34,7 +34,7 @@ _COST = {
 
 
 @dataclass(frozen=True)
-class Progress:
+class RunState:
     """How far a run is; ``share`` is by expected work."""
 
     done: int
@@ -70,7 +70,7 @@ def run(
     jobs: int = -1,
     scheduler: str | None = None,
     data_home: str | os.PathLike[str] | None = None,
-    progress: Callable[[Progress], None] = lambda progress: None,
+    progress: Callable[[RunState], None] = lambda state: None,
 ) -> list[Failure]:
     """Compute the cells that a file of results lacks, and store each at once.
 
@@ -90,7 +90,7 @@ def run(
     data_home : path, optional
         Directory of the data, see :func:`~sparseklr.datasets.load_benchmark`.
     progress : callable, optional
-        Called with a :class:`Progress` at the start and after each cell.
+        Called with a :class:`RunState` at the start and after each cell.
 
     Returns
     -------
@@ -107,7 +107,7 @@ def run(
         run_id = results.start_run(jobs=jobs, scheduler=scheduler, cells=len(todo))
         costs, start = {cell: expected_cost(cell) for cell in todo}, time.perf_counter()
         total, done, work, failures = sum(costs.values()) or 1.0, 0, 0.0, []
-        progress(Progress(len(cells) - len(todo), len(cells), 0.0, 0.0, None))
+        progress(RunState(len(cells) - len(todo), len(cells), 0.0, 0.0, None))
         with _backend(jobs, scheduler) as parallel:
             for cell, seconds, result in parallel(delayed(_compute)(cell, home) for cell in todo):
                 if isinstance(result, Failure):
@@ -117,7 +117,7 @@ def run(
                 done, work = done + 1, work + costs[cell]
                 elapsed = time.perf_counter() - start
                 finished = len(cells) - len(todo) + done
-                progress(Progress(finished, len(cells), work / total, elapsed, cell))
+                progress(RunState(finished, len(cells), work / total, elapsed, cell))
     return failures
 
 

@@ -33,7 +33,7 @@ class ResultsError(ValueError):
 
 
 @dataclass(frozen=True, eq=False)
-class Record:
+class StoredCell:
     """A finished cell: what :func:`~sparseklr.experiments.methods.compute` found, when, in which run."""
 
     cell: Cell
@@ -49,7 +49,7 @@ class Results:
     Examples
     --------
     >>> with Results(":memory:") as results:
-    ...     len(results.records())
+    ...     len(results.cells())
     0
     """
 
@@ -87,13 +87,13 @@ class Results:
         stored = {Cell(*row) for row in self._db.execute(f"SELECT {_KEY} FROM cells")}
         return [cell for cell in cells if cell not in stored]
 
-    def records(self, **where: Any) -> list[Record]:
+    def cells(self, **where: Any) -> list[StoredCell]:
         """Stored cells, in order; ``mode="converged"`` and the like select."""
         condition = " AND ".join(f"{name} = ?" for name in where) or "1"
         n = len(fields(Cell))
         rows = self._db.execute(f"SELECT * FROM cells WHERE {condition} ORDER BY {_KEY}", [*where.values()])
         return [
-            Record(Cell(*row[:n]), run, finished, seconds, json.loads(result))
+            StoredCell(Cell(*row[:n]), run, finished, seconds, json.loads(result))
             for row in rows
             for run, finished, seconds, result in [row[n:]]
         ]

@@ -145,18 +145,28 @@ def as_events(
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Samples grouped by predicted probability; one entry per bin that is not empty, in order."""
+    """Samples grouped by predicted probability: weighted sums over each bin, in order.
 
-    prob_true: np.ndarray  # share of the weight in which the event came true
-    prob_pred: np.ndarray  # mean probability
+    Sums of several sets of samples over the same bins add up to those of all of them.
+    """
+
     weight: np.ndarray
-    n_effective: np.ndarray  # number of samples of equal weight that tell as much (Kish): (sum w)^2 / sum w^2
+    prob_sum: np.ndarray  # of the probabilities
+    event_sum: np.ndarray  # of the samples in which the event came true
+    square_sum: np.ndarray  # of the squared weights
 
     @classmethod
     def of(
-        cls, event: np.ndarray, prob: np.ndarray, *, n_bins: int, strategy: Strategy, sample_weight: Any
+        cls,
+        event: np.ndarray,
+        prob: np.ndarray,
+        *,
+        n_bins: int,
+        strategy: Strategy,
+        sample_weight: Any = None,
+        keep_empty: bool = False,
     ) -> Bins:
-        """Group the samples of positive weight."""
+        """Group the samples of positive weight; bins without any are left out unless asked for."""
         check_scalar(n_bins, "n_bins", Integral, min_val=1)
         weight = check_weight(sample_weight, len(prob))
         event, prob, weight = event[weight > 0], prob[weight > 0], weight[weight > 0]
@@ -165,21 +175,32 @@ class Bins:
             below = np.cumsum(weight[order])
             # the inverse of the weighted distribution function, up to the largest value
             quantiles = prob[order][np.searchsorted(below, below[-1] * np.arange(1, n_bins + 1) / n_bins)]
-            # a value that fills a bin is not mixed with smaller ones: saturated models give many ones
+            # A value that fills a bin is not mixed with smaller ones: saturated models give many ones.
             filling = quantiles[1:][np.diff(quantiles) == 0]
             edges = np.union1d(quantiles[:-1], np.nextafter(filling, -1))
         elif strategy == "uniform":
             edges = np.linspace(0, 1, n_bins + 1)[1:-1]
         else:
             raise ValueError(f"strategy must be 'quantile' or 'uniform'; got {strategy!r}.")
-        _, member = np.unique(np.searchsorted(edges, prob), return_inverse=True)
-        total = np.bincount(member, weight)
-        return cls(
-            np.bincount(member, weight * event) / total,
-            np.bincount(member, weight * prob) / total,
-            total,
-            total**2 / np.bincount(member, weight**2),
-        )
+        member = np.searchsorted(edges, prob)
+        terms = (weight, weight * prob, weight * event, weight**2)
+        sums = np.array([np.bincount(member, term, len(edges) + 1) for term in terms])
+        return cls(*(sums if keep_empty else sums[:, sums[0] > 0]))
+
+    @property
+    def prob_true(self) -> np.ndarray:
+        """Share of the weight in which the event came true."""
+        return self.event_sum / self.weight
+
+    @property
+    def prob_pred(self) -> np.ndarray:
+        """Mean probability."""
+        return self.prob_sum / self.weight
+
+    @property
+    def n_effective(self) -> np.ndarray:
+        """Number of samples of equal weight that tell as much (Kish): ``(sum w)^2 / sum w^2``."""
+        return self.weight**2 / self.square_sum
 
 
 def wilson_interval(share: np.ndarray, n: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:

@@ -166,7 +166,7 @@ class ProbabilityReport:
         table = f"<tr><th>Predicted<th>Observed<th>{level} interval (Wilson)<th>{size}"
         return (
             f"<div class=sparseklr-report><style>{STYLE}</style>{head}{verdict}<div class=parts>"
-            f"<figure>{_diagram(display)}</figure><div><table>{rows}</table><details>"
+            f"<figure>{display.to_svg()}</figure><div><table>{rows}</table><details>"
             f"<summary>The groups</summary><table>{table}{groups}</table></details></div></div></div>"
         )
 
@@ -208,40 +208,3 @@ STYLE = """
 .sparseklr-report th[scope] { text-align: left; }
 .sparseklr-report details { margin-top: 1em; font-size: .9em; }
 """
-
-
-def _diagram(display: ReliabilityDisplay) -> str:
-    """The reliability diagram as SVG in the colours of the page; 400 wide, frame 320 x 320 at (62, 8)."""
-
-    def at(x: np.ndarray, y: np.ndarray) -> list[str]:
-        return [f"{62 + 320 * u:.1f},{328 - 320 * v:.1f}" for u, v in zip(x, y, strict=True)]
-
-    x, low, high = display.prob_pred, display.lower, display.upper
-    weights = np.ones(len(display.y_prob)) if display.sample_weight is None else display.sample_weight
-    share, edges = np.histogram(display.y_prob, np.linspace(0, 1, 21), weights=weights)
-    heights = 44 * share / share.max()
-    xlabel = escape(display.xlabel)
-    frame = 'fill="none" stroke="var(--line)"'
-    curve = 'fill="none" stroke="var(--curve)"'
-    parts = [f'<rect x="62" y="8" width="320" height="320" {frame}/>', f'<path d="M62 388h320" {frame}/>']
-    for tick in np.linspace(0, 1, 6):
-        parts.append(f'<text x="56" y="{332.5 - 320 * tick:g}" text-anchor="end">{tick:.1f}</text>')
-        parts.append(f'<text x="{62 + 320 * tick:g}" y="404" text-anchor="middle">{tick:.1f}</text>')
-    parts += [
-        f'<text x="222" y="426" text-anchor="middle">{xlabel}</text>',
-        '<text transform="translate(18 168) rotate(-90)" text-anchor="middle">Observed frequency</text>',
-        '<path d="M62 328L382 8" stroke="var(--faint)" stroke-dasharray="2 4"/>',
-        f'<polygon points="{" ".join(at(x, low) + at(x, high)[::-1])}" fill="var(--curve)" opacity=".16"/>',
-        f'<polyline points="{" ".join(at(x, display.prob_true))}" {curve} stroke-width="1.8"/>',
-    ]
-    for start, end in zip(at(x, low), at(x, high), strict=True):
-        parts.append(f'<path d="M{start}L{end}" {curve} opacity=".6"/>')
-    for p, o, a, b, centre in zip(x, display.prob_true, low, high, at(x, display.prob_true), strict=True):
-        cx, cy = centre.split(",")
-        hint = f"<title>predicted {p:.3f}, observed {o:.3f} ({a:.3f} to {b:.3f})</title>"
-        parts.append(f'<circle cx="{cx}" cy="{cy}" r="4" fill="var(--curve)">{hint}</circle>')
-    for left, height in zip(edges, heights, strict=False):
-        box = f'x="{62.5 + 320 * left:.1f}" y="{388 - height:.1f}" width="15" height="{height:.1f}"'
-        parts.append(f'<rect {box} fill="var(--curve)" opacity=".45"/>')
-    label = f"Reliability diagram: observed frequency against {xlabel.lower()}"
-    return f'<svg viewBox="0 0 400 434" role="img" aria-label="{label}">{"".join(parts)}</svg>'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from html import escape
 from numbers import Real
 from typing import Any
 
@@ -229,6 +230,12 @@ class ReliabilityDisplay:
         event = "the top class" if self.pos_label is None else f"class {self.pos_label}"
         return f"Predicted probability of {event}"
 
+    @property
+    def histogram(self) -> tuple[np.ndarray, np.ndarray]:
+        """Shares of the predicted probabilities in 20 bins of equal width, and the edges of these."""
+        weight = np.ones(len(self.y_prob)) if self.sample_weight is None else self.sample_weight
+        return np.histogram(self.y_prob, np.linspace(0, 1, 21), weights=weight / weight.sum())
+
     def plot(
         self,
         ax: Any = None,
@@ -295,7 +302,46 @@ class ReliabilityDisplay:
             self.ax_.set_subplotspec(both[0])
             self.ax_.tick_params(labelbottom=False)
             hist_ax = figure.add_subplot(both[1], sharex=self.ax_, label=own, ylabel="Share")
-        share = np.ones(len(self.y_prob)) if self.sample_weight is None else self.sample_weight
-        style = {"histtype": "stepfilled", "facecolor": (color, 0.25), "edgecolor": color}
-        hist_ax.hist(self.y_prob, np.linspace(0, 1, 21), weights=share / share.sum(), **style)
+        hist_ax.stairs(*self.histogram, fill=True, facecolor=(color, 0.25), edgecolor=color)
         return hist_ax
+
+    def to_svg(self) -> str:
+        """The diagram as a picture to be put into a page, without matplotlib.
+
+        Its colours are the CSS variables ``--line``, ``--faint`` and ``--curve`` of the page, so that it
+        follows light and dark mode; the numbers of a point appear when the pointer is on it.
+        """
+
+        # 400 wide; the diagram is 320 x 320 at (62, 8), the histogram 44 high below it
+        def at(x: np.ndarray, y: np.ndarray) -> list[str]:
+            return [f"{62 + 320 * u:.1f},{328 - 320 * v:.1f}" for u, v in zip(x, y, strict=True)]
+
+        x, low, high = self.prob_pred, self.lower, self.upper
+        share, edges = self.histogram
+        heights = 44 * share / share.max()
+        xlabel, ylabel = escape(self.xlabel), "Observed frequency"
+        frame = 'fill="none" stroke="var(--line)"'
+        curve = 'fill="none" stroke="var(--curve)"'
+        parts = [f'<rect x="62" y="8" width="320" height="320" {frame}/>', f'<path d="M62 388h320" {frame}/>']
+        for tick in np.linspace(0, 1, 6):
+            parts.append(f'<text x="56" y="{332.5 - 320 * tick:g}" text-anchor="end">{tick:.1f}</text>')
+            parts.append(f'<text x="{62 + 320 * tick:g}" y="404" text-anchor="middle">{tick:.1f}</text>')
+        band = " ".join(at(x, low) + at(x, high)[::-1])
+        parts += [
+            f'<text x="222" y="426" text-anchor="middle">{xlabel}</text>',
+            f'<text transform="translate(18 168) rotate(-90)" text-anchor="middle">{ylabel}</text>',
+            '<path d="M62 328L382 8" stroke="var(--faint)" stroke-dasharray="2 4"/>',
+            f'<polygon points="{band}" fill="var(--curve)" opacity=".16"/>',
+            f'<polyline points="{" ".join(at(x, self.prob_true))}" {curve} stroke-width="1.8"/>',
+        ]
+        for start, end in zip(at(x, low), at(x, high), strict=True):
+            parts.append(f'<path d="M{start}L{end}" {curve} opacity=".6"/>')
+        for p, o, a, b, centre in zip(x, self.prob_true, low, high, at(x, self.prob_true), strict=True):
+            cx, cy = centre.split(",")
+            hint = f"<title>predicted {p:.3f}, observed {o:.3f} ({a:.3f} to {b:.3f})</title>"
+            parts.append(f'<circle cx="{cx}" cy="{cy}" r="4" fill="var(--curve)">{hint}</circle>')
+        for left, height in zip(edges, heights, strict=False):
+            box = f'x="{62.5 + 320 * left:.1f}" y="{388 - height:.1f}" width="15" height="{height:.1f}"'
+            parts.append(f'<rect {box} fill="var(--curve)" opacity=".45"/>')
+        label = f"Reliability diagram: observed frequency against {xlabel.lower()}"
+        return f'<svg viewBox="0 0 400 434" role="img" aria-label="{label}">{"".join(parts)}</svg>'

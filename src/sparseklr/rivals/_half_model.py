@@ -18,24 +18,17 @@ import numpy as np
 from scipy.special import expit
 
 from ..data import DistinctPoints
-from ._distinct import Gram, Likelihood
+from ..probability.loss import LogisticLoss
+from ..progress import Iteration
+from ._gram import Gram
 from ._half_operator import THRESHOLD, half_threshold, step_of
 
 Array = np.ndarray
 
 
 @dataclass(frozen=True)
-class Record:
-    """Where a solve stands: iterations, what is left to gain relative to the objective, time."""
-
-    n_iter: int
-    violation: float
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a solve ended; ``residual`` is the largest move of half thresholding over max |beta|."""
+class Convergence:
+    """How far a solve came; ``residual`` is the largest move of half thresholding over max |beta|."""
 
     n_iter: int
     residual: float
@@ -43,7 +36,7 @@ class Outcome:
     history: Array  # the objective after each iteration
 
 
-Callback = Callable[[Record], Any] | None
+Callback = Callable[[Iteration], Any] | None
 
 
 class HalfModel:
@@ -61,7 +54,7 @@ class HalfModel:
     """
 
     def __init__(
-        self, points: DistinctPoints, gram: Gram, loss: Likelihood, spread: Array, intercept: bool
+        self, points: DistinctPoints, gram: Gram, loss: LogisticLoss, spread: Array, intercept: bool
     ) -> None:
         self.points, self.gram, self.loss, self.intercept = points, gram, loss, intercept
         self.bound = spread / 4  # of the curvature of Phi along each coordinate, for C = 1
@@ -120,7 +113,7 @@ class HalfModel:
 
     def iterate(
         self, C: float, tol: float, max_iter: int, callback: Callback = None, n_nonzero: int | None = None
-    ) -> tuple[Outcome, float]:
+    ) -> tuple[Convergence, float]:
         """Half thresholding of all coordinates at once, with one step size for all.
 
         With ``n_nonzero`` C is at each iteration the one that leaves so many coordinates (Xu et
@@ -153,11 +146,11 @@ class HalfModel:
             self.x = beta[self.support]
             history.append(self.objective(C))
             if callback is not None:
-                callback(Record(iteration, max(residual, 1e-300), time.perf_counter() - start))
+                callback(Iteration(iteration, max(residual, 1e-300), time.perf_counter() - start))
             if residual <= tol:
                 break
         self.columns = self.points.columns(self.support)
-        return Outcome(iteration, residual, residual <= tol, np.array(history)), C
+        return Convergence(iteration, residual, residual <= tol, np.array(history)), C
 
     def _lipschitz(self) -> float:
         """Largest curvature of Phi for C = 1, by the power method on the centred, weighted Gram."""

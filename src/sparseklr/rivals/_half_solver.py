@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from ._half_model import Callback, HalfModel, Outcome, Record
+from ..progress import Iteration
+from ._half_model import Callback, Convergence, HalfModel
 from ._half_operator import THRESHOLD, step_of
 
 Array = np.ndarray
@@ -64,7 +65,7 @@ class HalfSolver(HalfModel):
         max_iter: int,
         callback: Callback = None,
         max_support: int | None = None,
-    ) -> Outcome:
+    ) -> Convergence:
         """Half thresholding with the curvature of each coordinate as its step, from where it stands.
 
         1. Coordinates off the support that half thresholding makes non-zero join, best first.
@@ -81,20 +82,20 @@ class HalfSolver(HalfModel):
             history.append(self.objective(C))
             if callback is not None:
                 fall = (history[-2] - history[-1]) / history[-1]
-                callback(Record(iteration, max(left, fall, 1e-300), time.perf_counter() - start))
+                callback(Iteration(iteration, max(left, fall, 1e-300), time.perf_counter() - start))
             # Once nothing moves, also from a fully fitted support, exact slopes have the last word.
             quiet = quiet + 1 if not joined and not dropped and left <= goal else 0
             if quiet > 2:
                 self.b = self._best_intercept(self.h)
                 residual = self.fixed_point_residual(C, self.support)
                 if residual <= tol or goal < 1e-15:  # the objective cannot be told from lower ones
-                    return Outcome(iteration, self.fixed_point_residual(C), True, np.array(history))
+                    return Convergence(iteration, self.fixed_point_residual(C), True, np.array(history))
                 goal /= 100
-        return Outcome(iteration, self.fixed_point_residual(C), False, np.array(history))
+        return Convergence(iteration, self.fixed_point_residual(C), False, np.array(history))
 
     def solve_sparse(
         self, n_nonzero: int, tol: float, max_iter: int, callback: Callback = None
-    ) -> tuple[Outcome, float]:
+    ) -> tuple[Convergence, float]:
         """The same with C from the sparsity: the largest C that leaves so many coordinates.
 
         C is the one at which the next coordinate would pass the threshold of its step, found by
@@ -108,9 +109,9 @@ class HalfSolver(HalfModel):
             if (full and abs(least - C) <= 1e-3 * C) or least > endless:
                 break
             C = least if full else max(least * 1.001, 1.1 * C)
-            outcome = self.solve(C, tol, max_iter - steps, callback, n_nonzero)
-            steps += outcome.n_iter
-            history.append(outcome.history[-1])
+            run = self.solve(C, tol, max_iter - steps, callback, n_nonzero)
+            steps += run.n_iter
+            history.append(run.history[-1])
         for _ in range(20):  # just below the threshold, whatever way it moved last
             C = min(C, 0.999 * self._critical())
             left = self._newton(C, 1e-4 * tol)
@@ -118,7 +119,7 @@ class HalfSolver(HalfModel):
             if self._critical() > C:
                 break
         reached = len(self.support) == n_nonzero and left <= tol
-        return Outcome(max(steps, 1), self.fixed_point_residual(C), reached, np.array(history)), C
+        return Convergence(max(steps, 1), self.fixed_point_residual(C), reached, np.array(history)), C
 
     def _critical(self) -> float:
         """The smallest C at which a coordinate off the support would pass its threshold."""

@@ -1,4 +1,4 @@
-"""The greedy search of the Import Vector Machine: scoring, adding, refitting and dropping points."""
+"""The greedy search of the Import Vector Machine: scoring, adding and dropping points."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 from scipy.linalg import qr, solve_triangular
 
 from ..data import DistinctPoints
-from ._distinct import Likelihood
+from ..probability.loss import LogisticLoss
 
 Array = np.ndarray
 
 # Candidates scored at once: N times this many numbers are in memory.
 _BLOCK = 512
 # The best candidates of the quadratic model are followed on the objective itself. On 180 steps of
-# five small problems with C up to 1e4 the quadratic model alone found the best candidate of a full
-# refit in 147, with ten followed for one step in 163, for three steps in 171, for six in 171.
+# five small problems with C up to 1e4 the quadratic model alone found the candidate of the lowest
+# minimum in 147, with ten followed for one step in 163, for three steps in 171, for six in 171.
 SHORTLIST = 10
 ROUNDS = 3
 
@@ -38,7 +38,7 @@ class Machine:
         blocks ``A'WA + diag(penalty)``.
     """
 
-    def __init__(self, points: DistinctPoints, loss: Likelihood, intercept: bool, floor: float) -> None:
+    def __init__(self, points: DistinctPoints, loss: LogisticLoss, intercept: bool, floor: float) -> None:
         self.points, self.loss, self.floor = points, loss, floor
         self.chosen: list[int] = []
         self.first = int(intercept)  # first column of A that is a point's
@@ -176,7 +176,7 @@ class Machine:
         self.n_steps += rounds
         self.curve()
 
-    def refit(self, tol: float, max_iter: int) -> None:
+    def minimise(self, tol: float, max_iter: int) -> None:
         """Newton's method on the chosen points, preconditioned by the curvature taken before.
 
         Sets w, F, objective; takes the curvature anew if the model has moved.
@@ -200,7 +200,7 @@ class Machine:
                     self.w, self.F, self.objective = w, F, objective
                     break
                 t /= 2
-            else:  # lower objectives are not to be told from rounding
+            else:  # lower objectives are indistinguishable from rounding
                 left = 0.0
                 break
             if step > 0:
@@ -242,7 +242,7 @@ class Machine:
         return int(np.argmin((beta**2 / variance).sum(axis=0)[:-1]))
 
     def without(self, position: int, tol: float, max_iter: int) -> Machine:
-        """The machine refitted without the point at a position of ``chosen``."""
+        """The machine without the point at a position of ``chosen``."""
         other = copy.copy(self)
         other.chosen = self.chosen[:position] + self.chosen[position + 1 :]
         # L without its row is R'Q', so that K_NS L^-T becomes (K_NS L^-T) Q
@@ -253,11 +253,11 @@ class Machine:
         other.F = other.w @ other.A.T
         other.objective = other._value(other.w, other.F)
         other.curve()
-        other.refit(tol, max_iter)
+        other.minimise(tol, max_iter)
         return other
 
 
-def _line_search(loss: Likelihood, F: Array, D: Array, linear: Any, square: Any, slope: Any) -> Array:
+def _line_search(loss: LogisticLoss, F: Array, D: Array, linear: Any, square: Any, slope: Any) -> Array:
     """Steps t (c,) that about minimise ``loss(F + t D) + linear t + square t**2 / 2``, c problems.
 
     ``slope`` is the derivative at 0. Convex in t: Newton's method on the derivative from t = 1.

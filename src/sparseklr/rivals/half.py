@@ -15,9 +15,10 @@ from ..data import DistinctPoints, TrainingSet
 from ..estimators.base import KernelClassifier
 from ..estimators.parameters import COUNT, POSITIVE
 from ..estimators.training import GivenData, check_data
-from ..progress import Progress
-from ._distinct import Gram, Likelihood
-from ._half_model import Outcome
+from ..probability.loss import LogisticLoss
+from ..progress import ProgressBar
+from ._gram import Gram
+from ._half_model import Convergence
 from ._half_operator import half_threshold
 from ._half_solver import HalfSolver
 
@@ -209,28 +210,28 @@ class HalfKLR(KernelClassifier):
         spread = gram.spread(total, centred=self.fit_intercept)
         targets = points.weight.T[1:] if len(data.classes) == 2 else points.weight.T
         return [
-            HalfSolver(points, gram, Likelihood(target[None], total), spread, self.fit_intercept)
+            HalfSolver(points, gram, LogisticLoss(target[None], total), spread, self.fit_intercept)
             for target in targets
         ]
 
     def _solve(self, data: TrainingSet, solvers: list[HalfSolver]) -> None:
         """Solve every binary problem, from where its solver stands, and set the fitted attributes."""
-        outcomes, constants = [], []
+        runs, constants = [], []
         coef, intercept = np.zeros((len(solvers), len(data.codes))), np.zeros(len(solvers))
         for k, solver in enumerate(solvers):
             title = type(self).__name__ if len(solvers) == 1 else f"class {data.classes[k]!s}"
-            with Progress(title, self.tol, bool(self.verbose)) as progress:
-                outcome, C = self._solve_one(solver, progress)
-            outcomes.append(outcome)
+            with ProgressBar(title, self.tol, bool(self.verbose)) as progress:
+                run, C = self._solve_one(solver, progress)
+            runs.append(run)
             constants.append(C)
             coef[k, solver.points.first[solver.support]] = solver.x
             intercept[k] = solver.b
         self._set_model(data, coef, intercept)
         self.C_ = np.array(constants)
-        self.n_iter_ = np.array([outcome.n_iter for outcome in outcomes])
-        self.objective_path_ = [outcome.history for outcome in outcomes]
-        self.fixed_point_residual_ = max(outcome.residual for outcome in outcomes)
-        self.converged_ = all(outcome.converged for outcome in outcomes)
+        self.n_iter_ = np.array([run.n_iter for run in runs])
+        self.objective_path_ = [run.history for run in runs]
+        self.fixed_point_residual_ = max(run.residual for run in runs)
+        self.converged_ = all(run.converged for run in runs)
         if not self.converged_:
             remedy = "Raise max_iter or tol, or lower C."
             if self.n_nonzero is not None:
@@ -242,7 +243,7 @@ class HalfKLR(KernelClassifier):
                 ConvergenceWarning,
             )
 
-    def _solve_one(self, solver: HalfSolver, progress: Progress) -> tuple[Outcome, float]:
+    def _solve_one(self, solver: HalfSolver, progress: ProgressBar) -> tuple[Convergence, float]:
         C, callback = float(self.C), progress if self.verbose else None
         if self.algorithm == "published":
             return solver.iterate(C, self.tol, self.max_iter, callback, self.n_nonzero)

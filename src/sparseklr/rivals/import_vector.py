@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -18,8 +17,8 @@ from ..data import DistinctPoints
 from ..estimators.base import KernelClassifier
 from ..estimators.parameters import COUNT, NON_NEGATIVE, POSITIVE
 from ..estimators.training import GivenData
-from ..progress import Progress
-from ._distinct import Likelihood
+from ..probability.loss import LogisticLoss
+from ..progress import Iteration, ProgressBar
 from ._import_search import ROUNDS, SHORTLIST, Machine
 
 
@@ -61,17 +60,17 @@ class ImportVectorMachine(KernelClassifier):
     n_candidates : "all" or int, default=150
         Points scored at each step; a number is drawn anew at each step (Roscher's software
         draws 150). ``"all"`` costs ``O(N**2 |S|)`` a step.
-    refit : {"converged", "one-step"}, default="converged"
+    update : {"converged", "one-step"}, default="converged"
         What follows an addition: the minimum on the new set, or a single Newton step, which is
         the published algorithm.
     backward : bool, default=False
         After an addition drop points as long as the smaller set is better than the best of its
         size so far (floating search); Roscher's software deletes points too.
     tol : float, default=1e-8
-        A refit stops when half its squared Newton decrement, an estimate of what is left to
-        gain, is at most this share of the objective.
+        Newton's method on the chosen points stops when half its squared decrement, an estimate of what
+        is left to gain, is at most this share of the objective.
     max_iter : int, default=100
-        Largest number of Newton steps of one refit.
+        Largest number of Newton steps after one addition.
     class_weight : dict, "balanced" or None, default=None
         Factors on C by class; ``"balanced"`` makes the classes weigh the same.
     random_state : int, RandomState instance or None, default=0
@@ -100,7 +99,7 @@ class ImportVectorMachine(KernelClassifier):
     n_iter_ : int
         Newton steps in all.
     converged_ : bool
-        Whether every refit reached ``tol``.
+        Whether every minimisation reached ``tol``.
     n_features_in_ : int
     feature_names_in_ : array
         Only when X has column names.
@@ -115,7 +114,7 @@ class ImportVectorMachine(KernelClassifier):
     :math:`\tfrac12 r_j^2 / s_j` more than without it, where s is the Schur complement of the bordered
     Hessian and r that of its gradient. This takes O(N |S|) operations for each candidate, in matrix
     products over all of them; with several classes the Hessian's blocks between classes are left
-    out. The ten best are then followed on the objective itself for one (``refit="one-step"``) or
+    out. The ten best are then followed on the objective itself for one (``update="one-step"``) or
     three steps in the metric of that Hessian with an exact line search, and the lowest wins.
 
     Equal rows are merged and the order of rows does not matter, so the choice of points is the same
@@ -150,7 +149,7 @@ class ImportVectorMachine(KernelClassifier):
         "delta_k": [COUNT],
         "max_points": [COUNT, None],
         "n_candidates": [StrOptions({"all"}), COUNT],
-        "refit": [StrOptions({"converged", "one-step"})],
+        "update": [StrOptions({"converged", "one-step"})],
         "backward": ["boolean"],
         "tol": [POSITIVE],
         "max_iter": [COUNT],
@@ -171,7 +170,7 @@ class ImportVectorMachine(KernelClassifier):
         delta_k: int = 3,
         max_points: int | None = None,
         n_candidates: int | Literal["all"] = 150,
-        refit: Literal["converged", "one-step"] = "converged",
+        update: Literal["converged", "one-step"] = "converged",
         backward: bool = False,
         tol: float = 1e-8,
         max_iter: int = 100,
@@ -190,7 +189,7 @@ class ImportVectorMachine(KernelClassifier):
         self.delta_k = delta_k
         self.max_points = max_points
         self.n_candidates = n_candidates
-        self.refit = refit
+        self.update = update
         self.backward = backward
         self.tol = tol
         self.max_iter = max_iter
@@ -210,11 +209,11 @@ class ImportVectorMachine(KernelClassifier):
         data = self._training_set(given)
         points = DistinctPoints.of(data, self.n_jobs)
         weight = self.C * points.weight.T
-        loss = Likelihood(weight[1:] if len(weight) == 2 else weight, weight.sum(axis=0))
+        loss = LogisticLoss(weight[1:] if len(weight) == 2 else weight, weight.sum(axis=0))
         # float32 kernels predict with an error of 1e-7 times the coefficients: keep those small
         floor = max(1e-10, 100 * float(np.finfo(data.X.dtype).eps))
         machine = Machine(points, loss, self.fit_intercept, floor)
-        with Progress(type(self).__name__, max(self.epsilon, 1e-10), bool(self.verbose)) as progress:
+        with ProgressBar(type(self).__name__, max(self.epsilon, 1e-10), bool(self.verbose)) as progress:
             path = self._search(machine, progress)
 
         chosen = points.first[machine.chosen]
@@ -224,21 +223,22 @@ class ImportVectorMachine(KernelClassifier):
         self.selection_ = data.rows[chosen]
         self.objective_path_ = np.array(path)
         self.n_iter_ = machine.n_steps
-        self.converged_ = machine.worst <= self.tol or self.refit == "one-step"
+        self.converged_ = machine.worst <= self.tol or self.update == "one-step"
         if not self.converged_:
             warn(
-                f"A refit stopped after max_iter={self.max_iter} Newton steps with {machine.worst:.3g} of "
-                f"the objective left to gain (asked for: {self.tol:.3g}). Raise max_iter or tol, or lower C.",
+                f"A minimisation stopped after max_iter={self.max_iter} Newton steps with "
+                f"{machine.worst:.3g} of the objective left to gain (asked for: {self.tol:.3g}). Raise "
+                "max_iter or tol, or lower C.",
                 ConvergenceWarning,
             )
 
-    def _search(self, machine: Machine, progress: Progress) -> list[float]:
+    def _search(self, machine: Machine, progress: ProgressBar) -> list[float]:
         """Import points until the stopping rule holds; returns the objective by number of points."""
         random = check_random_state(self.random_state)
-        converged = self.refit == "converged"
+        converged = self.update == "converged"
         limit = min(self.max_points or len(machine.points), len(machine.points))
         start = time.perf_counter()
-        machine.refit(self.tol, self.max_iter)
+        machine.minimise(self.tol, self.max_iter)
         path = [machine.objective]
         spanned = np.zeros(len(machine.points), dtype=bool)
         while len(machine.chosen) < limit:
@@ -258,7 +258,7 @@ class ImportVectorMachine(KernelClassifier):
                 continue
             machine.join(best, ROUNDS if converged else 1)
             if converged:
-                machine.refit(self.tol, self.max_iter)
+                machine.minimise(self.tol, self.max_iter)
             n = len(machine.chosen)
             path[n:] = [machine.objective]
             # 3. Floating search: drop points while that beats the best smaller set.
@@ -273,14 +273,7 @@ class ImportVectorMachine(KernelClassifier):
             # 4. Has the objective hardly fallen?
             before = path[max(0, n - self.delta_k)]
             fall = abs(before - path[n]) / abs(path[n])
-            progress(_Record(n, max(fall, 1e-300), time.perf_counter() - start))
+            progress(Iteration(n, max(fall, 1e-300), time.perf_counter() - start))
             if n >= self.delta_k and fall < self.epsilon:
                 break
         return path
-
-
-@dataclass(frozen=True)
-class _Record:
-    n_iter: int
-    violation: float
-    seconds: float

@@ -4,6 +4,7 @@ LaTeX made of them (:mod:`page`). Figures need matplotlib; the tables do not.
 """
 
 from .page import write_report
-from .tables import Summary, Table, Value, tables
+from .summary import Summary
+from .tables import Table, Value, all_tables, findings
 
-__all__ = ["Summary", "Table", "Value", "tables", "write_report"]
+__all__ = ["Summary", "Table", "Value", "all_tables", "findings", "write_report"]

@@ -20,7 +20,8 @@ from . import page_sections as sections
 from .explanations import EXPLANATIONS
 from .page_sections import MODE_NAMES, Runs
 from .render import to_html, to_latex, to_markdown
-from .tables import OURS, Summary, Table, tables
+from .summary import Summary
+from .tables import OURS, Table, all_tables, findings
 
 
 def write_report(results: str | os.PathLike[str], output: str | os.PathLike[str]) -> None:
@@ -42,7 +43,7 @@ def write_report(results: str | os.PathLike[str], output: str | os.PathLike[str]
     if output.suffix not in writers:
         raise ValueError(f"{output}: the name of a report ends in {', '.join(writers)}.")
     with Results(results, readonly=True) as stored:
-        records, runs = stored.records(), stored.runs()
+        records, runs = stored.cells(), stored.runs()
     summaries = [Summary(records, mode) for mode in MODES]
     summaries = [summary for summary in summaries if summary.datasets]
     if not summaries:
@@ -55,7 +56,7 @@ def write_report(results: str | os.PathLike[str], output: str | os.PathLike[str]
 
 def _tables(summary: Summary, first: Table | None = None) -> list[Table]:
     """Tables of a mode, with names of their own."""
-    made = [*([first] if first else []), *tables(summary)]
+    made = [*([first] if first else []), *all_tables(summary)]
     return [replace(table, name=f"{summary.mode}-{table.name}") for table in made]
 
 
@@ -68,7 +69,7 @@ def markdown(summaries: list[Summary], runs: Runs) -> str:
     for summary in summaries:
         words = sections.DESCRIPTIONS[summary.mode]
         parts.append(f"## {MODE_NAMES[summary.mode].capitalize()}\n\n{words[0].upper()}{words[1:]}.\n")
-        parts += [to_markdown(table) for table in _tables(summary, page_data.findings(summary))]
+        parts += [to_markdown(table) for table in _tables(summary, findings(summary))]
         if differing := dict.fromkeys(found.dataset for found in page_data.differences(summary)):
             parts.append("### Where S-KLR differs from the paper\n")
             parts += [f"- {name}: {EXPLANATIONS[name]}" for name in differing if name in EXPLANATIONS]
@@ -88,7 +89,7 @@ def latex(summaries: list[Summary], runs: Runs) -> str:
     ]
     for summary in summaries:
         parts.append(rf"\section*{{The paper's experiments, {MODE_NAMES[summary.mode]}}}")
-        for table in _tables(summary, page_data.findings(summary)):
+        for table in _tables(summary, findings(summary)):
             text = to_latex(table).replace(r"\begin{tabular}", fit + r"\begin{tabular}")
             parts.append(text.replace(r"\end{tabular}", r"\end{tabular}}"))
         parts.append(r"\clearpage")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,10 @@ from ...datasets import BENCHMARKS
 from ...inspection.metrics import wilson_interval
 from .. import paper
 from ..protocol import CS, METHODS, N_FOLDS, RATIOS, RULES, Cell, plan
-from ..store import Record
+from ..store import StoredCell
 from .comparison import MIN_SETS, Comparison, compare
-from .tables import TABLE_2, Column, Summary, Table, Value, by_ties, column_name, standard_error
+from .summary import Summary, standard_error
+from .tables import TABLE_2, by_ties, theirs
 
 ACCURACY_LIMIT, SHARE_LIMIT = 0.02, 0.15  # differences from the paper that want an explanation
 
@@ -47,45 +48,6 @@ def in_words(cells: list[Cell], n_seeds: int) -> list[str]:
             folds = ", ".join(str(fold + 1) for fold in sorted({cell.fold for cell in found}))
             words.append(f"{method} on {dataset}, fold {folds}")
     return words
-
-
-# -- findings ---------------------------------------------------------------------------------
-
-
-def theirs(method: str, rule: str, dataset: str) -> tuple[float, float] | None:
-    """The paper's accuracy and share of points, from its Table 2 or 3."""
-    for printed in (paper.TABLE_2, paper.TABLE_3):
-        if (method, rule) in printed:
-            return printed[method, rule][dataset]
-    return None
-
-
-def findings(summary: Summary, columns: tuple[Column, ...] = TABLE_2) -> Table:
-    """Means of each column over the sets that all of them have, and the paper's over the same sets.
-
-    Without such a set, of each column over its own; then none is marked as best.
-    """
-    has = {column: [d for d in summary.datasets if summary.of(d, column[0])] for column in columns}
-    has = {column: sets for column, sets in has.items() if sets}
-    common = [dataset for dataset in summary.datasets if all(dataset in sets for sets in has.values())]
-    rows: list[tuple[str, list[Value]]] = []
-    for column, own in has.items():
-        sets = common or own
-        printed = [pair for dataset in sets if (pair := theirs(*column, dataset))]
-        values = [Value(len(sets), None, 0)]
-        for k, metric in enumerate(("accuracy", "share", "log_loss")):
-            ours = float(np.mean([summary.value(dataset, *column, metric) for dataset in sets]))
-            values.append(Value(ours, float(np.mean(printed, axis=0)[k]) if printed and k < 2 else None))
-        rows.append((column_name(column), values))
-    for k, best in ((1, max), (2, min), (3, min)):
-        found = [round(values[k].ours, 3) for _, values in rows if np.isfinite(values[k].ours)]
-        for _, values in rows:
-            marked = bool(common and found) and round(values[k].ours, 3) == best(found)
-            values[k] = replace(values[k], best=marked)
-    over = ", ".join(common) if common else "each column's own sets, which differ: not to be compared"
-    note = f"Over {over}; the paper's means over the same."
-    heads = ("sets", "accuracy", "points kept", "log-loss")
-    return Table("findings", "Means over the data sets", heads, rows, note)
 
 
 # -- figures ----------------------------------------------------------------------------------
@@ -146,7 +108,7 @@ def _reliability(summary: Summary) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _pooled(records: list[Record]) -> list[list[float]]:
+def _pooled(records: list[StoredCell]) -> list[list[float]]:
     bins = [record.result["reliability"].get("best") for record in records]
     if not bins or None in bins:
         return []

@@ -15,7 +15,9 @@ from .comparison import Comparison
 from .explanations import EXPLANATIONS
 from .render import difference as change
 from .render import number, to_html
-from .tables import NAMES, OURS, Summary, Value
+from .summary import Summary
+from .tables import NAMES, OURS, Value
+from .tables import findings as means_table
 
 Runs = dict[int, dict[str, Any]]
 MODE_NAMES = {"converged": "solved to tolerance", "as-printed": "as printed in the paper"}
@@ -136,8 +138,8 @@ def coverage(summary: Summary) -> str:
 
 def findings(summary: Summary) -> str:
     """The package's own model against the paper's method in cards, and the means of all columns."""
-    table = replace(page_data.findings(summary), name=f"{summary.mode}-findings")
-    pair = page_data.findings(summary, ((OURS, "best"), ("S-KLR", "best"))).rows
+    table = replace(means_table(summary), name=f"{summary.mode}-findings")
+    pair = means_table(summary, ((OURS, "best"), ("S-KLR", "best"))).rows
     cards = ""
     if len(pair) == 2 and any(value.best for _, values in pair for value in values):  # on the same sets
         (_, (sets, *ours)), (_, (_, *raw)) = pair

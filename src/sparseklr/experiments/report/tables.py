@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ...datasets import BENCHMARKS
 from .. import paper
 from ..paper import Column
-from ..protocol import METHODS, TIES, choose
-from ..store import Record
+from ..protocol import TIES, choose
+from .summary import Summary, standard_error
 
 OURS = "S-KLR refit"  # the default of the package, set off in the report
 TABLE_2 = (
@@ -48,56 +47,12 @@ class Table:
     note: str = ""
 
 
-class Summary:
-    """Means over folds and seeds of what was stored in one mode.
-
-    ``value(dataset, method, rule, metric)``; metrics are those of the stored grid.
-    """
-
-    def __init__(self, records: Iterable[Record], mode: str) -> None:
-        self.mode = mode
-        self.records = [record for record in records if record.cell.mode == mode]
-        self._by: dict[tuple[str, str], list[Record]] = {}
-        for record in self.records:
-            self._by.setdefault((record.cell.dataset, record.cell.method), []).append(record)
-        self.datasets = [name for name in BENCHMARKS if any(name == dataset for dataset, _ in self._by)]
-        self.methods = [name for name in METHODS if any(name == method for _, method in self._by)]
-
-    def of(self, dataset: str, method: str) -> list[Record]:
-        """The stored folds."""
-        return self._by.get((dataset, method), [])
-
-    def folds(self, dataset: str, method: str, rule: str, metric: str) -> np.ndarray:
-        """The metric of the chosen model in each fold."""
-        return np.array(
-            [_number(r.result["grid"][metric][r.result["chosen"][rule]]) for r in self.of(dataset, method)]
-        )
-
-    def value(self, dataset: str, method: str, rule: str, metric: str) -> float:
-        found = self.folds(dataset, method, rule, metric)
-        return float(found.mean()) if len(found) else np.nan
-
-    def grid(self, dataset: str, method: str, metric: str) -> np.ndarray:
-        """The metric of every candidate, mean over the folds; empty if nothing is stored."""
-        columns = [[_number(v) for v in r.result["grid"][metric]] for r in self.of(dataset, method)]
-        return np.mean(columns, axis=0) if columns else np.empty(0)
-
-    def seconds(self, dataset: str, method: str) -> float:
-        """Of a fit, mean over the candidates fitted and the folds."""
-        found = [v for r in self.of(dataset, method) for v in r.result["grid"]["seconds"] if v is not None]
-        return float(np.mean(found)) if found else np.nan
-
-
-def _number(value: Any) -> float:
-    return np.nan if value is None else float(value)
-
-
 def column_name(column: Column) -> str:
     method, rule = column
     return method if method == OURS else f"{method}, {NAMES[rule]}"
 
 
-def tables(summary: Summary) -> list[Table]:
+def all_tables(summary: Summary) -> list[Table]:
     """Every table that the stored cells allow."""
     made = [
         table_1(summary),
@@ -109,6 +64,42 @@ def tables(summary: Summary) -> list[Table]:
         table_ties(summary),
     ]
     return [table for table in made if table.rows and table.columns]
+
+
+def theirs(method: str, rule: str, dataset: str) -> tuple[float, float] | None:
+    """The paper's accuracy and share of points, from its Table 2 or 3."""
+    for printed in (paper.TABLE_2, paper.TABLE_3):
+        if (method, rule) in printed:
+            return printed[method, rule][dataset]
+    return None
+
+
+def findings(summary: Summary, columns: tuple[Column, ...] = TABLE_2) -> Table:
+    """Means of each column over the sets that all of them have, and the paper's over the same sets.
+
+    Without such a set, of each column over its own; then none is marked as best.
+    """
+    has = {column: [d for d in summary.datasets if summary.of(d, column[0])] for column in columns}
+    has = {column: sets for column, sets in has.items() if sets}
+    common = [dataset for dataset in summary.datasets if all(dataset in sets for sets in has.values())]
+    rows: list[tuple[str, list[Value]]] = []
+    for column, own in has.items():
+        sets = common or own
+        printed = [pair for dataset in sets if (pair := theirs(*column, dataset))]
+        values = [Value(len(sets), None, 0)]
+        for k, metric in enumerate(("accuracy", "share", "log_loss")):
+            ours = float(np.mean([summary.value(dataset, *column, metric) for dataset in sets]))
+            values.append(Value(ours, float(np.mean(printed, axis=0)[k]) if printed and k < 2 else None))
+        rows.append((column_name(column), values))
+    for k, best in ((1, max), (2, min), (3, min)):
+        found = [round(values[k].ours, 3) for _, values in rows if np.isfinite(values[k].ours)]
+        for _, values in rows:
+            marked = bool(common and found) and round(values[k].ours, 3) == best(found)
+            values[k] = replace(values[k], best=marked)
+    over = ", ".join(common) if common else "each column's own sets, which differ: not to be compared"
+    note = f"Over {over}; the paper's means over the same."
+    heads = ("sets", "accuracy", "points kept", "log-loss")
+    return Table("findings", "Means over the data sets", heads, rows, note)
 
 
 def table_1(summary: Summary) -> Table:
@@ -283,11 +274,6 @@ def by_ties(summary: Summary, dataset: str, rule: str) -> dict[str, tuple[float,
         )
         found[ties] = accuracy, share
     return found
-
-
-def standard_error(values: np.ndarray) -> float:
-    """Of a mean over folds; unknown for one fold."""
-    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.nan
 
 
 def table_ties(summary: Summary) -> Table:
