@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(wildcard cpp/* bindings/*) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test lint format bench bench-quick clean
+.PHONY: demo test lint architecture format bench bench-quick clean
 
 # The package in an environment of its own, built again when the C++ part changes.
 $(VENV)/.installed: $(SOURCES)
@@ -25,6 +25,12 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/architecture.py --check
+
+# The picture of the layers in docs/architecture.md, from the imports.
+architecture: $(VENV)/.installed
+	$(BIN)/python tools/architecture.py
 
 format: $(VENV)/.installed
 	$(BIN)/ruff format .

@@ -1,7 +1,10 @@
 """Sparse kernel logistic regression: few points kept, probabilities one can act on."""
 
 # ruff: noqa: F403, F405
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 __all__ = [
@@ -34,36 +37,23 @@ try:
 except PackageNotFoundError:  # run from the sources
     __version__ = "0+unknown"
 
-# Rooms of the house, each loaded when it is first named: ``sparseklr.datasets`` needs no import of its own.
-_SUBPACKAGES = (
-    "cli",
-    "data",
-    "datasets",
-    "dual",
-    "estimators",
-    "experiments",
-    "inspection",
-    "kernels",
-    "probability",
-    "progress",
-    "rivals",
-)
-
 if TYPE_CHECKING:
     from ._api import *
 else:
 
     def __getattr__(name: str) -> Any:
-        """Load the public names on first use, so that ``sparseklr --help`` need not load scikit-learn."""
-        from importlib import import_module
+        """Load a public name or a public module on first use.
 
-        if name in _SUBPACKAGES:
-            return import_module(f".{name}", __name__)
+        ``sparseklr --help`` need not load scikit-learn; ``sparseklr.datasets`` needs no import of its own.
+        """
         if name in __all__:
             api = import_module("._api", __name__)
             globals().update({public: getattr(api, public) for public in __all__})
             return globals()[name]
+        if not name.startswith("_") and find_spec(f"{__name__}.{name}"):
+            return import_module(f".{name}", __name__)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__, *_SUBPACKAGES})
+        modules = (module.name for module in iter_modules(__path__) if not module.name.startswith("_"))
+        return sorted({*globals(), *__all__, *modules})

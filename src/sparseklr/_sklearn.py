@@ -22,6 +22,10 @@ from sklearn.utils._param_validation import (
     validate_parameter_constraints,
 )
 
+# The names of the columns of a frame of any library, as ``validate_data`` finds them; that one needs an
+# estimator and all rows at once.
+from sklearn.utils.validation import _get_feature_names as get_feature_names
+
 __all__ = [
     "CallbackSupportMixin",
     "HasMethods",
@@ -29,6 +33,7 @@ __all__ = [
     "Options",
     "StrOptions",
     "fit_task",
+    "get_feature_names",
     "response_of",
     "takes_weights",
     "validate_parameter_constraints",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import warnings
 from typing import Any, Literal
 
 import numpy as np
 
+from .._warn import warn
 from .portable import PortableModel
 
 # A change of a probability by float arithmetic that is worth a warning.
@@ -231,9 +231,7 @@ def _warn_if_float_is_not_enough(model: PortableModel) -> None:
     with np.errstate(over="ignore"):
         difference = np.abs(model.predict_proba(X, np.float32) - model.predict_proba(X)).max(initial=0)
     if not difference <= _WORTH_A_WARNING:
-        warnings.warn(
+        warn(
             f"dtype='float': on the model's own points, float arithmetic changes a probability by "
             f"{difference:.1g}. Scale the features before the fit, or export with dtype='double'.",
-            UserWarning,
-            stacklevel=3,
         )

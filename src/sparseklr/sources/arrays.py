@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import _get_feature_names
 
+from .._sklearn import get_feature_names
 from .base import Block, Source
 
 
@@ -39,7 +39,7 @@ class ArraySource(Source):
         self.y = None if y is None else np.asarray(y)
         self.weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         self.n_features = X.shape[1]
-        names = _get_feature_names(X)
+        names = get_feature_names(X)
         self.feature_names = None if names is None else list(names)
         self.has_labels = y is not None
         for name, values in (("y", self.y), ("sample_weight", self.weight)):

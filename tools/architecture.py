@@ -1,0 +1,107 @@
+"""The picture of the layers in docs/architecture.md, made from the imports of the package.
+
+``python tools/architecture.py`` writes it; with ``--check`` it fails where the page is not current.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import grimp
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src" / "sparseklr"
+PAGE = ROOT / "docs" / "architecture.md"
+BEGIN, END = "<!-- made by make architecture -->\n", "<!-- end -->\n"
+
+
+def layers() -> list[list[str]]:
+    """Rooms (folders and modules of the package) by layer, the highest first; lint-imports checks them."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (contract,) = (found for found in contracts if found["type"] == "layers")
+    return [re.split(r"\s*[|:]\s*", layer) for layer in contract["layers"]]
+
+
+def imports(rooms: set[str]) -> dict[str, set[str]]:
+    """The rooms that each room imports."""
+    graph = grimp.build_graph("sparseklr", exclude_type_checking_imports=True)
+    found: dict[str, set[str]] = {room: set() for room in rooms}
+    for module in graph.modules:
+        room = module.removeprefix("sparseklr.").split(".")[0]
+        for imported in graph.find_modules_directly_imported_by(module):
+            other = imported.removeprefix("sparseklr.").split(".")[0]
+            if room in rooms and other in rooms and room != other:
+                found[room].add(other)
+    return found
+
+
+def reachable(edges: dict[str, set[str]], start: str) -> set[str]:
+    """What a room needs, directly or through others."""
+    seen: set[str] = set()
+    queue = [start]
+    while queue:
+        for other in edges[queue.pop()] - seen:
+            seen.add(other)
+            queue.append(other)
+    return seen
+
+
+def reduced(edges: dict[str, set[str]]) -> dict[str, set[str]]:
+    """Without the arrows that follow from others."""
+    return {
+        room: {b for b in direct if not any(b in reachable(edges, a) for a in direct - {b})}
+        for room, direct in edges.items()
+    }
+
+
+def contents(room: str) -> str:
+    """The modules of a folder."""
+    modules = sorted(path.stem for path in (PACKAGE / room).glob("*.py") if not path.stem.startswith("_"))
+    folders = sorted(path.parent.name for path in (PACKAGE / room).glob("*/__init__.py"))
+    return ", ".join(modules + [f"{name}/" for name in folders])
+
+
+def summary(room: str) -> str:
+    """The first sentence of the docstring of a room."""
+    path = PACKAGE / room / "__init__.py"
+    text = ast.get_docstring(ast.parse((path if path.exists() else PACKAGE / f"{room}.py").read_text())) or ""
+    first = re.split(r"(?<=[.])\s", " ".join(text.split()))[0]
+    return re.sub(r":\w+:`~?([^`]+)`", r"`\1`", first)
+
+
+def picture() -> str:
+    rows = layers()
+    rooms = {room for row in rows for room in row}
+    lines = ["```mermaid", "flowchart TB"]
+    for k, row in enumerate(rows):
+        lines.append(f"  subgraph layer{k}[ ]")
+        for room in row:
+            inside = contents(room)
+            lines.append(f'    {room}["<b>{room}</b>{f"<br/>{inside}" if inside else ""}"]')
+        lines.append("  end")
+    edges = reduced(imports(rooms))
+    lines += [f"  {room} --> {other}" for row in rows for room in row for other in sorted(edges[room])]
+    table = ["| room | what lives there |", "|---|---|"]
+    table += [f"| `{room}` | {summary(room)} |" for row in rows for room in row]
+    return "\n".join([*lines, "```", "", *table]) + "\n"
+
+
+def main() -> int:
+    page = PAGE.read_text()
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    made = before + BEGIN + picture() + END + after
+    if "--check" in sys.argv[1:]:
+        if made != page:
+            print("docs/architecture.md is not current: make architecture", file=sys.stderr)
+        return int(made != page)
+    PAGE.write_text(made)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
