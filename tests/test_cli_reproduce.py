@@ -12,14 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import DATA
+from standins import DATA
 
 from sparseklr.cli import main
 from sparseklr.experiments import Results, ResultsError
 
-pytestmark = pytest.mark.skipif(
-    not DATA.is_dir(), reason="benchmark data absent: set SPARSEKLR_DATA to the directory that holds it"
-)
 ONE = ["reproduce", "--sets", "sonar", "--methods", "SVM", "S-KLR refit", "--data", str(DATA), "--jobs", "1"]
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import DATA
 from fabricated import fabricate
+from standins import DATA
 
 from sparseklr.cli import main
 from sparseklr.experiments import METHODS, Results, ResultsError, plan, run
@@ -364,8 +364,6 @@ def test_part_of_the_results_is_enough(
 
 
 def test_one_real_cell(open_page: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not DATA.is_dir():
-        pytest.skip("benchmark data absent: set SPARSEKLR_DATA to the directory that holds it")
     path = tmp_path / "results.sqlite"
     cells = plan(datasets=["sonar"], methods=["SVM"], folds=[0])
     assert run(cells, path, jobs=1, data_home=DATA) == []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
@@ -132,6 +134,22 @@ def _compute(cell: Cell, data_home: str | None) -> tuple[Cell, float, Any]:
 
 
 @contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """Processes started meanwhile ignore Ctrl-C for good: it is this process that answers, and ends them.
+
+    Without this, a worker that is interrupted while it still imports its modules prints a traceback.
+    """
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
 def _backend(jobs: int, scheduler: str | None) -> Iterator[Callable[[Any], Iterable[Any]]]:
     """Something that maps delayed calls to results, in the order in which they are finished."""
     if scheduler is None:
@@ -139,7 +157,12 @@ def _backend(jobs: int, scheduler: str | None) -> Iterator[Callable[[Any], Itera
             yield lambda calls: (function(*args, **kwargs) for function, args, kwargs in calls)
             return
         with Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1) as parallel:
-            yield parallel
+
+            def started(calls: Any) -> Iterable[Any]:
+                with _interrupts_ignored():
+                    return parallel(calls)
+
+            yield started
         return
     try:
         from distributed import Client
