@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <sstream>
 #include <variant>
@@ -40,10 +41,11 @@ struct PointSet {
     }
 };
 
-// A RowSource of either precision.
+// A RowSource of either precision.  Its cache changes while a solver reads rows: one solver at a time.
 struct AnyRowSource {
     std::variant<std::shared_ptr<RowSource<float>>, std::shared_ptr<RowSource<double>>> source;
     nb::object keep_alive;  // the matrix behind GramRows
+    std::unique_ptr<std::mutex> in_use = std::make_unique<std::mutex>();
     std::size_t size() const {
         return std::visit([](const auto& s) { return s->size(); }, source);
     }
@@ -206,6 +208,7 @@ nb::tuple solve_in_place(AnyRowSource& row_source, vector<double> y, vector<doub
     SolveInfo info;
     {
         nb::gil_scoped_release release;
+        const std::lock_guard<std::mutex> lock(*row_source.in_use);
         info = std::visit(
             [&](const auto& source) { return solve(problem, *source, settings, {alpha.data(), F.data()}, monitor); },
             row_source.source);
