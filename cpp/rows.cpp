@@ -2,7 +2,6 @@
 #include "rows.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <new>
 
 #ifdef __linux__
@@ -10,8 +9,6 @@
 #endif
 
 namespace sparseklr {
-
-template <class T> void KernelRows<T>::Free::operator()(T* p) const { std::free(p); }
 
 template <class T>
 KernelRows<T>::KernelRows(std::shared_ptr<const Points<T>> points, std::size_t cache_bytes, int threads)
@@ -31,12 +28,12 @@ template <class T> std::uint32_t KernelRows<T>::claim_slot() {
             const std::size_t bytes = (rows * stride_ * sizeof(T) + huge_page - 1) / huge_page * huge_page;
             // A small cache stays small: huge pages are for chunks of several of them.
             const bool large = bytes > 4 * huge_page;
-            void* memory = std::aligned_alloc(large ? huge_page : 64, large ? bytes : rows * stride_ * sizeof(T));
-            if (!memory) throw std::bad_alloc();
+            const std::align_val_t alignment{large ? huge_page : 64};
+            void* memory = ::operator new(large ? bytes : rows * stride_ * sizeof(T), alignment);
 #ifdef __linux__
             if (large) madvise(memory, bytes, MADV_HUGEPAGE);  // first touch costs a page fault per 2 MB, not per 4 KB
 #endif
-            chunks_.emplace_back(static_cast<T*>(memory));
+            chunks_.emplace_back(static_cast<T*>(memory), Free{alignment});
         }
         slot_.emplace_back();
         return std::uint32_t(slot);

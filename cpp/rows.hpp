@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "points.hpp"
@@ -71,7 +72,10 @@ private:
     Scratch<T> scratch_;
     std::size_t cache_bytes_;
     std::size_t stride_, slots_, chunk_rows_;
-    struct Free { void operator()(T* p) const; };
+    struct Free {
+        std::align_val_t alignment;
+        void operator()(T* p) const { ::operator delete(p, alignment); }
+    };
     std::vector<std::unique_ptr<T[], Free>> chunks_;  // grown as needed
     std::vector<Slot> slot_;
     std::vector<std::uint32_t> slot_of_;              // point -> slot or none
