@@ -179,7 +179,7 @@ def test_without_intercept(moons) -> None:
 def machine(X: np.ndarray, y: np.ndarray, n_points: int = 4) -> Machine:
     classes, codes = np.unique(y, return_inverse=True)
     data = TrainingSet(X, codes, classes, np.ones(len(y)), np.arange(len(y)), len(y), Kernel("rbf", 0.5))
-    points = DistinctPoints.of(data)
+    points = DistinctPoints.of(data).with_gram()
     weight = points.weight.T
     state = Machine(
         points, LogisticLoss(weight[1:] if len(classes) == 2 else weight, weight.sum(axis=0)), True, 1e-10

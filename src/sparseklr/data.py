@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
 
-from .kernels import Kernel
+from .kernels import Kernel, rounded
 
 # Up to this many points the kernel matrix is kept whole (128 MB).
 _WHOLE_MATRIX = 4096
@@ -63,6 +63,8 @@ class DistinctPoints:
         The rows; for a precomputed kernel its matrix (n, n).
     first : array of int (n,)
         A row of the training set that equals each point.
+    point_of_row : array of int (n_rows,)
+        The point that each row of the training set equals.
     weight : array (n, n_classes)
         Summed weights of the training rows equal to the point, by class.
     kernel : Kernel
@@ -71,6 +73,7 @@ class DistinctPoints:
 
     X: Any
     first: np.ndarray
+    point_of_row: np.ndarray
     weight: np.ndarray
     kernel: Kernel
     n_jobs: int | None
@@ -87,23 +90,73 @@ class DistinctPoints:
             first, code = first[order], np.argsort(order)[code]
         weight = np.zeros((len(first), len(data.classes)))
         np.add.at(weight, (code, data.codes), data.weight)
-        points = X[np.ix_(first, first)] if precomputed else X[first]
-        if not precomputed and len(first) <= _WHOLE_MATRIX:
-            gram = data.kernel.matrix(points, points.astype(np.float64), n_jobs=n_jobs)
-            return cls(gram, first, weight, Kernel("precomputed"), n_jobs)
-        return cls(points, first, weight, data.kernel, n_jobs)
+        if not precomputed:
+            X = X[first]
+        elif len(first) < len(X):
+            X = X[np.ix_(first, first)]
+        return cls(X, first, code, weight, data.kernel, n_jobs)
+
+    def with_gram(self) -> DistinctPoints:
+        """The same points; the kernel matrix of up to 4096 is computed at once and kept."""
+        if self.kernel.precomputed or len(self) > _WHOLE_MATRIX:
+            return self
+        gram = self.kernel.matrix(self.X, self.X.astype(np.float64), n_jobs=self.n_jobs)
+        return replace(self, X=gram, kernel=Kernel("precomputed"))
 
     def __len__(self) -> int:
         return len(self.first)
 
+    def relative(self) -> DistinctPoints:
+        """The same points with weights divided by their mean: multiplying all of them changes nothing.
+
+        They are rounded to 24 bits, so that what a constant factor leaves of its rounding is gone too.
+        """
+        tiny = np.finfo(np.float64).tiny
+        weight = np.where(self.weight > 0, np.maximum(self.weight / self.weight.max(), tiny), 0.0)
+        return replace(self, weight=rounded(weight * (len(self) / weight.sum()), 24))
+
+    def labelled(self, data: TrainingSet) -> tuple[TrainingSet, np.ndarray]:
+        """One row for each class of each point, with its weight, and the point of each of these rows.
+
+        ``data`` is what the points were made of. The rows are in the order of the points.
+        """
+        n_classes = len(data.classes)
+        pairs, first = np.unique(self.point_of_row * n_classes + data.codes, return_index=True)
+        point, code = np.divmod(pairs, n_classes)
+        X = self.X
+        if len(pairs) > len(self):  # some points have several classes
+            X = X[np.ix_(point, point)] if self.kernel.precomputed else X[point]
+        rows = replace(data, X=X, codes=code, weight=self.weight[point, code], rows=data.rows[first])
+        return rows, point
+
+    def part(self, indices: np.ndarray) -> DistinctPoints:
+        """Some of the points."""
+        X = self.X[np.ix_(indices, indices)] if self.kernel.precomputed else self.X[indices]
+        return replace(self, X=X, first=self.first[indices], weight=self.weight[indices])
+
     def columns(self, indices: np.ndarray) -> np.ndarray:
         """Kernel values between all points and the given ones, float64 (n, len(indices))."""
-        if len(indices) == 0:
-            return np.zeros((len(self), 0))
+        return self.values(slice(None), indices)
+
+    def values(self, rows: slice | np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Kernel values between the points at ``rows`` and at ``columns``, float64."""
         if self.kernel.precomputed:
-            return self.X[:, indices].astype(np.float64, order="F")
-        # float64 queries: the kernel is then evaluated in float64 also for float32 data
-        return self.kernel.matrix(self.X, self.X[indices].astype(np.float64), n_jobs=self.n_jobs)
+            block = self.X[rows, columns] if isinstance(rows, slice) else self.X[np.ix_(rows, columns)]
+            return block.astype(np.float64, order="F")
+        X = self.X[rows]
+        if len(columns) == 0:
+            return np.zeros((X.shape[0], 0))
+        # float64 columns: the kernel is then evaluated in float64 also for float32 data
+        return self.kernel.matrix(X, self.X[columns].astype(np.float64), n_jobs=self.n_jobs)
+
+    def diagonal(self) -> np.ndarray:
+        """k(x, x) of every point, float64."""
+        if self.kernel.precomputed:
+            return self.X.diagonal().astype(np.float64)
+        if self.kernel.name in ("rbf", "laplacian"):
+            return np.ones(len(self))
+        n = np.arange(len(self))
+        return np.concatenate([self.values(n[k : k + 64], n[k : k + 64]).diagonal() for k in n[::64]])
 
 
 def check_weight(sample_weight: Any, n_samples: int) -> np.ndarray:

@@ -80,7 +80,9 @@ class Kernel:
                 )
             if variance < 1e-10 * mean_square:  # nothing left of it but rounding
                 variance = 0.0
-            value = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+            # In another order, or with all weights multiplied, the sums differ by rounding: the width must
+            # not.
+            value = 1.0 / (X.shape[1] * float(rounded(variance, 32))) if variance > 0 else 1.0
         return cls(name, value, float(coef0), float(degree))
 
     @property
@@ -220,6 +222,19 @@ class Kernel:
 def gram_row_source(K: np.ndarray) -> RowSource:
     """The rows of a symmetric kernel matrix, float32 or float64, for a solver. ``K`` must not change."""
     return _core.gram_row_source(np.ascontiguousarray(K))
+
+
+def rounded(values: Any, bits: int) -> Any:
+    """The numbers with so many significant bits.
+
+    What is computed in two ways and differs by an error far below the last bit kept becomes (almost surely)
+    the same number.
+
+    >>> float(rounded(0.1 + 0.2, 40)) == float(rounded(0.3, 40))
+    True
+    """
+    mantissa, exponent = np.frexp(values)
+    return np.ldexp(np.round(mantissa * 2.0**bits) / 2.0**bits, exponent)
 
 
 def _alike(X: Any, Y: Any) -> tuple[Any, Any]:

@@ -7,12 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from scipy.special import log_expit, logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data import TrainingSet
+from ..probability.calibration import log_probabilities
 from .parameters import KERNEL_CONSTRAINTS, check_parameters, unused_by_kernel, warn_of_unused
 from .training import ROWS, GivenData, check_data, training_set
 
@@ -178,15 +178,10 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         -------
         array (n_samples, n_classes)
         """
-        outputs = self._outputs(X)
-        if len(self.classes_) == 2:
-            return log_expit(np.hstack([-outputs, outputs]))
-        return self._log_proba(outputs)
+        return self._log_proba(self._outputs(X))
 
     def _log_proba(self, outputs: np.ndarray) -> np.ndarray:
-        """One-vs-rest: log sigmoid(f_k), made to sum to one."""
-        log_positive = log_expit(outputs)
-        return log_positive - logsumexp(log_positive, axis=1, keepdims=True)
+        return log_probabilities(outputs)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities; they sum to one, and ``predict`` is the most probable class.

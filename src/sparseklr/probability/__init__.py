@@ -1,20 +1,24 @@
-"""From a sparse model to probabilities: the penalised likelihood and its leave-one-out values
-(:mod:`likelihood`), the refit of the kept points with the choice of its strength and their pruning
-(:mod:`refit`), and the sigmoid and the link of the margin loss (:mod:`calibration`).
+"""From a sparse model to probabilities: features of the span of some points (:mod:`basis`), the penalised
+likelihood and its leave-one-out values (:mod:`likelihood`), the refit of the kept points with the choice of
+its strength (:mod:`refit`), their pruning (:mod:`prune`), and the sigmoid and the link of the margin loss
+(:mod:`calibration`).
 """
 
-from .calibration import content_folds, link, platt
-from .likelihood import Span, cross_entropies, fit_likelihood, leave_one_out
-from .refit import choose_C, label_free_span
+from .basis import Basis, label_free_basis
+from .calibration import content_folds, link, log_probabilities, platt
+from .likelihood import Labels, cross_entropies, fit_likelihood, leave_one_out
+from .refit import choose_C
 
 __all__ = [
-    "Span",
+    "Basis",
+    "Labels",
     "choose_C",
     "content_folds",
     "cross_entropies",
     "fit_likelihood",
-    "label_free_span",
+    "label_free_basis",
     "leave_one_out",
     "link",
+    "log_probabilities",
     "platt",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.special import log_expit, logsumexp
 from sklearn.linear_model import LogisticRegression
 
 from ..data import row_keys
@@ -22,6 +23,21 @@ def link(f: np.ndarray, lam: float) -> np.ndarray:
     0.3
     """
     return np.logaddexp(0, f - lam) - np.logaddexp(0, -f - lam) + 1e-12 * f
+
+
+def log_probabilities(outputs: np.ndarray) -> np.ndarray:
+    """Logarithms of class probabilities from the outputs (n, n_outputs) of one-vs-rest problems.
+
+    One output is the logit of the second of two classes. With several, the probabilities sigmoid(f_k) are
+    made to sum to one.
+
+    >>> np.exp(log_probabilities(np.array([[0.0]]))).tolist()
+    [[0.5, 0.5]]
+    """
+    if outputs.shape[1] == 1:
+        return log_expit(np.hstack([-outputs, outputs]))
+    log_positive = log_expit(outputs)
+    return log_positive - logsumexp(log_positive, axis=1, keepdims=True)
 
 
 def platt(y: np.ndarray, f: np.ndarray, weight: np.ndarray) -> tuple[float, float]:

@@ -194,7 +194,7 @@ class HalfKLR(KernelClassifier):
 
     def _solvers(self, data: TrainingSet) -> list[HalfSolver]:
         """One solver for each class (one in all for two classes), over one kernel matrix."""
-        points = DistinctPoints.of(data, self.n_jobs)
+        points = DistinctPoints.of(data, self.n_jobs).with_gram()
         if self.n_nonzero is not None and self.n_nonzero >= len(points):
             raise ValueError(
                 f"n_nonzero={self.n_nonzero} must be less than the number of distinct training rows, "

@@ -203,11 +203,13 @@ class ImportVectorMachine(KernelClassifier):
         return self.support_vectors_
 
     def _log_proba(self, outputs: np.ndarray) -> np.ndarray:
-        return np.asarray(log_softmax(outputs, axis=1))
+        return (
+            super()._log_proba(outputs) if outputs.shape[1] == 1 else np.asarray(log_softmax(outputs, axis=1))
+        )
 
     def _fit_data(self, given: GivenData) -> None:
         data = self._training_set(given)
-        points = DistinctPoints.of(data, self.n_jobs)
+        points = DistinctPoints.of(data, self.n_jobs).with_gram()
         weight = self.C * points.weight.T
         loss = LogisticLoss(weight[1:] if len(weight) == 2 else weight, weight.sum(axis=0))
         # float32 kernels predict with an error of 1e-7 times the coefficients: keep those small

@@ -1,0 +1,31 @@
+"""Threads over independent pieces of work whose results come in a fixed order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+from threadpoolctl import threadpool_limits
+
+from .kernels import n_threads
+
+# map(function, items): the results in the order of the items.
+Map = Callable[..., Iterable]
+
+
+@contextmanager
+def ordered_threads(n_jobs: int | None) -> Iterator[Map]:
+    """A ``map`` that calls its function in ``n_jobs`` threads, with linear algebra on one thread each.
+
+    The pieces do not depend on the number of threads and their results are added up in the order of the
+    pieces, so the sums are the same to the last bit for any ``n_jobs``. That is why the matrix products
+    themselves must not be split among threads; on systems of a few hundred unknowns splitting them would
+    cost more than it gains.
+    """
+    with threadpool_limits(1, user_api="blas"):
+        if (n := n_threads(n_jobs)) == 1:
+            yield map
+            return
+        with ThreadPoolExecutor(n) as pool:
+            yield pool.map

@@ -1,0 +1,263 @@
+"""Bases, the penalised likelihood on them, leave-one-out, and pruning."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.datasets import make_classification, make_moons
+from sklearn.metrics.pairwise import rbf_kernel
+from standins import available
+
+from sparseklr.data import DistinctPoints, TrainingSet
+from sparseklr.kernels import Kernel
+from sparseklr.probability.basis import Basis, independent, label_free_basis, random_basis
+from sparseklr.probability.likelihood import Labels, fit_likelihood, leave_one_out
+from sparseklr.probability.prune import _eliminate, elimination_order, prune
+from sparseklr.threads import ordered_threads
+
+
+def moons_points(n: int = 80, seed: int = 0, gamma: float = 1.0) -> DistinctPoints:
+    X, codes = make_moons(n, noise=0.3, random_state=seed)
+    data = TrainingSet(X, codes, np.array([0, 1]), np.ones(n), np.arange(n), n, Kernel("rbf", gamma))
+    return DistinctPoints.of(data)
+
+
+def features(basis: Basis) -> np.ndarray:
+    return np.vstack(list(basis.map_blocks(lambda rows, A: A)))
+
+
+def test_likelihood_against_a_general_optimiser() -> None:
+    points = moons_points()
+    labels, basis = Labels.of(points.weight, 1), Basis.of(points, np.arange(0, 80, 8))
+    fit = fit_likelihood(basis, labels, C=5.0)
+    K = rbf_kernel(points.X, points.X[basis.chosen], gamma=1.0)
+    K_BB = rbf_kernel(points.X[basis.chosen], gamma=1.0)
+    y = 2 * labels.target - 1
+
+    def value(v: np.ndarray) -> float:
+        f = K @ v[:-1] + v[-1]
+        return 0.5 * v[:-1] @ K_BB @ v[:-1] + 5.0 * np.logaddexp(0, -y * f).sum()
+
+    best = minimize(value, np.zeros(basis.size + 1), method="BFGS", options={"gtol": 1e-8})
+    np.testing.assert_allclose(fit.f, K @ best.x[:-1] + best.x[-1], atol=1e-4)
+    np.testing.assert_allclose(fit.f, K @ basis.coefficients(fit.v) + fit.v[-1], atol=1e-9)
+    for near in (fit.f, np.zeros_like(fit.f), 5 * y):
+        np.testing.assert_allclose(fit_likelihood(basis, labels, C=5.0, near=near).f, fit.f, atol=1e-6)
+
+
+def test_shares_of_a_class_count_as_its_rows() -> None:
+    """A point of weight 3, two thirds of it positive, is two positive rows and a negative one."""
+    points = moons_points()
+    basis = Basis.of(points, np.arange(0, 80, 8))
+    labels = Labels.of(points.weight, 1)
+    target, weight = labels.target.copy(), labels.weight.copy()
+    target[7], weight[7] = 2 / 3, 3.0
+    merged = fit_likelihood(basis, Labels(target, weight), C=5.0)
+    f = np.append(merged.f, merged.f[[7, 7]])
+    y = np.append(labels.target, [0.0, 1.0])
+    y[7] = 1.0
+    # stationarity of the separate rows in the merged solution
+    A = features(basis)
+    A = np.vstack([A, A[[7, 7]]])
+    gradient = A.T @ (1 / (1 + np.exp(-f)) - y) + np.append(merged.v[:-1], 0) / 5.0
+    np.testing.assert_allclose(gradient, 0, atol=1e-6)
+
+
+def test_singular_kernel_is_no_problem() -> None:
+    points = moons_points()
+    labels, chosen = Labels.of(points.weight, 1), np.repeat(np.arange(0, 80, 8), 3)  # duplicates
+    basis = Basis.of(points, chosen)
+    assert basis.size == 10
+    reference = fit_likelihood(Basis.of(points, chosen[::3]), labels, C=5.0)
+    np.testing.assert_allclose(fit_likelihood(basis, labels, C=5.0).f, reference.f, atol=1e-8)
+    kept, L = independent(np.ones((4, 4)))
+    assert len(kept) == 1
+    assert L.shape == (1, 1)
+
+
+def test_independent_points_do_not_depend_on_the_order() -> None:
+    K = rbf_kernel(moons_points().X, gamma=0.1)
+    order = np.random.default_rng(0).permutation(len(K))
+    kept, L = independent(K)
+    again, _ = independent(K[np.ix_(order, order)])
+    assert len(kept) < len(K)
+    np.testing.assert_array_equal(order[again], kept)
+    np.testing.assert_allclose(L @ L.T, K[np.ix_(kept, kept)], atol=1e-12)
+
+
+def test_streaming_equals_keeping(monkeypatch) -> None:
+    points = moons_points(300)
+    labels, chosen = Labels.of(points.weight, 1), np.arange(0, 300, 10)
+    kept = fit_likelihood(Basis.of(points, chosen), labels, C=5.0)
+    monkeypatch.setattr("sparseklr.probability.basis._KEEP_BYTES", 0)
+    monkeypatch.setattr("sparseklr.probability.basis._BLOCK", 64)
+    streamed = fit_likelihood(Basis.of(points, chosen), labels, C=5.0)
+    np.testing.assert_allclose(streamed.f, kept.f, atol=1e-9)
+    monkeypatch.setattr("sparseklr.probability.basis._CANDIDATES", 100)
+    drawn = random_basis(points, np.arange(50, 300), 40, np.random.default_rng(0))
+    assert len(np.unique(drawn.chosen)) == drawn.size > 30  # a few may depend on the others
+    assert drawn.chosen.min() >= 50
+
+
+def test_threads_change_nothing(monkeypatch) -> None:
+    monkeypatch.setattr("sparseklr.probability.basis._BLOCK", 64)
+    points = moons_points(400)
+    labels, results = Labels.of(points.weight, 1), []
+    for n_jobs in (1, 3):
+        with ordered_threads(n_jobs) as map_:
+            basis = random_basis(points, np.arange(400), 50, np.random.default_rng(0), map_)
+            fit = fit_likelihood(basis, labels, C=5.0)
+            part, pruned = prune(basis, labels, fit, 1e-3)
+            results.append((basis.chosen, fit.v, leave_one_out(basis, labels, fit), part.chosen, pruned.v))
+    for one, three in zip(*results, strict=True):
+        np.testing.assert_array_equal(one, three)
+
+
+def test_random_basis() -> None:
+    points = moons_points(1000, gamma=5.0)
+    basis = random_basis(points, np.arange(1000), 50, np.random.default_rng(0))
+    assert len(np.unique(basis.chosen)) == 50
+    K = rbf_kernel(points.X, gamma=5.0)
+    # the factor of the draw is that of the kernel matrix of the points drawn, and its rows are the features
+    np.testing.assert_allclose(basis.L @ basis.L.T, K[np.ix_(basis.chosen, basis.chosen)], atol=1e-10)
+    np.testing.assert_allclose(features(basis)[:, :-1] @ basis.L.T, K[:, basis.chosen], atol=1e-10)
+
+    def residual(chosen: np.ndarray) -> float:
+        return float(np.trace(K - K[:, chosen] @ np.linalg.pinv(K[np.ix_(chosen, chosen)]) @ K[chosen]))
+
+    uniform = [residual(np.random.default_rng(s).choice(1000, 50, replace=False)) for s in range(10)]
+    assert residual(basis.chosen) < np.median(uniform)
+    some = np.arange(5, 1000, 7)
+    assert set(random_basis(points, some, 50, np.random.default_rng(0)).chosen) <= set(some)
+    assert random_basis(points, some[:10], 50, np.random.default_rng(0)).size == 10
+
+
+@pytest.mark.parametrize("kernel", ["zero", "negative"])
+def test_kernels_that_leave_nothing_to_draw(kernel: str) -> None:
+    n = 40
+    K = np.zeros((n, n)) if kernel == "zero" else -np.eye(n)
+    data = TrainingSet(
+        K, np.arange(n) % 2, np.array([0, 1]), np.ones(n), np.arange(n), n, Kernel("precomputed")
+    )
+    points = DistinctPoints.of(data)
+    basis = random_basis(points, np.arange(len(points)), 10, np.random.default_rng(0))
+    assert basis.size == 0 or kernel == "negative"
+    fit = fit_likelihood(basis, Labels.of(points.weight, 1), C=1.0)
+    np.testing.assert_allclose(fit.f, 0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", available("sonar", "ionosphere", "diabetes"))
+def test_approximate_leave_one_out(name: str, benchmark) -> None:
+    """Within 2% of the exact leave-one-out log-loss (the model refitted without each row)."""
+    X, y = benchmark(name)
+    X, y = (a[:: 1 + len(y) // 150] for a in (X, y))  # a hundred refits are enough
+    n = len(y)
+    data = TrainingSet(
+        X, (y > 0).astype(int), np.array([0, 1]), np.ones(n), np.arange(n), n, Kernel("rbf", 0.5)
+    )
+    points = DistinctPoints.of(data)
+    labels, basis = Labels.of(points.weight, 1), label_free_basis(points, np.random.default_rng(0))
+    fit = fit_likelihood(basis, labels, C=10.0)
+    approximate = labels.mean(labels.losses(leave_one_out(basis, labels, fit)))[0]
+    exact = labels.mean(labels.losses(exact_leave_one_out(basis, labels, C=10.0)))[0]
+    assert abs(approximate - exact) <= 0.02 * exact
+
+
+def exact_leave_one_out(basis: Basis, labels: Labels, C: float) -> np.ndarray:
+    fit = fit_likelihood(basis, labels, C)
+    f = np.empty(len(labels.target))
+    for i in range(len(f)):
+        weight = labels.weight.copy()
+        weight[i] = 0
+        f[i] = fit_likelihood(basis, Labels(labels.target, weight), C, fit.v, tol=1e-8).f[i]
+    return f
+
+
+def test_approximate_leave_one_out_of_heavy_points() -> None:
+    """Ten rows in a hundred weigh twelve times as much: within 6% of the exact loss."""
+    X, codes = make_classification(200, n_features=5, weights=[0.9], random_state=0)
+    weight = np.where(codes == 1, 12.0, 1.0)
+    data = TrainingSet(X, codes, np.array([0, 1]), weight, np.arange(200), 200, Kernel("rbf", 0.2))
+    points = DistinctPoints.of(data).relative()
+    labels, basis = Labels.of(points.weight, 1), label_free_basis(points, np.random.default_rng(0))
+    fit = fit_likelihood(basis, labels, C=10.0)
+    approximate = labels.mean(labels.losses(leave_one_out(basis, labels, fit)))[0]
+    exact = labels.mean(labels.losses(exact_leave_one_out(basis, labels, C=10.0)))[0]
+    assert abs(approximate - exact) <= 0.06 * exact
+
+
+def test_elimination_drops_what_is_redundant() -> None:
+    points = moons_points(220)
+    X = points.X.copy()
+    X[200:] = X[:20] + 1e-3
+    points = DistinctPoints.of(
+        TrainingSet(
+            X,
+            (points.weight[:, 1] > 0).astype(int),
+            np.array([0, 1]),
+            np.ones(220),
+            np.arange(220),
+            220,
+            points.kernel,
+        )
+    )
+    labels = Labels.of(points.weight, 1)
+    twins = points.point_of_row[np.append(np.arange(20), np.arange(200, 220))]
+    basis = Basis.of(points, twins)
+    fit = fit_likelihood(basis, labels, C=1.0)
+    order = elimination_order(basis, fit)
+    assert sorted(order) == list(range(basis.size))
+    # nested sets: the better half of the ranking loses little, the worse half much
+    half = basis.size // 2
+    losses = [
+        labels.mean(labels.losses(fit_likelihood(Basis.of(points, chosen), labels, C=1.0).f))[0]
+        for chosen in (basis.chosen, basis.chosen[order[half:]], basis.chosen[order[:half]])
+    ]
+    assert losses[1] - losses[0] < 0.5 * (losses[2] - losses[0]) + 1e-12
+
+
+def test_elimination_order_is_that_of_one_by_one() -> None:
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(40, 30))
+    sigma, beta = np.linalg.inv(A.T @ A + 0.1 * np.eye(30)), rng.normal(size=30)
+    left, expected, s, b = list(range(29)), [], sigma, beta
+    while left:  # sigma and beta restricted to what is left, updated after each removal
+        k = int(np.argmin(b[:-1] ** 2 / s.diagonal()[:-1]))
+        expected.append(left.pop(k))
+        b = np.delete(b - s[:, k] * b[k] / s[k, k], k)
+        s = np.delete(np.delete(s - np.outer(s[:, k], s[k]) / s[k, k], k, 0), k, 1)
+    for block in (1, 7, 64):
+        assert _eliminate(sigma, beta, block).tolist() == expected
+
+
+def test_nested_parts_have_the_features_of_their_points() -> None:
+    points = moons_points(200)
+    basis = Basis.of(points, np.arange(0, 200, 8))
+    order = np.random.default_rng(0).permutation(basis.size)
+    Q, L = basis.nested(order)
+    np.testing.assert_allclose(Q.T @ Q, np.eye(basis.size), atol=1e-12)
+    for size in (0, 1, 7, basis.size):
+        part = basis.part(order, Q[:, :size], L)
+        K = points.columns(part.chosen)
+        np.testing.assert_allclose(part.L @ part.L.T, K[part.chosen], atol=1e-10)
+        np.testing.assert_allclose(features(part)[:, :-1] @ part.L.T, K, atol=1e-9)
+
+
+def test_pruning_stays_within_what_is_allowed(monkeypatch) -> None:
+    points = moons_points(300)
+    labels, basis = Labels.of(points.weight, 1), Basis.of(points, np.arange(0, 300, 4))
+    fit = fit_likelihood(basis, labels, C=10.0)
+    p = 1 / (1 + np.exp(-fit.f))
+    sizes = []
+    for allowed in (1e-2, 1e-3, 1e-4, 0.0):
+        part, pruned = prune(basis, labels, fit, allowed)
+        q = 1 / (1 + np.exp(-pruned.f))
+        distance = np.mean(p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q)))
+        assert distance <= allowed + 1e-12
+        sizes.append(part.size)
+    assert sizes == sorted(sizes)
+    assert sizes[0] < sizes[-1] == basis.size
+    monkeypatch.setattr("sparseklr.probability.basis._KEEP_BYTES", 0)
+    streamed, _ = prune(Basis.of(points, np.arange(0, 300, 4)), labels, fit, 1e-3)
+    np.testing.assert_array_equal(streamed.chosen, prune(basis, labels, fit, 1e-3)[0].chosen)

@@ -1,0 +1,124 @@
+"""Weights in the refit: a weight is a number of copies, and only the ratios of weights matter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.datasets import make_classification, make_moons
+from sklearn.metrics import log_loss
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.estimator_checks import (
+    check_sample_weight_equivalence_on_dense_data,
+    check_sample_weight_equivalence_on_sparse_data,
+)
+
+from sparseklr import SparseKLR
+from sparseklr.data import DistinctPoints, TrainingSet
+from sparseklr.kernels import Kernel
+
+
+def problem(seed: int, n: int = 60, n_classes: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Points on a grid, so that some are equal (with equal labels or not), and weights 0 to 3."""
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.normal(size=(n, 2)), 1)
+    X[n // 2 : n // 2 + 5] = X[:5]
+    y = np.digitize(X[:, 0] + rng.normal(scale=0.5, size=n), np.arange(n_classes - 1))
+    y[:n_classes] = np.arange(n_classes)
+    weight = rng.integers(0, 4, n)
+    weight[:n_classes] = 1
+    return X, y, weight
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 10**6), st.sampled_from([2, 3]))
+def test_a_weight_is_a_number_of_copies(seed: int, n_classes: int) -> None:
+    """To the last digit, at the default tolerance and in another order of rows."""
+    X, y, weight = problem(seed, n_classes=n_classes)
+    weighted = SparseKLR().fit(X, y, sample_weight=weight)
+    order = np.random.default_rng(seed).permutation(weight.sum())
+    repeated = SparseKLR().fit(np.repeat(X, weight, axis=0)[order], np.repeat(y, weight)[order])
+    np.testing.assert_allclose(repeated.predict_proba(X), weighted.predict_proba(X), rtol=1e-12)
+    assert repeated.loo_log_loss_ == pytest.approx(weighted.loo_log_loss_, rel=1e-12)
+    csr = SparseKLR().fit(sparse.csr_array(X), y, sample_weight=weight)
+    np.testing.assert_allclose(csr.predict_proba(X), weighted.predict_proba(X), atol=1e-3)
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 10**6), st.floats(1e-6, 1e6), st.sampled_from([None, "balanced"]))
+def test_a_constant_factor_on_all_weights_changes_nothing(seed: int, factor: float, class_weight) -> None:
+    X, y, weight = problem(seed)
+    one = SparseKLR(class_weight=class_weight).fit(X, y, sample_weight=weight)
+    many = SparseKLR(class_weight=class_weight).fit(X, y, sample_weight=factor * weight)
+    np.testing.assert_allclose(many.predict_proba(X), one.predict_proba(X), rtol=1e-9)
+    np.testing.assert_array_equal(many.support_, one.support_)
+    assert many.loo_log_loss_ == pytest.approx(one.loo_log_loss_, rel=1e-9)
+
+
+def test_a_constant_factor_with_a_precomputed_kernel_and_a_given_strength() -> None:
+    X, y, weight = problem(0)
+    K = rbf_kernel(X)
+    one, ten = (
+        SparseKLR(kernel="precomputed", C_refit=3.0).fit(K, y, sample_weight=factor * weight)
+        for factor in (1, 10)
+    )
+    np.testing.assert_allclose(ten.predict_proba(K), one.predict_proba(K), rtol=1e-9)
+
+
+@pytest.mark.parametrize("n", [300, 1200])
+def test_heavy_rows_do_not_spoil_the_test_loss(n: int) -> None:
+    X, y = make_moons(n + 2000, noise=0.4, random_state=0)
+    losses = []
+    for weight in (1, 3, 10):
+        model = SparseKLR().fit(X[:n], y[:n], sample_weight=np.full(n, weight))
+        losses.append(log_loss(y[n:], model.predict_proba(X[n:])))
+    np.testing.assert_allclose(losses, losses[0], rtol=0.01)
+
+
+def test_the_basis_is_drawn_by_content() -> None:
+    """More rows than the label-free basis: neither copies nor the order of rows change what is drawn."""
+    X, y = make_moons(900, noise=0.4, random_state=0)
+    copies = np.random.default_rng(0).permutation(np.repeat(np.arange(900), 2))
+    once, twice = SparseKLR().fit(X, y), SparseKLR().fit(X[copies], y[copies])
+    np.testing.assert_allclose(twice.predict_proba(X), once.predict_proba(X), rtol=1e-9)
+
+
+def test_leave_one_out_under_imbalance_is_honest() -> None:
+    ratios = []
+    for seed in range(10):
+        X, y = make_classification(4000, n_features=10, n_informative=5, weights=[0.95], random_state=seed)
+        train, test = slice(0, 1000), slice(1000, None)
+        model = SparseKLR(class_weight="balanced").fit(X[train], y[train])
+        by_class = compute_class_weight("balanced", classes=np.array([0, 1]), y=y[train])
+        held_out = log_loss(y[test], model.predict_proba(X[test]), sample_weight=by_class[y[test]])
+        ratios.append(model.loo_log_loss_ / held_out)
+    assert abs(np.mean(ratios) - 1) < 0.1
+
+
+def test_distinct_points_hold_all_weight() -> None:
+    X = np.array([[0.0], [1.0], [0.0], [0.0], [2.0]])
+    codes, weight = np.array([0, 1, 1, 0, 1]), np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    data = TrainingSet(X, codes, np.array([0, 1]), weight, np.arange(5) + 10, 15, Kernel("linear"))
+    points = DistinctPoints.of(data)
+    assert len(points) == 3
+    zero = points.point_of_row[0]
+    np.testing.assert_array_equal(points.point_of_row[[0, 2, 3]], zero)
+    np.testing.assert_array_equal(points.weight[zero], [5.0, 3.0])
+    np.testing.assert_array_equal(points.X[points.point_of_row], X)
+    rows, point = points.labelled(data)
+    assert len(rows.codes) == 4
+    np.testing.assert_array_equal(rows.X, points.X[point])
+    np.testing.assert_array_equal(rows.X, X[rows.rows - 10])
+    np.testing.assert_array_equal(rows.codes, codes[rows.rows - 10])
+    assert rows.weight.sum() == weight.sum()
+    assert points.relative().weight.sum() == pytest.approx(3, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "check", [check_sample_weight_equivalence_on_dense_data, check_sample_weight_equivalence_on_sparse_data]
+)
+def test_the_default_estimator_passes_the_check_of_scikit_learn(check) -> None:
+    check("SparseKLR", SparseKLR())
