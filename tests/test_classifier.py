@@ -54,7 +54,7 @@ def test_matches_solve_dual(moons, lam) -> None:
 
 @pytest.mark.parametrize("name", ["waveform", "spambase"] if PUBLISHED else ["waveform"])
 def test_float32_rows_are_certified_by_the_float64_gram(name: str, benchmark) -> None:
-    """Stated in Kernel.row_source: float32 rows cost about 1e-7 times the squared spread in units of the width.
+    """Kernel.row_source states: float32 rows cost about 1e-7 times the squared spread in units of the width.
 
     An error e of the kernel moves each decision value by at most e times the sum of alpha, and the
     violation of the optimality conditions, a difference of two, by at most twice that.
