@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(wildcard cpp/* bindings/*) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test lint architecture format bench bench-quick clean
+.PHONY: demo test test-machines lint architecture format bench bench-quick clean
 
 # The package in an environment of its own, built again when the C++ part changes.
 $(VENV)/.installed: $(SOURCES)
@@ -16,10 +16,14 @@ $(VENV)/.installed: $(SOURCES)
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
 
-# TESTS="tests/test_solver.py -k name" runs a part.
+# TESTS="tests/test_solver.py -k name" runs a part. With SCIPY_ARRAY_API none of scikit-learn's checks is skipped.
 test: $(VENV)/.installed
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal \
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 SCIPY_ARRAY_API=1 $(BIN)/python -m pytest -n 2 --dist worksteal \
 	  --cov=sparseklr --cov-report=term --cov-fail-under=90 $(TESTS)
+
+# The numerical tests as other processors, BLAS kernels and thread counts would run them; QUICK=1 for a part.
+test-machines: $(VENV)/.installed
+	$(BIN)/python tests/machines.py $(if $(QUICK),--quick)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from joblib import parallel_config
 from sklearn.preprocessing import minmax_scale
 from standins import DATA, PUBLISHED, stand_in
 
@@ -24,6 +26,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.DoctestItem):
             item.add_marker(pytest.mark.numerical)
+
+
+@pytest.fixture(autouse=True)
+def jobs_by_default() -> Iterator[None]:
+    """Runs everything whose ``n_jobs`` is None with as many threads as tests/machines.py asks for."""
+    with parallel_config(n_jobs=int(os.environ.get("SPARSEKLR_TEST_JOBS", "1"))):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,8 @@ from standins import PUBLISHED
 from sparseklr import SparseKLR, solve_dual
 from sparseklr.dual.problem import DualProblem
 
+pytestmark = pytest.mark.numerical
+
 
 @pytest.fixture(scope="module")
 def moons() -> tuple[np.ndarray, np.ndarray]:

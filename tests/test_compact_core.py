@@ -13,6 +13,8 @@ from scipy.special import log_softmax, softmax
 
 from sparseklr import _core
 
+pytestmark = pytest.mark.numerical
+
 JITTER = 1e-6  # of CompactInner
 
 

@@ -15,6 +15,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sparseklr.estimators.training import check_data
 from sparseklr.rivals.half import HalfKLR, half_klr_path, half_threshold
 
+pytestmark = pytest.mark.numerical
+
 Data = tuple[np.ndarray, np.ndarray]
 
 

@@ -22,6 +22,8 @@ from sparseklr.probability.loss import LogisticLoss
 from sparseklr.rivals._import_search import Machine
 from sparseklr.rivals.import_vector import ImportVectorMachine
 
+pytestmark = pytest.mark.numerical
+
 Data = tuple[np.ndarray, np.ndarray]
 
 

@@ -15,6 +15,8 @@ from sklearn.svm import SVC
 from sparseklr import _core
 from sparseklr.kernels import NAMED_KERNELS, Kernel, cache_bytes, check_gram
 
+pytestmark = pytest.mark.numerical
+
 PARAMETERS = {
     "linear": {},
     "poly": {"gamma": 0.3, "coef0": 0.5, "degree": 2.5},

@@ -20,6 +20,8 @@ from sparseklr import SparseKLR
 from sparseklr.estimators.cv import SparseKLRCV
 from sparseklr.estimators.selection import select_best, select_one_se, select_sparsest_of_3
 
+pytestmark = pytest.mark.numerical
+
 
 @pytest.fixture(scope="module")
 def moons() -> tuple[np.ndarray, np.ndarray]:

@@ -15,6 +15,8 @@ from sparseklr import SparseKLR, solve_dual
 from sparseklr.dual.nu import lam_for_nu, nu_bar
 from sparseklr.dual.theory import nu_limit, rho
 
+pytestmark = pytest.mark.numerical
+
 
 @pytest.fixture(scope="module")
 def moons() -> tuple[np.ndarray, np.ndarray]:

@@ -20,6 +20,8 @@ from sparseklr.dual.path import PathInterrupted, extrapolate
 from sparseklr.dual.problem import DualProblem
 from sparseklr.dual.solver import Status
 
+pytestmark = pytest.mark.numerical
+
 
 @pytest.fixture(scope="module")
 def moons() -> tuple[np.ndarray, np.ndarray]:

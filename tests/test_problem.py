@@ -10,6 +10,8 @@ from scipy.optimize import approx_fprime
 
 from sparseklr.dual.problem import DualProblem
 
+pytestmark = pytest.mark.numerical
+
 
 def random_problem(seed: int, n: int = 12, lam: float = 0.7) -> tuple[DualProblem, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)

@@ -20,6 +20,8 @@ from sparseklr.probability.calibration import link, platt
 from sparseklr.probability.likelihood import Labels, cross_entropies
 from sparseklr.probability.refit import refit
 
+pytestmark = pytest.mark.numerical
+
 MODES = ["refit", "sigmoid", "link", None]
 
 

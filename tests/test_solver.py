@@ -16,6 +16,8 @@ from standins import available
 from sparseklr import Settings, Status, solve_dual
 from sparseklr.dual.problem import DualProblem
 
+pytestmark = pytest.mark.numerical
+
 TIGHT = 1e-9
 
 

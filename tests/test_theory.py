@@ -14,6 +14,8 @@ from sparseklr import solve_dual
 from sparseklr.dual import theory
 from sparseklr.dual.theory import alpha_sums, nu_limit, paper_saturation_bound, rho, saturation_bound
 
+pytestmark = pytest.mark.numerical
+
 
 @st.composite
 def problems(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, float, np.ndarray]:

@@ -11,6 +11,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sparseklr import SparseKLR
 from sparseklr.rivals.thresholded import ThresholdedKLR
 
+pytestmark = pytest.mark.numerical
+
 
 @pytest.fixture(scope="module")
 def moons() -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,155 @@
+"""Run the numerically sensitive tests as other machines would.
+
+The same program rounds differently on another processor: compiled loops, NumPy and OpenBLAS pick their code
+by what the processor offers, and threads add up in another order. This script starts the tests marked
+``numerical`` once for each machine of a table that this one can stand for, and prints how many passed.
+
+    python tests/machines.py            all machines, all numerical tests
+    python tests/machines.py --quick    the machines that differ most, without most of scikit-learn's checks
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# What a process can tell of the code it would run: two environments with the same answer are one machine.
+PROBE = """
+import os, numpy as np, scipy.linalg, threadpoolctl
+from numpy._core._multiarray_umath import __cpu_dispatch__ as dispatch, __cpu_features__ as features
+from sparseklr import _core
+np.linalg.inv(np.eye(50) @ np.ones((50, 50)) + np.eye(50))  # an illegal instruction would show here
+blas = {pool["architecture"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"}
+wide = [name for name in dispatch if features[name]]
+print(f"core {_core.instruction_set}, BLAS {'/'.join(sorted(blas))}, NumPy {'/'.join(wide) or 'baseline'}, "
+      f"threads {os.environ['OMP_NUM_THREADS']}")
+"""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A name, the variables that make this machine resemble it, and whether the short selection has it."""
+
+    name: str
+    variables: dict[str, str]
+    quick: bool = False
+
+    def environment(self) -> dict[str, str]:
+        # The tests that use threads by themselves do so in every environment.
+        single = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "SPARSEKLR_TEST_JOBS": "1"}
+        return {**os.environ, **single, **self.variables}
+
+    def probe(self) -> str | None:
+        """The code that runs there; None if this processor cannot run it."""
+        command = [sys.executable, "-W", "ignore", "-c", PROBE]
+        done = subprocess.run(command, env=self.environment(), capture_output=True, text=True, cwd=ROOT)
+        return done.stdout.strip() if done.returncode == 0 else None
+
+
+def machines() -> Iterator[Machine]:
+    """The table. Variables that have no effect here make a machine that was there before; it is left out."""
+    two = {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2", "SPARSEKLR_TEST_JOBS": "2"}
+    yield Machine("this one", {})
+    yield Machine("two threads", two, quick=True)
+    narrow = {"SPARSEKLR_SIMD": "baseline"}
+    yield Machine("core without AVX2", narrow)
+    for core in ("Prescott", "Nehalem", "Sandybridge", "Haswell", "Zen", "SkylakeX", "Cooperlake"):
+        yield Machine(f"OpenBLAS of {core}", {"OPENBLAS_CORETYPE": core}, quick=core == "SkylakeX")
+    without = {}
+    for name, marks in (("AVX-512", ("AVX512", "X86_V4")), ("AVX2", ("AVX2", "FMA3", "X86_V3"))):
+        features = dispatched(*marks)
+        # Features that build on those left out have to go with them: AVX-512 is above AVX2.
+        without[name] = " ".join([*features, *(dispatched("AVX512", "X86_V4") if name == "AVX2" else ())])
+        if features:
+            yield Machine(f"NumPy without {name}", {"NPY_DISABLE_CPU_FEATURES": without[name]})
+    oldest = {**narrow, "OPENBLAS_CORETYPE": "Prescott", "NPY_DISABLE_CPU_FEATURES": without["AVX2"]}
+    yield Machine("oldest x86-64", oldest, quick=True)
+    yield Machine("oldest x86-64, two threads", {**oldest, **two})
+
+
+def dispatched(*marks: str) -> list[str]:
+    """Features that this NumPy chooses code by and this processor has, whose names begin so."""
+    from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
+
+    return [name for name in __cpu_dispatch__ if __cpu_features__[name] and name.startswith(marks)]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    passed: int
+    failures: list[str]
+    seconds: float
+
+
+def run_tests(machine: Machine, quick: bool, jobs: int, more: list[str]) -> Outcome:
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        command = [sys.executable, "-m", "pytest", "-m", "numerical", f"--junitxml={report}", "-q", "-r", "N"]
+        command += ["-p", "no:cacheprovider", "--tb=short", "-n", str(jobs), "--dist", "worksteal"]
+        if quick:  # of scikit-learn's checks those that compare two fits
+            command += ["-k", "not estimator_checks or weight_equivalence"]
+        done = subprocess.run(
+            [*command, *more], env=machine.environment(), capture_output=True, text=True, cwd=ROOT
+        )
+        cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []
+    failures = [
+        f"{case.get('classname')}::{case.get('name')}"
+        for case in cases
+        if case.find("failure") is not None or case.find("error") is not None
+    ]
+    if failures or not cases:
+        print(done.stdout[-20_000:], done.stderr[-2_000:], sep="\n", file=sys.stderr)
+    if not cases:
+        failures = ["the tests did not run at all"]
+    skipped = sum(case.find("skipped") is not None for case in cases)
+    return Outcome(len(cases) - len(failures) - skipped, failures, time.perf_counter() - start)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a short selection")
+    parser.add_argument("--jobs", type=int, default=2, help="processes for the tests of one machine")
+    args, more = parser.parse_known_args()
+    console = Console()
+    table = Table("machine", "code", "passed", "failed", "seconds", title="numerical tests as other machines")
+    seen: dict[str, str] = {}
+    failed: dict[str, list[str]] = {}
+    for machine in machines():
+        if args.quick and not machine.quick:
+            continue
+        code = machine.probe()
+        if code is None:
+            table.add_row(machine.name, "this processor cannot run it", "", "", "")
+            continue
+        if code in seen:
+            table.add_row(machine.name, f"as {seen[code]}", "", "", "")
+            continue
+        seen[code] = machine.name
+        console.print(f"{machine.name}: {code}")
+        outcome = run_tests(machine, args.quick, args.jobs, more)
+        cells = (str(outcome.passed), str(len(outcome.failures)), f"{outcome.seconds:.0f}")
+        table.add_row(machine.name, code, *cells)
+        if outcome.failures:
+            failed[machine.name] = outcome.failures
+    console.print(table)
+    for name, failures in failed.items():
+        console.print(f"failed on {name}:", *failures, sep="\n  ", soft_wrap=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
