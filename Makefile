@@ -2,9 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+OLDEST := .venv-oldest
 SOURCES := $(wildcard cpp/* bindings/*) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test test-machines lint architecture format bench bench-quick wheel clean
+.PHONY: demo test test-oldest test-machines lint architecture format bench bench-quick wheel clean
 
 # The package in an environment of its own, built again when the C++ part changes.
 $(VENV)/.installed: $(SOURCES)
@@ -20,6 +21,18 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 SCIPY_ARRAY_API=1 $(BIN)/python -m pytest -n 2 --dist worksteal \
 	  --cov=sparseklr --cov-report=term --cov-fail-under=90 $(TESTS)
+
+# The same with the oldest releases that pyproject.toml allows, in an environment of their own.
+$(OLDEST)/.installed: $(SOURCES)
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(OLDEST)/bin/python tools/oldest.py > $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --constraint $(OLDEST)/constraints.txt --editable ".[test]"
+	touch $@
+
+test-oldest: $(OLDEST)/.installed
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest -n 2 --dist worksteal $(TESTS)
 
 # The numerical tests as other processors, BLAS kernels and thread counts would run them; QUICK=1 for a part.
 test-machines: $(VENV)/.installed
@@ -51,4 +64,4 @@ wheel:
 	PYTHON=$(PYTHON) .ci/wheel
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(OLDEST) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

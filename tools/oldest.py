@@ -1,0 +1,17 @@
+"""Constraints for pip: the oldest release of every dependency that pyproject.toml allows, with its last fixes.
+
+Of ``numpy>=1.26`` it makes ``numpy~=1.26.0``. The extras for plots and the command line count as well: their newest
+releases do not go with an old numpy.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+project = tomllib.loads((Path(__file__).resolve().parents[1] / "pyproject.toml").read_text())["project"]
+extras = project["optional-dependencies"]
+for requirement in [*project["dependencies"], *extras["plots"], *extras["cli"]]:
+    if found := re.fullmatch(r"([\w-]+)>=([\d.]+)", requirement):
+        print(f"{found[1]}~={found[2]}.0")
