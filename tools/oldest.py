@@ -1,7 +1,7 @@
-"""Constraints for pip: the oldest release of every dependency that pyproject.toml allows, with its last fixes.
+"""Constraints for pip: the oldest releases that pyproject.toml allows, with their last fixes.
 
-Of ``numpy>=1.26`` it makes ``numpy~=1.26.0``. The extras for plots and the command line count as well: their newest
-releases do not go with an old numpy.
+Of ``numpy>=1.26`` it makes ``numpy~=1.26.0``. The extras for plots and the command line count as well: their
+newest releases do not go with an old numpy.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from .files import replacing
 TRUSTED = {
     "numpy.dtype",  # of the imputer
     "scipy.sparse._csr.csr_matrix",
-    "sparseklr.estimators.sparse_klr.DualModel",
+    "sparseklr.estimators.dual_model.DualModel",
     "sparseklr.estimators.sparse_klr.SparseKLR",
     "sparseklr.rivals.half.HalfKLR",
     "sparseklr.rivals.import_vector.ImportVectorMachine",

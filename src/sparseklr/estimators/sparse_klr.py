@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,26 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 from .._sklearn import CallbackSupportMixin, StrOptions, fit_task, with_callbacks
 from .._warn import warn
 from ..data import DistinctPoints, TrainingSet
-from ..dual.nu import solve_nu
-from ..dual.problem import DualProblem
-from ..dual.solver import Settings, Solution, SolveInterrupted, Status, WorkingSet, solve_above_bound
-from ..kernels import RowSource
-from ..probability.calibration import content_folds, link, platt
+from ..dual.binary import BinarySolutions, BinarySolver
+from ..dual.solver import Settings, Solution, SolveInterrupted, WorkingSet
+from ..probability.calibration import cross_fitted, link, platt
 from ..probability.refit import leave_one_out_log_loss, refit_outputs
-from ..progress import ProgressBar
 from .base import KernelClassifier
+from .dual_model import DualModel
 from .parameters import NON_NEGATIVE, POSITIVE, SOLVER_CONSTRAINTS
 from .training import GivenData
-
-
-@dataclass(frozen=True, eq=False)
-class DualModel:
-    """The S-KLR solution: f(x) = coef @ k(points, x) + intercept."""
-
-    support: np.ndarray
-    points: Any
-    coef: np.ndarray
-    intercept: np.ndarray
 
 
 class SparseKLR(CallbackSupportMixin, KernelClassifier):
@@ -253,128 +240,63 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
 
     @with_callbacks
     def _fit_data(self, given: GivenData) -> None:
-        start = self._warm_alphas(len(given.y)) if self.warm_start else None
+        start = None
+        if self.warm_start and hasattr(self, "dual_model_") and self._n_samples == len(given.y):
+            start = self.dual_model_.alphas(len(given.y))
         rows = data = self._training_set(given)
         if self.calibration == "refit":  # S-KLR selects among distinct points, by relative weights
             points = DistinctPoints.of(rows).relative()
             data, point_of_row = points.labelled(rows)
-        problems, solutions = self._problems(data), []
+        solver = BinarySolver(data, self._settings, self.cache_size, self.n_jobs, bool(self.verbose))
+        problems, solutions = solver.problems(float(self.C), self._margin()), []
         with fit_task(self, given.X, given.y, len(problems)) as part:
             try:
-                row_source = data.kernel.row_source(data.X, cache_size=self.cache_size, n_jobs=self.n_jobs)
                 for k, problem in enumerate(problems):
                     with part("binary problem"):
                         alpha0 = None if start is None or k >= len(start) else start[k][data.rows]
                         title = type(self).__name__ if len(problems) == 1 else f"class {data.classes[k]!s}"
                         if self.nu is not None:
-                            problems[k], solution = self._solve_nu(row_source, problem, title)
+                            problems[k], solution = solver.solve_nu(problem, float(self.nu), title)
                         else:
-                            solution = self._solve(row_source, data, problem, alpha0, title)
+                            solution = solver.solve(problem, alpha0, title)
                         solutions.append(solution)
             except SolveInterrupted as interrupted:
                 if self.warm_start:  # what is there is kept: the next fit goes on from it
-                    self._set_solutions(data, problems, [*solutions, interrupted.solution])
+                    self._set_solutions(data, BinarySolutions(problems, [*solutions, interrupted.solution]))
                 raise
-            self._set_solutions(data, problems, solutions)
+            solved = BinarySolutions(problems, solutions)
+            self._set_solutions(data, solved)
             if self.calibration == "refit":
                 self._refit(rows, data, points, point_of_row, solutions)
             elif self.calibration == "sigmoid":
-                self._platt = np.array(
-                    [
-                        platt(problem.y, self._cross_fitted(data, problem, solution), data.weight)
-                        for problem, solution in zip(problems, solutions, strict=True)
-                    ]
-                )
+                self._fit_sigmoids(solver, solved)
 
-    def _problems(self, data: TrainingSet) -> list[DualProblem]:
-        """One dual per class (one in all for two classes)."""
+    def _margin(self) -> float:
+        """``lam`` as a number; the root search for ``nu`` replaces it."""
         if self.nu is not None and self.lam != "auto":
             raise ValueError(f"give lam or nu, not both; got lam={self.lam!r} and nu={self.nu!r}.")
-        lam = float(self.C) / 10 if self.lam == "auto" else float(self.lam)
-        box = float(self.C) * data.weight
-        bound = self._settings.bounds(box)
-        return [DualProblem(y, box, bound, lam) for y in data.signs()]
+        return float(self.C) / 10 if self.lam == "auto" else float(self.lam)
 
     @property
     def _settings(self) -> Settings:
         return Settings(self.working_set, self.tol, self.max_iter, self.bound)
 
-    def _solve(
-        self,
-        row_source: RowSource,
-        data: TrainingSet,
-        problem: DualProblem,
-        alpha0: np.ndarray | None,
-        title: str,
-    ) -> Solution:
-        """Solve one binary problem, from the lower bound (no kernel row needed) or from alpha0."""
-        above, F = np.zeros(len(problem.y)), np.zeros(len(problem.y))
-        if alpha0 is not None and alpha0.any():
-            free = DualProblem(problem.y, problem.box - 2 * problem.bound, 0 * problem.bound, problem.lam)
-            above = free.project(alpha0)
-            used = np.flatnonzero(above)
-            queries = data.X[:, used] if data.kernel.precomputed else data.X
-            coef = (above * problem.y)[None, used]
-            F = data.kernel.sum(queries, data.X[used], coef, n_jobs=self.n_jobs)[:, 0]
-        settings = self._settings
-        with ProgressBar(title, settings.tolerance(problem.lam), bool(self.verbose)) as progress:
-            return solve_above_bound(
-                row_source,
-                problem,
-                settings,
-                above=above,
-                F=F,
-                n_jobs=self.n_jobs,
-                callback=progress if self.verbose else None,
-            )
-
-    def _solve_nu(
-        self, row_source: RowSource, problem: DualProblem, title: str
-    ) -> tuple[DualProblem, Solution]:
-        """Find the margin at which alpha adds up to nu; the problem is returned with it."""
-        with ProgressBar(title, self.tol, bool(self.verbose)) as progress:
-            return solve_nu(
-                row_source,
-                problem,
-                self._settings,
-                float(self.nu or 0.0),
-                n_jobs=self.n_jobs,
-                callback=progress if self.verbose else None,
-            )
-
-    def _warm_alphas(self, n_samples: int) -> np.ndarray | None:
-        """alpha of the present model for every training row, one row per output."""
-        if not hasattr(self, "dual_model_") or self._n_samples != n_samples:
-            return None
-        alphas = np.zeros((len(self.dual_model_.coef), n_samples))
-        alphas[:, self.dual_model_.support] = np.abs(self.dual_model_.coef)
-        return alphas
-
-    def _set_solutions(
-        self, data: TrainingSet, problems: list[DualProblem], solutions: list[Solution]
-    ) -> None:
-        coef, intercept = np.zeros((len(problems), len(data.codes))), np.zeros(len(problems))
-        for k, solution in enumerate(solutions):  # fewer than problems after an interruption
-            coef[k], intercept[k] = solution.alpha * problems[k].y, solution.intercept
-        self._set_model(data, coef, intercept)
+    def _set_solutions(self, data: TrainingSet, solved: BinarySolutions) -> None:
+        self._set_model(data, solved.coef, solved.intercept)
         self.dual_model_ = DualModel(self.support_, self.support_vectors_, self.dual_coef_, self.intercept_)
         self.n_selected_ = len(self.support_)
-        margins = np.array([problem.lam for problem in problems])
-        self.lam_: Any = margins if np.ptp(margins) else float(margins[0])
+        self.lam_ = solved.lam
         self._n_samples = data.n_samples
-        self.n_iter_ = np.array([s.n_iter for s in solutions])
-        self.converged_ = len(solutions) == len(problems) and all(
-            s.status is Status.OPTIMAL for s in solutions
-        )
-        self.kkt_violation_ = max(s.kkt_violation for s in solutions)
-        self.dual_gap_ = max(s.relative_gap for s in solutions)
-        if min(s.min_curvature for s in solutions) < -1e-5:  # float32 rounding stays above
+        self.n_iter_ = np.array([solution.n_iter for solution in solved.solutions])
+        self.converged_ = solved.converged
+        self.kkt_violation_, self.dual_gap_ = solved.kkt_violation, solved.relative_gap
+        if solved.indefinite:
             warn(
                 f"kernel={self.kernel!r} is not positive semidefinite on this data: the fit is a stationary "
                 "point, not certainly the optimum.",
             )
         if not self.converged_:
-            asked = self._settings.tolerance(float(margins.max()))
+            asked = self._settings.tolerance(float(np.max(self.lam_)))
             warn(
                 f"The solver stopped after {self.n_iter_.sum()} pair steps with a KKT violation of "
                 f"{self.kkt_violation_:.3g} (asked for: {asked:.3g}). Raise "
@@ -418,29 +340,18 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         if len(models) == 1:
             self.loo_decision_function_ = self.loo_decision_function_[:, 0]
 
-    def _cross_fitted(self, data: TrainingSet, problem: DualProblem, solution: Solution) -> np.ndarray:
-        """f of every row by a model fitted without its fold; warm starts from the full solution."""
-        fold = content_folds(data.X, problem.y, 5)
-        if fold is None:
-            warn(
-                "calibration='sigmoid': a class has fewer than two distinct samples, so that nothing can be "
-                "fitted across folds; the sigmoid is fitted to the training values. Prefer 'refit'.",
-            )
-            return solution.decision
-        f = np.empty(len(problem.y))
-        for k in np.unique(fold):
-            train, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-            part = data.part(train)
-            inner = DualProblem(problem.y[train], problem.box[train], problem.bound[train], problem.lam)
-            row_source = part.kernel.row_source(part.X, cache_size=self.cache_size, n_jobs=self.n_jobs)
-            fitted = self._solve(row_source, part, inner, solution.alpha[train], "calibration")
-            kept = np.flatnonzero(fitted.alpha)
-            coef = (fitted.alpha * inner.y)[None, kept]
-            queries = data.X[np.ix_(test, train[kept])] if data.kernel.precomputed else data.X[test]
-            f[test] = (
-                part.kernel.sum(queries, part.X[kept], coef, n_jobs=self.n_jobs)[:, 0] + fitted.intercept
-            )
-        return f
+    def _fit_sigmoids(self, solver: BinarySolver, solved: BinarySolutions) -> None:
+        """Fit Platt's sigmoid to cross-fitted values of every binary problem."""
+        self._platt = np.empty((len(solved.problems), 2))
+        for k, (problem, solution) in enumerate(zip(solved.problems, solved.solutions, strict=True)):
+            f = cross_fitted(solver, problem, solution)
+            if f is None:
+                warn(
+                    "calibration='sigmoid': a class has fewer than two distinct samples, so that nothing can "
+                    "be fitted across folds; the sigmoid is fitted to the training values. Prefer 'refit'.",
+                )
+                f = solution.decision
+            self._platt[k] = platt(problem.y, f, solver.data.weight)
 
     def _outputs(self, X: Any) -> np.ndarray:
         """Logits of the one-vs-rest probabilities, (n_queries, n_outputs)."""
@@ -474,7 +385,6 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         check_is_fitted(self)
         if not hasattr(self, "dual_model_"):
             raise AttributeError("the S-KLR solution was dropped by compact(); fit again to have it.")
-        dual = self.dual_model_
-        queries = self._check_queries(X, dual.support)
-        outputs = self._kernel.sum(queries, dual.points, dual.coef, n_jobs=self.n_jobs) + dual.intercept
+        queries = self._check_queries(X, self.dual_model_.support)
+        outputs = self.dual_model_.outputs(self._kernel, queries, self.n_jobs)
         return outputs[:, 0] if len(self.classes_) == 2 else outputs

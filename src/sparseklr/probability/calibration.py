@@ -9,9 +9,12 @@ from scipy.special import log_expit, logsumexp
 from sklearn.linear_model import LogisticRegression
 
 from ..data import row_keys
+from ..dual.binary import BinarySolver
+from ..dual.problem import DualProblem
+from ..dual.solver import Solution
 
 
-def link(f: np.ndarray, lam: float) -> np.ndarray:
+def link(f: np.ndarray, lam: float | np.ndarray) -> np.ndarray:
     r"""Logit of the probability that belongs to f under the loss ``log(1 + exp(lam - y f))``.
 
     The loss is proper composite with :math:`\eta = s(\lambda+f) / (s(\lambda+f) + s(\lambda-f))`, s the
@@ -70,3 +73,28 @@ def content_folds(X: Any, y: np.ndarray, most: int) -> np.ndarray | None:
         rank[rows] = np.unique(keys[rows], return_inverse=True)[1]
         most = min(most, int(rank[rows].max()) + 1)
     return rank % most if most >= 2 else None
+
+
+def cross_fitted(
+    solver: BinarySolver, problem: DualProblem, solution: Solution, n_folds: int = 5
+) -> np.ndarray | None:
+    """f of every row by a model fitted without its fold; None if there are too few distinct rows for two.
+
+    Each fit starts from ``solution``, that of all rows.
+    """
+    data = solver.data
+    fold = content_folds(data.X, problem.y, n_folds)
+    if fold is None:
+        return None
+    f = np.empty(len(problem.y))
+    for k in np.unique(fold):
+        train, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+        part = solver.part(train)
+        inner = DualProblem(problem.y[train], problem.box[train], problem.bound[train], problem.lam)
+        fitted = part.solve(inner, solution.alpha[train], "calibration")
+        kept = np.flatnonzero(fitted.alpha)
+        coef = (fitted.alpha * inner.y)[None, kept]
+        queries = data.X[np.ix_(test, train[kept])] if data.kernel.precomputed else data.X[test]
+        sums = data.kernel.sum(queries, part.data.X[kept], coef, n_jobs=solver.n_jobs)
+        f[test] = sums[:, 0] + fitted.intercept
+    return f

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import numpy as np
 
 from ..data import TrainingSet
-from ..dual.problem import DualProblem
-from ..dual.solver import Settings, solve_above_bound
+from ..dual.binary import BinarySolver
+from ..dual.solver import Settings
 from ..estimators.base import KernelClassifier
 from ..estimators.parameters import COUNT, NON_NEGATIVE, POSITIVE
 from ..estimators.training import GivenData
@@ -167,16 +167,8 @@ class ThresholdedKLR(KernelClassifier):
 
     def _logistic(self, data: TrainingSet) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients (n_outputs, n) and intercepts of plain kernel logistic regression."""
-        settings = Settings(tol=self.tol)
-        box = float(self.C) * data.weight
-        row_source = data.kernel.row_source(data.X, cache_size=self.cache_size, n_jobs=self.n_jobs)
-        coef, intercept = [], []
-        for y in data.signs():
-            problem = DualProblem(y, box, settings.bounds(box), 0.0)
-            start = np.zeros(len(y))
-            solution = solve_above_bound(
-                row_source, problem, settings, above=start, F=start, n_jobs=self.n_jobs
-            )
-            coef.append(solution.alpha * y)
-            intercept.append(solution.intercept)
-        return np.array(coef), np.array(intercept)
+        solver = BinarySolver(data, Settings(tol=self.tol), self.cache_size, self.n_jobs)
+        problems = solver.problems(float(self.C), lam=0.0)
+        solutions = [solver.solve(problem) for problem in problems]
+        coef = [solution.alpha * problem.y for problem, solution in zip(problems, solutions, strict=True)]
+        return np.array(coef), np.array([solution.intercept for solution in solutions])
