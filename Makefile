@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(wildcard cpp/* bindings/*) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test test-machines lint architecture format bench bench-quick wheel clean
+.PHONY: demo test test-machines lint architecture format bench bench-quick explorer wheel clean
 
 # The package in an environment of its own, built again when the C++ part changes.
 $(VENV)/.installed: $(SOURCES)
@@ -45,6 +45,10 @@ bench: $(VENV)/.installed
 
 bench-quick: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.speed --quick
+
+# The explorer's solver: the core as WebAssembly. Needs emscripten; the result is committed.
+explorer:
+	$(PYTHON) wasm/build.py
 
 # The source distribution and a wheel in dist/, checked, and tested in empty environments.
 wheel:
