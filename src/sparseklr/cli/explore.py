@@ -17,8 +17,8 @@ def add_parser(subparsers: Any) -> None:
         subparsers,
         "explore",
         run,
-        "Open a page on which points on a plane can be added, dragged and labelled, while the model is solved "
-        "again at every move. The page is a single file that loads nothing.",
+        "Open a page on which points on a plane can be added, dragged and labelled, while the model is "
+        "solved again at every move. The page is a single file that loads nothing.",
         EXAMPLES,
     )
     add_output(parser, "write the page to this file instead of opening it", required=False)
