@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 SOURCES := $(wildcard cpp/* bindings/*) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test test-oldest test-machines lint architecture format bench bench-quick wheel clean
+.PHONY: demo test test-oldest test-machines lint architecture format bench bench-quick explorer wheel clean
 
 # The package in an environment of its own, built again when the C++ part changes.
 $(VENV)/.installed: $(SOURCES)
@@ -58,6 +58,10 @@ bench: $(VENV)/.installed
 
 bench-quick: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.speed --quick
+
+# The explorer's solver: the core as WebAssembly. Needs emscripten; the result is committed.
+explorer:
+	$(PYTHON) wasm/build.py
 
 # The source distribution and a wheel in dist/, checked, and tested in empty environments.
 wheel:

@@ -1,4 +1,4 @@
-"""Several fits at once, in threads of one process: with and without the GIL the same as one after the other."""
+"""Several fits at once, in threads of one process: the same as one after the other."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from .. import __version__
 from .errors import CliError
 from .options import Parser
 
-COMMANDS = ("fit", "tune", "predict", "evaluate", "report", "reproduce")
+COMMANDS = ("fit", "tune", "predict", "evaluate", "report", "reproduce", "explore")
 EXTRA = ("rich", "skops", "pandas", "pyarrow")  # of sparseklr[cli]
 
 
