@@ -177,7 +177,7 @@ void translate_non_finite_kernel(const std::exception_ptr& thrown, void*) {
         if (kernel.kind == KernelKind::poly && kernel.degree != std::floor(kernel.degree))
             text << "a degree that is not a whole number needs gamma * <x, y> + coef0 >= 0 for all rows.";
         else
-            text << "its features are too large to compute with; scale them.";
+            text << "features are too large to compute with; scale them.";
         PyErr_SetString(PyExc_ValueError, text.str().c_str());
     }
 }
@@ -244,7 +244,8 @@ NB_MODULE(_core, m) {
     nb::enum_<Status>(m, "Status")
         .value("optimal", Status::optimal)
         .value("max_iter", Status::max_iter)
-        .value("interrupted", Status::interrupted);
+        .value("interrupted", Status::interrupted)
+        .value("stalled", Status::stalled);
 
     nb::class_<Kernel>(m, "Kernel")
         .def("__init__",

@@ -16,8 +16,9 @@ struct Dual {
     double logit_moved(double by) const { return std::log((alpha + by) / (rest - by)); }
 
     // Moves by `by` within the box, keeps both numbers consistent and lands exactly on a bound that
-    // it touches.
-    void move(double by, double box, double lo) {
+    // it touches.  Returns by how much alpha moved, which rounding and the bounds may make less.
+    double move(double by, double box, double lo) {
+        const Dual before = *this;
         if (alpha <= rest) {
             alpha = std::max(alpha + by, lo);
             rest = std::max(box - alpha, lo);
@@ -27,6 +28,11 @@ struct Dual {
             alpha = std::max(box - rest, lo);
             if (alpha == lo) rest = box - lo;
         }
+        return change_since(before);
+    }
+
+    double change_since(const Dual& before) const {
+        return alpha <= rest ? alpha - before.alpha : before.rest - rest;
     }
 };
 
@@ -56,7 +62,7 @@ inline double pair_step(const Dual& i, double yi, const Dual& j, double yj, doub
         double next = t - value / slope(t);
         if (!(next > low && next < high)) {
             if (low == 0) next = std::min(gap / slope(0.0), 0.5 * high);
-            else next = high > 4 * low ? std::sqrt(low * high) : 0.5 * (low + high);
+            else next = high > 4 * low ? std::sqrt(low) * std::sqrt(high) : 0.5 * (low + high);
         }
         if (next == t) break;
         t = next;

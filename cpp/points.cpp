@@ -92,6 +92,10 @@ template class Points<double>;
 
 namespace {
 
+template <class In> const In* largest_entry(const In* begin, const In* end) {
+    return std::max_element(begin, end, [](In a, In b) { return std::abs(a) < std::abs(b); });
+}
+
 // -- dense --------------------------------------------------------------------------------------
 
 template <class T> class DensePoints final : public Points<T> {
@@ -109,6 +113,8 @@ public:
             norms_[i] = simd<T>().norm(kernel.kind, row.data(), p);
         }
         this->find_largest_norm();
+        // one point may have made the center, and with it all norms, overflow
+        if (this->norms_overflow()) this->largest_ = std::size_t(largest_entry(values, values + n * p) - values) / p;
     }
 
     std::unique_ptr<Points<T>> subset(const std::vector<std::size_t>& indices) const override {

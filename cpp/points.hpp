@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -51,15 +52,16 @@ protected:
                               int threads, Scratch<T>& scratch) const = 0;
     virtual T norm(std::size_t i) const = 0;
     void find_largest_norm();  // to be called when all norms are known
+    bool norms_overflow() const { return largest_norm_ == std::numeric_limits<double>::infinity(); }
 
     Kernel kernel_;
     std::size_t n_, n_features_;
+    std::size_t largest_ = 0;  // the point of largest norm
 
 private:
     bool surely_finite(const Points& queries) const;
 
     double largest_norm_ = 0;
-    std::size_t largest_ = 0;  // the point that has it
 };
 
 // `center` is subtracted from every point when given: distances lose fewer digits.

@@ -26,7 +26,8 @@ struct Problem {
 };
 
 enum class WorkingSet { first_order, second_order, mixed };
-enum class Status { optimal, max_iter, interrupted };
+// stalled: rounding errors leave no progress to be made, short of the tolerance
+enum class Status { optimal, max_iter, interrupted, stalled };
 
 struct Settings {
     WorkingSet working_set = WorkingSet::mixed;

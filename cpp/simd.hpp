@@ -59,8 +59,8 @@ template <class T> struct Simd {
 
     Extremes (*extremes)(const double* E, const float* side, std::size_t n);
 
-    // E[k] -= t (row_i[k] - row_j[k]), and the extremes of the new E
-    Extremes (*update)(double* E, const float* side, const T* row_i, const T* row_j, double t, std::size_t n);
+    // E[k] -= t_i row_i[k] - t_j row_j[k], and the extremes of the new E
+    Extremes (*update)(double* E, const float* side, const T* row_i, const T* row_j, double t_i, double t_j, std::size_t n);
 
     // max_j (e - E_j)^2 / (curv_of_e + curv_j - 2 row_j) over j in I_low with E_j < e, for a point
     // with E = e and kernel row `row`; curv_j = K_jj + G''(alpha_j / C_j) / C_j.  Not above 0 if no j

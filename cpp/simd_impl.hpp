@@ -260,7 +260,8 @@ template <class T> inline Largest::vd widen(const T* p) {
 
 // The extremes of E, which moves by the pair step on the way (`moves`) or stays.
 template <class T, bool moves>
-inline Extremes scan(double* E, const float* side, const T* row_i, const T* row_j, double t, std::size_t n) {
+inline Extremes scan(double* E, const float* side, const T* row_i, const T* row_j, double t_i, double t_j,
+                     std::size_t n) {
     using vd = Largest::vd;
     Largest up, low;  // low: of -E
     Largest::vi at{0, 1, 2, 3};
@@ -269,7 +270,7 @@ inline Extremes scan(double* E, const float* side, const T* row_i, const T* row_
     for (; k + 4 <= n; k += 4, at += 4) {
         vd e = load<double>(E + k);
         if constexpr (moves) {
-            e -= t * (widen<T>(row_i + k) - widen<T>(row_j + k));
+            e -= t_i * widen<T>(row_i + k) - t_j * widen<T>(row_j + k);
             store<double>(E + k, e);
         }
         const vd s = widen<float>(side + k);
@@ -278,7 +279,7 @@ inline Extremes scan(double* E, const float* side, const T* row_i, const T* row_
     }
     Extreme u = up.result(), l = low.result();
     for (; k < n; ++k) {
-        if constexpr (moves) E[k] -= t * (double(row_i[k]) - double(row_j[k]));
+        if constexpr (moves) E[k] -= t_i * double(row_i[k]) - t_j * double(row_j[k]);
         if (side[k] >= 0 && E[k] > u.value) u = {E[k], k};
         if (side[k] <= 0 && -E[k] > l.value) l = {-E[k], k};
     }
@@ -286,12 +287,13 @@ inline Extremes scan(double* E, const float* side, const T* row_i, const T* row_
 }
 
 template <class T>
-Extremes update(double* E, const float* side, const T* row_i, const T* row_j, double t, std::size_t n) {
-    return scan<T, true>(E, side, row_i, row_j, t, n);
+Extremes update(double* E, const float* side, const T* row_i, const T* row_j, double t_i, double t_j,
+                     std::size_t n) {
+    return scan<T, true>(E, side, row_i, row_j, t_i, t_j, n);
 }
 
 inline Extremes extremes(const double* E, const float* side, std::size_t n) {
-    return scan<double, false>(const_cast<double*>(E), side, nullptr, nullptr, 0, n);
+    return scan<double, false>(const_cast<double*>(E), side, nullptr, nullptr, 0, 0, n);
 }
 
 template <class T>

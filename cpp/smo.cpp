@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <stdexcept>
+#include <utility>
 
 #include "pair_step.hpp"
 
@@ -81,7 +82,9 @@ private:
     time_point start_ = std::chrono::steady_clock::now(), last_poll_ = start_;
 };
 
-enum class Stop { tolerance, max_iter, interrupted, shrink };
+constexpr double epsilon = std::numeric_limits<double>::epsilon();
+
+enum class Stop { tolerance, max_iter, interrupted, stalled, shrink };
 
 template <class T> class Solver {
 public:
@@ -101,20 +104,24 @@ public:
     }
 
     SolveInfo run() {
-        Stop stop = optimise_pairs(all_);
-        while (stop == Stop::shrink) {
-            const std::vector<Dual> before = all_.dual;
-            stop = solve_unsettled(all_);
-            if (!add_changes(all_, before)) stop = Stop::interrupted;
-            if (stop == Stop::tolerance) stop = optimise_pairs(all_);
+        const std::vector<Dual> start_dual = all_.dual;
+        const std::vector<double> start_E = all_.E;
+        Stop stop = optimise_and_shrink();
+        // A certificate is worth what E is worth: where rounding may have added up to the tolerance, E is
+        // computed afresh, and the solver goes on from there.
+        for (int trial = 0; stop == Stop::tolerance && rounding_ > settings_.tol; ++trial) {
+            all_.E = start_E;
+            if (!add_changes(all_, start_dual)) stop = Stop::interrupted;
+            else stop = trial < 3 ? optimise_and_shrink() : Stop::stalled;
         }
         const Extremes ends = all_.extremes();
         info_.upper = ends.up.value;
         info_.lower = ends.low.value;
         info_.violation = ends.up.value - ends.low.value;
         info_.status = stop == Stop::interrupted ? Status::interrupted
-                      : stop == Stop::max_iter  ? Status::max_iter
-                                                : Status::optimal;
+                       : stop == Stop::max_iter  ? Status::max_iter
+                       : stop == Stop::stalled   ? Status::stalled
+                                                 : Status::optimal;
         info_.history.push_back({info_.n_iter, info_.violation, clock_.seconds()});
         for (std::size_t i = 0; i < problem_.n; ++i) {
             state_.alpha[i] = all_.dual[i].alpha;
@@ -124,6 +131,18 @@ public:
     }
 
 private:
+    Stop optimise_and_shrink() {
+        rounding_ = 0;
+        Stop stop = optimise_pairs(all_);
+        while (stop == Stop::shrink) {
+            const std::vector<Dual> before = all_.dual;
+            stop = solve_unsettled(all_);
+            if (!add_changes(all_, before)) stop = Stop::interrupted;
+            if (stop == Stop::tolerance) stop = optimise_pairs(all_);
+        }
+        return stop;
+    }
+
     // The SMO Algorithm of the paper on the points of w.
     Stop optimise_pairs(Workspace<T>& w) {
         const Simd<T>& loops = simd<T>();
@@ -133,8 +152,9 @@ private:
         const std::int64_t patience = std::int64_t(std::max<std::size_t>(1000, w.n / 2));
         std::int64_t next_shrink = info_.n_iter + patience;
         Extremes ends = w.extremes();
+        bool unequal = false;  // the pair of the latest step
         while (true) {
-            // 1. i: the most violating point of I_up; stop when no point of I_low lies below it
+            // 1. stop when no point of I_low lies below one of I_up
             const double violation = ends.up.value - ends.low.value;
             if (!(violation > settings_.tol)) return Stop::tolerance;
             if (violation == std::numeric_limits<double>::infinity())
@@ -146,18 +166,14 @@ private:
             }
             if (info_.n_iter >= next_shrink) {
                 next_shrink += patience;
+                if (violation <= attainable(w, ends)) return Stop::stalled;
                 if (4 * unsettled_points(w, ends).size() < 3 * w.n) return Stop::shrink;
             }
-            // 2. j: the largest decrease promised by the second-order model, or the extreme of I_low
-            const std::size_t i = ends.up.index;
-            const T* row_i = w.row(i);
-            std::size_t j = ends.low.index;
-            if (second_order_step()) {
-                const Extreme promised = loops.second_order(w.E.data(), w.side.data(), w.curvature.data(), row_i, w.E[i],
-                                                            double(w.curvature[i]), w.n);
-                if (promised.value > 0 && std::isfinite(promised.value)) j = promised.index;
-            }
-            const T* row_j = w.row(j);
+            // 2. the pair to move
+            const auto [i, j] = select_working_set(w, ends, unequal);
+            const T *row_i = w.row(i), *row_j = w.row(j);
+            const double stiffness = w.dual[i].curvature() / w.dual[j].curvature();
+            unequal = !unequal && (stiffness > 1e10 || stiffness < 1e-10);
             // 3. the two-variable problem: alpha_i += y_i t, alpha_j -= y_j t
             const double gap = w.E[i] - w.E[j];
             const double eta = w.diagonal[i] + w.diagonal[j] - 2 * double(row_i[j]);
@@ -170,24 +186,80 @@ private:
                                        1e-3 * std::min(gap, settings_.tol));
             // 4. move, and keep E up to date
             const double logit_a = a.logit(), logit_b = b.logit();
-            a.move(w.y[i] * t, w.box[i], w.lo[i]);
-            b.move(-w.y[j] * t, w.box[j], w.lo[j]);
+            const double t_i = w.y[i] * a.move(w.y[i] * t, w.box[i], w.lo[i]);
+            const double t_j = -w.y[j] * b.move(-w.y[j] * t, w.box[j], w.lo[j]);
             w.E[i] -= w.y[i] * (a.logit() - logit_a);
             w.E[j] -= w.y[j] * (b.logit() - logit_b);
             w.refresh(i);
             w.refresh(j);
-            ends = loops.update(w.E.data(), w.side.data(), row_i, row_j, t, w.n);
+            ends = loops.update(w.E.data(), w.side.data(), row_i, row_j, t_i, t_j, w.n);
+            rounding_ += epsilon * std::abs(t) * std::max(std::abs(w.diagonal[i]), std::abs(w.diagonal[j]));
             ++info_.n_iter;
         }
     }
 
+    // i: the most violating point of I_up.  j: the largest decrease promised by the second-order model (in
+    // double, if float is not good enough), or the most violating point of I_low.
+    //
     // A dual close to an end of its box is stiff: its violation may be large, the decrease it offers
     // never is.  The second-order rule leaves such points of I_low alone until all others are solved
     // to much higher accuracy; the mixed rule takes the most violating pair every tenth time
     // (3 to 20 times fewer steps at tol 1e-8, up to 2 times fewer at 1e-3).
-    bool second_order_step() const {
-        return settings_.working_set == WorkingSet::second_order ||
-               (settings_.working_set == WorkingSet::mixed && info_.n_iter % 10 != 9);
+    //
+    // Where weights differ by many orders of magnitude, a point of small weight moves from one end of its
+    // box to the other and back while the points of large weight that it is paired with, the extremes,
+    // hardly move at all.  After a step of such an unequal pair comes one of the pair that promises most of
+    // those that violate the tolerance: first the points of large weight are solved, then those of small
+    // weight.  (Points of equal weight are never so unequal: the bound keeps the curvature below 1e9 / C.)
+    std::pair<std::size_t, std::size_t> select_working_set(Workspace<T>& w, const Extremes& ends, bool after_unequal) {
+        if (after_unequal) {
+            const std::size_t i = most_promising_up(w, ends);
+            return {i, most_promising_low(w, i, ends)};
+        }
+        const std::size_t i = ends.up.index;
+        const bool second_order = settings_.working_set == WorkingSet::second_order ||
+                                  (settings_.working_set == WorkingSet::mixed && info_.n_iter % 10 != 9);
+        if (!second_order) return {i, ends.low.index};
+        const Extreme promised = simd<T>().second_order(w.E.data(), w.side.data(), w.curvature.data(), w.row(i), w.E[i],
+                                                        double(w.curvature[i]), w.n);
+        if (!(promised.value > 0 && std::isfinite(promised.value))) return {i, most_promising_low(w, i, ends)};
+        const bool solved = !(w.E[i] - w.E[promised.index] > 1e-3 * settings_.tol);
+        return {i, solved ? ends.low.index : promised.index};
+    }
+
+    // argmax of the decrease promised by a step against the most violating point of I_low.
+    std::size_t most_promising_up(const Workspace<T>& w, const Extremes& ends) const {
+        Extreme best{0, ends.up.index};
+        for (std::size_t k = 0; k < w.n; ++k) {
+            const double gap = w.E[k] - ends.low.value;
+            if (w.side[k] < 0 || !(gap > settings_.tol)) continue;
+            const double promised = gap * gap / (w.diagonal[k] + w.dual[k].curvature());
+            if (promised > best.value) best = {promised, k};
+        }
+        return best.index;
+    }
+
+    // argmax of the decrease promised by a step against i; in double, where the curvature is finite.
+    std::size_t most_promising_low(Workspace<T>& w, std::size_t i, const Extremes& ends) const {
+        const T* row = w.row(i);
+        Extreme best{0, ends.low.index};
+        const double curvature = w.diagonal[i] + w.dual[i].curvature();
+        for (std::size_t k = 0; k < w.n; ++k) {
+            const double gap = w.E[i] - w.E[k];
+            if (w.side[k] > 0 || !(gap > settings_.tol)) continue;
+            const double q = curvature + w.diagonal[k] + w.dual[k].curvature() - 2 * double(row[k]);
+            const double promised = gap * gap / std::max(q, 1e-12);
+            if (promised > best.value) best = {promised, k};
+        }
+        return best.index;
+    }
+
+    // The violation that rounding leaves: of E itself, and of what the smallest change of a dual adds to E.
+    static double attainable(const Workspace<T>& w, const Extremes& ends) {
+        double largest = std::max(std::abs(ends.up.value), std::abs(ends.low.value));
+        for (std::size_t k = 0; k < w.n; ++k)
+            largest = std::max(largest, std::min(w.dual[k].alpha, w.dual[k].rest) * std::abs(w.diagonal[k]));
+        return 8 * epsilon * largest;
     }
 
     // The points that are not settled at a bound.  A point of I_up only with E below min_low E (of
@@ -227,7 +299,7 @@ private:
         std::vector<double> weight;
         for (std::size_t i = 0; i < w.n; ++i) {
             const Dual &now = w.dual[i], &old = before[i];
-            const double moved = now.alpha <= now.rest ? now.alpha - old.alpha : old.rest - now.rest;
+            const double moved = now.change_since(old);
             if (moved == 0) continue;
             w.E[i] -= w.y[i] * (now.logit() - old.logit());
             w.refresh(i);
@@ -267,6 +339,7 @@ private:
     const Monitor& monitor_;
     Workspace<T> all_;
     std::int64_t next_snapshot_ = 0;
+    double rounding_ = 0;          // that the steps may have left in E, about
     double latest_violation_ = 0;  // that the monitor was shown
     Clock clock_;
     SolveInfo info_;

@@ -179,7 +179,9 @@ def test_progress_is_shown(moons, capsys) -> None:
 
 
 def test_unconverged_solves_are_told(moons) -> None:
-    with pytest.warns(ConvergenceWarning, match="2 of 2 solves stopped at max_iter=3"):
+    with pytest.warns(
+        ConvergenceWarning, match="2 of 2 solves stopped short of the tolerance, at max_iter=3"
+    ):
         path = klr_path(*moons, Cs=[100], lams=[0, 1], max_iter=3)
     assert path.finished.all()
 

@@ -70,10 +70,11 @@ class Kernel:
         elif gamma == "auto":
             value = 1.0 / X.shape[1]
         else:
-            squares = X.multiply(X) if sparse.issparse(X) else np.square(X, dtype=np.float64)
-            by_row = [np.asarray(A.mean(axis=1, dtype=np.float64)).ravel() for A in (X, squares)]
-            mean, mean_square = (float(np.average(rows, weights=weight)) for rows in by_row)
-            variance = mean_square - mean**2
+            with np.errstate(over="ignore", invalid="ignore"):
+                squares = X.multiply(X) if sparse.issparse(X) else np.square(X, dtype=np.float64)
+                by_row = [np.asarray(A.mean(axis=1, dtype=np.float64)).ravel() for A in (X, squares)]
+                mean, mean_square = (float(np.average(values, weights=weight)) for values in by_row)
+                variance = mean_square - mean * mean
             if not np.isfinite(variance):
                 raise ValueError(
                     "gamma='scale' cannot be computed: the squares of the features overflow. Scale them."

@@ -231,8 +231,9 @@ def solve_grid(
             raise
     if unsolved := sum(solution.status is not Status.OPTIMAL for solution in path.solutions.flat):
         warn(
-            f"{unsolved} of {path.solutions.size} solves stopped at max_iter={settings.max_iter} pair steps, "
-            "short of the tolerance. Raise max_iter or tol, or scale the features.",
+            f"{unsolved} of {path.solutions.size} solves stopped short of the tolerance, at "
+            f"max_iter={settings.max_iter} pair steps or where rounding errors leave no progress. Raise "
+            "max_iter or tol, or scale the features.",
             ConvergenceWarning,
         )
     return path

@@ -25,11 +25,16 @@ POLL_SECONDS = 0.05
 
 
 class Status(Enum):
-    """How a run ended."""
+    """How a run ended.
+
+    ``STALLED``: rounding errors leave no progress to be made, short of the tolerance. It takes kernel
+    values times C that are 1e12 times the tolerance, or more.
+    """
 
     OPTIMAL = "optimal"
     MAX_ITER = "max_iter"
     INTERRUPTED = "interrupted"
+    STALLED = "stalled"
 
 
 @dataclass(frozen=True)
@@ -227,6 +232,7 @@ def _solve(
     y, box, bound = (
         np.ascontiguousarray(a, dtype=np.float64) for a in (problem.y, problem.box, problem.bound)
     )
+    _check_finite(problem, F)
     info, error = _core.solve_in_place(
         row_source, y, box, bound, problem.lam, alpha, F, core_settings, callback
     )
@@ -235,12 +241,9 @@ def _solve(
     # Any number between the two is optimal for the bounded dual; infinite where a side is empty.
     ends = [end for end in (info.upper, info.lower) if np.isfinite(end)]
     intercept = float(np.mean(ends)) if ends else 0.0
-    primal, dual = problem.primal_objective(alpha, F, intercept), problem.dual_objective(alpha, F)
-    if not (np.isfinite(F).all() and np.isfinite([primal, dual]).all()):
-        raise ValueError(
-            f"the solution overflows: the largest C times sample_weight, {box.max():g}, or lam={problem.lam:g} "
-            "is too large for these kernel values. Use smaller ones, or scale the features."
-        )
+    with np.errstate(over="ignore", invalid="ignore"):
+        primal, dual = problem.primal_objective(alpha, F, intercept), problem.dual_objective(alpha, F)
+    _check_finite(problem, F, primal, dual)
     solution = Solution(
         alpha=alpha,
         F=F,
@@ -260,6 +263,14 @@ def _solve(
     if error is not None:
         raise error
     return solution
+
+
+def _check_finite(problem: DualProblem, *values: np.ndarray | float) -> None:
+    if not all(np.isfinite(value).all() for value in values):
+        raise ValueError(
+            f"the solution overflows: the largest C times weight, {problem.box.max():g}, or "
+            f"lam={problem.lam:g} is too large for these kernel values. Scale the features."
+        )
 
 
 def solve_dual(
@@ -342,7 +353,8 @@ def solve_dual(
         if not np.isfinite(alpha0).all():
             raise ValueError("alpha0 must be finite.")
     alpha = problem.project(problem.bound if alpha0 is None else alpha0[keep])
-    F = (K_kept @ (alpha * problem.y)).astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        F = (K_kept @ (alpha * problem.y)).astype(np.float64)
     solution = solve_in_box(gram_row_source(K_kept), problem, settings, alpha=alpha, F=F, callback=callback)
     return solution if len(keep) == len(y) else _with_dropped(solution, K, y, keep)
 
