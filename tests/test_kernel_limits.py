@@ -1,0 +1,287 @@
+"""Kernels at their limits: repeated entries, numbers that overflow, no memory, arguments out of range."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.metrics.pairwise import pairwise_kernels
+
+from sparseklr import Settings, SparseKLR, _core
+from sparseklr.dual.problem import DualProblem
+from sparseklr.dual.solver import solve_above_bound
+from sparseklr.kernels import NAMED_KERNELS, Kernel
+
+# -- CSR with repeated entries ------------------------------------------------------------------
+
+
+def with_repeated_entries() -> tuple[sparse.csr_array, np.ndarray]:
+    rng = np.random.default_rng(0)
+    rows, columns = rng.integers(0, 40, 400), rng.integers(0, 6, 400)
+    order = np.argsort(rows, kind="stable")
+    indptr = np.searchsorted(rows[order], np.arange(41))
+    X = sparse.csr_array((rng.normal(size=400), columns[order], indptr), shape=(40, 6))
+    assert not X.has_canonical_format
+    return X, X.toarray()
+
+
+@pytest.mark.parametrize("name", NAMED_KERNELS)
+def test_repeated_entries_add_up(name: str) -> None:
+    X, dense = with_repeated_entries()
+    before = [a.copy() for a in (X.data, X.indices, X.indptr)]
+    kernel = Kernel(name, gamma=0.1, coef0=1.0, degree=2)
+    expected = kernel.matrix(dense, dense)
+    np.testing.assert_allclose(kernel.matrix(X, X), expected, rtol=1e-10, atol=1e-12)
+    coef = np.ones((1, 40))
+    np.testing.assert_allclose(kernel.sum(X, X, coef)[:, 0], expected.sum(axis=1), rtol=1e-10, atol=1e-10)
+    y = dense[:, 0] > 0
+    fitted = SparseKLR(kernel=name, gamma=0.1, coef0=1.0, degree=2, calibration=None, tol=1e-8).fit(X, y)
+    reference = SparseKLR(kernel=name, gamma=0.1, coef0=1.0, degree=2, calibration=None, tol=1e-8)
+    np.testing.assert_allclose(
+        fitted.decision_function(X), reference.fit(dense, y).decision_function(dense), rtol=1e-4, atol=1e-4
+    )
+    for array, original in zip((X.data, X.indices, X.indptr), before, strict=True):
+        np.testing.assert_array_equal(array, original)
+
+
+# -- kernel values that are not finite ----------------------------------------------------------
+
+
+def test_nan_kernel_is_an_error_of_the_fit() -> None:
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    model = SparseKLR(kernel="poly", degree=2.5, gamma=0.5)
+    with pytest.raises(ValueError, match=r"kernel='poly' with gamma=0.5, degree=2.5, coef0=0 .* row \d+"):
+        model.fit(X, X[:, 0] > 0)
+    assert not hasattr(model, "classes_")
+
+
+def row_named(error: pytest.ExceptionInfo) -> int:
+    return int(str(error.value).split(" row ")[1].split()[0])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_row_named_is_one_that_has_no_finite_values(seed: int) -> None:
+    """Also when the solver meets it while most points are set aside."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0.1, 1, size=(2500, 2))
+    y = np.where(X[:, 0] - X[:, 1] + 0.05 * rng.normal(size=2500) > 0, 1.0, -1.0)
+    bad = rng.choice(2500, 2, replace=False)
+    X[bad], y[bad] = [[0.02, -0.001], [-0.001, 0.02]], [1, -1]  # their product is the only negative one
+    kernel = Kernel("poly", gamma=1.0, degree=2.5)
+    with np.errstate(invalid="ignore"):
+        assert set(np.flatnonzero(np.isnan((X @ X.T) ** 2.5).any(axis=1))) == set(bad)
+    box, zero = np.full(2500, 1e3), np.zeros(2500)
+    problem = DualProblem(y, box, 1e-9 * box, 100.0)
+    source = kernel.row_source(X)
+    for _ in range(2):  # nothing of the failure may stay in the cache of rows
+        with pytest.raises(ValueError, match="not a whole number") as error:
+            solve_above_bound(source, problem, Settings(tol=1e-6), above=zero, F=zero)
+        assert row_named(error) in bad
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_nan_kernel_is_an_error_of_a_prediction(make, n_jobs: int) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.1, 1, size=(60, 2))
+    model = SparseKLR(kernel="poly", degree=2.5, n_jobs=n_jobs).fit(make(X), X[:, 0] > X[:, 1])
+    queries = rng.uniform(0.1, 1, size=(9000, 2))
+    assert np.isfinite(model.predict_proba(make(queries))).all()
+    queries[[8500, 8700]] *= -1
+    with pytest.raises(ValueError, match="not a whole number") as error:
+        model.predict_proba(make(queries))
+    assert row_named(error) == 8500
+    with pytest.raises(ValueError, match="not a whole number") as error:
+        model._kernel.matrix(make(queries), make(X), n_jobs=n_jobs)
+    assert row_named(error) == 8500
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("name", ["linear", "poly", "rbf", "laplacian"])
+def test_overflow_is_an_error(name: str, make) -> None:
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    y = X[:, 0] > 0
+    X[7] *= 1e200 if name != "laplacian" else 1e308
+    message = r"row \d+ .*scale" if name == "poly" else "row 7 .*scale"  # its cube overflows in any row
+    with pytest.raises(ValueError, match=message):
+        SparseKLR(kernel=name, gamma=1.0, calibration=None).fit(make(X), y)
+    with pytest.raises(ValueError, match=message):
+        Kernel(name).matrix(make(X), make(X))
+    if name in ("rbf", "laplacian"):
+        with pytest.raises(ValueError, match="gamma='scale'"):
+            SparseKLR(kernel=name).fit(make(X), y)
+
+
+def test_coefficients_that_overflow_are_an_error() -> None:
+    X = np.full((3, 1), 1e150)
+    with pytest.raises(ValueError, match="row 0 overflows"):
+        Kernel("linear").sum(X, X, np.full((1, 3), 1e20))
+    with pytest.raises(ValueError, match="coef0 must be a finite number"):
+        Kernel("poly", coef0=np.nan)
+
+
+# -- float32 where it suffices ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [1e-25, 1e20])
+@pytest.mark.parametrize("name", ["rbf", "laplacian"])
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_the_scale_of_the_features_does_not_matter(name: str, make, scale: float) -> None:
+    """More than 2000 rows are kept in float32, unless it overflows."""
+    X = np.random.default_rng(0).normal(size=(2100, 4))
+    expected = pairwise_kernels(X, metric=name, gamma=0.2)
+    gamma = 0.2 / scale ** (2 if name == "rbf" else 1)
+    np.testing.assert_allclose(Kernel(name, gamma).gram(make(scale * X)), expected, atol=1e-5)
+    y = X[:, 0] + X[:, 1] ** 2 > 0.5
+    model = SparseKLR(kernel=name, gamma=gamma, calibration=None).fit(make(scale * X), y)
+    assert model.converged_
+    assert model.score(make(scale * X), y) > 0.98
+
+
+def test_float32_input_that_float32_cannot_hold() -> None:
+    X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    large, few = X * np.float32(1e20), X[:5]
+    for A, B in ((large, large), (large, few), (few, large)):
+        expected = A.astype(float) @ B.astype(float).T
+        np.testing.assert_allclose(Kernel("linear").matrix(A, B), expected, rtol=1e-5, atol=1e-5 * 1e20)
+        coef = np.ones((1, len(B)))
+        sums = Kernel("linear").sum(A, B, coef)[:, 0]
+        np.testing.assert_allclose(sums, expected.sum(axis=1), rtol=1e-4, atol=1e-4 * 1e20)
+    assert Kernel("linear").matrix(X, X).dtype == np.float32
+    assert Kernel("poly", degree=30, gamma=10).matrix(X, X).dtype == np.float64
+
+
+# -- no memory ----------------------------------------------------------------------------------
+
+LIMITED = """
+import resource, numpy as np
+from scipy import sparse
+from sparseklr.kernels import Kernel
+n_features = 5_000_000  # the core spreads CSR queries over 64 bytes per feature
+X = sparse.csr_array((np.ones(300), np.arange(300), np.arange(301)), shape=(300, n_features))
+kernel = Kernel("linear")
+kernel.sum(X[:, :9], X[:, :9], np.ones((1, 300)), n_jobs=N_JOBS)  # the threads are there
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+resource.setrlimit(resource.RLIMIT_AS, (used + (100 << 20), hard))
+for attempt in (lambda: kernel.sum(X, X, np.ones((1, 300)), n_jobs=N_JOBS),
+                lambda: kernel.matrix(X, X, n_jobs=N_JOBS)):
+    try:
+        attempt()
+    except MemoryError:
+        print("MemoryError")
+resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+"""
+
+
+def run_python(script: str) -> str:
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "2"},
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+needs_linux = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc of Linux")
+
+
+@needs_linux
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_no_memory_is_a_memory_error(n_jobs: int) -> None:
+    """Also from within a parallel region, which an exception must not leave by itself."""
+    assert run_python(LIMITED.replace("N_JOBS", str(n_jobs))).split() == ["MemoryError"] * 2
+
+
+@needs_linux
+def test_memory_is_given_back() -> None:
+    script = """
+import resource, numpy as np
+from scipy import sparse
+from sparseklr.kernels import Kernel
+def used():
+    return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize() >> 20
+X = sparse.csr_array((np.ones(300), np.arange(300), np.arange(301)), shape=(300, 5_000_000))
+before = used()
+Kernel("linear").sum(X, X, np.ones((1, 300)), n_jobs=2)
+Kernel("linear").matrix(X, X)
+print(used() - before)
+"""
+    assert int(run_python(script)) < 100  # MB; 320 per thread were in use
+
+
+# -- arguments out of range ---------------------------------------------------------------------
+
+LINEAR = _core.Kernel(_core.KernelKind.linear, 1.0, 0.0, 3.0)
+RBF = _core.Kernel(_core.KernelKind.rbf, 1.0, 0.0, 3.0)
+
+
+def csr(values=(1.0, 2.0), columns=(0, 1), indptr=(0, 1, 2), n_features: int = 2) -> _core.PointSet:
+    columns, indptr = np.array(columns, dtype=np.int64), np.array(indptr, dtype=np.int64)
+    return _core.csr_points(np.array(values), columns, indptr, n_features, LINEAR, False)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"columns": (0, 2)}, "column indices"),
+        ({"columns": (0, -1)}, "column indices"),
+        ({"columns": (0, 2**32)}, "column indices"),
+        ({"columns": (0,)}, "one length"),
+        ({"indptr": ()}, "empty"),
+        ({"indptr": (1, 2)}, "begin with 0"),
+        ({"indptr": (0, 2, 1)}, "decrease"),
+        ({"indptr": (0, 1, 3)}, "exceed"),
+        ({"n_features": 2**31}, "below 2\\*\\*31"),
+    ],
+)
+def test_csr_is_checked(change: dict, message: str) -> None:
+    assert len(csr()) == 2
+    with pytest.raises(ValueError, match=message):
+        csr(**change)
+
+
+def test_points_that_do_not_belong_together() -> None:
+    def dense(n_features: int, kernel: _core.Kernel = LINEAR, single: bool = False) -> _core.PointSet:
+        return _core.dense_points(np.ones((3, n_features)), kernel, None, single)
+
+    for other, message in [
+        (dense(3), "features"),
+        (csr(), "dense or both CSR"),
+        (dense(2, single=True), "precision"),
+        (dense(2, RBF), "kernel"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            _core.kernel_matrix(dense(2), other, 1)
+        with pytest.raises(ValueError, match=message):
+            _core.kernel_sum(dense(2), other, np.ones((1, 3)), 1, 0)
+    with pytest.raises(ValueError, match="one column per point"):
+        _core.kernel_sum(dense(2), dense(2), np.ones((1, 4)), 1, 0)
+    with pytest.raises(ValueError, match="center"):
+        _core.dense_points(np.ones((3, 2)), RBF, np.ones(3), False)
+    for call in (
+        lambda: _core.kernel_matrix(dense(2), dense(2), 0),
+        lambda: _core.kernel_row_source(dense(2), 1 << 20, 0),
+    ):
+        with pytest.raises(ValueError, match="threads"):
+            call()
+
+
+# -- the instruction set ------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64" or not Path("/proc/cpuinfo").exists(), reason="x86 Linux")
+def test_wide_loops_only_where_the_processor_has_all_they_use() -> None:
+    """x86-64-v3 of the System V ABI, in the names of Linux."""
+    flags = set(Path("/proc/cpuinfo").read_text().split("flags", 1)[1].split("\n", 1)[0].split())
+    has_v3 = {"avx2", "fma", "bmi1", "bmi2", "abm", "movbe", "f16c"} <= flags
+    if os.environ.get("SPARSEKLR_SIMD") != "baseline":
+        assert (_core.instruction_set == "x86-64-v3") == has_v3

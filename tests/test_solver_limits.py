@@ -1,0 +1,134 @@
+"""The solver at its limits: extreme weights, overflow, arrays that do not fit, interruptions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics.pairwise import rbf_kernel
+
+from sparseklr import Settings, Status, _core, solve_dual
+from sparseklr.dual import solver
+from sparseklr.dual.problem import DualProblem
+from sparseklr.dual.solver import solve_above_bound
+from sparseklr.kernels import gram_row_source
+
+# -- extreme weights ----------------------------------------------------------------------------
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 10**6),
+    exponents=st.sampled_from([(-45, -45), (-45, 0), (-280, 0), (-100, 50), (-280, -270), (0, 50)]),
+    working_set=st.sampled_from(["mixed", "second-order"]),
+)
+def test_weights_of_any_size(seed: int, exponents: tuple[int, int], working_set: str) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 60))
+    X = rng.normal(size=(n, 2))
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=n) > 0, 1.0, -1.0)
+    y[:2] = 1, -1
+    K = rbf_kernel(X, gamma=0.5)
+    box = 10.0 ** rng.uniform(*exponents, n)
+    rules = Settings(working_set, tol=1e-3, max_iter=100_000)
+    problem = DualProblem(y, box, rules.bounds(box), 0.1)
+    zero = np.zeros(n)
+    solution = solve_above_bound(gram_row_source(K), problem, rules, above=zero, F=zero)
+    rounding = 1e-12 * solution.alpha.sum()
+    if solution.status is Status.STALLED:  # digits of alpha itself are larger than the tolerance
+        assert 1e-11 * box.max() > 1e-3
+        return
+    assert solution.status is Status.OPTIMAL
+    violation = problem.kkt_violation(problem.bound + solution.alpha, K @ (solution.alpha * y))
+    assert violation <= 1.001e-3 + rounding + 1e-6  # 1e-6: what alpha alone says of its distance to the box
+
+
+def test_a_bound_that_is_lost_in_rounding() -> None:
+    """C - bound rounds to C: a warm start at the end of the box is still a start."""
+    rng = np.random.default_rng(0)
+    K = rbf_kernel(rng.normal(size=(40, 2)))
+    y = np.where(rng.random(40) < 0.5, 1, -1)
+    first = solve_dual(K, y, C=1.0, lam=50.0, bound=1e-20)
+    again = solve_dual(K, y, C=1.0, lam=50.0, bound=1e-20, alpha0=first.alpha)
+    assert first.status is again.status is Status.OPTIMAL
+    assert again.n_iter <= 2
+
+
+# -- arguments and results ----------------------------------------------------------------------
+
+
+def test_a_solution_that_overflows_is_an_error() -> None:
+    K = np.array([[1e300, 0.0], [0.0, 1e300]])
+    with pytest.raises(ValueError, match="overflow"):
+        solve_dual(K, [1, -1], C=1e200, lam=1e200)
+    with pytest.raises(ValueError, match="C times sample_weight"):
+        solve_dual(np.eye(2), [1, -1], C=1.0, lam=0.0, sample_weight=[1.0, 1e-310])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"bound": np.zeros(2)}, "bound"),
+        ({"bound": np.ones(2)}, "bound"),
+        ({"box": np.array([1.0, np.inf])}, "bound"),
+        ({"alpha": np.array([np.nan, 0.1])}, "finite"),
+        ({"F": np.array([np.nan, 0.1])}, "finite"),
+        ({"F": np.zeros(3)}, "one entry"),
+    ],
+)
+def test_the_solver_checks_its_arrays(change: dict, message: str) -> None:
+    arrays = {
+        "y": np.array([1.0, -1.0]),
+        "box": np.ones(2),
+        "bound": np.full(2, 0.1),
+        "lam": 0.0,
+        "alpha": np.full(2, 0.1),
+        "F": np.zeros(2),
+    } | change
+    rules = _core.Settings(_core.WorkingSet.mixed, 1e-3, 100, 1, 0.05)
+    with pytest.raises(ValueError, match=message):
+        _core.solve_in_place(_core.gram_row_source(np.eye(2)), *arrays.values(), rules, None)
+
+
+# -- interruptions ------------------------------------------------------------------------------
+
+
+def test_an_interruption_leaves_a_consistent_solution(monkeypatch) -> None:
+    """Whenever it comes: while most points are set aside, or while F is brought up to date."""
+    monkeypatch.setattr(solver, "POLL_SECONDS", 0.0)
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(1500, 2))  # well separated: most points settle at a bound
+    y = np.where(X[:, 0] + 0.2 * rng.normal(size=1500) > 0, 1.0, -1.0)
+    K = rbf_kernel(X, gamma=1.0)
+    box = np.full(1500, 1e4)
+    problem = DualProblem(y, box, 1e-9 * box, 1e3)
+    zero, source, rules = np.zeros(1500), gram_row_source(K), Settings(tol=1e-6)
+
+    def solve(calls: int, above: np.ndarray = zero, F: np.ndarray = zero) -> solver.Solution:
+        left = iter(range(calls))
+        return solve_above_bound(
+            source, problem, rules, above=above, F=F, callback=lambda _: next(left, None) is None
+        )
+
+    optimum = solve(10**9)
+    assert optimum.status is Status.OPTIMAL
+    assert optimum.n_iter > 4000  # long enough to have shrunk
+    violation = problem.kkt_violation(problem.bound + optimum.alpha, K @ (optimum.alpha * y))
+    assert violation <= 1.01 * rules.tolerance(problem.lam)
+    interrupted = 0
+    for calls in range(1, 200):
+        stopped = solve(calls)
+        if stopped.status is Status.OPTIMAL:
+            break
+        interrupted += 1
+        assert stopped.status is Status.INTERRUPTED
+        np.testing.assert_allclose(stopped.F, K @ (stopped.alpha * y), atol=1e-6)
+        assert abs(y @ stopped.alpha) <= 1e-8 * stopped.alpha.sum()
+        violation = problem.kkt_violation(problem.bound + stopped.alpha, stopped.F)
+        assert stopped.kkt_violation == pytest.approx(violation, rel=1e-6)
+        if calls % 10 == 0:
+            goes_on = solve(10**9, stopped.alpha, stopped.F)
+            assert goes_on.status is Status.OPTIMAL
+            assert goes_on.dual_objective == pytest.approx(optimum.dual_objective, rel=1e-9)
+    assert interrupted > 15
