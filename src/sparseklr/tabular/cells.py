@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-# What stands for a missing value in a column of any kind. "none" is not here: it may be a class or a category.
-MISSING = frozenset(
-    ["", "#N/A", "#N/A N/A", "#NA", "#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "-1.#IND", "-1.#QNAN", "1.#IND"]
-    + ["1.#QNAN", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "NaT", "n/a", "nan", "null", "?"]
-)
+# What stands for a missing value in a column of any kind. "none" is not here: it may be a category.
+_TOKENS = """
+    NA N/A n/a NULL null NaN nan -NaN -nan NaT <NA> ? #N/A #NA #NULL! #DIV/0! #VALUE! #REF!
+    -1.#IND -1.#QNAN 1.#IND 1.#QNAN
+"""
+MISSING = frozenset({"", "#N/A N/A", *_TOKENS.split()})
 
 
 class TableError(ValueError):

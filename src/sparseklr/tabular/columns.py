@@ -17,6 +17,11 @@ from .numbers import of_unit, parse_numbers, unit_of
 
 KINDS = ("number", "date", "text")
 FEWEST_ROWS = 20  # below, whole numbers that are all different prove nothing
+# Why columns are left out
+EMPTY = "empty in every row"
+CONSTANT = "the same value in every row"
+COUNTED = "a different whole number in each row, as identifiers are"
+NAMED = "a different text in nearly every row, as identifiers are"
 _IDENTIFIER = re.compile(r"(?:^|[\W_])(?:id|ids|uuid|guid|key|nr|no|index|idx)(?:$|[\W_])", re.IGNORECASE)
 _IDENTIFIER_AT_END = re.compile(r"[a-z](?:Id|ID|Nr|No)$")
 
@@ -31,6 +36,11 @@ class Column:
     form: str = ""  # of dates in text
     low: float = np.nan  # the range in training; of dates in seconds since 1970
     high: float = np.nan
+
+    @property
+    def identifies(self) -> bool:
+        """Whether the column was left out because it identifies the rows."""
+        return self.left_out in (COUNTED, NAMED)
 
 
 @dataclass(frozen=True)
@@ -79,12 +89,12 @@ def learn(
     values, odd = read_column(column, name, learned, decimal, na)
     filled = ~pd.isna(values)
     if not filled.any() and odd is None:
-        return replace(learned, left_out="empty in every row"), ""
-    if not filled.any() or (declared == "date" and odd and odd.count > odd.filled / 2):
+        return replace(learned, left_out=EMPTY), ""
+    if odd and (not filled.any() or (declared == "date" and odd.count > odd.filled / 2)):
         token, row = odd.examples[0]
         raise TableError(f"column {name!r}: row {row} holds {token!r}; expected a {learned.kind}")
     if not declared and filled.all() and len(pd.unique(values)) == 1:
-        return replace(learned, left_out="the same value in every row"), ""
+        return replace(learned, left_out=CONSTANT), ""
     if learned.kind != "text":
         numbers = values[filled].astype(np.int64) / 1e6 if learned.kind == "date" else values[filled]
         learned = replace(learned, low=float(numbers.min()), high=float(numbers.max()))
@@ -92,7 +102,9 @@ def learn(
 
 
 def _learn_text(cells: Cells, name: str, decimal: str) -> tuple[Column, str]:
-    counts, filled = cells.counts, max(1, int(cells.counts.sum()))
+    if not len(cells.tokens):
+        return Column("text"), ""
+    counts, filled = cells.counts, int(cells.counts.sum())
     values, units = parse_numbers(cells.tokens, decimal)
     unit = unit_of(units[~np.isnan(values)], counts[~np.isnan(values)])
     values = of_unit(values, units, unit)
@@ -107,9 +119,9 @@ def _learn_text(cells: Cells, name: str, decimal: str) -> tuple[Column, str]:
     elif find_format(cells.tokens, 0.9)[0]:
         form, doubt = _date_format(cells, name, least=0.9)
         return Column("date", form=form), doubt
-    words = sum(len(token.split()) for token in cells.tokens) / max(1, len(cells.tokens))
+    words = sum(len(token.split()) for token in cells.tokens) / len(cells.tokens)
     if filled >= FEWEST_ROWS and len(cells.tokens) >= 0.95 * filled and words < 3:
-        return Column("text", left_out="a different text in nearly every row, as identifiers are"), ""
+        return Column("text", left_out=NAMED), ""
     return Column("text"), ""
 
 
@@ -122,7 +134,7 @@ def _learn_numbers(values: np.ndarray, name: str) -> Column:
     called_so = bool(_IDENTIFIER.search(name) or _IDENTIFIER_AT_END.search(name))
     counting = np.ptp(numbers) < 2 * len(numbers) or (steps > 0).all() or (steps < 0).all()
     if (n_distinct == len(numbers) and counting) or (called_so and n_distinct >= 0.95 * len(numbers)):
-        return Column("number", left_out="a different whole number in each row, as identifiers are")
+        return Column("number", left_out=COUNTED)
     return Column("number")
 
 

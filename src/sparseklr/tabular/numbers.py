@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 _CURRENCY = "$€£¥₹₽₩¢"
-_SPACES = " '’\u00a0\u2009\u202f"  # between groups of three digits
+_SPACES = " '\u2019\u00a0\u2009\u202f"  # between groups of three digits
 _EXPONENT = r"(?:[eE][+-]?\d+)?"
 # sign and currency in any order, the digits, a unit of a few letters
 _PARTS = re.compile(
@@ -27,7 +27,8 @@ def parse_numbers(tokens: np.ndarray, decimal: str = ".") -> tuple[np.ndarray, n
     ----------
     tokens : array of str
     decimal : {".", ","}
-        The decimal sign. The other one separates thousands, but where that cannot be: "1,5" is 1.5 in either case.
+        The decimal sign. The other one separates thousands, but where that cannot be: "1,5" is 1.5 in either
+        case.
 
     Returns
     -------

@@ -28,8 +28,8 @@ def tabular_pipeline(
 
     A scikit-learn pipeline of three steps. ``read`` (:class:`~sparseklr.tabular.reader.TableReader`) finds
     numbers, dates and text, whatever the columns are stored as, and leaves out what identifies the rows;
-    ``features`` (:class:`~sparseklr.tabular.features.TableFeatures`) fills holes, scales numbers and encodes dates
-    and text; ``model`` is the estimator. Data frames of pandas and polars are taken. Needs the extra
+    ``features`` (:class:`~sparseklr.tabular.features.TableFeatures`) fills holes, scales numbers and encodes
+    dates and text; ``model`` is the estimator. Data frames of pandas and polars are taken. Needs the extra
     ``sparseklr[tables]``.
 
     Parameters
@@ -62,7 +62,8 @@ def tabular_pipeline(
     >>> import numpy as np, pandas as pd
     >>> from sparseklr import tabular_pipeline
     >>> rng = np.random.default_rng(0)
-    >>> frame = pd.DataFrame({"income": rng.normal(size=200).round(3), "city": rng.choice(["Oslo", "Rome"], 200)})
+    >>> frame = pd.DataFrame({"income": rng.normal(size=200).round(3)})
+    >>> frame["city"] = rng.choice(["Oslo", "Rome"], 200)
     >>> y = np.where((frame["income"] > 0) == (frame["city"] == "Oslo"), "yes", "no")
     >>> frame["income"] = frame["income"].astype(str)
     >>> frame.loc[3, "income"] = "n/k"
@@ -86,6 +87,6 @@ def tabular_pipeline(
 
 
 def comparable(estimator: Any) -> SparseKLR:
-    """The SparseKLR whose leave-one-out log-loss stands for an estimator's: itself, or the one it searches with."""
+    """The SparseKLR whose leave-one-out log-loss stands for an estimator's: itself, or its own estimator."""
     inner = estimator if isinstance(estimator, SparseKLR) else getattr(estimator, "estimator", None)
     return clone(inner) if isinstance(inner, SparseKLR) else SparseKLR()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
@@ -11,6 +10,8 @@ import pandas as pd
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from .._warn import warn
+from .._words import listing
 from .cells import TableError, TableWarning, read_cells
 from .columns import Column, learn, read_column
 from .numbers import detect_decimal
@@ -19,10 +20,11 @@ from .numbers import detect_decimal
 class TableReader(TransformerMixin, BaseEstimator):
     """Read the columns of a table as numbers, dates or text.
 
-    A column of text is one of numbers if nearly all its values are, written with currency signs, units, thousands
-    or decimal commas; the others count as missing. It is one of dates if a format fits nearly all its values.
-    Codes with leading zeros stay text. Columns that are empty, constant, or that identify the rows are left out.
-    The result is a pandas data frame of float64, datetime64 and strings; reading that again changes nothing.
+    A column of text is one of numbers if nearly all its values are, written with currency signs, units,
+    thousands or decimal commas; the others count as missing. It is one of dates if a format fits nearly all
+    its values. Codes with leading zeros stay text. Columns that are empty, constant, or that identify the
+    rows are left out. The result is a pandas data frame of float64, datetime64 and strings; reading that
+    again changes nothing.
 
     Parameters
     ----------
@@ -42,6 +44,8 @@ class TableReader(TransformerMixin, BaseEstimator):
     decimal_ : str
     report_ : list of str
         A sentence for each column that is left out or has values that cannot be read.
+    row_fingerprints_ : array of uint32
+        A hash of each distinct row, for :meth:`seen`.
     feature_names_in_ : array of str
     n_features_in_ : int
 
@@ -106,8 +110,9 @@ class TableReader(TransformerMixin, BaseEstimator):
         self.columns_, self.decimal_, self.report_ = columns, decimal, report
         self.feature_names_in_ = np.array(list(frame.columns), dtype=object)
         self.n_features_in_ = len(columns)
+        self.row_fingerprints_ = np.unique(_fingerprints(self._read(frame)[0]))
         for sentence in report:
-            warnings.warn(sentence, TableWarning, stacklevel=2)
+            warn(sentence, TableWarning)
         return self
 
     def transform(self, X: Any) -> pd.DataFrame:
@@ -124,7 +129,7 @@ class TableReader(TransformerMixin, BaseEstimator):
         """
         frame, odds = self._read(X)
         for odd in odds:
-            warnings.warn(odd, TableWarning, stacklevel=2)
+            warn(odd, TableWarning)
         return frame
 
     def fit_transform(self, X: Any, y: Any = None) -> pd.DataFrame:
@@ -140,6 +145,22 @@ class TableReader(TransformerMixin, BaseEstimator):
         pandas.DataFrame
         """
         return self.fit(X)._read(X)[0]
+
+    def seen(self, X: Any) -> np.ndarray:
+        """Whether each row equals one of the training rows, in the columns that are features.
+
+        Told by a hash of 32 bits: a new row is taken for a known one with a chance of the number of training
+        rows over 4e9.
+
+        Parameters
+        ----------
+        X : data frame of pandas or polars, or array
+
+        Returns
+        -------
+        array of bool (n_samples,)
+        """
+        return np.isin(_fingerprints(self._read(X)[0]), self.row_fingerprints_)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """The names of the columns that are features."""
@@ -184,6 +205,12 @@ class TableReader(TransformerMixin, BaseEstimator):
         return detect_decimal(text_tokens(frame[names], self.na)) if self.decimal == "auto" else self.decimal
 
 
+def _fingerprints(frame: pd.DataFrame) -> np.ndarray:
+    """A hash of each row that depends on nothing but its values."""
+    text = {name: object for name, column in frame.items() if column.dtype.kind not in "fM"}
+    return (pd.util.hash_pandas_object(frame.astype(text), index=False).to_numpy() >> 32).astype(np.uint32)
+
+
 def text_tokens(frame: pd.DataFrame, na: Iterable[str] = ()) -> Iterable[np.ndarray]:
     """The distinct tokens of each column of text."""
     for name in frame.columns:
@@ -205,10 +232,3 @@ def as_frame(X: Any) -> pd.DataFrame:
     if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
         raise TableError(f"more than one column is called {listing(twice)}")
     return X.set_axis(names, axis=1)
-
-
-def listing(names: Iterable[Any], most: int = 12) -> str:
-    """Names in a line, the first ones of many."""
-    names = list(map(str, names))
-    more = f", ... ({len(names)} in all)" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

@@ -22,9 +22,9 @@ def make_scaler(scale: str, X: np.ndarray, sample_weight: Any = None) -> Any:
         return StandardScaler().fit(X, sample_weight=sample_weight)
     if scale == "quantile":
         n_quantiles = min(len(X), 200)  # a model file holds all of them
-        return QuantileTransformer(
-            n_quantiles=n_quantiles, output_distribution="normal", random_state=0
-        ).fit(X)
+        return QuantileTransformer(n_quantiles=n_quantiles, output_distribution="normal", random_state=0).fit(
+            X
+        )
     from skrub import SquashingScaler
 
     return SquashingScaler().fit(X)
@@ -42,8 +42,8 @@ def choose_scale(
 ) -> tuple[str, dict[str, float]]:
     """The scale of the lowest leave-one-out log-loss, and the log-loss of each.
 
-    ``codes`` are features that have no scale and stand beside the scaled X. A scale other than "standard" must
-    gain one percent.
+    ``codes`` are features that have no scale and stand beside the scaled X. A scale other than "standard"
+    must gain one percent.
     """
     y = np.asarray(y)
     rows = np.arange(len(y))

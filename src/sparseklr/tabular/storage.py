@@ -1,8 +1,9 @@
-"""Model files: a fitted model and what is known about it, stored by skops. Loading one runs no code of the file.
+"""Model files: a fitted model and what is known about it, stored by skops. Loading one runs no code of the
+file.
 
-A file is a zip archive: what skops writes, and ``sparseklr.json`` with the format, the versions, and a digest of
-all the rest, which tells of damage. A digest is not a signature: it does not tell who wrote the file. What is
-safe whoever wrote it is that only the types named below are made.
+A file is a zip archive: what skops writes, and ``sparseklr.json`` with the format, the versions, and a digest
+of all the rest, which tells of damage. A digest is not a signature: it does not tell who wrote the file. What
+is safe whoever wrote it is that only the types named below are made.
 """
 
 from __future__ import annotations
@@ -10,41 +11,32 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
-import skops.io
-
 from .. import __version__
-from .reader import listing
+from .._files import replacing
+from .._warn import warn
+from .._words import listing
 
 FORMAT = 1
 HEADER = "sparseklr.json"
 LIBRARIES = ("scikit-learn", "skrub")  # whose classes the files hold
 _SKRUB = """
-    _apply_to_each_col.ApplyToEachCol _check_input.CheckInputDataFrame _clean_categories.CleanCategories
-    _clean_null_strings.CleanNullStrings _dataframe._common.is_any_date _dataframe._common.is_categorical
-    _dataframe._common.is_numeric _datetime_encoder.DatetimeEncoder _drop_uninformative.DropUninformative
-    _duration_to_float.DurationToFloat _squashing_scaler.SquashingScaler _squashing_scaler._MinMaxScaler
-    _string_encoder.StringEncoder _table_vectorizer.PassThrough _table_vectorizer.ShortReprDict
-    _table_vectorizer.TableVectorizer _table_vectorizer._created_by_predicate _to_datetime.ToDatetime
-    _to_float.ToFloat _to_str.ToStr selectors._base.All selectors._base.And selectors._base.Cols
-    selectors._base.Filter selectors._base.Sub selectors._selectors._cardinality_below
+    _apply_to_cols.ApplyToCols _apply_to_each_col.ApplyToEachCol _datetime_encoder.DatetimeEncoder
+    _squashing_scaler.SquashingScaler _squashing_scaler._MinMaxScaler _string_encoder.StringEncoder
+    _to_str.ToStr selectors._base.All
 """
 _OWN = """
-    estimators.cv.SparseKLRCV estimators.sparse_klr.DualModel estimators.sparse_klr.SparseKLR kernels.Kernel
+    estimators.cv.SparseKLRCV estimators.dual_model.DualModel estimators.sparse_klr.SparseKLR kernels.Kernel
     rivals.half.HalfKLR rivals.import_vector.ImportVectorMachine rivals.thresholded.ThresholdedKLR
     tabular.columns.Column tabular.features.TableFeatures tabular.reader.TableReader
 """
-# What a model file may hold beyond the types that skops trusts: classes whose objects are filled with data, and
-# functions that tell whether a column is of a kind. Loading calls none of them.
+# What a model file may hold beyond the types that skops trusts: classes whose objects are filled with data.
 TRUSTED = frozenset(
     ["numpy.dtype", "scipy.sparse._csr.csr_matrix"]
     + [f"skrub.{name}" for name in _SKRUB.split()]
@@ -62,13 +54,13 @@ def save(model: Any, path: str | Path, *, metadata: dict[str, Any] | None = None
     Parameters
     ----------
     model : estimator
-        A fitted pipeline of :func:`tabular_pipeline`, an estimator of this package, or a pipeline of these and
-        scikit-learn's.
+        A fitted pipeline of :func:`tabular_pipeline`, an estimator of this package, or a pipeline of these
+        and scikit-learn's.
     path : str or Path
         The file, by convention ``*.skops``. It is replaced when everything is written.
     metadata : dict or None, default=None
-        What the file should tell beside the model, of numbers, text, lists, dicts and arrays. The command line
-        knows ``target``, the name of the column of classes.
+        What the file should tell beside the model, of numbers, text, lists, dicts and arrays. The command
+        line knows ``target``, the name of the column of classes.
 
     Raises
     ------
@@ -125,6 +117,8 @@ def load(path: str | Path) -> Any:
 
 def load_with_metadata(data: bytes, name: str) -> tuple[Any, dict[str, Any]]:
     """Model and metadata from the content of a file; ``name`` is for messages."""
+    import skops.io
+
     header = _header(data, name)
     if foreign := _foreign(data):
         raise ModelFileError(f"{name}: not loaded, it holds types that are not trusted: {listing(foreign)}")
@@ -138,11 +132,9 @@ def load_with_metadata(data: bytes, name: str) -> tuple[Any, dict[str, Any]]:
     here = _versions()
     for library in LIBRARIES:
         if _minor(header["versions"].get(library, "")) != _minor(here[library]):
-            warnings.warn(
+            warn(
                 f"{name} was written with {library} {header['versions'].get(library)}, and this is "
-                f"{here[library]}: fit the model again if predictions fail.",
-                UserWarning,
-                stacklevel=3,
+                f"{here[library]}: fit the model again if predictions fail."
             )
     return model, {**metadata, "created": header["created"], "versions": header["versions"]}
 
@@ -152,6 +144,8 @@ def load_with_metadata(data: bytes, name: str) -> tuple[Any, dict[str, Any]]:
 
 def pack(content: Any) -> bytes:
     """The archive of some content, whatever its types."""
+    import skops.io
+
     buffer = io.BytesIO(skops.io.dumps(content, compression=ZIP_DEFLATED))
     header = {
         "format": FORMAT,
@@ -196,6 +190,8 @@ def _digest(file: io.BytesIO) -> str:
 
 
 def _foreign(data: bytes) -> list[str]:
+    import skops.io
+
     return sorted(set(skops.io.get_untrusted_types(data=data)) - TRUSTED)
 
 
@@ -209,16 +205,3 @@ def _versions() -> dict[str, str]:
 
 def _minor(number: str) -> list[str]:
     return number.split(".")[:2]
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary file that takes the place of ``path`` if all goes well, and vanishes otherwise."""
-    temporary = path.with_name(f".{os.getpid()}-{path.name}")
-    try:
-        yield temporary
-        os.replace(temporary, path)
-    except OSError as error:  # about the file that was asked for, not about the temporary one
-        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
-    finally:
-        temporary.unlink(missing_ok=True)
