@@ -153,6 +153,7 @@ def _features(model: Any, table: Table) -> tuple[Any, list[str]]:
             X = reader.transform(table.frame)
         except TableError as error:
             raise CliError(f"{table.name}: {error}") from error
+    warnings.simplefilter("ignore", TableWarning)  # each is said once; until the end of the command
     return X, [str(warning.message) for warning in caught]
 
 

@@ -51,14 +51,13 @@ def train(args: Namespace, estimator: Any) -> tuple[Any, Rows, dict[str, Any]]:
     pipeline = make_pipeline(estimator, rows, args)
     start = time.perf_counter()
     steps = () if part.weight is None else ("model",) if rows.table is None else ("features", "model")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TableWarning)  # in the summary
-        try:
-            pipeline.fit(part.X, part.y, **{f"{step}__sample_weight": part.weight for step in steps})
-        except TableError as error:
-            raise CliError(f"{source_name(args.data)}: {error}") from error
-        test = measure(pipeline, take(rows, held_out)) if len(held_out) else None
+    warnings.simplefilter("ignore", TableWarning)  # the summary has them; until the end of the command
+    try:
+        pipeline.fit(part.X, part.y, **{f"{step}__sample_weight": part.weight for step in steps})
+    except TableError as error:
+        raise CliError(f"{source_name(args.data)}: {error}") from error
     seconds = time.perf_counter() - start
+    test = measure(pipeline, take(rows, held_out)) if len(held_out) else None
     model = getattr(pipeline[-1], "best_estimator_", pipeline[-1])
     summary = {
         "n_rows": len(kept),

@@ -55,7 +55,12 @@ def read_cells(column: pd.Series, name: str, na: Collection[str] = ()) -> Cells:
 
     Whole numbers lose their ".0", so that 12 and 12.0 are one token.
     """
-    codes, values = pd.factorize(column)
+    try:
+        codes, values = pd.factorize(column)
+    except TypeError:  # of values that cannot be told apart, such as lists: the first one is the reason
+        for value in column.dropna():
+            _token(value, name)
+        raise
     kind = column.dtype.kind if isinstance(column.dtype, np.dtype) else ""
     tokens = np.array([_token(value, name) for value in np.asarray(values, dtype=object)], dtype=object)
     if kind in "OU" or not len(kind) or kind == "f":  # stripping can make tokens equal

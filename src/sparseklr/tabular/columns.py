@@ -16,6 +16,7 @@ from .dates import ISO, find_format, parse_dates
 from .numbers import of_unit, parse_numbers, unit_of
 
 KINDS = ("number", "date", "text")
+FEW = 40  # text with fewer different values is a category
 FEWEST_ROWS = 20  # below, whole numbers that are all different prove nothing
 # Why columns are left out
 EMPTY = "empty in every row"
@@ -34,8 +35,9 @@ class Column:
     left_out: str = ""  # why it is not a feature; "" if it is one
     unit: str = ""  # that the numbers have: "%", "kg"
     form: str = ""  # of dates in text
-    low: float = np.nan  # the range in training; of dates in seconds since 1970
-    high: float = np.nan
+    low: float | None = None  # the range in training; of dates in seconds since 1970
+    high: float | None = None
+    categories: tuple[str, ...] | None = None  # the values of text that has few of them
 
     @property
     def identifies(self) -> bool:
@@ -45,7 +47,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Odd:
-    """Values of a column that cannot be read and count as missing."""
+    """Values of a column that cannot be read and count as missing; of text, values that training had not."""
 
     name: str
     kind: str
@@ -54,10 +56,15 @@ class Odd:
     examples: list[tuple[str, Any]]  # token and the first row that holds it
 
     def __str__(self) -> str:
+        if self.kind == "text":
+            verb = ("is" if self.count == 1 else "are") + " new to the model"
+        elif self.count == 1:
+            verb = f"is not a {self.kind} and counts as missing"
+        else:
+            verb = f"are not {self.kind}s and count as missing"
         shown = ", ".join(f"{token[:40]!r} (row {row})" for token, row in self.examples[:3])
         more = ", ..." if len(self.examples) > 3 else ""
-        verb = f"is not a {self.kind} and counts" if self.count == 1 else f"are not {self.kind}s and count"
-        return f"column {self.name!r}: {self.count} of {self.filled} values {verb} as missing: {shown}{more}"
+        return f"column {self.name!r}: {self.count} of {self.filled} values {verb}: {shown}{more}"
 
 
 # -- learning what a column holds -------------------------------------------------------------
@@ -98,6 +105,8 @@ def learn(
     if learned.kind != "text":
         numbers = values[filled].astype(np.int64) / 1e6 if learned.kind == "date" else values[filled]
         learned = replace(learned, low=float(numbers.min()), high=float(numbers.max()))
+    elif len(categories := sorted(set(values[filled]))) < FEW:
+        learned = replace(learned, categories=tuple(categories))
     return learned, doubt
 
 
@@ -184,17 +193,18 @@ def read_column(
     """The values of a column: floats, datetime64[us], or strings with None for the missing ones."""
     if learned.kind == "number" and _is_number(column):
         values = _floats(column)
-        infinite = np.isinf(values)
+        infinite, filled = np.isinf(values), int((~np.isnan(values)).sum())
         values[infinite] = np.nan
         examples = [("infinity", column.index[int(infinite.argmax())])] if infinite.any() else []
-        return values, _odd(name, "number", int(infinite.sum()), int((~np.isnan(values)).sum()), examples)
+        return values, _odd(name, "number", int(infinite.sum()), filled, examples)
     if learned.kind == "date" and types.is_datetime64_any_dtype(column.dtype):
         moments = pd.to_datetime(column, utc=True).dt.tz_localize(None)
         return moments.to_numpy().astype("datetime64[us]"), None
     cells = read_cells(column, name, na)
     if learned.kind == "text":
-        return cells.spread(cells.tokens, None), None
-    if learned.kind == "number":
+        values, known = cells.spread(cells.tokens, None), learned.categories
+        unknown = np.array([known is not None and token not in known for token in cells.tokens], dtype=bool)
+    elif learned.kind == "number":
         numbers = of_unit(*parse_numbers(cells.tokens, decimal), learned.unit)
         values, unknown = cells.spread(numbers, np.nan), np.isnan(numbers)
     else:

@@ -38,7 +38,7 @@ def find_format(tokens: np.ndarray, least: float) -> tuple[str | None, str | Non
     ('%m/%d/%Y', '%d/%m/%Y')
     """
     likely = [token for token in tokens if re.match(r"[^\d]{0,10}\d.*\d", token) and len(token) >= 6]
-    if len(likely) < least * len(tokens):
+    if not likely or len(likely) < least * len(tokens):
         return None, None
     sample = np.array(likely, dtype=object)[:: max(1, len(likely) // _SAMPLE)]
     possible = [ISO, *(form for form in FORMATS if _possible(form, sample))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -13,9 +14,8 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 from skrub import ApplyToCols, DatetimeEncoder, StringEncoder
 
+from .columns import FEW
 from .scaling import SCALES, choose_scale, make_scaler
-
-FEW = 40  # from so many different values on, text is encoded by its letters and not by value, as skrub does
 
 
 class TableFeatures(TransformerMixin, BaseEstimator):
@@ -145,7 +145,9 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         holes = X[self.holes_].isna().to_numpy(dtype=np.float64)
         if self.encoder_ is None:
             return numbers, holes
-        made = self.encoder_.transform(_prepared(X, self.categorical_, self.text_))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Found unknown categories")  # the reader tells which
+            made = self.encoder_.transform(_prepared(X, self.categorical_, self.text_))
         made = np.asarray(made, dtype=np.float64)
         dates = self.encoder_.output_indices_["dates"]
         moments, codes = made[:, dates], np.delete(made, dates, axis=1)

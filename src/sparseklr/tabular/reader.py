@@ -89,7 +89,7 @@ class TableReader(TransformerMixin, BaseEstimator):
         frame = as_frame(X)
         declared = self._declared(list(frame.columns))
         forms = dict(self.date) if isinstance(self.date, Mapping) else {}
-        decimal = self._decimal(frame, list(frame.columns)) or "."
+        decimal = self._decimal(frame, [name for name in frame.columns if name not in self.drop]) or "."
         columns, report = {}, []
         for name in frame.columns:
             if name in self.drop:
@@ -116,7 +116,9 @@ class TableReader(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> pd.DataFrame:
-        """The columns that are features, read; a warning for each one with values that cannot be read.
+        """The columns that are features, read.
+
+        There is a warning for each one with values that cannot be read or with categories that are new.
 
         Parameters
         ----------
@@ -176,7 +178,7 @@ class TableReader(TransformerMixin, BaseEstimator):
         values, odds = {}, []
         for name in names:
             values[name], odd = read_column(frame[name], name, self.columns_[name], decimal, self.na)
-            if odd and odd.count == odd.filled:
+            if odd and odd.kind != "text" and odd.count == odd.filled:
                 token, row = odd.examples[0]
                 raise TableError(f"column {name!r}: row {row} holds {token!r}; expected a {odd.kind}")
             odds += [str(odd)] if odd else []
