@@ -65,14 +65,17 @@ def run_json(capsys: pytest.CaptureFixture[str], *argv: Any) -> dict[str, Any]:
 def test_fit_stores_what_prediction_needs(home: Path) -> None:
     pipeline, metadata = load_model(str(home / "model.skops"))
     kinds = {"age": "number", "income": "number", "city": "text", "member": "number"}
-    assert metadata["columns"]["features"] == kinds
+    assert metadata["training"]["columns"] == kinds
     assert metadata["target"] == "churned"
-    assert metadata["classes"] == ["no", "yes"]
+    assert pipeline.classes_.tolist() == ["no", "yes"]
     assert metadata["versions"]["sparseklr"] == sparseklr.__version__
     assert metadata["created"].startswith("20")
-    assert (
-        pipeline[:-1].transform(mixed_frame()[list(kinds)]).shape[1] == 3 + 1 + 4
-    )  # a hole indicator, "" city
+    names = pipeline[:-1].get_feature_names_out().tolist()
+    assert names == [
+        *("age", "income", "member", "income_missing"),
+        *("city_Oslo", "city_Paris", "city_Rome", "city_None"),
+    ]
+    assert pipeline[:-1].transform(mixed_frame()).shape == (240, len(names))
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
@@ -84,8 +87,7 @@ def test_predict(home: Path, tmp_path: Path, form: str) -> None:
     assert list(found.columns) == ["predicted", "p_no", "p_yes"]
     frame = mixed_frame()[160:]
     pipeline, _ = load_model(str(home / "model.skops"))
-    given = frame.assign(city=frame["city"].fillna("").astype(object), member=frame["member"].astype(float))
-    np.testing.assert_array_equal(found[["p_no", "p_yes"]], pipeline.predict_proba(given))
+    np.testing.assert_array_equal(found[["p_no", "p_yes"]], pipeline.predict_proba(frame))
     assert (found["predicted"] == np.where(found["p_yes"] > 0.5, "yes", "no")).all()
     assert (found["predicted"].to_numpy() == frame["churned"].to_numpy()).mean() > 0.8
 
@@ -155,7 +157,9 @@ def test_fit_options_and_held_out_rows(
     argv = ["fit", home / "train.csv", "--target", "churned", "--test-size", "0.25", "--C", "100"]
     more = ["--lam", "5", "--gamma", "1", "--class-weight", "balanced", "--calibration", "sigmoid"]
     found = run_json(capsys, *argv, *more, "-o", tmp_path / "m.skops")
-    assert found["rows"] == 120
+    assert found["n_rows"] == 120
+    assert found["data"]["n_rows"] == 160
+    assert {"n_features", "n_points", "points_share"} < set(found)
     assert found["test"]["n_rows"] == 40
     assert found["converged"]
     model = load_model(str(tmp_path / "m.skops"))[0][-1]
@@ -205,7 +209,7 @@ def test_svmlight(tmp_path: Path, capsys: pytest.CaptureFixture[str], zero_based
     model = str(tmp_path / "m.skops")
     assert main(["fit", str(tmp_path / "train.svm"), "-o", model]) == 0
     pipeline, metadata = load_model(model)
-    assert metadata["columns"] == {"n_features": 2, "one_based": not zero_based}
+    assert metadata["svmlight"] == {"n_features": 2, "one_based": not zero_based}
     assert sparse.issparse(pipeline[-1].support_vectors_)
     for column in (0, 1):
         part = X[150:].copy()
@@ -263,14 +267,14 @@ def test_help_of_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit) as stop:
             main([command, "--help"])
         assert stop.value.code == 0
-        assert capsys.readouterr().out.count(f"  sparseklr {command} ") >= 3  # the examples
+        assert capsys.readouterr().out.count(f"sparseklr {command} ") >= 4  # the usage and three examples
     with pytest.raises(SystemExit):
         main(["--version"])
     assert capsys.readouterr().out == f"sparseklr {sparseklr.__version__}\n"
 
 
 def test_parsing_loads_nothing_heavy() -> None:
-    heavy = "{'sklearn', 'pandas', 'numpy', 'rich', 'skops', 'pyarrow'}"
+    heavy = "{'sklearn', 'pandas', 'numpy', 'rich', 'skops', 'skrub', 'pyarrow'}"
     code = (
         f"import sys; from sparseklr.cli import make_parser; make_parser(); print({heavy} & set(sys.modules))"
     )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import sys
-from datetime import datetime
+from collections.abc import Callable
 from fractions import Fraction
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import pandas as pd
@@ -18,6 +21,7 @@ from sklearn.datasets import dump_svmlight_file, make_moons
 from sklearn.preprocessing import FunctionTransformer
 
 from sparseklr.cli import fit, main
+from sparseklr.tabular.storage import pack
 
 CSV = "x,colour,kind\n" + "".join(f"{k % 7},{'red' if k % 2 else 'blue'},{'ab'[k % 2]}\n" for k in range(60))
 
@@ -76,15 +80,15 @@ def test_unknown_suffix(fails: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", ["data.csv", "Empty CSV"]),
+        ("", ["data.csv", "empty"]),
         ("a,y\n", ["data.csv", "no rows"]),
-        ("a,y\n1,2\n3\n", ["data.csv", "Row #3", "Expected 2 columns, got 1"]),
-        ("a,y\n1,2\n3,4,5\n", ["data.csv", "Row #3", "Expected 2 columns, got 3"]),
+        ("a,y\n1,2\n3\n", ["data.csv", "row 2 has 1 cells", "expected 2"]),
+        ("a,y\n1,2\n3,4,5\n", ["data.csv", "row 2 has 3 cells", "expected 2"]),
         ("a,a,y\n1,2,0\n3,4,1\n", ["data.csv", "more than one column", "a"]),
         ("y\n0\n1\n", ["no column is left"]),
-        ("a,b,y\n1,,0\n2,,1\n", ["column 'b'", "empty in every row", "--drop b"]),
-        ("a,b,y\n1,2020-01-01,0\n2,2020-01-02,1\n", ["column 'b'", "date32", "--drop b"]),
-        ("a,b,y\n1,3,0\n2,inf,1\n", ["column 'b'", "row 2", "infinite"]),
+        ("a,y\n,0\n,1\n", ["data.csv", "no column is left", "column 'a'", "empty in every row"]),
+        ("a,b,y\n1,,0\n1,,1\n", ["data.csv", "no column is left", "column 'a'", "the same value"]),
+        ("1,2,0\n3,4,1\n", ["data.csv", "the first row holds numbers", "names of columns"]),
     ],
 )
 def test_unusable_table(fails: Any, tmp_path: Path, text: str, words: list[str]) -> None:
@@ -93,12 +97,12 @@ def test_unusable_table(fails: Any, tmp_path: Path, text: str, words: list[str])
 
 @pytest.mark.parametrize(
     ("values", "kind"),
-    [([datetime(2020, 1, 1)] * 2, "timestamp"), ([[1], [2]], "list"), ([b"a", b"b"], "binary")],
+    [([{"a": 1}, {"a": 2}], "dict"), ([[1], [2]], "ndarray"), ([b"a", b"b"], "bytes")],
 )
 def test_unusable_type(fails: Any, tmp_path: Path, values: list[Any], kind: str) -> None:
     data = tmp_path / "data.parquet"
     pa.parquet.write_table(pa.table({"x": [1, 2], "odd": values, "y": [0, 1]}), data)
-    fails(["fit", data, "--target", "y", "-o", tmp_path / "m.skops"], "column 'odd'", kind, "--drop odd")
+    fails(["fit", data, "--target", "y", "-o", tmp_path / "m.skops"], "column 'odd'", kind, "Leave it out")
 
 
 def test_not_parquet(fails: Any, tmp_path: Path) -> None:
@@ -135,14 +139,21 @@ def test_unknown_columns(fails: Any, tmp_path: Path, home: Path) -> None:
     fails(["fit", data, "--target", "kind", "--drop", "Colours", "-o", output], "--drop", "'colour'")
     argv = ["fit", data, "--target", "kind", "-o", output, "--sample-weight-column"]
     fails([*argv, "w"], "--sample-weight-column", "'w'")
-    fails([*argv, "colour"], "column 'colour'", "row 1", "'blue'", "a number")
+    fails([*argv, "colour"], "data.csv: column 'colour'", "row 1", "'blue'", "a number")
+    fails(
+        ["fit", data, "--target", "kind", "--drop", "kind", "-o", output], "--drop", "'kind'", "named twice"
+    )
+    fails(["fit", data, "--target", "kind", "--id", "x", "--drop", "x", "-o", output], "--id", "by --drop")
+    fails(["fit", data, "--target", "kind", "--drop", "x", "colour", "-o", output], "no column is left")
+    fails(["predict", home / "model.skops", data, "--id", "number"], "--id", "'number'", "x, colour, kind")
+    fails(["predict", home / "model.skops", data, "--id"], "--id", "no column identified the rows")
     fails(["evaluate", home / "model.skops", data, "--target", "y"], "--target", "'y'", "x, colour, kind")
 
 
 def test_bad_weights(fails: Any, tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("a,w,y\n1,1,0\n2,-3,1\n")
     argv = ["fit", tmp_path / "data.csv", "--target", "y", "--sample-weight-column", "w"]
-    fails([*argv, "-o", tmp_path / "m.skops"], "--sample-weight-column w", "row 2", "-3")
+    fails([*argv, "-o", tmp_path / "m.skops"], "data.csv: column 'w'", "row 2", "-3")
 
 
 @pytest.mark.parametrize(
@@ -153,30 +164,23 @@ def test_bad_weights(fails: Any, tmp_path: Path) -> None:
         (np.linspace(0, 1, 60), ["--target y", "60 different values", "quantity"]),
         (range(100, 160), ["--target y", "60 different values", "quantity", "100 to 159"]),
         ([f"name {k}" for k in range(60)], ["60 different values"]),
+        ([f"{k / 7:.3f}".replace(".", ",") for k in range(60)], ["60 different values", "quantity"]),
+        ([f"c{k}" for k in range(10_000)], ["10000 different values in 10000 rows"]),
     ],
 )
 def test_unusable_target(fails: Any, tmp_path: Path, labels: Any, words: list[str]) -> None:
-    fit_text(fails, tmp_path, "x,y\n" + "".join(f"{k},{label}\n" for k, label in enumerate(labels)), *words)
+    rows = [f"{k};{label}\n" for k, label in enumerate(labels)]
+    fit_text(fails, tmp_path, "x;y\n" + "".join(rows), *words)
 
 
 def test_new_rows_that_do_not_fit(fails: Any, tmp_path: Path, home: Path) -> None:
     data = tmp_path / "new.csv"
     data.write_text("z,kind\n1,a\n")
     fails(["predict", home / "model.skops", data], "new.csv", "missing: x, colour")
-    data.write_text("x,colour\n1,red\nlow,red\n")
-    fails(["predict", home / "model.skops", data], "column 'x'", "row 2", "'low'", "a number")
+    data.write_text("x,colour\nlow,red\n,red\nhigh,red\n")
+    fails(["predict", home / "model.skops", data], "new.csv: column 'x'", "row 1", "'low'", "a number")
     data.write_text("x,colour,kind\n1,red,c\n2,red,a\n")
     fails(["evaluate", home / "model.skops", data], "--target kind", "does not know: c", "a, b")
-
-
-def test_text_that_identifies_rows_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = CSV.splitlines()
-    text = f"id,{lines[0]}\n" + "".join(f"no {k},{line}\n" for k, line in enumerate(lines[1:]))
-    (tmp_path / "data.csv").write_text(text)
-    assert main(["fit", str(tmp_path / "data.csv"), "--target", "kind", "-o", str(tmp_path / "m.skops")]) == 0
-    assert "sparseklr: warning:" in (err := capsys.readouterr().err)
-    assert "column 'id'" in err
-    assert len(err.splitlines()) == 1
 
 
 # -- model files ------------------------------------------------------------------------------
@@ -185,9 +189,50 @@ def test_text_that_identifies_rows_is_warned_of(tmp_path: Path, capsys: pytest.C
 def test_damaged_model(fails: Any, tmp_path: Path, home: Path) -> None:
     whole, model = (home / "model.skops").read_bytes(), tmp_path / "m.skops"
     contents = [whole[: len(whole) // 2], whole[: len(whole) - 10], b"", CSV.encode()]
-    for content in [*contents, skops.io.dumps([1, 2]), skops.io.dumps({"pipeline": None})]:
+    tampered = change(whole, "schema.json", lambda text: text.replace(b'"standard"', b'"quantile"'))
+    contents += [
+        tampered,
+        change(whole, "sparseklr.json", lambda text: text.replace(b"sha256", b"sha")),
+        whole[:-2],
+    ]
+    for content in [*contents, skops.io.dumps([1, 2]), pack([1, 2]), pack({"model": None})]:
         model.write_bytes(content)
         fails(["predict", model, home / "data.csv"], "m.skops", "not a model")
+
+
+def change(archive: bytes, member: str, edit: Callable[[bytes], bytes]) -> bytes:
+    """A zip archive with one member edited, as by hand: every checksum of the archive itself is right."""
+    made = io.BytesIO()
+    with ZipFile(io.BytesIO(archive)) as old, ZipFile(made, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            new.writestr(name, edit(content) if name == member else content)
+            assert name != member or edit(content) != content
+    return made.getvalue()
+
+
+def test_model_of_another_format(fails: Any, tmp_path: Path, home: Path) -> None:
+    whole, model = (home / "model.skops").read_bytes(), tmp_path / "m.skops"
+    model.write_bytes(
+        change(whole, "sparseklr.json", lambda text: text.replace(b'"format": 1', b'"format": 7'))
+    )
+    fails(
+        ["predict", model, home / "data.csv"], "m.skops", "format 7", "reads format 1", "Fit the model again"
+    )
+
+
+def test_model_of_other_libraries(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One warning, whatever the number of parts; the model is used."""
+    model = tmp_path / "m.skops"
+    ours = version("scikit-learn")
+    whole = (home / "model.skops").read_bytes()
+    old = lambda text: text.replace(f'"{ours}"'.encode(), b'"0.1.0"')  # noqa: E731
+    model.write_bytes(change(whole, "sparseklr.json", old))
+    capsys.readouterr()
+    assert main(["predict", str(model), str(home / "data.csv")]) == 0
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert f"was written with scikit-learn 0.1.0, and this is {ours}" in err
 
 
 @pytest.mark.parametrize(
@@ -195,7 +240,7 @@ def test_damaged_model(fails: Any, tmp_path: Path, home: Path) -> None:
     [(Fraction(1, 3), "fractions.Fraction"), (FunctionTransformer(np.linalg.norm), "numpy.linalg.norm")],
 )
 def test_untrusted_model(fails: Any, tmp_path: Path, home: Path, thing: Any, name: str) -> None:
-    skops.io.dump({"pipeline": thing, "metadata": {}}, tmp_path / "m.skops")
+    (tmp_path / "m.skops").write_bytes(pack({"model": thing, "metadata": {}}))
     for command in (["evaluate"], ["predict"], ["report", "-o", tmp_path / "r.html"]):
         fails([*command, tmp_path / "m.skops", home / "data.csv"], "m.skops", "not trusted", name)
 
@@ -233,7 +278,7 @@ def test_failed_write_leaves_what_was_there(
     (tmp_path / "p.csv").write_text("precious")
     monkeypatch.setattr(pd.DataFrame, "to_csv", full)
     argv = ["predict", home / "model.skops", home / "data.csv", "-o", tmp_path / "p.csv", "--force"]
-    fails(argv, "--output", "p.csv", "no space left")
+    fails(argv, f"{tmp_path / 'p.csv'}: no space left")
     assert [path.name for path in tmp_path.iterdir()] == ["p.csv"]
     assert (tmp_path / "p.csv").read_text() == "precious"
 
@@ -255,6 +300,12 @@ def test_failed_write_leaves_what_was_there(
         (["tune", "a.csv", "-o", "m", "--cv", "1"], ["--cv", "whole number of at least 2", "'1'"]),
         (["tune", "a.csv", "-o", "m", "--cv", "2.5"], ["--cv", "'2.5'"]),
         (["report", "-o", "r.html"], ["MODEL"]),
+        (["fit", "a.csv", "-o", "m", "--colour", "red"], ["unrecognized", "--colour"]),
+        (["fit", "a.csv", "-o", "m", "--sep", "ab"], ["--sep", "one character", "'ab'"]),
+        (["fit", "a.csv", "-o", "m", "--decimal", "x"], ["--decimal", "'x'"]),
+        (["fit", "a.csv", "-o", "m", "--scale", "minmax"], ["--scale", "quantile"]),
+        (["fit", "a.csv", "-o", "-", "--json"], ["--json", "standard output"]),
+        (["predict", "-", "-"], ["MODEL and DATA", "standard input"]),
     ],
 )
 def test_usage(fails: Any, argv: list[str], words: list[str]) -> None:

@@ -12,10 +12,10 @@ import sparseklr
 NAMES = """
 AccuracySparsityDisplay HalfKLR ImportVectorMachine KLRPath PathInterrupted ProbabilityReport
 ReliabilityDisplay Settings Solution SolveInterrupted SparseKLR SparseKLRCV Status ThresholdedKLR
-expected_calibration_error half_klr_path klr_path lam_for_nu nu_bar probability_report
-saturation_bound solve_dual
+expected_calibration_error half_klr_path klr_path lam_for_nu load nu_bar probability_report
+saturation_bound save solve_dual tabular_pipeline
 """
-ROOMS = "dual probability estimators rivals inspection experiments experiments.report datasets"
+ROOMS = "dual probability estimators rivals inspection experiments experiments.report datasets tabular"
 
 
 def test_public_names() -> None:

@@ -26,10 +26,13 @@ __all__ = [
     "half_klr_path",
     "klr_path",
     "lam_for_nu",
+    "load",
     "nu_bar",
     "probability_report",
     "saturation_bound",
+    "save",
     "solve_dual",
+    "tabular_pipeline",
 ]
 
 try:
@@ -37,8 +40,11 @@ try:
 except PackageNotFoundError:  # run from the sources
     __version__ = "0+unknown"
 
+_NEED_TABLES = ("load", "save", "tabular_pipeline")  # and the packages of the extra sparseklr[tables]
+
 if TYPE_CHECKING:
     from ._api import *
+    from .tabular import load, save, tabular_pipeline
 else:
 
     def __getattr__(name: str) -> Any:
@@ -46,9 +52,21 @@ else:
 
         ``sparseklr --help`` need not load scikit-learn; ``sparseklr.datasets`` needs no import of its own.
         """
+        if name in _NEED_TABLES:
+            try:
+                globals().update(
+                    {public: getattr(import_module(".tabular", __name__), public) for public in _NEED_TABLES}
+                )
+            except ModuleNotFoundError as error:
+                raise ModuleNotFoundError(
+                    f'sparseklr.{name} needs {error.name}: pip install "sparseklr[tables]"', name=error.name
+                ) from error
+            return globals()[name]
         if name in __all__:
             api = import_module("._api", __name__)
-            globals().update({public: getattr(api, public) for public in __all__})
+            globals().update(
+                {public: getattr(api, public) for public in __all__ if public not in _NEED_TABLES}
+            )
             return globals()[name]
         if not name.startswith("_") and find_spec(f"{__name__}.{name}"):
             return import_module(f".{name}", __name__)

@@ -22,8 +22,8 @@ class Iteration:
 class ProgressBar:
     """Shows how far the KKT violation has fallen towards its tolerance, on a logarithmic scale.
 
-    A ``tqdm`` bar where tqdm is installed (extra ``sparseklr[progress]``), a line on standard
-    error every two seconds otherwise. Give it to a solver as its callback.
+    A ``tqdm`` bar on a terminal or in a notebook where tqdm is installed (extra ``sparseklr[progress]``), a
+    line on standard error every two seconds otherwise, as in a file. Give it to a solver as its callback.
 
     Examples
     --------
@@ -39,7 +39,7 @@ class ProgressBar:
         self._bar: Any = None
 
     def __enter__(self) -> Self:
-        if self.show:
+        if self.show and (sys.stderr.isatty() or "ipykernel" in sys.modules):
             try:
                 from tqdm.auto import tqdm
             except ImportError:

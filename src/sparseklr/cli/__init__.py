@@ -21,7 +21,7 @@ from .errors import CliError
 from .options import Parser
 
 COMMANDS = ("fit", "tune", "predict", "evaluate", "report", "reproduce", "explore")
-EXTRA = ("rich", "skops", "pandas", "pyarrow")  # of sparseklr[cli]
+EXTRA = ("rich", "skops", "skrub", "pandas", "pyarrow")  # of sparseklr[cli]
 
 
 def make_parser() -> Parser:

@@ -2,154 +2,197 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from ..tabular.cells import TableError, TableWarning, read_cells
+from ..tabular.columns import Column, read_column
+from ..tabular.numbers import detect_decimal
+from ..tabular.reader import text_tokens
+from .delimited import SEPARATORS, read_delimited
 from .errors import CliError, listing, unknown
-from .files import format_of, read_svmlight, read_table
+from .files import format_of, read_bytes, read_parquet, read_svmlight, source_name
+
+# a number that is a label: leading zeros say that it is text
+_PLAIN = re.compile(r"[+-]?(?:(?:0|[1-9]\d*)(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?")
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table as it stands in its file."""
+
+    name: str  # of the file, for messages
+    frame: Any  # of pandas; of strings where the file holds text
+    na: tuple[str, ...] = ()
+    decimal: str | None = None  # where the file tells it
+    facts: dict[str, Any] = field(default_factory=dict)  # how it was read
+    notes: list[str] = field(default_factory=list)
+    usual: bool = True  # nothing about how it was read is worth a word
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of a file. ``columns`` is what a model must remember to read others like them."""
+    """Rows of a file. ``svmlight`` is what a model must remember of such a file to read others like it."""
 
-    X: Any  # a frame, or CSR
+    X: Any  # a data frame, or CSR
     y: np.ndarray | None
     weight: np.ndarray | None
-    columns: dict[str, Any]
+    table: Table | None = None
+    svmlight: dict[str, Any] | None = None
+
+
+def read_table(args: Any, data: bytes, form: str) -> Table:
+    """A table; ``args`` has data, sep, decimal, encoding, na."""
+    name, na = source_name(args.data), tuple(args.na)
+    if form == "parquet":
+        frame = read_parquet(args.data, data)
+        facts = {"format": form, "n_rows": len(frame), "n_columns": frame.shape[1]}
+        return Table(name, frame, na, args.decimal, facts)
+    usual_sep = "\t" if form == "tsv" else ","
+    found = read_delimited(name, data, args.sep, args.encoding, usual_sep)
+    # where nothing tells, the semicolon does: it stands where the comma is taken
+    decimal = args.decimal or detect_decimal(text_tokens(found.frame, na))
+    facts = {
+        "format": form,
+        "n_rows": len(found.frame),
+        "n_columns": found.frame.shape[1],
+        "separator": found.sep,
+        "decimal": decimal or ("," if found.sep == ";" else "."),
+        "encoding": found.encoding,
+    }
+    usual = (found.sep, facts["decimal"], found.encoding) == (usual_sep, ".", "utf-8")
+    return Table(name, found.frame, na, decimal, facts, found.notes, usual)
+
+
+def told(table: Table) -> str:
+    """How a table was read, in a line."""
+    facts = table.facts
+    words = [f"read {facts['n_rows']} rows", f"{facts['n_columns']} columns"]
+    if "separator" in facts:
+        words.append(f"{SEPARATORS.get(facts['separator'], repr(facts['separator']))} separated")
+        words += ["decimal comma"] if facts["decimal"] == "," else []
+        words += [facts["encoding"]] if facts["encoding"] != "utf-8" else []
+    return ", ".join(words)
 
 
 def read_training(args: Any) -> Rows:
-    """The rows that a model is fitted to; ``args`` has data, format, target, drop, sample_weight_column."""
-    form = format_of(args.data, args.format)
+    """The rows that a model is fitted to; ``args`` has the options of ``add_training``."""
+    data = read_bytes(args.data)
+    form, name = format_of(args.data, args.format, data), source_name(args.data)
     if form == "svmlight":
-        if options := [name for name in ("target", "drop", "sample_weight_column") if getattr(args, name)]:
-            raise CliError(f"--{options[0].replace('_', '-')}: not for svmlight files, which have no columns")
-        X, y, one_based = read_svmlight(args.data)
-        _check_classes(y, f"{args.data}: the label")
-        return Rows(X, y, None, {"n_features": X.shape[1], "one_based": one_based})
-    table = read_table(args.data, form, [])
+        options = ("target", "sample_weight_column", "categorical", "number", "date", "drop", "id")
+        if given := [option for option in options if getattr(args, option)]:
+            raise CliError(f"--{given[0].replace('_', '-')}: not for svmlight files, which have no columns")
+        X, y, one_based = read_svmlight(args.data, data)
+        _check_classes(y, f"{name}: the label")
+        return Rows(X, y, None, svmlight={"n_features": X.shape[1], "one_based": one_based})
+    table = read_table(args, data, form)
+    names = list(table.frame.columns)
     if args.target is None:
-        raise CliError(f"--target: which column holds the classes? {listing(table.column_names)}")
+        raise CliError(f"--target: which column holds the classes? {listing(names)}")
+    roles = _roles(args, names)
     y = _labels(table, args.target)
-    _check_classes(y, f"--target {args.target}")
+    _check_classes(y, f"{name}: --target {args.target}")
     weight = _weights(table, args.sample_weight_column)
-    for name in args.drop:
-        _column(table, name, "--drop")
-    names = [n for n in table.column_names if n not in {args.target, args.sample_weight_column, *args.drop}]
-    if not names:
-        raise CliError(f"{args.data}: no column is left to predict {args.target!r} from")
-    kinds = {name: _kind(table[name], name) for name in names}
-    return Rows(_frame(table, kinds, args.data), y, weight, {"features": kinds})
+    features = [k for k in names if roles.get(k) not in ("--target", "--sample-weight-column")]
+    if all(roles.get(k) in ("--drop", "--id") for k in features):
+        raise CliError(f"{name}: no column is left to predict {args.target!r} from")
+    return Rows(table.frame[features], y, weight, table)
 
 
-def read_rows(args: Any, metadata: dict[str, Any], with_labels: bool) -> Rows:
-    """Rows for a model to predict; with labels, ``args`` has also target and sample_weight_column."""
-    form, columns, classes = format_of(args.data, args.format), metadata["columns"], metadata["classes"]
-    if (form == "svmlight") != ("n_features" in columns):
-        trained = "a svmlight file" if "n_features" in columns else "a table"
-        raise CliError(f"{args.data}: the model was fitted to {trained}; got {form}")
-    if form == "svmlight":
-        X, y, _ = read_svmlight(args.data, **columns)
+def read_rows(args: Any, model: Any, metadata: dict[str, Any], with_labels: bool) -> tuple[Rows, list[str]]:
+    """Rows for a model, read as in training, and what is to be said about them.
+
+    With labels, ``args`` has also target and sample_weight_column.
+    """
+    data = read_bytes(args.data)
+    form, name = format_of(args.data, args.format, data), source_name(args.data)
+    svmlight: dict[str, Any] | None = metadata.get("svmlight")
+    classes = model.classes_.tolist()
+    if (form == "svmlight") != (svmlight is not None):
+        trained = "a svmlight file" if svmlight is not None else "a table"
+        raise CliError(f"{name}: the model was fitted to {trained}; got {form}")
+    if svmlight is not None:
+        X, y, _ = read_svmlight(args.data, data, **svmlight)
         if with_labels:
-            _check_known(y, classes, f"{args.data}: the label")
-        return Rows(X, y, None, columns)
-    target = (args.target or metadata["target"]) if with_labels else None
-    text = [name for name, kind in columns["features"].items() if kind == "text"]
-    if isinstance(classes[0], str) and target:
-        text.append(target)
-    table = read_table(args.data, form, text)
-    if missing := [name for name in columns["features"] if name not in table.column_names]:
-        raise CliError(f"{args.data}: columns of the model are missing: {listing(missing)}")
+            _check_known(y, classes, f"{name}: the label")
+        return Rows(X, y, None, svmlight=svmlight), []
+    table = read_table(args, data, form)
     y = weight = None
-    if target:
-        y, weight = _labels(table, target), _weights(table, args.sample_weight_column)
-        _check_known(y, classes, f"--target {target}")
-    return Rows(_frame(table, columns["features"], args.data), y, weight, columns)
+    if with_labels:
+        target = args.target or metadata.get("target")
+        if target is None:
+            raise CliError(f"--target: which column holds the classes? {listing(table.frame.columns)}")
+        y, weight = _labels(table, target, classes), _weights(table, args.sample_weight_column)
+        _check_known(y, classes, f"{name}: --target {target}")
+    X, notes = _features(model, table)
+    return Rows(X, y, weight, table), ([] if table.usual else [told(table)]) + notes
+
+
+def _features(model: Any, table: Table) -> tuple[Any, list[str]]:
+    """The columns of a model, read as in its training."""
+    reader = getattr(model, "named_steps", {}).get("read")
+    if reader is None:  # a model of one's own, written by sparseklr.save
+        if not hasattr(model, "feature_names_in_"):
+            raise CliError(
+                "the model does not know names of columns: it was fitted to an array, not to a data frame"
+            )
+        from ..tabular.reader import TableReader
+
+        numbers = list(model.feature_names_in_)
+        reader = TableReader()
+        reader.columns_, reader.decimal_ = {name: Column("number") for name in numbers}, "."
+    reader.set_params(na=[*reader.na, *table.na], decimal=table.decimal or reader.decimal_)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", TableWarning)
+        try:
+            X = reader.transform(table.frame)
+        except TableError as error:
+            raise CliError(f"{table.name}: {error}") from error
+    warnings.simplefilter("ignore", TableWarning)  # each is said once; until the end of the command
+    return X, [str(warning.message) for warning in caught]
 
 
 # -- columns ----------------------------------------------------------------------------------
 
 
-def _column(table: Any, name: str, option: str) -> Any:
-    if name not in table.column_names:
-        raise unknown(f"{option}: there is no column", name, table.column_names, "columns")
-    return table[name]
+def _roles(args: Any, names: list[str]) -> dict[str, str]:
+    """The option that speaks of each column; each at most one."""
+    roles: dict[str, str] = {}
+    for option in ("target", "sample_weight_column", "categorical", "number", "date", "drop", "id"):
+        given = getattr(args, option) or []
+        shown = f"--{option.replace('_', '-')}"
+        for name in [given] if isinstance(given, str) else given:
+            _check_column(names, name, shown)
+            if name in roles:
+                raise CliError(f"{shown}: column {name!r} is named twice, also by {roles[name]}")
+            roles[name] = shown
+    return roles
 
 
-def _plain_type(column: Any) -> Any:
-    """The type of the values, also of a column stored by categories."""
-    import pyarrow as pa
-
-    return column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+def _check_column(names: list[str], name: str, option: str) -> None:
+    if name not in names:
+        raise unknown(f"{option}: there is no column", name, names, "columns")
 
 
-def _kind(column: Any, name: str) -> str:
-    """The word for what a column holds: "number" (booleans too) or "text"."""
-    from pyarrow import types
-
-    kind = _plain_type(column)
-    if column.is_null(nan_is_null=True).to_numpy().all():
-        raise CliError(f"column {name!r} is empty in every row; leave it out: --drop {name}")
-    if any(is_a(kind) for is_a in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)):
-        return "number"
-    if types.is_string(kind) or types.is_large_string(kind):
-        return "text"
-    raise CliError(
-        f"column {name!r} is of type {kind}; expected numbers, booleans or text. Leave it out: --drop {name}"
-    )
-
-
-def _frame(table: Any, kinds: dict[str, str], path: str) -> Any:
-    """The features as a frame: numbers as floats, text as strings, "" where it is missing."""
-    import pandas as pd
-
-    columns = {}
-    for name, kind in kinds.items():
-        if kind == "number":
-            columns[name] = _numbers(table[name], name)
-        else:
-            text = table[name].cast("string").fill_null("").to_pylist()
-            columns[name] = np.array(text, dtype=object)
-            if len(text) > 50 and len(set(text)) > len(text) / 2:
-                warnings.warn(
-                    f"{path}: column {name!r} is text with {len(set(text))} different values in {len(text)} "
-                    f"rows: rare ones count as one. If it identifies the rows, --drop {name}.",
-                    UserWarning,
-                    stacklevel=2,
-                )
-    return pd.DataFrame(columns)
-
-
-def _numbers(column: Any, name: str) -> np.ndarray:
-    """A column as floats, NaN where it is missing."""
-    import pandas as pd
-    import pyarrow as pa
-
-    try:
-        values: np.ndarray = column.cast(_plain_type(column)).cast(pa.float64(), safe=False).to_numpy()
-    except pa.ArrowException as error:
-        given = pd.Series(column.to_pylist(), dtype=object)
-        row = int((pd.to_numeric(given, errors="coerce").isna() & given.notna()).to_numpy().argmax())
-        raise CliError(f"column {name!r}: row {row + 1} holds {given[row]!r}; expected a number") from error
-    if np.isinf(values).any():
-        raise CliError(
-            f"column {name!r}: row {np.flatnonzero(np.isinf(values))[0] + 1} holds an infinite number"
-        )
-    return values
-
-
-def _weights(table: Any, name: str | None) -> np.ndarray | None:
+def _weights(table: Table, name: str | None) -> np.ndarray | None:
     if name is None:
         return None
-    values = _numbers(_column(table, name, "--sample-weight-column"), name)
+    _check_column(list(table.frame.columns), name, "--sample-weight-column")
+    where = f"{table.name}: column {name!r}"
+    values, odd = read_column(table.frame[name], name, Column("number"), table.decimal or ".", table.na)
+    if odd:
+        token, row = odd.examples[0]
+        raise CliError(f"{where}: row {row} holds {token!r}; expected a number")
     bad = np.flatnonzero(~(values >= 0))
     if len(bad):
+        held = "nothing" if np.isnan(values[bad[0]]) else f"{values[bad[0]]:g}"
         raise CliError(
-            f"--sample-weight-column {name}: row {bad[0] + 1} holds {values[bad[0]]:g}; expected 0 or more"
+            f"{where}: row {table.frame.index[bad[0]]} holds {held}; expected a weight of 0 or more"
         )
     return values
 
@@ -157,22 +200,30 @@ def _weights(table: Any, name: str | None) -> np.ndarray | None:
 # -- labels -----------------------------------------------------------------------------------
 
 
-def _labels(table: Any, name: str) -> np.ndarray:
-    """The classes of the rows: strings, booleans, whole numbers, or floats."""
-    column = _column(table, name, "--target")
-    empty = np.flatnonzero(column.is_null(nan_is_null=True).to_numpy())
+def _labels(table: Table, name: str, classes: list[Any] | None = None) -> np.ndarray:
+    """The classes of the rows: strings, booleans, whole numbers or floats; ``classes`` are the model's."""
+    _check_column(list(table.frame.columns), name, "--target")
+    column = table.frame[name]
+    try:
+        cells = read_cells(column, name, table.na)
+    except TableError as error:
+        raise CliError(f"{table.name}: {error}") from error
+    empty = np.flatnonzero(cells.codes < 0)
     if len(empty):
         raise CliError(
-            f"--target {name}: {len(empty)} of {len(column)} rows have no class, the first is row "
-            f"{empty[0] + 1}; remove them or fill them in"
+            f"{table.name}: --target {name}: {len(empty)} of {len(column)} rows have no class, the first is "
+            f"row {column.index[empty[0]]}; remove them or fill them in"
         )
-    kind = _kind(column, name)
-    values = np.array(column.cast(_plain_type(column)).to_pylist())
-    if kind == "number" and values.dtype.kind not in "bi":
-        values = values.astype(np.float64)
-        if np.array_equal(values, np.round(values)):
-            return values.astype(np.int64)
-    return values
+    tokens = cells.tokens.tolist()
+    if classes is not None and all(isinstance(label, str) for label in classes):
+        return np.array(tokens)[cells.codes]
+    if column.dtype == bool or (classes and isinstance(classes[0], bool)):
+        return np.array([token.lower() in ("true", "1") for token in tokens])[cells.codes]
+    if all(_PLAIN.fullmatch(token) for token in tokens):
+        values = np.array([float(token.replace(",", ".")) for token in tokens])
+        whole = np.array_equal(values, np.round(values))
+        return (values.astype(np.int64) if whole else values)[cells.codes]
+    return np.array(tokens)[cells.codes]
 
 
 def _check_classes(y: np.ndarray, what: str) -> None:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any
+
+from .._words import listing
+
+__all__ = ["CliError", "listing", "unknown"]
 
 
 class CliError(Exception):
     """Something the user can mend: shown as one line."""
-
-
-def listing(names: Iterable[Any], most: int = 12) -> str:
-    """Names in a line, the first ones of many."""
-    names = list(map(str, names))
-    more = f", ... ({len(names)} in all)" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def unknown(what: str, name: str, known: Iterable[str], plural: str) -> CliError:

@@ -32,10 +32,12 @@ def run(args: Namespace) -> None:
     from .data import read_rows
     from .measures import measure
     from .models import load_model
-    from .show import show_measures
+    from .show import say, show_measures
 
     pipeline, metadata = load_model(args.model)
-    found = measure(pipeline, read_rows(args, metadata, with_labels=True))
+    rows, notes = read_rows(args, pipeline, metadata, with_labels=True)
+    found = measure(pipeline, rows)
+    say(args.data, notes)
     if args.json:
         print(json.dumps({"model": args.model, "data": args.data, **found}, indent=2))
     else:

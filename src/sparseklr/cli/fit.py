@@ -6,11 +6,12 @@ import json
 from argparse import Namespace
 from typing import Any
 
-from .options import add_command, add_training, number
+from .options import add_command, add_training, number, output_of
 
 EXAMPLES = """\
   sparseklr fit customers.csv --target churned -o model.skops
-  sparseklr fit customers.parquet --target churned --drop id name --test-size 0.2 -o model.skops
+  sparseklr fit customers.parquet --target churned --id number --drop name --test-size 0.2 -o model.skops
+  sparseklr fit kunden.csv --target bezahlt --sep ';' --decimal , --categorical plz -o model.skops
   sparseklr fit a9a.svm -o a9a.skops --C 1000 --class-weight balanced --jobs -1"""
 
 
@@ -19,8 +20,9 @@ def add_parser(subparsers: Any) -> None:
         subparsers,
         "fit",
         run,
-        "Fit a sparse kernel classifier to a file. Numbers are scaled to [0, 1], missing ones become the "
-        "median; text becomes one column per value. All of it is stored with the model.",
+        "Fit a sparse kernel classifier to a file. Numbers, dates and text are found and made into features, "
+        "missing values are filled, and columns that identify the rows are left out; what was done is told "
+        "and stored with the model.",
         EXAMPLES,
     )
     group = add_training(parser)
@@ -38,18 +40,18 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: Namespace) -> None:
-    from .files import check_output
     from .models import save_model
-    from .show import show_fit
+    from .show import say, show_fit
     from .training import make_estimator, shows_progress, train
 
-    output = check_output(args.output, args.force)
+    output = output_of(args)
     estimator = make_estimator(
         args, C=args.C, lam=args.lam, nu=args.nu, gamma=args.gamma, verbose=shows_progress(args)
     )
     pipeline, rows, summary = train(args, estimator)
     pipeline[-1].compact()
-    save_model(output, pipeline, rows, args.target, training=summary)
+    save_model(output, pipeline, rows, args, training=summary)
+    say(args.data, summary["notes"])
     if args.json:
         print(json.dumps({"model": args.output, **summary}, indent=2))
     else:

@@ -68,25 +68,68 @@ def share(text: str) -> float:
 
 
 def add_data(parser: Parser, target_help: str, optional: bool = False) -> None:
-    """DATA and how to read it."""
+    """DATA, its labels and weights, and how to read it."""
     parser.add_argument(
         "data",
         metavar="DATA",
         nargs="?" if optional else None,
-        help="CSV, TSV, Parquet or svmlight (LIBSVM) file",
+        help="CSV, TSV, Parquet or svmlight (LIBSVM) file; - is standard input",
     )
     parser.add_argument("--target", metavar="COL", help=target_help)
-    add_format(parser)
     parser.add_argument("--sample-weight-column", metavar="COL", help="column of non-negative row weights")
+    add_reading(parser)
 
 
-def add_format(parser: Parser) -> None:
-    parser.add_argument("--format", choices=FORMATS, help="format of DATA; by default its suffix tells")
+def add_reading(parser: Parser) -> None:
+    """How to read DATA; what is left out is found."""
+    group = parser.add_argument_group("reading")
+    group.add_argument("--format", choices=FORMATS, help="format of DATA; by default its suffix tells")
+    group.add_argument(
+        "--sep", type=separator, help="separator of a CSV file: a character, or tab; else found"
+    )
+    group.add_argument("--decimal", choices=(".", ","), help="decimal sign; else found")
+    group.add_argument("--encoding", help="of a CSV file, such as latin-1; else found")
+    group.add_argument(
+        "--na",
+        metavar="TOKEN",
+        nargs="+",
+        action="extend",
+        default=[],
+        help="further tokens for a missing value, beside NA, ? and the like; write --na=-9 with a sign",
+    )
+
+
+def separator(text: str) -> str:
+    """Type of an option: a character, or its name."""
+    found = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}.get(text, text)
+    if len(found) != 1:
+        raise argparse.ArgumentTypeError(f"expected one character, tab or space; got {text!r}")
+    return found
+
+
+class Dates(argparse.Action):
+    """Collects COL and COL=FORMAT into a mapping of columns to formats, "" where it is to be found."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
+        found = dict(getattr(namespace, self.dest))
+        for value in values:
+            name, sign, form = value.rpartition("=%")
+            found[name if sign else value] = f"%{form}" if sign else ""
+        setattr(namespace, self.dest, found)
 
 
 def add_output(parser: Parser, what: str, required: bool = True) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", required=required, help=what)
     parser.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
+
+
+def output_of(args: argparse.Namespace) -> Any:
+    """The model's file, if it may be written."""
+    from .files import check_output
+
+    if args.output == "-" and args.json:
+        raise CliError("--output - and --json both write to standard output; give one of them")
+    return check_output(args.output, args.force)
 
 
 def add_json(parser: Parser) -> None:
@@ -98,10 +141,30 @@ def add_json(parser: Parser) -> None:
 def add_training(parser: Parser) -> Any:
     """What fit and tune have in common; returns the group of the model's options."""
     add_data(parser, "column of the classes (not for svmlight files, which hold them)")
-    parser.add_argument(
-        "--drop", metavar="COL", nargs="+", action="extend", default=[], help="columns to ignore"
+    group = parser.add_argument_group("columns, whose kinds are found where nothing is given")
+    for option, meaning in {
+        "drop": "columns to leave out",
+        "id": "columns that identify the rows: left out, and written by predict --id",
+        "categorical": "columns that are categories whatever they look like",
+        "number": "columns that are numbers whatever they look like",
+    }.items():
+        group.add_argument(f"--{option}", metavar="COL", nargs="+", action="extend", default=[], help=meaning)
+    group.add_argument(
+        "--date",
+        metavar="COL",
+        nargs="+",
+        action=Dates,
+        default={},
+        help="columns of dates; COL=FORMAT gives the format, such as born=%%d/%%m/%%Y",
     )
-    add_output(parser, "where the model goes, e.g. model.skops")
+    group.add_argument(
+        "--scale",
+        choices=("auto", "standard", "quantile", "squash"),
+        default="auto",
+        help="of numbers: mean and variance, ranks, or robust and bounded; auto compares them by the "
+        "leave-one-out log-loss (default: auto)",
+    )
+    add_output(parser, "where the model goes, e.g. model.skops; - is standard output")
     group = parser.add_argument_group("model")
     group.add_argument("--kernel", default="rbf", choices=("rbf", "linear", "poly", "laplacian", "sigmoid"))
     group.add_argument("--degree", type=number(least=0), default=3, help="of the poly kernel (default: 3)")

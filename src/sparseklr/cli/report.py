@@ -29,32 +29,42 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: Namespace) -> None:
     from .errors import CliError
-    from .files import check_output, replacing
+    from .files import check_output, writing
 
     output = check_output(args.output, args.force)
+    suffix = ".html" if output.name == "-" else output.suffix
+    expected = (".html", ".md", ".tex") if args.data is None else (".html", ".md", ".json")
     if args.data is None:
         if not _is_sqlite(args.model):
             raise CliError(f"{args.model}: not a file of results; for a model, give the data too: MODEL DATA")
+        _check_suffix(args.output, suffix, expected)
         from ..experiments import write_report
 
-        with replacing(output) as temporary:
+        with writing(output, suffix) as temporary:
             write_report(args.model, temporary)
+    else:
+        from ..inspection.probability_report import probability_report
+        from .data import read_rows
+        from .models import load_model
+        from .show import say
+
+        pipeline, metadata = load_model(args.model)
+        rows, notes = read_rows(args, pipeline, metadata, with_labels=True)
+        _check_suffix(args.output, suffix, expected)
+        report = probability_report(pipeline, rows.X, rows.y, sample_weight=rows.weight)
+        writers = {".html": report.to_html, ".md": report.to_markdown, ".json": report.to_json}
+        with writing(output) as temporary:
+            temporary.write_text(writers[suffix](), encoding="utf-8")
+        say(args.data, notes)
+    if output.name != "-":
         print(f"Report written to {args.output}")
-        return
 
-    from ..inspection.probability_report import probability_report
-    from .data import read_rows
-    from .models import load_model
 
-    pipeline, metadata = load_model(args.model)
-    rows = read_rows(args, metadata, with_labels=True)
-    report = probability_report(pipeline, rows.X, rows.y, sample_weight=rows.weight)
-    writers = {".html": report.to_html, ".md": report.to_markdown, ".json": report.to_json}
-    if output.suffix.lower() not in writers:
-        raise CliError(f"--output {args.output}: expected a name that ends in {', '.join(writers)}")
-    with replacing(output) as temporary:
-        temporary.write_text(writers[output.suffix.lower()](), encoding="utf-8")
-    print(f"Report written to {args.output}")
+def _check_suffix(path: str, suffix: str, expected: tuple[str, ...]) -> None:
+    from .errors import CliError
+
+    if suffix not in expected:
+        raise CliError(f"--output {path}: expected a name that ends in {', '.join(expected)}")
 
 
 def _is_sqlite(path: str) -> bool:

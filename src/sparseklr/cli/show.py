@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -11,6 +12,7 @@ from rich.text import Text
 
 from ..inspection.probability_report import LABELS
 from .errors import listing
+from .files import source_name
 
 MEASURES = {
     "n_rows": "Rows",
@@ -22,8 +24,18 @@ MEASURES = {
 }
 
 
+def say(path: str, notes: Iterable[str]) -> None:
+    """What is to be said about a file, on standard error."""
+    for note in notes:
+        print(f"sparseklr: {source_name(path)}: {note}", file=sys.stderr)
+
+
 def show_table(
-    title: str, head: Sequence[str], rows: Sequence[Sequence[str]], bold: int | None = None
+    title: str,
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    bold: int | None = None,
+    stderr: bool = False,
 ) -> None:
     """A table; the first column is text, the others numbers."""
     table = Table(title=Text(title, "bold"), title_justify="left", show_header=any(head))
@@ -31,28 +43,48 @@ def show_table(
         table.add_column(Text(name), justify="right" if k else "left")
     for k, row in enumerate(rows):
         table.add_row(*map(Text, row), style="bold green" if k == bold else None)
-    Console(width=500).print(table)  # wider than any terminal: rich would cut numbers to make them fit
+    Console(width=500, stderr=stderr).print(
+        table
+    )  # wider than any terminal: rich would cut numbers to make them fit
 
 
 def show_fit(summary: Mapping[str, Any], output: str) -> None:
-    """What a fit gave."""
-    rows = [
-        ("Rows", str(summary["rows"])),
-        ("Features", str(summary["features"])),
+    """What a fit gave; on standard error where standard output takes the model."""
+    stderr = output == "-"
+    rows = [("Rows", str(summary["n_rows"]))]
+    if summary["columns"] is not None:
+        kinds = list(summary["columns"].values())
+        words = {"number": "numbers", "date": "dates", "text": "text"}
+        rows.append(("Columns", ", ".join(f"{kinds.count(k)} {words[k]}" for k in words if k in kinds)))
+    rows.append(("Features", str(summary["n_features"])))
+    if summary["scale"] and summary["scale"]["chosen"]:
+        rows.append(("Scale", _scale(summary["scale"])))
+    rows += [
         ("Classes", listing(summary["classes"], most=6)),
-        ("Points kept", f"{summary['points_kept']} ({summary['points_share']:.1%})"),
+        ("Points kept", f"{summary['n_points']} ({summary['points_share']:.1%})"),
     ]
     if summary["loo_log_loss"] is not None:
         rows.append(("Leave-one-out log-loss", f"{summary['loo_log_loss']:.4f}"))
     rows.append(("Relative duality gap", f"{summary['dual_gap']:.1e}"))
     rows.append(("Seconds", f"{summary['seconds']:.2f}"))
-    show_table("Fit", ("", ""), rows)
+    show_table("Fit", ("", ""), rows, stderr=stderr)
     if summary["test"]:
-        show_measures(summary["test"], "On the rows held out")
-    print(f"Model written to {output}")
+        show_measures(summary["test"], "On the rows held out", stderr=stderr)
+    if not stderr:
+        print(f"Model written to {output}")
 
 
-def show_measures(found: Mapping[str, Any], title: str) -> None:
+def _scale(scale: Mapping[str, Any]) -> str:
+    """The scale and what it was chosen by."""
+    losses = {**scale["loo_log_loss"]}
+    if not losses:
+        return str(scale["chosen"])
+    own = losses.pop(scale["chosen"])
+    others = ", ".join(f"{name} {loss:.4f}" for name, loss in losses.items())
+    return f"{scale['chosen']} ({own:.4f}; {others})"
+
+
+def show_measures(found: Mapping[str, Any], title: str, stderr: bool = False) -> None:
     """What :func:`sparseklr.cli.measures.measure` gave."""
     formats = {**{key: form for key, (_, form) in LABELS.items()}, "roc_auc": ".4f"}
     rows = [
@@ -61,10 +93,10 @@ def show_measures(found: Mapping[str, Any], title: str) -> None:
     if found["n_points"] is not None:
         known = "" if found["points_share"] is None else f" ({found['points_share']:.1%})"
         rows.append(("Points kept", f"{found['n_points']}{known}"))
-    show_table(title, ("", ""), rows)
+    show_table(title, ("", ""), rows, stderr=stderr)
     classes = [str(label) for label in found["classes"]]
     counts = [
         [label, *(f"{n:g}" for n in row)] for label, row in zip(classes, found["confusion"], strict=True)
     ]
     if len(classes) <= 12:  # more do not fit on a line
-        show_table("Confusion matrix", ("true \\ predicted", *classes), counts)
+        show_table("Confusion matrix", ("true \\ predicted", *classes), counts, stderr=stderr)

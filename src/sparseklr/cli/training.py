@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from argparse import Namespace
 from typing import Any
 
@@ -11,7 +12,10 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from ..estimators.sparse_klr import SparseKLR
-from .data import Rows, read_training
+from ..tabular.cells import TableError, TableWarning
+from .data import Rows, read_training, told
+from .errors import CliError
+from .files import source_name
 from .measures import measure
 from .models import make_pipeline
 
@@ -44,29 +48,49 @@ def train(args: Namespace, estimator: Any) -> tuple[Any, Rows, dict[str, Any]]:
             kept, test_size=args.test_size, stratify=rows.y, random_state=args.seed
         )
     part = take(rows, kept)
-    pipeline = make_pipeline(estimator, rows.columns)
+    pipeline = make_pipeline(estimator, rows, args)
     start = time.perf_counter()
-    weight = {} if part.weight is None else {"model__sample_weight": part.weight}
-    pipeline.fit(part.X, part.y, **weight)
+    steps = () if part.weight is None else ("model",) if rows.table is None else ("features", "model")
+    warnings.simplefilter("ignore", TableWarning)  # the summary has them; until the end of the command
+    try:
+        pipeline.fit(part.X, part.y, **{f"{step}__sample_weight": part.weight for step in steps})
+    except TableError as error:
+        raise CliError(f"{source_name(args.data)}: {error}") from error
     seconds = time.perf_counter() - start
+    test = measure(pipeline, take(rows, held_out)) if len(held_out) else None
     model = getattr(pipeline[-1], "best_estimator_", pipeline[-1])
     summary = {
-        "rows": len(kept),
-        "features": rows.X.shape[1],
+        "n_rows": len(kept),
+        "n_features": model.n_features_in_,
         "classes": pipeline.classes_.tolist(),
-        "points_kept": len(model.support_),
+        "n_points": len(model.support_),
         "points_share": len(model.support_) / len(kept),
         "loo_log_loss": getattr(model, "loo_log_loss_", None),
         "dual_gap": model.dual_gap_,
         "converged": model.converged_,
         "seconds": seconds,
-        "test": measure(pipeline, take(rows, held_out)) if len(held_out) else None,
+        "test": test,
+        **_table_summary(pipeline, rows),
     }
     return pipeline, rows, summary
+
+
+def _table_summary(pipeline: Any, rows: Rows) -> dict[str, Any]:
+    """How the table was read and scaled."""
+    if rows.table is None:
+        return {"columns": None, "scale": None, "data": None, "notes": []}
+    reader, features = pipeline["read"], pipeline["features"]
+    return {
+        "columns": {name: column.kind for name, column in reader.columns_.items() if not column.left_out},
+        "scale": {"chosen": features.scale_, "loo_log_loss": features.scale_losses_},
+        "data": rows.table.facts,
+        "notes": [told(rows.table), *rows.table.notes, *reader.report_],
+    }
 
 
 def take(rows: Rows, indices: np.ndarray) -> Rows:
     """Some of the rows."""
     X = rows.X.iloc[indices] if hasattr(rows.X, "iloc") else rows.X[indices]
     y = None if rows.y is None else rows.y[indices]
-    return Rows(X, y, None if rows.weight is None else rows.weight[indices], rows.columns)
+    weight = None if rows.weight is None else rows.weight[indices]
+    return Rows(X, y, weight, rows.table, rows.svmlight)

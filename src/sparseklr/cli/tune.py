@@ -6,7 +6,7 @@ import json
 from argparse import Namespace
 from typing import Any
 
-from .options import add_command, add_training, number
+from .options import add_command, add_training, number, output_of
 
 EXAMPLES = """\
   sparseklr tune customers.csv --target churned -o model.skops
@@ -64,12 +64,11 @@ def run(args: Namespace) -> None:
 
     from ..estimators.cv import SparseKLRCV
     from .errors import unknown
-    from .files import check_output
     from .models import save_model
-    from .show import show_fit
+    from .show import say, show_fit
     from .training import make_estimator, shows_progress, train
 
-    output = check_output(args.output, args.force)
+    output = output_of(args)
     if args.scoring is not None and args.scoring not in get_scorer_names():
         raise unknown("--scoring: there is no scorer", args.scoring, get_scorer_names(), "scorers")
     search = SparseKLRCV(
@@ -92,11 +91,12 @@ def run(args: Namespace) -> None:
     }
     # the chosen model is all that prediction needs
     pipeline = Pipeline([*pipeline.steps[:-1], ("model", search.best_estimator_.compact())])
-    save_model(output, pipeline, rows, args.target, training=summary, tuning=tuning)
+    save_model(output, pipeline, rows, args, training=summary, tuning=tuning)
+    say(args.data, summary["notes"])
     if args.json:
         print(json.dumps({"model": args.output, **summary, "tuning": tuning}, indent=2))
     else:
-        _show(tuning)
+        _show(tuning, stderr=args.output == "-")
         show_fit(summary, args.output)
 
 
@@ -107,14 +107,14 @@ def _candidates(search: Any) -> list[dict[str, Any]]:
             **params,
             "score": float(found["mean_test_score"][k]),
             "std": float(found["std_test_score"][k]),
-            "points": float(found["mean_n_support"][k]),
+            "n_points": float(found["mean_n_support"][k]),
             "rank": int(found["rank_test_score"][k]),
         }
         for k, params in enumerate(found["params"])
     ]
 
 
-def _show(tuning: dict[str, Any], most: int = 10) -> None:
+def _show(tuning: dict[str, Any], stderr: bool, most: int = 10) -> None:
     """The best candidates, and the chosen one wherever it is."""
     from .show import show_table
 
@@ -135,7 +135,7 @@ def _show(tuning: dict[str, Any], most: int = 10) -> None:
                 *values,
                 f"{one['score']:.4f}",
                 f"{one['std']:.4f}",
-                f"{one['points']:.0f}",
+                f"{one['n_points']:.0f}",
                 mark,
             ]
         )
@@ -145,4 +145,5 @@ def _show(tuning: dict[str, Any], most: int = 10) -> None:
         ("rank", "C", "lam", *widths, tuning["scoring"], "std", "points", ""),
         rows,
         bold=shown.index(chosen),
+        stderr=stderr,
     )

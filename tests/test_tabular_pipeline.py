@@ -1,0 +1,264 @@
+"""Features, scales and the pipeline for data frames; model files from Python and from the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_moons
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from skrub import DatetimeEncoder, StringEncoder, TableVectorizer
+
+import sparseklr
+from sparseklr import HalfKLR, SparseKLR, SparseKLRCV, load, save, tabular_pipeline
+from sparseklr.cli import main
+from sparseklr.tabular import ModelFileError, TableFeatures, TableReader
+from sparseklr.tabular.scaling import SCALES, choose_scale, make_scaler
+
+pytestmark = pytest.mark.filterwarnings("ignore::sparseklr.tabular.TableWarning")
+
+
+def table(n: int = 200, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
+    """Every kind of column, with holes; the first three matter."""
+    rng = np.random.default_rng(seed)
+    X, y = make_moons(n, noise=0.2, random_state=seed)
+    frame = pd.DataFrame(
+        {
+            "a": X[:, 0].round(4).astype(str),
+            "b": X[:, 1],
+            "city": rng.choice(["Oslo", "Rome", "Lima"], n),
+            "when": pd.date_range("2020-01-01", periods=n, freq="37h"),
+            "name": [
+                f"{first} {last}" for first, last in zip(*rng.choice(list("abcdefgh"), (2, n)), strict=True)
+            ],
+        }
+    )
+    frame.loc[5, "a"] = "n/k"
+    frame.loc[::20, "b"] = np.nan
+    frame.loc[::21, "city"] = None
+    frame.loc[::22, "when"] = pd.NaT
+    frame.loc[::23, "name"] = None
+    return frame, np.where(y == 1, "yes", "no")
+
+
+# -- features -----------------------------------------------------------------------------------
+
+
+def test_features_are_those_of_skrubs_vectorizer() -> None:
+    """What TableVectorizer makes of dates and text, and numbers as they are."""
+    frame, y = table()
+    read = TableReader().fit_transform(frame)
+    features = TableFeatures("standard").fit(read, y)
+    made = pd.DataFrame(features.transform(read), columns=features.get_feature_names_out())
+    vectorizer = TableVectorizer(
+        datetime=DatetimeEncoder(add_weekday=True),
+        high_cardinality=StringEncoder(n_components=12, ngram_range=(2, 3), random_state=0),
+    )
+    theirs = vectorizer.fit_transform(read.drop(columns=["a", "b"]).astype({"city": "category"}))
+    dates = [name for name in theirs.columns if name.startswith("when")]
+    assert made.columns.tolist() == [
+        *("a", "b", *dates, "a_missing", "b_missing", "when_missing"),
+        *("city_Lima", "city_Oslo", "city_Rome", "city_None"),
+        *(f"name_{k:02d}" for k in range(12)),
+    ]
+    np.testing.assert_allclose(made.iloc[:, -16:], theirs.drop(columns=dates), rtol=1e-6, atol=1e-6)
+    filled = theirs[dates].fillna(theirs[dates].median()).astype(float)
+    expected = ((filled - filled.mean()) / filled.std(ddof=0).replace(0, 1)).to_numpy()
+    np.testing.assert_allclose(made[dates], expected, atol=1e-4)
+    assert made["b_missing"].to_numpy().nonzero()[0].tolist() == list(range(0, 200, 20))
+
+
+@pytest.mark.parametrize("columns", [["b"], ["when"], ["city"], ["name"], ["city", "b"]])
+def test_any_kind_of_column_may_be_alone(columns: list[str]) -> None:
+    frame, y = table()
+    model = tabular_pipeline().fit(frame[columns], y)
+    prob = model.predict_proba(frame[columns])
+    assert np.isfinite(prob).all()
+    assert len(model[:-1].get_feature_names_out()) == model[-1].n_features_in_
+    assert (model["features"].scale_ is None) == (set(columns) <= {"city", "name"})
+
+
+def test_holes_and_new_values_at_prediction() -> None:
+    """A column may be missing in every row, categories may be new, and dates may come as text."""
+    frame, y = table()
+    model = tabular_pipeline(scale="standard").fit(frame, y)
+    for name in frame.columns:
+        assert np.isfinite(model.predict_proba(frame.assign(**{name: None}))).all()
+    assert np.isfinite(model.predict_proba(frame.assign(city="Quito", name="zzz"))).all()
+    as_text = frame.assign(when=frame["when"].dt.strftime("%Y-%m-%d %H:%M:%S"))
+    np.testing.assert_array_equal(model.predict_proba(as_text), model.predict_proba(frame))
+
+
+def test_large_numbers_keep_their_digits() -> None:
+    """Seconds since 1970 within a minute: float32 has no two of them apart."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=200)
+    frame = pd.DataFrame({"t": 1.7e9 + x})
+    made = tabular_pipeline(scale="standard")[:-1].fit_transform(frame, x > 0)
+    np.testing.assert_allclose(made[:, 0], (x - x.mean()) / x.std(), atol=1e-6)
+
+
+# -- scales -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_scale_is_chosen_by_leave_one_out(scale: str) -> None:
+    """Each is chosen where it is the best, and the losses are those of fits of one's own."""
+    rng = np.random.default_rng(3)
+    Z = rng.normal(size=(300, 3))
+    y = (np.sin(2 * Z[:, 0]) + Z[:, 1] > 0.3 * rng.normal(size=300)).astype(int)
+    X = {
+        "standard": Z,
+        "quantile": np.exp(3 * Z),
+        "squash": np.where(rng.random((300, 3)) < 0.03, 40 * Z, Z),
+    }[scale]
+    chosen, losses = choose_scale(X, np.zeros((300, 0)), y)
+    assert chosen == scale
+    for name, loss in losses.items():
+        fitted = SparseKLR().fit(make_scaler(name, X).transform(X), y)
+        assert loss == pytest.approx(fitted.loo_log_loss_, rel=1e-6)
+    assert losses[chosen] == min(losses.values()) or (
+        chosen == "standard" and min(losses.values()) > 0.99 * losses[chosen]
+    )
+
+
+def test_scale_of_many_rows_and_of_weights() -> None:
+    X, y = make_moons(400, noise=0.3, random_state=0)
+    frame = pd.DataFrame(np.exp(2 * X), columns=["a", "b"])
+    features = TableFeatures(max_rows=100).fit(frame, y)
+    assert set(features.scale_losses_) == set(SCALES)
+    weight = np.where(np.arange(400) < 200, 2, 0)
+    weighted = TableFeatures("standard").fit(frame, y, sample_weight=weight)
+    np.testing.assert_allclose(weighted.transform(frame[:200]).mean(axis=0), 0, atol=1e-12)
+    with pytest.raises(ValueError, match=r"scale must be one of 'auto', 'standard'.*; got 'minmax'"):
+        TableFeatures("minmax").fit(frame, y)
+
+
+# -- the pipeline -------------------------------------------------------------------------------
+
+
+def test_pipeline_in_scikit_learn() -> None:
+    frame, y = table()
+    model = tabular_pipeline(SparseKLR(1e3), scale="standard", drop=["name", "when"])
+    assert clone(model).get_params()["read__drop"] == ["name", "when"]
+    assert cross_val_score(model, frame, y, cv=3).mean() > 0.85
+    three = np.where(frame["b"] > 0.8, "maybe", y)
+    assert tabular_pipeline().fit(frame, three).predict_proba(frame).shape == (200, 3)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [SparseKLRCV([1e3], lams=[0.1], cv=2), SparseKLR(calibration="link"), RandomForestClassifier(5)],
+)
+def test_other_estimators(estimator: Any) -> None:
+    frame, y = table()
+    model = tabular_pipeline(estimator).fit(frame, y)
+    assert set(model["features"].scale_losses_) == set(SCALES)
+    assert model.score(frame, y) > 0.85
+
+
+def test_polars() -> None:
+    frame, y = table()
+    model = tabular_pipeline(scale="standard").fit(pl.from_pandas(frame), pl.Series(y))
+    other = tabular_pipeline(scale="standard").fit(frame, y)
+    np.testing.assert_array_equal(model.predict_proba(pl.from_pandas(frame)), other.predict_proba(frame))
+
+
+# -- model files --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_round_trip_to_the_last_bit(tmp_path: Path, scale: str) -> None:
+    frame, y = table()
+    model = tabular_pipeline(scale=scale).fit(frame, y)
+    model[-1].compact()
+    save(model, tmp_path / "m.skops")
+    back = load(tmp_path / "m.skops")
+    np.testing.assert_array_equal(back.predict_proba(frame), model.predict_proba(frame))
+    assert back["read"].columns_ == model["read"].columns_
+    np.testing.assert_array_equal(back["read"].seen(frame), True)
+    assert (tmp_path / "m.skops").stat().st_size < 100_000
+
+
+def test_files_are_shared_with_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frame, y = table()
+    frame.assign(y=y).to_csv(tmp_path / "data.csv", index=False)
+    data, ours, theirs = (str(tmp_path / name) for name in ("data.csv", "ours.skops", "theirs.skops"))
+    model = tabular_pipeline().fit(pd.read_csv(data).drop(columns="y"), y)
+    save(model, ours, metadata={"target": "y"})
+    assert main(["fit", data, "--target", "y", "-o", theirs]) == 0
+    losses = []
+    for path in (ours, theirs):
+        capsys.readouterr()
+        assert main(["evaluate", path, data, "--json"]) == 0
+        losses.append(json.loads(capsys.readouterr().out)["log_loss"])
+    assert losses[0] == losses[1]
+    np.testing.assert_array_equal(load(theirs).predict_proba(frame), model.predict_proba(frame))
+
+
+def test_models_without_a_reader(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those fitted to a data frame of numbers know its columns; those fitted to an array do not."""
+    X, y = make_moons(100, noise=0.2, random_state=0)
+    frame = pd.DataFrame(X, columns=["u", "v"])
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    model = make_pipeline(StandardScaler(), HalfKLR()).fit(frame, y)
+    save(model, tmp_path / "named.skops")
+    assert main(["predict", str(tmp_path / "named.skops"), str(tmp_path / "data.csv")]) == 0
+    lines = capsys.readouterr().out.splitlines()[1:]
+    prob = np.array([line.split(",")[1:] for line in lines], dtype=float)
+    np.testing.assert_allclose(prob, model.predict_proba(frame))
+    save(HalfKLR().fit(X, y), tmp_path / "array.skops")
+    assert main(["predict", str(tmp_path / "array.skops"), str(tmp_path / "data.csv")]) == 2
+    assert "does not know names of columns" in capsys.readouterr().err
+
+
+def test_what_cannot_be_saved(tmp_path: Path) -> None:
+    X, y = make_moons(60, random_state=0)
+    model = make_pipeline(FunctionTransformer(np.linalg.norm), SparseKLR())
+    (tmp_path / "m.skops").write_text("precious")
+    with pytest.raises(ValueError, match=r"may not hold: numpy\.linalg\.norm"):
+        save(model, tmp_path / "m.skops")
+    with pytest.raises(ModelFileError, match=r"m\.skops: not a model written by sparseklr, or damaged"):
+        load(tmp_path / "m.skops")
+    assert (tmp_path / "m.skops").read_text() == "precious"
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "nothing.skops")
+    fitted = SparseKLR().fit(X, y)
+    with pytest.raises(FileNotFoundError, match=r"m\.skops"):
+        save(fitted, tmp_path / "nowhere" / "m.skops")
+    assert [path.name for path in tmp_path.iterdir()] == ["m.skops"]
+
+
+def test_loading_runs_no_code_of_the_file() -> None:
+    """Every trusted type is a class of data, without a ``__reduce__`` or ``__setstate__`` that could act."""
+    from importlib import import_module
+
+    from sklearn.base import BaseEstimator
+
+    from sparseklr.tabular.storage import TRUSTED
+
+    for name in TRUSTED - {"numpy.dtype", "scipy.sparse._csr.csr_matrix"}:
+        module, _, attribute = name.rpartition(".")
+        cls = getattr(import_module(module), attribute)
+        assert isinstance(cls, type)
+        assert cls.__reduce__ in (object.__reduce__, BaseEstimator.__reduce__)
+        own = [base for base in cls.__mro__ if "__setstate__" in vars(base)]
+        assert all(base.__module__.startswith("sklearn.") for base in own)
+
+
+def test_the_extra_is_named_where_it_is_missing() -> None:
+    script = "import sys, sparseklr; sys.modules['skrub'] = None; sparseklr.SparseKLR; sparseklr.load"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1].endswith('needs skrub: pip install "sparseklr[tables]"')
+    assert sparseklr.tabular_pipeline is tabular_pipeline
