@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from sparseklr import HalfKLR, ImportVectorMachine, SparseKLR
 from sparseklr.datasets import BENCHMARKS
 from sparseklr.export import register_converters, to_c, to_json, to_onnx
 from sparseklr.export.portable import PortableModel
+from sparseklr.export.scaling import FeatureScaling
 
 pytest.importorskip("skl2onnx", reason="skl2onnx is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
@@ -95,6 +97,32 @@ def test_models_of_special_shape(tmp_path: Path) -> None:
         for _, probabilities in (run_onnx(to_onnx(model), rows), run_c(to_c(model), rows, tmp_path)):
             assert np.abs(probabilities - expected).max() < 1e-10
         assert np.abs(run_json(to_json(model), rows) - expected).max() < 1e-10
+
+
+def test_chosen_clipped_and_bent_features(tmp_path: Path) -> None:
+    """What a model may do to features beyond shifting and scaling; and a width for each of them."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 5))
+    y = np.where(X[:, 0] > 0, "a", "b")
+    knots = np.sort(rng.normal(size=6))
+    bent = (knots, np.array([-2.0, -2.0, -1.0, 0.5, 0.7, 3.0]))
+    scaling = FeatureScaling(
+        5,
+        np.array([3, 0, 4]),
+        rng.normal(size=3),
+        rng.uniform(0.5, 2, 3),
+        1.5,
+        {1: bent, 2: (knots[:2], bent[1][2:4])},
+    )
+    plain = PortableModel.of(SparseKLR(C=10).fit(X[:, :3], y))
+    for gamma in (np.array([0.1, 0.7, 0.3]), np.full(3, 0.4)):
+        model = replace(plain, gamma=gamma, scaling=scaling.after(rng.normal(size=5), rng.uniform(0.5, 2, 5)))
+        rows = np.vstack([X, 3 * X, model.scaling.undo(model.points)])
+        expected = model.predict_proba(rows)
+        assert np.ptp(expected) > 0.1
+        assert np.abs(run_c(to_c(model), rows, tmp_path)[1] - expected).max() < 1e-12
+        assert np.abs(run_c(to_c(model, dtype="float"), rows, tmp_path, "float")[1] - expected).max() < SINGLE
+        assert np.abs(run_json(to_json(model), rows) - expected).max() < 1e-12
 
 
 # -- precision and size -----------------------------------------------------------------------
@@ -210,7 +238,7 @@ def test_the_reader_in_the_documentation_is_short() -> None:
     page = (Path(__file__).resolve().parents[1] / "docs" / "export.md").read_text(encoding="utf-8")
     reader = re.search(r"```javascript\n(.*?)```", page, re.S)
     assert reader
-    assert len(reader[1].splitlines()) <= 16
+    assert len(reader[1].splitlines()) <= 18
 
 
 def test_examples_of_the_documentation_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
 
 from .._warn import warn
 from .portable import PortableModel
+from .scaling import FeatureScaling
 
 # A change of a probability by float arithmetic that is worth a warning.
 _WORTH_A_WARNING = 1e-4
@@ -34,18 +36,15 @@ _TEMPLATE = """\
 #define {NAME}_N_CLASSES {n_classes}
 
 {constants}
-
+{features}
 /* The logit of the second class's probability for two classes, one value for each class otherwise. */
 static inline void {name}_decision_function(const {real} x[{NAME}_N_FEATURES], {real} f[{NAME}_N_OUTPUTS])
 {{
     int b, j, o;
-    for (o = 0; o < {NAME}_N_OUTPUTS; ++o) f[o] = {name}_intercept[o];
+{prepare}    for (o = 0; o < {NAME}_N_OUTPUTS; ++o) f[o] = {name}_intercept[o];
     for (b = 0; b < {NAME}_N_POINTS; ++b) {{
         {real} sum = 0;
-        for (j = 0; j < {NAME}_N_FEATURES; ++j) {{
-            const {real} u = {scaled};
-            {term}
-        }}
+        for (j = 0; j < {n_used}; ++j) {term}
         sum = {kernel};
         for (o = 0; o < {NAME}_N_OUTPUTS; ++o) f[o] += {name}_coef[o][b] * sum;
     }}
@@ -72,6 +71,34 @@ static inline int {name}_predict(const {real} x[{NAME}_N_FEATURES])
 }}
 
 #endif
+"""
+
+# Features as FeatureScaling.apply makes them.
+_FEATURES = """
+/* What the kernel sees: columns of x, scaled. */
+static inline void {name}_features(const {real} x[{NAME}_N_FEATURES], {real} u[{n_used}])
+{{
+    int j;
+    for (j = 0; j < {n_used}; ++j) {{
+        const {real} v = x[{column}];
+{knots}        u[j] = (v - {name}_shift[j]) * {name}_scale[j];
+{clip}    }}
+}}
+"""
+_KNOTS = """\
+        const int first = {name}_knots[j], last = {name}_knots[j + 1] - 1;
+        if (first <= last) {{ /* linear between knots, constant outside */
+            int k = first;
+            while (k < last && v > {name}_knots_x[k + 1]) ++k;
+            if (k == last || v <= {name}_knots_x[first]) u[j] = {name}_knots_u[k];
+            else u[j] = {name}_knots_u[k] + ({name}_knots_u[k + 1] - {name}_knots_u[k])
+                * ((v - {name}_knots_x[k]) / ({name}_knots_x[k + 1] - {name}_knots_x[k]));
+            continue;
+        }}
+"""
+_CLIP = """\
+        if (u[j] > {clip}) u[j] = {clip};
+        if (u[j] < -{clip}) u[j] = -{clip};
 """
 
 
@@ -132,8 +159,7 @@ def _header(model: PortableModel, name: str, real: str) -> str:
     gamma = _number(model.gamma[0], f) if same_gamma else f"{name}_gamma[j]"
     if not same_gamma:
         constants.append(array("gamma", model.gamma))
-    if model.scales:
-        constants += [array("shift", model.shift), array("scale", model.scale)]
+    features, prepare = _features(model.scaling, name, real, array, constants)
     if model.margin is not None:
         constants.append(array("margin", model.margin))
     classes, placeholder = _classes(model.classes)
@@ -143,8 +169,8 @@ def _header(model: PortableModel, name: str, real: str) -> str:
     outside, inside = (f"{gamma} * ", "") if same_gamma else ("", f"{gamma} * ")
     sum_ = "sum" if gamma == f"1.0{f}" else f"{outside}sum"
     terms = {
-        "rbf": f"sum += {inside}(u - {point}) * (u - {point});",
-        "laplacian": f"sum += {inside}fabs{f}(u - {point});",
+        "rbf": f"sum += {inside}(u[j] - {point}) * (u[j] - {point});",
+        "laplacian": f"sum += {inside}fabs{f}(u[j] - {point});",
     }
     coef0 = f" + {_number(model.coef0, f)}" if model.coef0 else ""
     kernels = {
@@ -182,18 +208,55 @@ def _header(model: PortableModel, name: str, real: str) -> str:
         real=real,
         f=f,
         n_points=len(model.points),
-        n_features=model.points.shape[1],
+        n_features=model.scaling.n_inputs,
         n_outputs=len(model.intercept),
         n_classes=len(model.classes),
         placeholder=placeholder,
         constants="\n".join(constants),
-        scaled=f"(x[j] - {name}_shift[j]) * {name}_scale[j]" if model.scales else "x[j]",
-        term=terms.get(model.kernel, f"sum += {inside}u * {point};"),
+        features=features,
+        prepare=prepare,
+        n_used=model.points.shape[1],
+        term=terms.get(model.kernel, f"sum += {inside}u[j] * {point};"),
         kernel=kernels[model.kernel],
         link=link if model.margin is not None else "",
         scores=scores,
         predict=predict,
     )
+
+
+def _features(
+    scaling: FeatureScaling,
+    name: str,
+    real: str,
+    array: Callable[[str, np.ndarray], str],
+    constants: list[str],
+) -> tuple[str, str]:
+    """The function that scales features, and its call; what it needs is added to the constants."""
+    if not (scaling.selects or scaling.scales):
+        return "", f"    const {real} *u = x;\n"
+    n_used, f = len(scaling.columns), "f" if real == "float" else ""
+
+    def integers(label: str, values: np.ndarray) -> str:
+        return f"static const int {name}_{label}[{len(values)}] = {{{', '.join(map(str, values))}}};"
+
+    constants += [array("shift", scaling.shift), array("scale", scaling.scale)]
+    if scaling.selects:
+        constants.append(integers("columns", scaling.columns))
+    if scaling.knots:
+        pairs = [scaling.knots.get(j, (np.empty(0), np.empty(0))) for j in range(n_used)]
+        constants.append(integers("knots", np.cumsum([0, *(len(x) for x, _ in pairs)])))
+        constants.append(array("knots_x", np.concatenate([x for x, _ in pairs])))
+        constants.append(array("knots_u", np.concatenate([u for _, u in pairs])))
+    code = _FEATURES.format(
+        name=name,
+        NAME=name.upper(),
+        real=real,
+        n_used=n_used,
+        column=f"{name}_columns[j]" if scaling.selects else "j",
+        knots=_KNOTS.format(name=name) if scaling.knots else "",
+        clip=_CLIP.format(clip=_number(scaling.clip, f)) if np.isfinite(scaling.clip) else "",
+    )
+    return code, f"    {real} u[{n_used}];\n    {name}_features(x, u);\n"
 
 
 def _number(value: float, suffix: str) -> str:
@@ -227,7 +290,7 @@ def _quoted(text: str) -> str:
 
 def _warn_if_float_is_not_enough(model: PortableModel) -> None:
     some = np.linspace(0, len(model.points) - 1, min(200, len(model.points))).astype(int)
-    X = model.points[some] / model.scale + model.shift
+    X = model.scaling.undo(model.points[some])
     with np.errstate(over="ignore"):
         difference = np.abs(model.predict_proba(X, np.float32) - model.predict_proba(X)).max(initial=0)
     if not difference <= _WORTH_A_WARNING:

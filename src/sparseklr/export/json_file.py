@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
+
 from .portable import PortableModel
 
 
@@ -21,7 +23,7 @@ def to_json(model: Any) -> str:
     str
         An object with the attributes of the model: ``format`` ("sparseklr"), ``version`` (1), ``kernel``,
         ``gamma``, ``coef0``, ``degree``, ``points``, ``coef``, ``intercept``, ``margin``, ``classes``,
-        ``scores``, ``shift`` and ``scale``. The page "Exporting a model" of the documentation says what
+        ``scores`` and ``scaling``. The page "Exporting a model" of the documentation says what
         they mean and has a reader in JavaScript. Every number is written with all its digits.
 
     Examples
@@ -34,7 +36,14 @@ def to_json(model: Any) -> str:
     '{"format": "sparseklr", "version": 1, "kernel": "rbf", "gamm'
     """
     portable = PortableModel.of(model)
+    scaling = portable.scaling
     values = {
-        name: value.tolist() if hasattr(value, "tolist") else value for name, value in vars(portable).items()
+        **vars(portable),
+        "scaling": {
+            **vars(scaling),
+            "clip": scaling.clip if np.isfinite(scaling.clip) else None,
+            "knots": [scaling.knots.get(j) for j in range(len(scaling.columns))],
+        },
     }
-    return json.dumps({"format": "sparseklr", "version": 1, **values}, allow_nan=False)
+    content = {"format": "sparseklr", "version": 1, **values}
+    return json.dumps(content, default=np.ndarray.tolist, allow_nan=False)

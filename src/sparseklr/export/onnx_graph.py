@@ -14,6 +14,7 @@ from ..rivals.half import HalfKLR
 from ..rivals.import_vector import ImportVectorMachine
 from ..rivals.thresholded import ThresholdedKLR
 from .portable import PortableModel
+from .scaling import FeatureScaling
 
 ESTIMATORS = (SparseKLR, SparseKLRCV, ThresholdedKLR, ImportVectorMachine, HalfKLR)
 _OLDEST_OPSET = 15  # Shape of a part
@@ -149,8 +150,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     g = _Graph(scope, container)
     x = g("Cast", operator.inputs[0].full_name, to=TensorProto.DOUBLE)
     z = g("Cast", model.points, to=TensorProto.DOUBLE)
-    if model.scales:
-        x = g("Mul", g("Sub", x, model.shift), model.scale)
+    x = _scaled(g, model.scaling, x)
     f = g("Add", g("MatMul", _kernel_values(g, model, x, z), model.coef.T.copy()), model.intercept)
     if model.margin is not None:
         f = _link(g, f, model.margin)
@@ -170,6 +170,28 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         to=TensorProto.DOUBLE if double else TensorProto.FLOAT,
         output=probabilities,
     )
+
+
+def _scaled(g: _Graph, scaling: FeatureScaling, x: str) -> str:
+    """:meth:`FeatureScaling.apply`."""
+    if scaling.selects:
+        x = g("Gather", x, scaling.columns, axis=1)
+    if not scaling.scales:
+        return x
+    u = g("Mul", g("Sub", x, scaling.shift), scaling.scale)
+    if np.isfinite(scaling.clip):
+        u = g("Max", g("Min", u, np.array([scaling.clip])), np.array([-scaling.clip]))
+    if not scaling.knots:
+        return u
+    # A function that is linear between knots is a sum of ramps, one for each interval.
+    mapped, places = [], np.arange(len(scaling.columns))
+    for j, (knots, values) in scaling.knots.items():
+        column = g("Gather", x, np.array([j]), axis=1)
+        ramps = g("Div", g("Sub", column, knots[:-1]), np.diff(knots))
+        ramps = g("Max", g("Min", ramps, np.ones(1)), np.zeros(1))
+        mapped.append(g("Add", g("MatMul", ramps, np.diff(values)[:, None]), values[:1]))
+        places[j] = len(scaling.columns) + len(mapped) - 1
+    return g("Gather", g("Concat", u, *mapped, axis=1), places, axis=1)
 
 
 def _kernel_values(g: _Graph, model: PortableModel, x: str, z: str) -> str:

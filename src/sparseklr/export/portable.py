@@ -9,7 +9,6 @@ import numpy as np
 from scipy import sparse
 from scipy.special import log_expit, softmax
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from ..estimators.base import KernelClassifier
@@ -17,15 +16,14 @@ from ..estimators.sparse_klr import SparseKLR
 from ..kernels import NAMED_KERNELS
 from ..probability.calibration import link
 from ..rivals.import_vector import ImportVectorMachine
-
-Scaler = StandardScaler | MinMaxScaler | MaxAbsScaler | RobustScaler
+from .scaling import FeatureScaling, affine
 
 
 @dataclass(frozen=True, eq=False)
 class PortableModel:
     r"""A kernel classifier with every choice made and every parameter a number.
 
-    With scaled features :math:`u_j = (x_j - a_j) s_j` the model is
+    With scaled features u (:class:`FeatureScaling`) the model is
 
     .. math:: f_o(x) = \sum_b \beta_{ob} k(u, z_b) + c_o
 
@@ -54,8 +52,7 @@ class PortableModel:
     classes : array (n_classes,)
     scores : {"one-vs-rest", "softmax"}
         Which of the two rules above holds for more than two classes.
-    shift, scale : array (n_features,)
-        a and s above.
+    scaling : FeatureScaling
     """
 
     kernel: str
@@ -68,18 +65,19 @@ class PortableModel:
     margin: np.ndarray | None
     classes: np.ndarray
     scores: Literal["one-vs-rest", "softmax"]
-    shift: np.ndarray
-    scale: np.ndarray
+    scaling: FeatureScaling
 
     @classmethod
     def of(cls, model: Any) -> PortableModel:
         """The numbers of a fitted estimator, or of a pipeline of scalers that ends in one."""
+        if isinstance(model, cls):
+            return model
         check_is_fitted(model)
         if isinstance(model, Pipeline):
             steps = [step for _, step in model.steps if step not in (None, "passthrough")]
             portable = cls.of(steps[-1])
             for scaler in reversed(steps[:-1]):
-                portable = portable.after(*affine(scaler))
+                portable = replace(portable, scaling=portable.scaling.after(*affine(scaler)))
             return portable
         if hasattr(model, "best_estimator_"):  # SparseKLRCV, GridSearchCV
             return cls.of(model.best_estimator_)
@@ -122,22 +120,12 @@ class PortableModel:
             margin=margin,
             classes=model.classes_,
             scores="softmax" if isinstance(model, ImportVectorMachine) else "one-vs-rest",
-            shift=np.zeros(n_features),
-            scale=np.ones(n_features),
+            scaling=FeatureScaling.identity(n_features),
         )
-
-    def after(self, shift: np.ndarray, scale: np.ndarray) -> PortableModel:
-        """The model of features that are first mapped to ``(x - shift) * scale``."""
-        return replace(self, shift=shift + self.shift / scale, scale=scale * self.scale)
-
-    @property
-    def scales(self) -> bool:
-        """Whether the features are scaled at all."""
-        return bool(self.shift.any() or (self.scale != 1).any())
 
     def predict_proba(self, X: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
         """The formulas above in NumPy; every number and every operation has the given dtype."""
-        u = (X.astype(dtype) - self.shift.astype(dtype)) * self.scale.astype(dtype)
+        u = self.scaling.apply(X, dtype)
         z, gamma = self.points.astype(dtype), self.gamma.astype(dtype)
         if self.kernel == "rbf":
             k = np.exp(-((u[:, None] - z) ** 2 @ gamma))
@@ -156,19 +144,3 @@ class PortableModel:
         if len(self.classes) == 2:
             return np.asarray(softmax(np.hstack([np.zeros_like(f), f]), axis=1))
         return np.asarray(softmax(f if self.scores == "softmax" else log_expit(f), axis=1))
-
-
-def affine(scaler: Any) -> tuple[np.ndarray, np.ndarray]:
-    """``shift`` and ``scale`` of a fitted scaler that maps x to ``(x - shift) * scale``."""
-    if not isinstance(scaler, Scaler) or getattr(scaler, "clip", False):
-        raise ValueError(
-            f"the pipeline's step {scaler!r} cannot be written in this format; expected a StandardScaler, "
-            "MinMaxScaler, MaxAbsScaler or RobustScaler that does not clip. to_onnx knows more of them."
-        )
-    zeros, ones = np.zeros(scaler.n_features_in_), np.ones(scaler.n_features_in_)
-    if isinstance(scaler, MinMaxScaler):
-        return -scaler.min_ / scaler.scale_, scaler.scale_
-    shift = getattr(scaler, "mean_" if isinstance(scaler, StandardScaler) else "center_", None)
-    if isinstance(scaler, StandardScaler) and not scaler.with_mean:
-        shift = None
-    return zeros if shift is None else shift, ones if scaler.scale_ is None else 1 / scaler.scale_

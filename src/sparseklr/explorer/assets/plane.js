@@ -86,29 +86,42 @@ class Plane {
     this.context.drawImage(this.image, -stepX / 2, -stepY / 2, stepX * columns, stepY * rows);
   }
 
-  // The line f = level: straight pieces through the cells of the grid, two cut edges at a time.
+  // The line f = level. Where it crosses an edge of the grid is found by linear interpolation; crossings of one
+  // cell are neighbours on the line, which is followed from end to end so that dashes run on.
   contour({ columns, rows, f }, level, width, dash = []) {
-    const context = this.context, dx = this.canvas.width / (columns - 1), dy = this.canvas.height / (rows - 1);
-    context.beginPath();
+    const crossings = new Map();  // edge -> its place and the neighbouring edges
     for (let r = 0; r + 1 < rows; r++)
       for (let c = 0; c + 1 < columns; c++) {
         const at = r * columns + c;
-        const corners = [[0, 0, f[at]], [1, 0, f[at + 1]], [1, 1, f[at + columns + 1]], [0, 1, f[at + columns]]];
-        const cuts = [];
-        for (let k = 0; k < 4; k++) {
-          const [ax, ay, fa] = corners[k], [bx, by, fb] = corners[(k + 1) % 4];
-          if ((fa > level) === (fb > level)) continue;
-          const t = (level - fa) / (fb - fa);
-          cuts.push([(c + ax + t * (bx - ax)) * dx, (r + ay + t * (by - ay)) * dy]);
+        const corners = [[c, r, f[at]], [c + 1, r, f[at + 1]], [c + 1, r + 1, f[at + columns + 1]], [c, r + 1, f[at + columns]]];
+        const edges = [2 * at, 2 * at + 3, 2 * (at + columns), 2 * at + 1];  // above, right, below, left
+        const cut = [0, 1, 2, 3].filter(k => (corners[k][2] > level) !== (corners[(k + 1) % 4][2] > level));
+        for (const k of cut) {
+          const [ax, ay, fa] = corners[k], [bx, by, fb] = corners[(k + 1) % 4], t = (level - fa) / (fb - fa);
+          if (!crossings.has(edges[k]))
+            crossings.set(edges[k], { place: [ax + t * (bx - ax), ay + t * (by - ay)], next: [] });
         }
-        for (let k = 0; k + 1 < cuts.length; k += 2) {
-          context.moveTo(...cuts[k]);
-          context.lineTo(...cuts[k + 1]);
+        for (let k = 0; k + 1 < cut.length; k += 2) {
+          crossings.get(edges[cut[k]]).next.push(crossings.get(edges[cut[k + 1]]));
+          crossings.get(edges[cut[k + 1]]).next.push(crossings.get(edges[cut[k]]));
         }
       }
+    const context = this.context, dx = this.canvas.width / (columns - 1), dy = this.canvas.height / (rows - 1);
+    const all = [...crossings.values()], unseen = new Set(all), ends = all.filter(crossing => crossing.next.length === 1);
+    context.beginPath();
+    for (const start of [...ends, ...all]) {
+      if (!unseen.has(start)) continue;
+      context.moveTo(start.place[0] * dx, start.place[1] * dy);
+      let here = start;
+      while (here) {
+        unseen.delete(here);
+        context.lineTo(here.place[0] * dx, here.place[1] * dy);
+        here = here.next.find(crossing => unseen.has(crossing)) ?? (here.next.includes(start) && context.closePath());
+      }
+    }
     context.setLineDash(dash.map(length => length * this.ratio));
     context.lineWidth = width * this.ratio;
-    context.lineCap = dash.length ? "butt" : "round";
+    context.lineJoin = "round";
     context.strokeStyle = this.colors.ink;
     context.stroke();
     context.setLineDash([]);
