@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from reference import primal_newton
+from reference import decision_accuracy, largest_gap, primal_newton
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 from sklearn.svm import SVC
 from standins import available
@@ -47,27 +45,41 @@ problems = {
 def test_certificate(
     seed: int, n: int, kernel: str, weighted: bool, log_C: float, share: float, working_set: str
 ) -> None:
+    """Finished or stopped at the limit: what is said is so, computed again from alpha alone."""
     K, y, weight = draw_problem(seed, n, kernel, weighted)
-    C = 10**log_C
+    C, cap = 10**log_C, 100_000
     solution = solve_dual(
-        K, y, C=C, lam=share * C, sample_weight=weight, tol=1e-6, working_set=working_set, max_iter=2_000_000
+        K, y, C=C, lam=share * C, sample_weight=weight, tol=1e-6, working_set=working_set, max_iter=cap
     )
-    if solution.status is Status.MAX_ITER:  # a single rule may crawl; the default must not
-        assert working_set != "mixed"
-        return
     box = C * weight
     problem = DualProblem(y, box, 1e-9 * box, share * C)
-    F = K @ (solution.alpha * y)
-    scale = max(1.0, share * C)
-    # the certificate, computed again from alpha alone; K @ alpha itself is only exact to rounding
-    rounding = 1e-13 * np.abs(K).max() * solution.alpha.sum()
-    assert problem.kkt_violation(solution.alpha, F) <= 1.001e-6 * scale + rounding + 1e-6 * scale * 1e-3
+    F, tolerance = K @ (solution.alpha * y), 1e-6 * max(1.0, share * C)
+    violation = problem.kkt_violation(solution.alpha, F)
+    rounding = 1e-13 * (np.abs(K).max() * solution.alpha.sum() + share * C + 1)  # of K @ alpha, and of logs
+    assert abs(violation - solution.kkt_violation) <= 2 * rounding
+    if solution.status is Status.OPTIMAL:
+        assert solution.kkt_violation <= tolerance
+    else:
+        assert solution.status is Status.MAX_ITER
+        assert solution.n_iter == cap
+        assert solution.kkt_violation > tolerance
     gap = problem.gap(solution.alpha, F, solution.intercept)
     size = max(abs(solution.primal_objective), abs(solution.dual_objective))
-    assert -1e-12 * size <= gap <= 1e-6 * size
+    assert -1e-12 * size <= gap <= largest_gap(problem, solution.decision, violation) + 1e-12 * size
     assert abs(y @ solution.alpha) <= 1e-10 * box.sum()
-    assert (solution.alpha > 0).all()
-    assert (solution.alpha < box).all()
+    assert (solution.alpha >= problem.bound).all()
+    assert (solution.alpha <= box - problem.bound).all()
+
+
+@settings(max_examples=30)
+@given(**{**problems, "kernel": st.sampled_from(["rbf", "laplacian"]), "log_C": st.floats(-4, 1)})
+def test_converges(seed: int, n: int, kernel: str, weighted: bool, log_C: float, share: float) -> None:
+    """Well-conditioned problems are solved, by each rule (a pair step is exact on at least two variables)."""
+    K, y, weight = draw_problem(seed, n, kernel, weighted)
+    C = 10**log_C
+    for working_set in ("mixed", "second-order", "first-order"):
+        solution = solve_dual(K, y, C=C, lam=share * C, sample_weight=weight, working_set=working_set)
+        assert solution.status is Status.OPTIMAL
 
 
 @settings(max_examples=60)
@@ -78,9 +90,9 @@ def test_agrees_with_primal_newton(
     K, y, weight = draw_problem(seed, n, kernel, weighted)
     C = 10**log_C
     alpha, _, _ = primal_newton(K, y, C * weight, share * C)
-    if abs(y @ alpha) > 1e-6 * C:  # Newton's own certificate: it crawled at an extreme margin
-        return
+    assume(abs(y @ alpha) <= 1e-6 * C)  # Newton's own certificate: at an extreme margin it may crawl
     solution = solve_dual(K, y, C=C, lam=share * C, sample_weight=weight, tol=TIGHT)
+    assert solution.status is Status.OPTIMAL
     np.testing.assert_allclose(solution.alpha / (C * weight), alpha / (C * weight), atol=1e-4)
 
 
@@ -90,15 +102,19 @@ def test_real_data(name: str, C: float, lam: float, benchmark) -> None:
     X, y = benchmark(name)
     X, y = X[::4] if name == "waveform" else X, y[::4] if name == "waveform" else y
     K = rbf_kernel(X, gamma=0.5)
-    reference = None
+    box = np.full(len(y), C)
+    problem = DualProblem(y, box, 1e-9 * box, lam)
+    values, f = [], []
     for working_set in ("mixed", "first-order"):
         solution = solve_dual(K, y, C=C, lam=lam, tol=1e-7, working_set=working_set)
         assert solution.status is Status.OPTIMAL
-        assert solution.relative_gap <= 1e-6
-        if reference is None:
-            reference = solution
-        np.testing.assert_allclose(solution.alpha / C, reference.alpha / C, atol=1e-4)
-        assert abs(solution.dual_objective - reference.dual_objective) <= 1e-8 * abs(reference.dual_objective)
+        rounding = 1e-12 * abs(solution.primal_objective)
+        allowed = largest_gap(problem, solution.decision, 1e-7 * max(1.0, lam)) + rounding
+        assert -rounding <= solution.gap <= allowed
+        values.append(solution.dual_objective)
+        f.append(solution.decision)
+    assert abs(values[0] - values[1]) <= allowed
+    np.testing.assert_allclose(*f, atol=decision_accuracy(problem, 1e-7 * max(1.0, lam)))
 
 
 def test_plain_klr_probabilities(benchmark) -> None:
@@ -110,17 +126,26 @@ def test_plain_klr_probabilities(benchmark) -> None:
 
 
 def test_becomes_an_svm_as_the_margin_grows() -> None:
+    """log(1 + exp(lam - lam z)) / lam is within log(2) / lam of the hinge: so are the optimal objectives."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(120, 2))
     y = np.where(X[:, 0] + 0.7 * rng.normal(size=120) > 0, 1.0, -1.0)
     K = rbf_kernel(X, gamma=0.5)
-    svc = SVC(C=2.0, kernel="precomputed", tol=1e-6).fit(K, y).decision_function(K)
-    distance = []
-    for lam in (2.0, 10.0, 50.0, 250.0):
+    svc = SVC(C=2.0, kernel="precomputed", tol=1e-8).fit(K, y)
+
+    def objective(coef: np.ndarray, intercept: float) -> float:
+        f = K @ coef
+        return float(0.5 * coef @ f + 2.0 * np.maximum(0, 1 - y * (f + intercept)).sum())
+
+    coef = np.zeros(len(y))
+    coef[svc.support_] = svc.dual_coef_[0]
+    best = objective(coef, svc.intercept_[0])
+    for lam in (1.0, 10.0, 1e3, 1e5):
         solution = solve_dual(K, y, C=2.0 * lam, lam=lam, tol=1e-6)
-        distance.append(np.abs(solution.decision / lam - svc).max())
-    assert all(later < 0.5 * sooner for sooner, later in pairwise(distance)), distance
-    assert distance[-1] < 0.02
+        ours = objective(solution.alpha * y / lam, solution.intercept / lam)
+        assert (
+            best * (1 - 1e-6) <= ours <= best + 2.0 * len(y) * np.log(2) / lam + solution.gap / lam**2 + 1e-6
+        )
 
 
 @given(seed=st.integers(0, 10**6), scale=st.sampled_from([0.0, 1e-3, 1.0, 1e3]))
@@ -131,7 +156,7 @@ def test_warm_start_from_anywhere(seed: int, scale: float) -> None:
     alpha0 = scale * np.random.default_rng(seed).normal(size=30)
     warm = solve_dual(K, y, C=5.0, lam=1.0, tol=TIGHT, alpha0=alpha0)
     np.testing.assert_allclose(warm.alpha, cold.alpha, atol=1e-6)
-    assert solve_dual(K, y, C=5.0, lam=1.0, tol=1e-6, alpha0=cold.alpha).n_iter <= 5
+    assert solve_dual(K, y, C=5.0, lam=1.0, tol=1e-6, alpha0=cold.alpha).n_iter == 0
 
 
 def test_zero_weight_equals_absence() -> None:
@@ -158,14 +183,22 @@ def test_shrinking_does_not_change_the_optimum() -> None:
     assert problem.kkt_violation(solution.alpha, K @ (solution.alpha * y)) <= 1.01e-3
 
 
-def test_paper_settings_stop_at_their_cap(benchmark) -> None:
-    X, y = benchmark("ionosphere")
-    K = rbf_kernel(X, gamma=0.5)
-    solution = solve_dual(K, y, C=1e4, lam=10.0, **Settings.paper())
-    assert solution.n_iter <= 10_000
-    assert (solution.alpha >= 1e-5).all()
-    assert (solution.alpha <= 1e4 - 1e-5).all()
-    assert solution.status is (Status.OPTIMAL if solution.kkt_violation <= 1e-5 else Status.MAX_ITER)
+def test_settings_of_the_paper_stop_where_they_say() -> None:
+    """At 1e-5 if that takes fewer than 10000 steps, at 10000 if not; alpha keeps 1e-5 from its box."""
+    K, y, _ = draw_problem(0, 80, "linear", False)
+    ends = []
+    for C in (1e-2, 1e6):  # the latter needs millions of steps
+        solution = solve_dual(K, y, C=C, lam=0.0, **Settings.paper())
+        box = np.full(len(y), C)
+        again = DualProblem(y, box, np.full(len(y), 1e-5), 0.0).kkt_violation(
+            solution.alpha, K @ (solution.alpha * y)
+        )
+        rounding = 1e-13 * (1 + K.max() * solution.alpha.sum())
+        assert abs(again - solution.kkt_violation) <= 2 * rounding
+        assert (solution.alpha >= 1e-5).all()
+        assert (solution.alpha <= C - 1e-5).all()
+        ends.append((solution.status, solution.kkt_violation <= 1e-5, solution.n_iter == 10_000))
+    assert ends == [(Status.OPTIMAL, True, False), (Status.MAX_ITER, False, True)]
 
 
 def test_two_points() -> None:

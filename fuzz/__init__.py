@@ -1,0 +1,5 @@
+"""Random estimators, parameters and inputs: nothing may crash, hang, or answer wrongly without saying so.
+
+``python -m fuzz --seconds 600`` tries new cases, each in a process that can be killed;
+``python -m fuzz --seed N`` tries one again, in this process. A case is a function of its seed.
+"""

@@ -1,0 +1,157 @@
+"""The command: random cases for a while, or one again."""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import json
+import re
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .findings import ROOT, Findings, Stopped
+from .inputs import draw
+from .subjects import SUBJECTS
+
+
+def try_case(seed: int, only: str | None, announce: Callable[[str], None]) -> Findings:
+    """One case, a function of its seed."""
+    rng = np.random.default_rng(seed)
+    parts = np.array([parts for parts, _ in SUBJECTS.values()], dtype=float)
+    name = only or str(rng.choice(list(SUBJECTS), p=parts / parts.sum()))
+    findings = Findings(announce=announce)
+    with suppress(Stopped):
+        SUBJECTS[name][1](rng, draw(rng), findings)
+    return findings
+
+
+# -- the worker ------------------------------------------------------------------------------
+
+
+def work(limit: float) -> None:
+    """Try the cases that come on standard input; a line that says what is tried, one of what was found.
+
+    A case that takes too long ends the process with a trace: by its processor time, so that other load does
+    not matter, and by the clock in case it sleeps.
+    """
+    faulthandler.enable()
+    faulthandler.register(signal.SIGPROF, chain=True)
+
+    def announce(about: str) -> None:
+        print(json.dumps(about), flush=True)
+
+    for line in sys.stdin:
+        signal.setitimer(signal.ITIMER_PROF, limit)
+        faulthandler.dump_traceback_later(20 * limit, exit=True)
+        findings = try_case(*json.loads(line), announce)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        faulthandler.cancel_dump_traceback_later()
+        print(json.dumps({"found": findings.found, "fits": findings.fits}), flush=True)
+
+
+class Worker:
+    """A process that tries cases; another takes its place when it dies."""
+
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+        self.process: subprocess.Popen[str] | None = None
+
+    def try_case(self, seed: int, only: str | None) -> dict[str, Any]:
+        if self.process is None:
+            command = [sys.executable, "-m", "fuzz", "--worker", "--limit", str(self.limit)]
+            pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+            self.process = subprocess.Popen(command, cwd=ROOT, text=True, **pipes)
+        process: Any = self.process
+        process.stdin.write(json.dumps([seed, only]) + "\n")
+        process.stdin.flush()
+        about, answer = process.stdout.readline(), process.stdout.readline()
+        if answer:
+            return {"about": json.loads(about), **json.loads(answer)}
+        trace, code = process.stderr.read(), process.wait()
+        self.process = None
+        place = next((line.strip() for line in trace.splitlines() if "src/sparseklr" in line), "")
+        hang = code == -signal.SIGPROF or "Timeout" in trace
+        what = f"hang: more than {self.limit:g} s" if hang else f"crash: exit code {code}"
+        about = json.loads(about) if about else "before anything was tried"
+        return {"about": about, "found": [f"{what}: {place}", trace[-3000:]], "fits": 1}
+
+    def close(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+
+# -- the command -----------------------------------------------------------------------------
+
+
+@dataclass
+class Tally:
+    """Counts, and what is printed of a failure: the first three of a kind in full."""
+
+    cases: int = 0
+    fits: int = 0
+    failures: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+
+    def add(self, again: str, answer: dict[str, Any]) -> None:
+        self.cases += 1
+        self.fits += answer["fits"]
+        if not answer["found"]:
+            return
+        self.failures += 1
+        kind = re.sub(r"[-+]?\d+\.?\d*(e[-+]?\d+)?", "#", answer["found"][0])[:150]
+        self.kinds[kind] += 1
+        lines = [answer["about"], *answer["found"]] if self.kinds[kind] <= 3 else [kind]
+        print(f"FAILED {again}", *lines, sep="\n  ", flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60, help="how long new cases are tried")
+    parser.add_argument("--seed", type=int, help="try this case only, here")
+    parser.add_argument("--only", choices=list(SUBJECTS), help="one subject instead of all")
+    parser.add_argument("--limit", type=float, default=60, help="seconds after which a case hangs")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.worker:
+        work(args.limit)
+        return 0
+    if args.seed is not None:
+        findings = try_case(args.seed, args.only, lambda about: print(about, flush=True))
+        print(*findings.found, f"{len(findings.found)} findings", sep="\n  ")
+        return 1 if findings.found else 0
+
+    tally, end, first = Tally(), time.monotonic() + args.seconds, secrets.randbits(40)
+
+    def go_on(number: int) -> None:
+        worker, seed = Worker(args.limit), first + number
+        try:
+            while time.monotonic() < end:
+                again = f"python -m fuzz --seed {seed}" + (f" --only {args.only}" if args.only else "")
+                tally.add(again, worker.try_case(seed, args.only))
+                seed += args.jobs
+        finally:
+            worker.close()
+
+    with ThreadPoolExecutor(args.jobs) as pool:
+        list(pool.map(go_on, range(args.jobs)))
+    print(f"{tally.cases} cases, {tally.fits} fits, {tally.failures} failures")
+    for kind, count in tally.kinds.most_common():
+        print(f"  {count:5d}  {kind}")
+    return 1 if tally.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,101 @@
+"""What counts as a finding, and how fits and predictions are watched for them."""
+
+from __future__ import annotations
+
+import re
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Words by which a message names the argument that is to blame: the arguments of this package, and those of
+# scikit-learn's splitters and checks.
+_ARGUMENTS = re.compile(
+    r"\b(X|y|K|sample_weight|class_weight|kernel|gamma|coef0|degree|C|Cs|lam|lams|lam_scale|nu|tol|max_iter|bound|"
+    r"working_set|calibration|C_refit|prune|cache_size|n_jobs|random_state|alpha0|cv|n_splits|scoring|selection|"
+    r"gammas|estimator|epsilon|delta_k|max_points|n_candidates|refit|backward|n_nonzero|algorithm|n_points|"
+    r"threshold|retrain|fit_intercept|warm_start|labels?|classes|features?|sample\(s\)|samples)\b"
+)
+
+
+@dataclass
+class Findings:
+    """What was found wrong in one case; ``excused`` exceptions are part of the bargain."""
+
+    about: str = ""
+    found: list[str] = field(default_factory=list)
+    fits: int = 0
+    announce: Callable[[str], None] = lambda about: None
+
+    def start(self, about: str) -> None:
+        """Says what is tried, before anything can go wrong."""
+        self.about = about
+        self.announce(about)
+
+    def add(self, what: str) -> None:
+        self.found.append(what)
+
+    def finite(self, what: str, values: Any) -> None:
+        values = values.data if sparse.issparse(values) else np.asarray(values)
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            self.add(f"non-finite: {what} has {(~np.isfinite(values)).sum()} of {values.size}")
+
+    @contextmanager
+    def watch(self, what: str, *, tame: bool) -> Iterator[None]:
+        """Records warnings of NumPy and exceptions that say nothing; raises Stopped after any exception."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                yield
+            except Exception as error:
+                if not isinstance(error, (ValueError, TypeError, MemoryError)):
+                    self.add(f"{what}: {type(error).__name__}: {error} at {_place(error)}")
+                elif not _ARGUMENTS.search(str(error)):
+                    self.add(f"{what}: names no argument: {type(error).__name__}: {error} at {_place(error)}")
+                elif tame:
+                    self.add(f"{what}: refused: {type(error).__name__}: {error} at {_place(error)}")
+                raise Stopped from error
+            finally:
+                for warning in caught:
+                    # check_array adds up all values to see whether one is infinite, and warns if the sum is
+                    if "encountered in reduce" in str(warning.message):
+                        continue
+                    if issubclass(warning.category, RuntimeWarning):
+                        place = f"{Path(warning.filename).name}:{warning.lineno}"
+                        self.add(f"{what}: RuntimeWarning: {warning.message} at {place}")
+
+
+class Stopped(Exception):
+    """The case cannot go on; what is to be said was recorded."""
+
+
+def _place(error: BaseException) -> str:
+    """The innermost line of this repository that the error came through."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if str(ROOT / "src") in frame.filename] or frames
+    return f"{Path(ours[-1].filename).name}:{ours[-1].lineno}"
+
+
+def snapshot(given: Any) -> list[bytes]:
+    """The content of what a user gave, to see that nothing of it was changed."""
+    if given is None:
+        return []
+    if sparse.issparse(given):
+        parts = [
+            getattr(given, name)
+            for name in ("data", "indices", "indptr", "row", "col")
+            if hasattr(given, name)
+        ]
+        return [np.asarray(part).tobytes() for part in parts]
+    if hasattr(given, "to_numpy"):
+        given = given.to_numpy()
+    array = np.asarray(given)
+    return [array.tobytes() if array.dtype != object else repr(array.tolist()).encode()]

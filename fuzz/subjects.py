@@ -1,0 +1,339 @@
+"""The table of what is tried: estimators and functions with random parameters, and what each promises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import sparseklr
+from sparseklr import (
+    HalfKLR,
+    ImportVectorMachine,
+    SparseKLR,
+    SparseKLRCV,
+    ThresholdedKLR,
+    klr_path,
+    solve_dual,
+)
+
+from . import exact
+from .findings import Findings
+from .inputs import Data, Rng
+from .trial import Trial
+
+BOUND_SHARE = 1e-9  # the documented default of ``bound``, as a share of C times the weight
+
+
+# -- parameters ------------------------------------------------------------------------------
+
+
+def constant(rng: Rng, low: float, high: float) -> float:
+    """A number between powers of ten; now and then a far larger or smaller one."""
+    if rng.random() < 0.04:
+        return float(10 ** rng.uniform(-300, 300))
+    return float(10 ** rng.uniform(low, high))
+
+
+def extreme(value: Any) -> bool:
+    return not isinstance(value, str) and not 1e-6 <= value <= 1e9
+
+
+def kernel_parameters(rng: Rng, data: Data) -> dict[str, Any]:
+    name = str(rng.choice(["rbf", "linear", "poly", "laplacian", "sigmoid"], p=[0.5, 0.15, 0.15, 0.1, 0.1]))
+    found: dict[str, Any] = {"kernel": name}
+    if name != "linear":
+        found["gamma"] = ["scale", "auto", constant(rng, -3, 2)][rng.choice(3, p=[0.6, 0.1, 0.3])]
+    if name in ("poly", "sigmoid"):
+        found["coef0"] = float(rng.choice([0.0, 1.0, -1.0, 0.3]))
+    if name == "poly":
+        found["degree"] = float(rng.choice([1, 2, 3, 2.5, 0, 6]))
+    return found
+
+
+def common_parameters(rng: Rng, data: Data) -> dict[str, Any]:
+    found: dict[str, Any] = {"n_jobs": [None, 1, 2][rng.choice(3, p=[0.6, 0.2, 0.2])]}
+    if rng.random() < 0.2:
+        labels = np.unique(data.labels)
+        chosen = rng.choice(["balanced", "dict"])
+        if chosen == "balanced":
+            found["class_weight"] = "balanced"
+        else:
+            found["class_weight"] = {label: float(10 ** rng.uniform(-2, 2)) for label in labels.tolist()}
+    return found
+
+
+def solver_parameters(rng: Rng) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if rng.random() < 0.5:
+        found["tol"] = float(10 ** rng.uniform(-9, -1))
+    # Without a limit only to tolerances that doubles allow for; a solve that never ends is a finding.
+    found["max_iter"] = int(rng.choice([-1, 1, 30, 3000, 200_000], p=[0.4, 0.05, 0.1, 0.15, 0.3]))
+    if found["max_iter"] == -1 and "tol" in found:
+        found["tol"] = max(found["tol"], 1e-5)
+    found["working_set"] = str(rng.choice(["mixed", "second-order", "first-order"], p=[0.7, 0.15, 0.15]))
+    return found
+
+
+def illegal(rng: Rng, parameters: dict[str, Any]) -> bool:
+    """Sometimes one parameter is nonsense: the error must name it."""
+    if rng.random() > 0.03:
+        return False
+    name = str(rng.choice(sorted(parameters)))
+    parameters[name] = [-1.0, np.nan, "nonsense", None, [], np.inf][rng.integers(6)]
+    return True
+
+
+# -- the subjects ----------------------------------------------------------------------------
+
+
+def sparse_klr(rng: Rng, data: Data, findings: Findings) -> None:
+    parameters = {"C": constant(rng, -3, 6), **kernel_parameters(rng, data), **common_parameters(rng, data)}
+    parameters |= solver_parameters(rng)
+    tame = data.tame and not extreme(parameters["C"]) and not extreme(parameters.get("gamma", 1.0))
+    if rng.random() < 0.6:
+        parameters["lam"] = float(rng.choice([0.0, 1.0, 0.1 * parameters["C"], parameters["C"]]))
+    elif rng.random() < 0.2:
+        smaller = min(np.unique(data.labels, return_counts=True)[1])
+        parameters["nu"] = float(2 * parameters["C"] * smaller * rng.choice([0.01, 0.5, 0.95]))
+        tame = False
+    parameters["calibration"] = ["refit", "sigmoid", "link", None][rng.choice(4, p=[0.5, 0.15, 0.15, 0.2])]
+    if parameters["calibration"] == "refit":
+        parameters["C_refit"] = ["alo", constant(rng, -3, 4)][rng.choice(2, p=[0.7, 0.3])]
+        parameters["prune"] = [0.05, 0.0, True, False, np.True_, 1.0][rng.integers(6)]
+    if rng.random() < 0.1:
+        parameters["bound"] = float(10 ** rng.uniform(-12, -2)) * parameters["C"]
+        tame = False
+    if rng.random() < 0.1:
+        parameters["cache_size"] = float(10 ** rng.uniform(-3, 1))
+    parameters["warm_start"] = bool(rng.random() < 0.1)
+    tame = tame and not parameters.get("degree", 1.0) > 3 and parameters.get("degree") != 2.5
+    tame = not illegal(rng, parameters) and tame
+    model = SparseKLR(**parameters)
+    trial = Trial(rng, data, findings, model, tame)
+    trial.precompute()
+    findings.start(f"{model!r} ({trial.kernel_form} kernel) on {data.about}")
+    trial.fit()
+    for name in ("dual_coef_", "intercept_", "kkt_violation_", "dual_gap_", "lam_"):
+        findings.finite(name, getattr(model, name))
+    if model.calibration == "refit":
+        findings.finite("loo_log_loss_", model.loo_log_loss_)
+        findings.finite("C_refit_", model.C_refit_)
+        findings.finite("loo_decision_function_", model.loo_decision_function_[trial.weights() > 0])
+    trial.predict()
+    dual_certificate(trial, model)
+    if model.warm_start:
+        trial.fit()
+        trial.predict()
+
+
+def dual_certificate(trial: Trial, model: SparseKLR) -> None:
+    """The optimality conditions of every binary problem, if the model says that they hold."""
+    if not model.converged_:
+        return
+    findings, weight = trial.findings, trial.weights()
+    kept = np.flatnonzero(weight > 0)
+    K = trial.kernel_values(trial.data.dense)[np.ix_(kept, kept)]
+    if not np.isfinite(K.astype(np.float64)).all():
+        findings.add("converged, but the kernel overflows")
+        return
+    above = np.zeros((len(model.dual_model_.coef), len(weight)))
+    above[:, model.dual_model_.support] = np.abs(model.dual_model_.coef)
+    error = trial.kernel_error(trial.kernel_values(trial.data.dense))
+    box = model.C * weight[kept]
+    bound = BOUND_SHARE * box if model.bound is None else np.full(len(kept), model.bound)
+    labels = np.searchsorted(model.classes_, trial.data.labels[kept])
+    for k, (alpha, lam) in enumerate(zip(above, np.broadcast_to(model.lam_, len(above)), strict=True)):
+        y = np.where(labels == (1 if len(above) == 1 else k), 1.0, -1.0)
+        violation = exact.dual_violation(K, y, box, bound, lam, alpha[kept])
+        allowed = model.tol * max(1.0, lam) * 1.001 + 2 * error * alpha.sum()
+        if not violation <= allowed:
+            findings.add(f"converged with a KKT violation of {violation:.3g}, allowed {allowed:.3g}")
+
+
+def sparse_klr_cv(rng: Rng, data: Data, findings: Findings) -> None:
+    inner = {**kernel_parameters(rng, data), **common_parameters(rng, data)}
+    inner["calibration"] = ["refit", "sigmoid", "link", None][rng.integers(4)]
+    inner["max_iter"] = 100_000
+    estimator = SparseKLR(**inner)
+    parameters = {
+        "Cs": [constant(rng, -2, 5) for _ in range(rng.integers(1, 3))],
+        "lams": [0.1, 1.0][: rng.integers(1, 3)],
+        "estimator": estimator,
+        "cv": int(rng.choice([2, 3])),
+        "selection": str(rng.choice(["best", "sparsest-of-3", "one-se"])),
+        "scoring": [None, "neg_log_loss", "roc_auc_ovr", "balanced_accuracy"][rng.integers(4)],
+        "n_jobs": inner["n_jobs"],
+    }
+    if rng.random() < 0.3 and inner["kernel"] != "linear":
+        parameters["gammas"] = ["scale", 0.5]
+    illegal(rng, parameters)
+    model = SparseKLRCV(**parameters)
+    trial = Trial(rng, data, findings, model, False)
+    findings.start(f"{model!r} on {data.about}")
+    trial.fit()
+    for name, values in model.cv_results_.items():
+        if name != "params" and not name.startswith("param_"):
+            findings.finite(name, values)
+    trial.predict()
+    trial.model = model.best_estimator_
+    dual_certificate(trial, model.best_estimator_)
+
+
+def thresholded(rng: Rng, data: Data, findings: Findings) -> None:
+    parameters = {"C": constant(rng, -3, 5), **kernel_parameters(rng, data), **common_parameters(rng, data)}
+    parameters |= {"tol": float(10 ** rng.uniform(-6, -1)), "retrain": bool(rng.random() < 0.3)}
+    if rng.random() < 0.5:
+        parameters["n_points"] = int(rng.integers(1, len(data.labels) + 2))
+    illegal(rng, parameters)
+    model = ThresholdedKLR(**parameters)
+    trial = Trial(rng, data, findings, model, False)
+    trial.precompute()
+    findings.start(f"{model!r} ({trial.kernel_form} kernel) on {data.about}")
+    trial.fit()
+    findings.finite("dual_coef_", model.dual_coef_)
+    findings.finite("threshold_", model.threshold_)
+    trial.predict()
+
+
+def import_vector(rng: Rng, data: Data, findings: Findings) -> None:
+    parameters = {"C": constant(rng, -3, 5), **kernel_parameters(rng, data), **common_parameters(rng, data)}
+    parameters |= {
+        "epsilon": float(rng.choice([1e-3, 0.0, 0.1])),
+        "max_points": [None, 1, 10][rng.integers(3)],
+        "n_candidates": ["all", 1, 20][rng.integers(3)],
+        "refit": str(rng.choice(["converged", "one-step"])),
+        "backward": bool(rng.random() < 0.2),
+        "fit_intercept": bool(rng.random() < 0.8),
+    }
+    tame = data.tame and not extreme(parameters["C"]) and not extreme(parameters.get("gamma", 1.0))
+    tame = tame and parameters["kernel"] != "sigmoid" and parameters.get("degree") not in (2.5, 6.0)
+    tame = not illegal(rng, parameters) and tame
+    model = ImportVectorMachine(**parameters)
+    trial = Trial(rng, data, findings, model, tame)
+    trial.precompute()
+    findings.start(f"{model!r} ({trial.kernel_form} kernel) on {data.about}")
+    trial.fit()
+    findings.finite("dual_coef_", model.dual_coef_)
+    findings.finite("objective_path_", model.objective_path_)
+    trial.predict()
+    if model.converged_ and model.refit == "converged":
+        weight = trial.weights() * model.C
+        codes = np.searchsorted(model.classes_, data.labels)
+        codes = np.where(weight > 0, codes, 0)
+        K = trial.kernel_values(data.dense)
+        left, objective = exact.likelihood_decrement(
+            K, model.support_, model.dual_coef_, model.intercept_, weight, codes
+        )
+        # the refit is accurate to tol; float32 rows and nearly dependent points cost some of it
+        if not left <= max(1e-5, 100 * model.tol) * max(objective, 1e-300):
+            findings.add(f"converged with {left:.3g} of {objective:.3g} left to gain")
+
+
+def half(rng: Rng, data: Data, findings: Findings) -> None:
+    parameters = {"C": constant(rng, -3, 4), **kernel_parameters(rng, data), **common_parameters(rng, data)}
+    parameters |= {
+        "algorithm": str(rng.choice(["coordinate", "published"], p=[0.8, 0.2])),
+        "tol": float(10 ** rng.uniform(-7, -2)),
+        "max_iter": int(rng.choice([1, 30, 1000])),
+        "fit_intercept": bool(rng.random() < 0.8),
+    }
+    if rng.random() < 0.2:
+        parameters["n_nonzero"] = int(rng.integers(1, 6))
+    illegal(rng, parameters)
+    model = HalfKLR(**parameters)
+    trial = Trial(rng, data, findings, model, False)
+    trial.precompute()
+    findings.start(f"{model!r} ({trial.kernel_form} kernel) on {data.about}")
+    trial.fit()
+    for name in ("dual_coef_", "intercept_", "C_", "fixed_point_residual_"):
+        findings.finite(name, getattr(model, name))
+    trial.predict()
+    if model.converged_ and model.n_nonzero is None and model.fixed_point_residual_ > model.tol:
+        findings.add(f"converged with a residual of {model.fixed_point_residual_:.3g}, tol {model.tol:.3g}")
+
+
+def path(rng: Rng, data: Data, findings: Findings) -> None:
+    parameters = {**kernel_parameters(rng, data), **common_parameters(rng, data)}
+    parameters |= {"max_iter": 100_000, "tol": float(10 ** rng.uniform(-6, -2))}
+    parameters["Cs"] = [constant(rng, -3, 5) for _ in range(rng.integers(1, 4))]
+    parameters["lams"] = [0.0, 0.1, 1.0, 0.5][: rng.integers(1, 5)]
+    parameters["lam_scale"] = str(rng.choice(["ratio", "absolute"]))
+    illegal(rng, parameters)
+    findings.start(f"klr_path({parameters}) on {data.about}")
+    X = data.contain(data.dense)
+    findings.fits += 1
+    with findings.watch("klr_path", tame=False):
+        found = klr_path(X, data.given_labels, sample_weight=data.weight, **parameters)
+        f = found.decision_function(data.contain(data.queries(rng)))
+    for name, values in (("decision_function", f), ("gap", found.gap), ("coef", found.coef)):
+        findings.finite(name, values)
+    training = found.training
+    kernel = training.kernel
+    rows = data.dense[training.rows]
+    K = exact.kernel(kernel.name, kernel.gamma, kernel.coef0, kernel.degree, rows, rows)
+    seen = kernel.gram(training.X)
+    error = float(np.abs(seen.astype(exact.Wide) - K).max())
+    signs = training.signs()
+    for (c, k, output), solution in np.ndenumerate(found.solutions):
+        if solution.status is sparseklr.Status.OPTIMAL:
+            box, lam = found.Cs[c] * training.weight, found.lams[c, k]
+            violation = exact.dual_violation(K, signs[output], box, BOUND_SHARE * box, lam, solution.alpha)
+            allowed = parameters["tol"] * max(1.0, lam) * 1.001 + 2 * error * solution.alpha.sum()
+            if not violation <= allowed:
+                findings.add(f"optimal with a KKT violation of {violation:.3g}, allowed {allowed:.3g}")
+
+
+def dual(rng: Rng, data: Data, findings: Findings) -> None:
+    kernel = kernel_parameters(rng, data)
+    values = (kernel["kernel"], 0.5, kernel.get("coef0", 0.0), kernel.get("degree", 3.0))
+    with np.errstate(all="ignore"):
+        K = exact.kernel(*values, data.dense, data.dense).astype(rng.choice([np.float64, np.float32]))
+    labels = np.unique(data.labels)
+    y = np.where(data.labels == labels[-1], 1, -1)
+    parameters = {"C": constant(rng, -3, 6), **solver_parameters(rng)}
+    parameters["lam"] = float(rng.choice([0.0, 1.0, 0.1 * parameters["C"], parameters["C"]]))
+    if rng.random() < 0.2:
+        parameters["alpha0"] = rng.normal(size=len(y)) * constant(rng, -3, 3)
+    tame = data.tame and kernel["kernel"] == "rbf" and not extreme(parameters["C"])
+    tame = not illegal(rng, parameters) and "alpha0" not in parameters and tame
+    shown = {name: value if np.ndim(value) == 0 else "..." for name, value in parameters.items()}
+    findings.start(f"solve_dual({shown}, {values}) on {data.about}")
+    findings.fits += 1
+    with findings.watch("solve_dual", tame=tame):
+        solution = solve_dual(
+            data.contain(K) if data.contain(K[:1]).__class__ is np.ndarray else K,
+            y,
+            sample_weight=data.weight,
+            **parameters,
+        )
+    for name in ("alpha", "F", "intercept", "gap", "kkt_violation", "primal_objective", "dual_objective"):
+        findings.finite(name, getattr(solution, name))
+    weight = np.ones(len(y)) if data.weight is None else data.weight
+    kept = np.flatnonzero(weight > 0)
+    box, alpha = parameters["C"] * weight[kept], solution.alpha[kept]
+    if (alpha < 0).any() or (alpha > box).any():
+        findings.add("alpha is not in its box")
+    if solution.status is sparseklr.Status.OPTIMAL:
+        bound = BOUND_SHARE * box
+        given = K.astype(exact.Wide)[np.ix_(kept, kept)]
+        violation = exact.dual_violation(
+            given, y[kept].astype(float), box, bound, parameters["lam"], alpha - bound, bound_counts=True
+        )
+        allowed = parameters.get("tol", 1e-5) * max(1.0, parameters["lam"]) * 1.001
+        if not violation <= allowed:
+            findings.add(f"optimal with a KKT violation of {violation:.3g}, allowed {allowed:.3g}")
+
+
+Subject = Callable[[Rng, Data, Findings], None]
+#: How often each is drawn, in parts.
+SUBJECTS: dict[str, tuple[int, Subject]] = {
+    "SparseKLR": (8, sparse_klr),
+    "SparseKLRCV": (1, sparse_klr_cv),
+    "ThresholdedKLR": (1, thresholded),
+    "ImportVectorMachine": (2, import_vector),
+    "HalfKLR": (2, half),
+    "klr_path": (1, path),
+    "solve_dual": (3, dual),
+}

@@ -1,0 +1,132 @@
+"""One fit of one estimator, and the checks that all of them share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.class_weight import compute_class_weight
+
+from . import exact
+from .findings import Findings, snapshot
+from .inputs import Data, Rng
+
+
+class Trial:
+    """One fit of one estimator, and the checks that all of them share."""
+
+    def __init__(self, rng: Rng, data: Data, findings: Findings, model: Any, tame: bool) -> None:
+        self.rng, self.data, self.findings, self.model, self.tame = rng, data, findings, model, tame
+        self.kernel_form = "named"
+        self.rows: Any = data.contain(data.dense)
+
+    def precompute(self) -> None:
+        """Sometimes the kernel is given as a matrix or as a function instead of by name."""
+        parameters = self.model.get_params(deep=False)
+        if not isinstance(parameters.get("kernel"), str) or self.rng.random() > 0.2:
+            return
+        gamma = parameters["gamma"] if not isinstance(parameters["gamma"], str) else 0.5
+        values = (parameters["kernel"], gamma, parameters["coef0"], parameters["degree"])
+        if self.rng.random() < 0.5:
+            self.kernel_form = "precomputed"
+            self.own = values
+            with np.errstate(all="ignore"):
+                K = exact.kernel(*values, self.data.dense, self.data.dense).astype(np.float64)
+            self.rows = K
+            self.model.set_params(kernel="precomputed", gamma="scale", coef0=0.0, degree=3)
+        else:
+            self.kernel_form = "callable"
+            self.own = values
+            self.model.set_params(kernel=_Callable(values), gamma="scale", coef0=0.0, degree=3)
+
+    def fit(self) -> None:
+        given = self.rows, self.data.given_labels, self.data.weight
+        before = [snapshot(part) for part in given]
+        self.findings.fits += 1
+        with self.findings.watch("fit", tame=self.tame):
+            if self.data.weight is None:
+                self.model.fit(self.rows, self.data.given_labels)
+            else:
+                self.model.fit(self.rows, self.data.given_labels, sample_weight=self.data.weight)
+        for name, part, old in zip(("X", "y", "sample_weight"), given, before, strict=True):
+            if snapshot(part) != old:
+                self.findings.add(f"fit changed {name}")
+
+    def predict(self) -> None:
+        """Finite, consistent answers."""
+        model, add = self.model, self.findings.add
+        Q = self.data.queries(self.rng)
+        given = self.queries(Q)
+        with self.findings.watch("predict", tame=self.tame):
+            f, P, log_P, labels = (
+                model.decision_function(given),
+                model.predict_proba(given),
+                model.predict_log_proba(given),
+                model.predict(given),
+            )
+        for name, values in (("decision_function", f), ("predict_proba", P), ("predict_log_proba", log_P)):
+            self.findings.finite(name, values)
+        if not np.isfinite(P).all():
+            return
+        if np.abs(P.sum(axis=1) - 1).max() > 1e-12 or (P < 0).any():
+            add(f"predict_proba: rows add up to {P.sum(axis=1).min()} ... {P.sum(axis=1).max()}")
+        chosen = P[np.arange(len(P)), np.searchsorted(model.classes_, labels)]
+        if (chosen < P.max(axis=1)).any():
+            add(f"predict is not the argmax of predict_proba in {(chosen < P.max(axis=1)).sum()} rows")
+
+    def queries(self, Q: np.ndarray) -> Any:
+        if self.kernel_form == "precomputed":
+            with np.errstate(all="ignore"):
+                return exact.kernel(*self.own, Q, self.data.dense).astype(np.float64)
+        return self.data.contain(Q)
+
+    # -- the model from scratch --
+
+    def kernel_values(self, Q: np.ndarray) -> np.ndarray:
+        """Between Q and the training rows, in extended precision."""
+        if self.kernel_form == "named":
+            kernel = self.model._kernel
+            values = (kernel.name, kernel.gamma, kernel.coef0, kernel.degree)
+        else:
+            values = self.own
+        return exact.kernel(*values, Q, self.data.dense)
+
+    def kernel_error(self, K: np.ndarray) -> float:
+        """The largest error of the kernel values that the model saw."""
+        if self.kernel_form == "precomputed":
+            return float(np.abs(self.rows - K).max())
+        checked = self.data.contain(self.data.dense)
+        if not hasattr(checked, "dtype") or not hasattr(checked, "tocsr"):
+            checked = np.asarray(checked)
+        else:
+            checked = checked.tocsr()
+        if checked.dtype not in (np.float32, np.float64):
+            checked = checked.astype(np.float64)
+        seen = self.model._kernel.gram(checked)
+        return float(np.abs(seen.astype(exact.Wide) - K).max())
+
+    def weights(self) -> np.ndarray:
+        """Of the rows, with the factors of the classes."""
+        labels = self.data.labels
+        weight = np.ones(len(labels)) if self.data.weight is None else self.data.weight
+        factors = self.model.get_params(deep=False).get("class_weight")
+        if factors is None:
+            return weight
+        present = np.unique(labels)
+        by_class = compute_class_weight(factors, classes=present, y=labels, sample_weight=weight)
+        return weight * by_class[np.searchsorted(present, labels)]
+
+
+class _Callable:
+    """A kernel as a function of rows in whatever container they come."""
+
+    def __init__(self, values: tuple[str, float, float, float]) -> None:
+        self.values = values
+
+    def __call__(self, A: Any, B: Any) -> np.ndarray:
+        A, B = (rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows) for rows in (A, B))
+        with np.errstate(all="ignore"):
+            return exact.kernel(*self.values, A.astype(float), B.astype(float)).astype(np.float64)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}{self.values}"
