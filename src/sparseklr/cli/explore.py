@@ -29,8 +29,9 @@ def run(args: Namespace) -> None:
     import webbrowser
     from pathlib import Path
 
+    from .._files import replacing
     from ..explorer import page
-    from .files import check_output, replacing
+    from .files import check_output
 
     if args.output:
         with replacing(check_output(args.output, args.force)) as temporary:
