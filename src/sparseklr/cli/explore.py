@@ -30,10 +30,10 @@ def run(args: Namespace) -> None:
     from pathlib import Path
 
     from ..explorer import page
-    from .files import check_output, replacing
+    from .files import check_output, writing
 
     if args.output:
-        with replacing(check_output(args.output, args.force)) as temporary:
+        with writing(check_output(args.output, args.force)) as temporary:
             temporary.write_text(page(), encoding="utf-8")
         print(f"Page written to {args.output}")
         return
