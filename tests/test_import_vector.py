@@ -212,8 +212,8 @@ def test_derivatives_against_finite_differences(name, request) -> None:
         gradient(w.ravel()), approx_fprime(w.ravel(), value, 1e-6), rtol=1e-4, atol=1e-3
     )
     D = rng.normal(size=w.shape)
-    P = state.loss.mean(w @ state.A.T)
-    curved = state.loss.curved(P, D @ state.A.T) @ state.A + state.penalty * D
+    here = state.loss.at(w @ state.A.T)
+    curved = here.curved(D @ state.A.T) @ state.A + state.penalty * D
     h = 1e-6
     difference = (gradient((w + h * D).ravel()) - gradient((w - h * D).ravel())) / (2 * h)
     np.testing.assert_allclose(curved.ravel(), difference, rtol=1e-5, atol=1e-5)
@@ -228,7 +228,7 @@ def test_gains_are_those_of_the_bordered_newton_system(name, request) -> None:
     gains = state.gains(candidates)
     phi, spanned = state.whiten(candidates)
     assert not spanned.any()
-    residual, W = state.loss.residual(state.loss.mean(state.F)), state.loss.weights(state.loss.mean(state.F))
+    residual, W = state.loss.at(state.F).slope, state.loss.at(state.F).curvature
     # the whitened column is what an orthogonal complement in the kernel's space gives
     K = state.points.columns(np.array([*state.chosen, 10]))
     L = np.linalg.cholesky(K[[*state.chosen, 10]])

@@ -17,7 +17,8 @@ from test_likelihood import moons_points
 from sparseklr import SparseKLR
 from sparseklr.probability.basis import label_free_basis
 from sparseklr.probability.calibration import link, platt
-from sparseklr.probability.likelihood import Labels, cross_entropies
+from sparseklr.probability.likelihood import Labels
+from sparseklr.probability.loss import cross_entropies
 from sparseklr.probability.refit import refit
 
 pytestmark = pytest.mark.numerical

@@ -29,12 +29,11 @@ def run(args: Namespace) -> None:
     import webbrowser
     from pathlib import Path
 
-    from .._files import replacing
     from ..explorer import page
-    from .files import check_output
+    from .files import check_output, writing
 
     if args.output:
-        with replacing(check_output(args.output, args.force)) as temporary:
+        with writing(check_output(args.output, args.force)) as temporary:
             temporary.write_text(page(), encoding="utf-8")
         print(f"Page written to {args.output}")
         return

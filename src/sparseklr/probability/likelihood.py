@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
-from scipy.special import expit
 
 from .basis import Basis
+from .loss import cross_entropies, derivatives
 
 # At most so many heavy points get a second step when they are left out.
 _SECOND_STEPS = 64
@@ -37,8 +37,13 @@ class Labels:
         return cls(weight[:, k] / total, total)
 
     def losses(self, f: np.ndarray) -> np.ndarray:
-        """Log-loss of each point: ``-t log p - (1 - t) log(1 - p)``, p = sigmoid(f)."""
+        """Log-loss of each point, whatever it weighs: ``-t log p - (1 - t) log(1 - p)``, p = sigmoid(f)."""
         return cross_entropies(self.target, f)
+
+    def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """First and second derivative of the weighted loss of each point."""
+        slope, curvature = derivatives(self.target, f)
+        return self.weight * slope, self.weight * curvature
 
     def mean(self, losses: np.ndarray) -> tuple[float, float]:
         r"""Weighted mean of one number for each point, and its standard error.
@@ -69,9 +74,7 @@ def newton_system(
 
     Without v, minus the gradient is the right-hand side whose solution is where a Newton step leads from f.
     """
-    p, q = expit(f), expit(-f)
-    information = labels.weight * p * q
-    slope = labels.weight * ((1 - labels.target) * p - labels.target * q)
+    slope, information = labels.derivatives(f)
     if v is None:
         slope = slope - information * f
     root = np.sqrt(information)
@@ -149,9 +152,8 @@ def leave_one_out(basis: Basis, labels: Labels, fit: LikelihoodFit) -> np.ndarra
         return np.einsum("ij,ij->j", half, half)
 
     s = np.concatenate(list(basis.map_blocks(leverage)))
-    p, q = expit(fit.f), expit(-fit.f)
-    slope = labels.weight * ((1 - labels.target) * p - labels.target * q)
-    a = slope / np.maximum(1 - labels.weight * p * q * s, 1e-3)
+    slope, information = labels.derivatives(fit.f)
+    a = slope / np.maximum(1 - information * s, 1e-3)
     loo = fit.f + a * s
     heavy = np.flatnonzero(labels.weight > 2 * labels.weight.mean())
     if len(heavy):
@@ -178,19 +180,13 @@ def _second_step(
     list(basis.map_blocks(collect))
     U = cho_solve((fit.factor, True), features.T, check_finite=False)
 
-    def derivatives(rows: slice, A: np.ndarray) -> np.ndarray:
+    def along(rows: slice, A: np.ndarray) -> np.ndarray:
         c = A @ U
-        p = expit(fit.f[rows, None] + a * c)
+        slope, curvature = derivatives(labels.target[rows, None], fit.f[rows, None] + a * c)
         weight = np.repeat(labels.weight[rows, None], len(out), axis=1)
         weight[(np.arange(rows.start, rows.stop)[:, None] == out)] = 0.0
-        first = (weight * (p - labels.target[rows, None]) * c).sum(axis=0)
-        return np.array([first, (weight * p * (1 - p) * c**2).sum(axis=0)])
+        return np.array([(weight * slope * c).sum(axis=0), (weight * curvature * c**2).sum(axis=0)])
 
     norms = U[:-1].T @ fit.v[:-1] + a * (U[:-1] ** 2).sum(axis=0), (U[:-1] ** 2).sum(axis=0)
-    first, second = sum(basis.map_blocks(derivatives), start=np.array(norms) / fit.C)
+    first, second = sum(basis.map_blocks(along), start=np.array(norms) / fit.C)
     return -first / second
-
-
-def cross_entropies(target: np.ndarray, f: np.ndarray) -> np.ndarray:
-    """``-target log p - (1 - target) log(1 - p)`` of each point, p = sigmoid(f)."""
-    return target * np.logaddexp(0, -f) + (1 - target) * np.logaddexp(0, f)

@@ -13,7 +13,8 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.special import expit
 
 from .basis import Basis
-from .likelihood import Labels, LikelihoodFit, cross_entropies, fit_likelihood
+from .likelihood import Labels, LikelihoodFit, fit_likelihood
+from .loss import cross_entropies
 
 # In the order of elimination the points are held together by ten times the ridge of the fit.
 _RIDGE_OF_ORDER = 10.0

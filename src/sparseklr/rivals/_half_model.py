@@ -74,10 +74,10 @@ class HalfModel:
         return C * self._loss(self.h + self.b) + float(np.sqrt(np.abs(self.x)).sum())
 
     def _residual(self, C: float) -> Array:
-        return C * self.loss.residual(expit(self.h + self.b)[None])[0]
+        return C * self.loss.at((self.h + self.b)[None]).slope[0]
 
     def _weights(self) -> Array:
-        return self.loss.weights(expit(self.h + self.b)[None])[0]
+        return self.loss.at((self.h + self.b)[None]).curvature[0]
 
     def _best_intercept(self, h: Array) -> float:
         """The b at which the loss is stationary: Newton's method kept inside a bracket."""

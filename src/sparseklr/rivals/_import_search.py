@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import qr, solve_triangular
 
 from ..data import DistinctPoints
-from ..probability.loss import LogisticLoss
+from ..probability.loss import Derivatives, LogisticLoss
 
 Array = np.ndarray
 
@@ -72,7 +72,7 @@ class Machine:
 
     def curve(self) -> None:
         """Take the curvature at the present outputs. Sets W, AWA and inverse."""
-        self.W = self.loss.weights(self.loss.mean(self.F))
+        self.W = self.loss.at(self.F).curvature
         # without it a perfectly separated set leaves no curvature for the intercept
         ridge = self.penalty + 1e-10 * self.loss.total.sum() * (self.penalty == 0)
         roots = (np.sqrt(weights)[:, None] * self.A for weights in self.W)
@@ -80,7 +80,7 @@ class Machine:
         self.inverse = np.linalg.inv(self.AWA + np.diag(ridge))
 
     def gradient(self) -> Array:
-        return self.loss.residual(self.loss.mean(self.F)) @ self.A + self.penalty * self.w
+        return self.loss.at(self.F).slope @ self.A + self.penalty * self.w
 
     def whiten(self, candidates: Array) -> tuple[Array, Array]:
         """The columns that candidates would add to A, zero for those that A spans, and which."""
@@ -109,7 +109,7 @@ class Machine:
         nearly spanned candidates, and the short list is followed on exact columns.
         """
         gain = np.empty(len(candidates))
-        residual, gradient = self.loss.residual(self.loss.mean(self.F)), self.gradient()
+        residual, gradient = self.loss.at(self.F).slope, self.gradient()
         Z = self.A[:, self.first :]
         rZ = residual @ Z
         for start in range(0, len(candidates), _BLOCK):
@@ -145,7 +145,7 @@ class Machine:
         F = np.broadcast_to(self.F[:, :, None], (*self.F.shape, len(candidates)))
         v, penalty = np.zeros((len(w), len(candidates))), self.penalty[:, None]
         for step in range(rounds):
-            residual = self.loss.residual(self.loss.mean(F))
+            residual = self.loss.at(F).slope
             G = self.A.T @ residual + penalty * w
             Gv = np.einsum("knc,nc->kc", residual, phi) + v
             dv = -(Gv - np.einsum("kqc,kqc->kc", HU, G)) / schur
@@ -182,12 +182,12 @@ class Machine:
         Sets w, F, objective; takes the curvature anew if the model has moved.
         """
         for step in range(max_iter + 1):
-            P = self.loss.mean(self.F)
-            G = self.loss.residual(P) @ self.A + self.penalty * self.w
+            here = self.loss.at(self.F)
+            G = here.slope @ self.A + self.penalty * self.w
             left = 0.5 * float((G * self._precondition(G)).sum()) / self.objective
             if left <= tol or step == max_iter:
                 break
-            dw = self._newton_direction(P, G)
+            dw = self._newton_direction(here, G)
             D = dw @ self.A.T
             linear, square = (self.penalty * self.w * dw).sum(), (self.penalty * dw**2).sum()
             t = float(
@@ -214,14 +214,14 @@ class Machine:
     def _precondition(self, G: Array) -> Array:
         return (self.inverse @ G[:, :, None])[:, :, 0]
 
-    def _newton_direction(self, P: Array, G: Array) -> Array:
+    def _newton_direction(self, here: Derivatives, G: Array) -> Array:
         """Conjugate gradients on the Newton system; with one output and fresh curvature one step."""
         x, r = np.zeros_like(G), -G
         z = self._precondition(r)
         p, rz = z, float((r * z).sum())
         enough = 1e-4 * rz
         for _ in range(50):
-            Hp = self.loss.curved(P, p @ self.A.T) @ self.A + self.penalty * p
+            Hp = here.curved(p @ self.A.T) @ self.A + self.penalty * p
             alpha = rz / float((p * Hp).sum())
             x, r = x + alpha * p, r - alpha * Hp
             z = self._precondition(r)
@@ -264,10 +264,10 @@ def _line_search(loss: LogisticLoss, F: Array, D: Array, linear: Any, square: An
     """
     t = np.ones(F.shape[-1])
     for _ in range(8):
-        P = loss.mean(F + t * D)
-        first = np.einsum("knc,knc->c", loss.residual(P), D) + linear + square * t
+        here = loss.at(F + t * D)
+        first = np.einsum("knc,knc->c", here.slope, D) + linear + square * t
         if (np.abs(first) <= 0.1 * np.abs(slope)).all():
             break
-        second = np.einsum("knc,knc->c", loss.curved(P, D), D) + square
+        second = np.einsum("knc,knc->c", here.curved(D), D) + square
         t = np.clip(t - first / np.maximum(second, np.finfo(float).tiny), t / 4, 4 * t)
     return t

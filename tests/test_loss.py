@@ -1,0 +1,56 @@
+"""The logistic loss: derivatives against finite differences, symmetry, and accuracy far from zero."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime
+
+from sparseklr.probability.loss import LogisticLoss, cross_entropies, derivatives
+
+
+@pytest.fixture(params=[1, 3], ids=["two classes", "softmax"])
+def loss(request) -> LogisticLoss:
+    rng = np.random.default_rng(0)
+    target = rng.uniform(0, 2, (request.param, 6)) * (rng.random((request.param, 6)) > 0.3)
+    rest = rng.uniform(0, 2, 6) if request.param == 1 else 0.0
+    return LogisticLoss(target, target.sum(axis=0) + rest)
+
+
+def test_derivatives_against_finite_differences(loss) -> None:
+    shape = loss.target.shape
+    F, D = np.random.default_rng(1).normal(size=(2, *shape))
+    here = loss.at(F)
+    numeric = approx_fprime(F.ravel(), lambda f: loss.value(f.reshape(shape)), 1e-6).reshape(shape)
+    np.testing.assert_allclose(here.slope, numeric, atol=1e-5)
+    step = 1e-6
+    change = (loss.at(F + step * D).slope - loss.at(F - step * D).slope) / (2 * step)
+    np.testing.assert_allclose(here.curved(D), change, atol=1e-7)
+    diagonal = [here.curved(unit.reshape(shape)).ravel()[k] for k, unit in enumerate(np.eye(F.size))]
+    np.testing.assert_allclose(here.curvature.ravel(), diagonal, atol=1e-14)
+
+
+def test_trailing_axes_are_problems_of_their_own(loss) -> None:
+    F = np.random.default_rng(2).normal(size=(*loss.target.shape, 4))
+    values, slopes = loss.value(F), loss.at(F).slope
+    for k in range(4):
+        assert values[k] == pytest.approx(loss.value(F[..., k]), rel=1e-14)
+        np.testing.assert_array_equal(slopes[..., k], loss.at(F[..., k]).slope)
+
+
+def test_exchanging_the_classes_changes_only_the_sign() -> None:
+    f, target = np.random.default_rng(3).normal(scale=20, size=(2, 50))
+    target = (target > 0).astype(float)
+    np.testing.assert_array_equal(cross_entropies(target, f), cross_entropies(1 - target, -f))
+    (slope, curvature), (other_slope, other_curvature) = derivatives(target, f), derivatives(1 - target, -f)
+    np.testing.assert_array_equal(slope, -other_slope)
+    np.testing.assert_array_equal(curvature, other_curvature)
+
+
+def test_nothing_cancels_far_from_zero() -> None:
+    f = np.array([-700.0, -50.0, 50.0, 700.0])
+    np.testing.assert_allclose(cross_entropies(f > 0, f), np.exp(-np.abs(f)), rtol=1e-14)
+    slope, curvature = derivatives((f > 0).astype(float), f)
+    np.testing.assert_allclose(np.abs(slope), np.exp(-np.abs(f)), rtol=1e-14)
+    np.testing.assert_allclose(curvature, np.exp(-np.abs(f)), rtol=1e-14)
+    assert cross_entropies(0.0, np.array([1e4]), 3.0)[0] == 3e4
