@@ -32,18 +32,21 @@ template <class T> void CompactInner<T>::move(const double* points, const double
         compact_loops<T>().kernel(rows_.X(b), rows_.rows(b), p_, z.root.data(), z.points.data(), k,
                                   scaled[std::size_t(thread)].data(), K_.data() + b * block * k);
     });
-    K_zz_.assign(k * k, 0.0);
+    // Among themselves the points are rows of another block, in double.
+    const std::size_t lines = (k + 15) / 16 * 16;
+    turned_.assign(lines * p_, 0.0);
     for (std::size_t a = 0; a < k; ++a)
-        for (std::size_t b = 0; b <= a; ++b) {
-            double distance = 0;
-            for (std::size_t j = 0; j < p_; ++j) {
-                const double d = points_[a * p_ + j] - points_[b * p_ + j];
-                distance += gamma_[j] * d * d;
-            }
-            K_zz_[a * k + b] = K_zz_[b * k + a] = std::exp(-distance);
-        }
-    L_ = K_zz_;
-    for (std::size_t a = 0; a < k; ++a) L_[a * k + a] += jitter;
+        for (std::size_t j = 0; j < p_; ++j) turned_[j * lines + a] = points_[a * p_ + j];
+    const ScaledPoints<double> own(points, gamma, k, p_);
+    std::vector<double> room(lines * p_);
+    K_zz_.resize(k * lines);
+    compact_loops<double>().kernel(turned_.data(), lines, p_, own.root.data(), own.points.data(), k, room.data(),
+                                   K_zz_.data());
+    L_.resize(k * k);
+    for (std::size_t a = 0; a < k; ++a) {
+        std::copy_n(K_zz_.begin() + std::ptrdiff_t(a * lines), k, L_.begin() + std::ptrdiff_t(a * k));
+        L_[a * k + a] += jitter;
+    }
     compact_algebra().cholesky(L_.data(), k);  // positive definite: the jitter is far above rounding
 }
 
@@ -153,18 +156,12 @@ void CompactInner<T>::multiply(const std::vector<double>& direction, double C, s
 // -- linear algebra of the model ----------------------------------------------------------------
 
 template <class T> void CompactInner<T>::whiten(std::vector<double>& g) const {
-    for (std::size_t o = 0; o < m_; ++o) compact_algebra().solve_lower(L_.data(), k_, g.data() + o * (k_ + 1), 1);
+    for (std::size_t o = 0; o < m_; ++o) compact_algebra().solve_vector(L_.data(), k_, g.data() + o * (k_ + 1));
 }
 
 template <class T> std::vector<double> CompactInner<T>::unwhitened(const std::vector<double>& v) const {
     std::vector<double> beta = v;
-    for (std::size_t o = 0; o < m_; ++o) {
-        double* x = beta.data() + o * (k_ + 1);
-        for (std::size_t b = k_; b-- > 0;) {
-            x[b] /= L_[b * k_ + b];
-            for (std::size_t a = 0; a < b; ++a) x[a] -= L_[b * k_ + a] * x[b];
-        }
-    }
+    for (std::size_t o = 0; o < m_; ++o) compact_algebra().solve_transposed(L_.data(), k_, beta.data() + o * (k_ + 1));
     return beta;
 }
 
@@ -204,12 +201,8 @@ void CompactInner<T>::precondition(const std::vector<double>& g, std::vector<dou
     out = g;
     for (std::size_t o = 0; o < m_; ++o) {
         const double* M = factor_.data() + o * n * n;
-        double* x = out.data() + o * n;
-        compact_algebra().solve_lower(M, n, x, 1);
-        for (std::size_t b = n; b-- > 0;) {
-            x[b] /= M[b * n + b];
-            for (std::size_t a = 0; a < b; ++a) x[a] -= M[b * n + a] * x[b];
-        }
+        compact_algebra().solve_vector(M, n, out.data() + o * n);
+        compact_algebra().solve_transposed(M, n, out.data() + o * n);
     }
 }
 
@@ -346,26 +339,21 @@ void CompactInner<T>::gradient(double C, double* point_gradient, double* width_g
     });
     for (std::size_t c = 0; c < n_chunks; ++c)
         for (std::size_t i = 0; i < size; ++i) total[i] += partial[c * size + i];
-    // The penalty is half a sum over pairs of points: V = K_zz o sum_o beta_o beta_o' / C as the rows' W.
-    std::vector<double> first(k_ * p_, 0.0), mass(k_, 0.0);
-    for (std::size_t a = 0; a < k_; ++a)
-        for (std::size_t b = 0; b < k_; ++b) {
-            double product = 0;
-            for (std::size_t o = 0; o < m_; ++o) product += coef[o * k_ + a] * coef[o * k_ + b];
-            const double w = K_zz_[a * k_ + b] * product / C;
-            mass[a] += w;
-            for (std::size_t j = 0; j < p_; ++j) first[a * p_ + j] += w * points_[b * p_ + j];
-        }
     const CompactModel model{k_, p_, m_, points_.data(), gamma_.data(), nullptr, nullptr};
     gradient_from_moments(model, total.data(), total.data() + k_ * p_, total.data() + k_ * p_ + k_, point_gradient,
                           width_gradient);
-    // In a point the derivative of half the sum is that of the rows' form; in a width it is half of it.
-    for (std::size_t a = 0; a < k_; ++a)
-        for (std::size_t j = 0; j < p_; ++j) {
-            const double z = points_[a * p_ + j];
-            point_gradient[a * p_ + j] += 2 * gamma_[j] * (first[a * p_ + j] - mass[a] * z);
-            width_gradient[j] -= gamma_[j] * z * (mass[a] * z - first[a * p_ + j]);
-        }
+
+    // The penalty is half a sum over pairs of points, 1/2 sum_o,a,b beta_oa beta_ob k(z_a, z_b) / C: with the points as
+    // rows and e = beta / C its derivative in a point is that of a loss, in a width half of it.
+    const std::size_t lines = (k_ + 15) / 16 * 16;
+    std::vector<double> e(m_ * lines, 0.0), moments(size, 0.0), room((k_ + 2) * lines), widths(p_, 0.0);
+    for (std::size_t o = 0; o < m_; ++o)
+        for (std::size_t b = 0; b < k_; ++b) e[o * lines + b] = coef[o * k_ + b] / C;
+    double* own = moments.data();
+    compact_loops<double>().moments(K_zz_.data(), turned_.data(), lines, k_, p_, e.data(), coef.data(), m_, room.data(),
+                                    own, own + k_ * p_, own + k_ * p_ + k_);
+    gradient_from_moments(model, own, own + k_ * p_, own + k_ * p_ + k_, point_gradient, widths.data());
+    for (std::size_t j = 0; j < p_; ++j) width_gradient[j] += widths[j] / 2;
 }
 
 template class CompactInner<float>;

@@ -63,7 +63,8 @@ private:
     const CompactRows<T>& rows_;
     int threads_;
     std::size_t m_, p_, k_ = 0;
-    std::vector<double> points_, gamma_, K_zz_, L_, coef_;
+    std::vector<double> points_, gamma_, L_, coef_;
+    std::vector<double> turned_, K_zz_;                 // the points as a block of rows, and their kernel values
     std::vector<T> K_;                                  // block after block, each [k][rows]
     std::vector<double> f_, trial_, change_, e_, prob_, product_;  // block after block, each [m][rows]
     std::vector<double> H_;                             // [m][k + 1][k + 1] in beta: sums of h K K'

@@ -50,6 +50,9 @@ struct CompactAlgebra {
     bool (*cholesky)(double* A, std::size_t n);
     // B = L^-1 B for B of n rows and m columns
     void (*solve_lower)(const double* L, std::size_t n, double* B, std::size_t m);
+    // x = L^-1 x and x = L^-T x
+    void (*solve_vector)(const double* L, std::size_t n, double* x);
+    void (*solve_transposed)(const double* L, std::size_t n, double* x);
     // sum_i a_i b_i
     double (*dot)(const double* a, const double* b, std::size_t n);
 };

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 __all__ = [
     "AccuracySparsityDisplay",
+    "CompactKLR",
     "HalfKLR",
     "ImportVectorMachine",
     "KLRPath",

@@ -5,6 +5,7 @@ from .dual.nu import lam_for_nu, nu_bar
 from .dual.path import KLRPath, PathInterrupted
 from .dual.solver import Settings, Solution, SolveInterrupted, Status, solve_dual
 from .dual.theory import saturation_bound
+from .estimators.compact_klr import CompactKLR
 from .estimators.cv import SparseKLRCV
 from .estimators.klr_path import klr_path
 from .estimators.sparse_klr import SparseKLR

@@ -211,6 +211,20 @@ def row_keys(X: Any) -> np.ndarray:
     return keys
 
 
+def shuffled_keys(X: Any, seed: int) -> np.ndarray:
+    """The keys of :func:`row_keys`, mixed with a seed: their order is a random one that depends on contents
+    only.
+
+    Examples
+    --------
+    >>> X = np.arange(4.0)[:, None]
+    >>> orders = [np.argsort(shuffled_keys(X, seed)) for seed in (0, 1)]
+    >>> sorted(map(int, orders[0])), bool((orders[0] == orders[1]).all())
+    ([0, 1, 2, 3], False)
+    """
+    return splitmix64(row_keys(X) ^ splitmix64(np.array([seed], dtype=np.uint64) + np.uint64(1)))
+
+
 def _mixed(values: np.ndarray, columns: np.ndarray) -> np.ndarray:
     bits = np.ascontiguousarray(values, dtype=np.float64).view(np.uint64)
     mixed = splitmix64(bits ^ splitmix64(columns.astype(np.uint64) + np.uint64(1)))

@@ -86,3 +86,16 @@ class GridProgressBar(ProgressBar):
         self._done = min(1.0, self._count / self._total)
         if self.show:
             self._draw(f"{self._count} of {self._total} fits", time.perf_counter() - self._began)
+
+
+class StageProgressBar(ProgressBar):
+    """Shows the stage that a fit is in, and the share of the stages that is done."""
+
+    def __init__(self, title: str, show: bool = True) -> None:
+        super().__init__(title, tolerance=1.0, show=show)
+        self._began = time.perf_counter()
+
+    def stage(self, name: str, share: float) -> None:
+        self._done = max(self._done, min(1.0, share))
+        if self.show:
+            self._draw(name, time.perf_counter() - self._began)

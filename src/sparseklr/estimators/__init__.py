@@ -4,8 +4,9 @@ prediction methods; :mod:`cv`, :mod:`folds` and :mod:`selection` choose paramete
 """
 
 from .base import KernelClassifier
+from .compact_klr import CompactKLR
 from .cv import SparseKLRCV
 from .klr_path import klr_path
 from .sparse_klr import SparseKLR
 
-__all__ = ["KernelClassifier", "SparseKLR", "SparseKLRCV", "klr_path"]
+__all__ = ["CompactKLR", "KernelClassifier", "SparseKLR", "SparseKLRCV", "klr_path"]

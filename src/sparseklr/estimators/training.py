@@ -59,12 +59,12 @@ def check_data(X: Any, y: Any, sample_weight: Any, *, precomputed: bool, estimat
     return GivenData(X, y, weight, precomputed, getattr(estimator, "feature_names_in_", None))
 
 
-def training_set(
-    given: GivenData, *, kernel: Any, gamma: Any, coef0: float, degree: float, class_weight: Any
-) -> TrainingSet:
-    """The rows of positive weight with their classes as codes, and the kernel that belongs to them."""
-    X, y = given.X, given.y
-    own = weight = np.ones(len(y)) if given.weight is None else given.weight
+def weighted_classes(
+    given: GivenData, class_weight: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Positions of the rows of positive weight, their classes as codes, the classes, and their weights."""
+    y = given.y
+    weight = np.ones(len(y)) if given.weight is None else given.weight
     if class_weight is not None:
         present = np.unique(y)
         by_class = compute_class_weight(class_weight, classes=present, y=y, sample_weight=weight)
@@ -77,7 +77,17 @@ def training_set(
         raise ValueError(
             f"y must hold at least two classes (with positive weight); got only one class: {classes!r}."
         )
-    if len(kept) < len(y):
+    return kept, codes, classes, weight[kept]
+
+
+def training_set(
+    given: GivenData, *, kernel: Any, gamma: Any, coef0: float, degree: float, class_weight: Any
+) -> TrainingSet:
+    """The rows of positive weight with their classes as codes, and the kernel that belongs to them."""
+    kept, codes, classes, weight = weighted_classes(given, class_weight)
+    X, n = given.X, len(given.y)
+    own = np.ones(n) if given.weight is None else given.weight
+    if len(kept) < n:
         X = X[np.ix_(kept, kept)] if given.precomputed else X[kept]
     resolved = Kernel.resolve(kernel, X, gamma=gamma, coef0=coef0, degree=degree, weight=own[kept])
-    return TrainingSet(X, codes, classes, weight[kept], kept, len(y), resolved)
+    return TrainingSet(X, codes, classes, weight, kept, n, resolved)

@@ -1,0 +1,156 @@
+r"""The objective of a compact model, with the coefficients eliminated.
+
+A model of k points is :math:`f_o(x) = \sum_b \beta_{ob} e^{-\sum_j \gamma_j (x_j - z_{bj})^2} + c_o`, one
+output for two classes and one per class (softmax) for more. Everything in it is fitted:
+
+.. math:: J = \sum_i w_i\, \ell(y_i, f(x_i)) + \tfrac1{2C} \sum_o \beta_o^\top K_{zz} \beta_o
+    + \tfrac{\rho}{2} a^2 + \tfrac{\tau}{2} \sum_j r_j^2, \qquad \log \gamma_j = -\log p + a + r_j,\; \sum_j
+    r_j = 0.
+
+For given points and widths the coefficients are a convex problem, which the compiled core solves; L-BFGS
+moves points and widths on the minimum over coefficients (variable projection, Golub and Pereyra, Inverse
+Problems 19, 2003).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from threading import Event
+
+import numpy as np
+from scipy.optimize import minimize
+
+from .. import _core
+
+# Precision of a prior on the mean log-width and on the deviations from it. Values of tau from 0.3 to 5 gave
+# the same mean log-loss within noise on twelve benchmark sets.
+RHO, TAU = 0.1, 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class CompactModel:
+    """Points and log-widths in the units of the rows; ``coef`` is (n_outputs, n_points + 1), intercepts
+    last."""
+
+    points: np.ndarray
+    log_gamma: np.ndarray
+    coef: np.ndarray
+
+    @property
+    def n_points(self) -> int:
+        return len(self.points)
+
+    @property
+    def gamma(self) -> np.ndarray:
+        return gamma_of(self.log_gamma)
+
+    def parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Points, gamma, coefficients and intercepts as the compiled core takes them."""
+        coef = np.ascontiguousarray(self.coef[:, :-1])
+        return self.points, self.gamma, coef, np.ascontiguousarray(self.coef[:, -1])
+
+    def squared_derivatives(self, X: np.ndarray) -> np.ndarray:
+        """Mean over rows of the squared derivative of the outputs in each feature (summed over outputs)."""
+        X = np.asarray(X, dtype=np.float64)
+        norm = (X**2) @ self.gamma
+        scaled = self.points * self.gamma
+        distance = norm[:, None] - 2 * X @ scaled.T + (scaled * self.points).sum(axis=1)
+        K = np.exp(-np.maximum(distance, 0.0))
+        total = np.zeros(X.shape[1])
+        for beta in self.coef[:, :-1]:
+            slope = -2 * self.gamma * (X * (K @ beta)[:, None] - K @ (beta[:, None] * self.points))
+            total += (slope**2).mean(axis=0)
+        return total
+
+    def outputs(self, rows: _core.CompactRows, threads: int = 1) -> np.ndarray:
+        """f of every row, (n_rows, n_outputs)."""
+        return rows.decision(*self.parts(), threads)
+
+
+def gamma_of(log_gamma: np.ndarray) -> np.ndarray:
+    """exp, finite also where a line search tries its luck far away."""
+    return np.exp(np.clip(log_gamma, -50.0, 50.0))
+
+
+def width_penalty(log_gamma: np.ndarray) -> tuple[float, np.ndarray]:
+    """The last two terms of J and their gradient in log gamma."""
+    mean = log_gamma.mean()
+    a, r = mean + np.log(len(log_gamma)), log_gamma - mean
+    return 0.5 * (RHO * a * a + TAU * float(r @ r)), RHO * a / len(log_gamma) + TAU * r
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Where a run of L-BFGS ended."""
+
+    model: CompactModel
+    value: float  # J
+    n_iter: int
+    n_eval: int
+
+
+class Objective:
+    """J over given rows, as a function of points and widths.
+
+    Parameters
+    ----------
+    rows : CompactRows
+    shared : bool
+        One width for all features instead of one for each.
+    threads : int
+    """
+
+    def __init__(self, rows: _core.CompactRows, *, shared: bool = False, threads: int = 1) -> None:
+        self.rows, self.shared, self.threads = rows, shared, threads
+        self.stop: Event | None = None  # set by another thread: give up
+        self._inner = _core.CompactInner(rows, threads)
+
+    def solve(self, model: CompactModel, C: float, tol: float = 1e-7) -> tuple[CompactModel, float]:
+        """The best coefficients for the points and widths of a model, and J without the penalty on widths."""
+        self._inner.move(model.points, model.gamma)
+        coef = model.coef.copy()
+        value = self._inner.solve(coef, C, tol, 100).value
+        return replace(model, coef=coef), value
+
+    def gradient(self, log_gamma: np.ndarray, C: float) -> np.ndarray:
+        """The gradient of the minimum over coefficients, in points and log-widths, at the last solve."""
+        by_points, by_widths = self._inner.gradient(C)
+        by_widths += width_penalty(log_gamma)[1]
+        return np.concatenate([by_points.ravel(), [by_widths.sum()] if self.shared else by_widths])
+
+    def move(
+        self, model: CompactModel, C: float, *, max_iter: int = 25, tol: float = 1e-7, inner_tol: float = 1e-7
+    ) -> Moved:
+        """Move points and widths by L-BFGS until J falls by less than ``tol`` (relative) in a step."""
+        k, p = model.points.shape
+        coef = model.coef.copy()
+        best = (np.inf, np.empty(0), coef)
+
+        def unpack(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            widths = x[k * p :]
+            return x[: k * p].reshape(k, p), np.full(p, widths[0]) if self.shared else widths
+
+        def value_and_gradient(x: np.ndarray) -> tuple[float, np.ndarray]:
+            nonlocal best
+            if self.stop is not None and self.stop.is_set():
+                raise InterruptedError("another part of the fit has failed or was interrupted")
+            points, log_gamma = unpack(x)
+            self._inner.move(points, gamma_of(log_gamma))
+            value = self._inner.solve(coef, C, inner_tol, 100).value
+            gradient = self.gradient(log_gamma, C)
+            value += width_penalty(log_gamma)[0]
+            if value < best[0]:
+                best = value, x.copy(), coef.copy()
+            return value, gradient
+
+        widths = model.log_gamma[:1] if self.shared else model.log_gamma
+        found = minimize(
+            value_and_gradient,
+            np.concatenate([model.points.ravel(), widths]),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": max_iter, "maxfun": 2 * max_iter, "maxcor": 10, "ftol": tol, "gtol": 0.0},
+        )
+        points, log_gamma = unpack(best[1])
+        moved = CompactModel(points.copy(), log_gamma.copy(), best[2])
+        return Moved(moved, best[0], int(found.nit), int(found.nfev))

@@ -1,0 +1,110 @@
+"""Scaling of features as part of a model: standardised and clipped, skewed ones mapped by rank to a
+normal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.special import ndtri
+
+# Beyond this skewness a feature is mapped by rank; clips are in standard deviations.
+SKEWED, CLIP, CLIP_RANK = 1.5, 4.0, 3.0
+# Values between which a map by rank is linear.
+_KNOTS = 257
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """A monotone map of every feature that varies.
+
+    Attributes
+    ----------
+    kept : array of int
+        The features that vary; the others are left out.
+    centre, spread : arrays
+        Of the kept features: z = (x - centre) / spread.
+    clip : float
+        Where z is cut off; infinity for nowhere.
+    knots : dict
+        For a feature mapped by rank (its position among the kept ones): values of x and of z between which z
+        is linear in x.
+    """
+
+    kept: np.ndarray
+    centre: np.ndarray
+    spread: np.ndarray
+    clip: float
+    knots: dict[int, tuple[np.ndarray, np.ndarray]]
+
+    @classmethod
+    def of(cls, X: Any, weight: np.ndarray, *, auto: bool = True) -> Scaling:
+        """The scaling for rows of given weights; without ``auto`` features are only shifted."""
+        share = weight / weight.sum()
+        varies: list[int] = []
+        centre: list[float] = []
+        spread: list[float] = []
+        knots: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        for j, x in enumerate(_columns(X)):
+            if x.min() == x.max():
+                continue
+            mean = float(share @ x)
+            scale = float(np.sqrt(share @ (x - mean) ** 2)) if auto else 1.0
+            if scale > 0 and auto:
+                z = (x - mean) / scale
+                if abs(float(share @ z**3)) > SKEWED:
+                    knots[len(varies)] = _rank_knots(x, weight)
+            varies.append(j)
+            centre.append(mean)
+            spread.append(scale if scale > 0 else 1.0)
+        return cls(
+            np.array(varies, dtype=np.intp),
+            np.array(centre),
+            np.array(spread),
+            CLIP if auto else np.inf,
+            knots,
+        )
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Scaled values of the kept features, float64."""
+        X = X[:, self.kept]
+        X = np.ascontiguousarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
+        scaled = (X - self.centre) / self.spread
+        np.clip(scaled, -self.clip, self.clip, out=scaled)
+        for j, (x, z) in self.knots.items():
+            scaled[:, j] = np.interp(X[:, j], x, z)
+        return scaled
+
+    def inverse(self, scaled: np.ndarray) -> np.ndarray:
+        """Values of the kept features with the given scaled values, or the nearest that there are."""
+        X = scaled * self.spread + self.centre
+        for j, (x, z) in self.knots.items():
+            X[:, j] = np.interp(scaled[:, j], z, x)
+        return X
+
+    def without(self, dropped: np.ndarray) -> Scaling:
+        """The scaling of fewer features; ``dropped`` is a mask over the kept ones."""
+        left = np.flatnonzero(~dropped)
+        knots = {new: self.knots[old] for new, old in enumerate(left.tolist()) if old in self.knots}
+        return Scaling(self.kept[left], self.centre[left], self.spread[left], self.clip, knots)
+
+
+def _columns(X: Any) -> Any:
+    """The columns one after the other, dense and in float64."""
+    if sparse.issparse(X):
+        X = sparse.csc_array(X)
+        return (X[:, [j]].toarray().ravel().astype(np.float64) for j in range(X.shape[1]))
+    return (np.asarray(X[:, j], dtype=np.float64) for j in range(X.shape[1]))
+
+
+def _rank_knots(x: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct values of x (at most 257 of them) and the normal quantile of the middle of their rank."""
+    values, code = np.unique(x, return_inverse=True)
+    mass = np.bincount(code, weight)
+    rank = (np.cumsum(mass) - mass / 2) / mass.sum()
+    if len(values) > _KNOTS:
+        chosen = np.unique(np.searchsorted(rank, np.linspace(rank[0], rank[-1], _KNOTS)))
+        values, rank = values[chosen], rank[chosen]
+    return values, np.clip(ndtri(rank), -CLIP_RANK, CLIP_RANK)
