@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <mutex>
@@ -182,6 +183,36 @@ void translate_non_finite_kernel(const std::exception_ptr& thrown, void*) {
     }
 }
 
+// K @ coef, from the rows that the solver uses.
+nb::object row_sum(AnyRowSource& row_source, vector<double> coef, int threads) {
+    check_threads(threads);
+    const std::size_t n = row_source.size();
+    if (coef.shape(0) != n) throw nb::value_error("coef must have one entry per kernel row");
+    std::vector<std::size_t> indices;
+    std::vector<double> weight;
+    for (std::size_t i = 0; i < n; ++i)
+        if (coef(i) != 0) {
+            indices.push_back(i);
+            weight.push_back(coef(i));
+        }
+    nb::capsule owner;
+    double* out = new_array<double>(n, owner);
+    std::fill(out, out + n, 0.0);
+    {
+        nb::gil_scoped_release release;
+        const std::lock_guard<std::mutex> lock(*row_source.in_use);
+        std::visit(
+            [&](const auto& source) {
+                add_weighted_rows(*source, indices, weight, out, threads, [] {
+                    nb::gil_scoped_acquire gil;
+                    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+                });
+            },
+            row_source.source);
+    }
+    return nb::cast(nb::ndarray<nb::numpy, double, nb::ndim<1>>(out, {n}, owner));
+}
+
 // Runs the solver on alpha and F in place.  Returns the SolveInfo and the exception that a signal
 // handler or the callback raised (None if there was none): the state is valid in either case.
 nb::tuple solve_in_place(AnyRowSource& row_source, vector<double> y, vector<double> box, vector<double> bound, double lam,
@@ -292,6 +323,7 @@ NB_MODULE(_core, m) {
     m.def("kernel_row_source", &kernel_row_source, "points"_a, "cache_bytes"_a, "threads"_a);
     m.def("kernel_matrix", &kernel_matrix, "data"_a, "queries"_a, "threads"_a);
     m.def("kernel_sum", &kernel_sum, "data"_a, "queries"_a, "coef"_a, "threads"_a, "first_row"_a);
+    m.def("row_sum", &row_sum, "row_source"_a, "coef"_a, "threads"_a);
     m.def("solve_in_place", &solve_in_place, "row_source"_a, "y"_a, "box"_a, "bound"_a, "lam"_a, "alpha"_a.noconvert(),
           "F"_a.noconvert(), "settings"_a, "callback"_a.none());
     bind_compact(m);

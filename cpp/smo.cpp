@@ -96,7 +96,9 @@ public:
             all_.lo[i] = problem.bound[i];
             all_.diagonal[i] = row_source.diagonal(i);
             // the other end of the box may be nearer than the last digit of alpha
-            all_.dual[i] = {std::max(state.alpha[i], all_.lo[i]), std::max(problem.box[i] - state.alpha[i], all_.lo[i])};
+            const bool at_top = state.alpha[i] >= problem.box[i] - all_.lo[i];
+            all_.dual[i] = {std::max(state.alpha[i], all_.lo[i]),
+                            at_top ? all_.lo[i] : std::max(problem.box[i] - state.alpha[i], all_.lo[i])};
             all_.refresh(i);
             all_.E[i] = -(state.F[i] + problem.y[i] * (all_.dual[i].logit() - problem.lam));
         }
@@ -306,18 +308,8 @@ private:
             changed.push_back(i);
             weight.push_back(-w.y[i] * moved);
         }
-        const std::size_t batch = std::min<std::size_t>(w.row_source->capacity(), 512);
-        std::vector<const T*> row(batch);
-        for (std::size_t first = 0; first < changed.size(); first += batch) {
-            const std::size_t m = std::min(batch, changed.size() - first);
-            go_on = go_on && poll_monitor(latest_violation_);
-            w.row_source->fetch(changed.data() + first, m, row.data());
-            const std::size_t strip = 2048, n_strips = (w.n + strip - 1) / strip;
-            const int threads = threads_for(settings_.threads, m * w.n, 1);
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-            for (std::size_t s = 0; s < n_strips; ++s)
-                simd<T>().add_rows(w.E.data(), row.data(), weight.data() + first, m, s * strip, std::min(w.n, (s + 1) * strip));
-        }
+        add_weighted_rows<T>(*w.row_source, changed, weight, w.E.data(), settings_.threads,
+                             [&] { go_on = go_on && poll_monitor(latest_violation_); });
         return go_on;
     }
 
@@ -348,11 +340,32 @@ private:
 }  // namespace
 
 template <class T>
+void add_weighted_rows(RowSource<T>& row_source, const std::vector<std::size_t>& indices, const std::vector<double>& weight,
+                       double* out, int max_threads, const std::function<void()>& before_batch) {
+    const std::size_t n = row_source.size(), batch = std::min<std::size_t>(row_source.capacity(), 512);
+    std::vector<const T*> row(batch);
+    for (std::size_t first = 0; first < indices.size(); first += batch) {
+        const std::size_t m = std::min(batch, indices.size() - first);
+        before_batch();
+        row_source.fetch(indices.data() + first, m, row.data());
+        const std::size_t strip = 2048, n_strips = (n + strip - 1) / strip;
+        const int threads = threads_for(max_threads, m * n, 1);
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+        for (std::size_t s = 0; s < n_strips; ++s)
+            simd<T>().add_rows(out, row.data(), weight.data() + first, m, s * strip, std::min(n, (s + 1) * strip));
+    }
+}
+
+template <class T>
 SolveInfo solve(const Problem& problem, RowSource<T>& row_source, const Settings& settings, State state,
                 const Monitor& monitor) {
     return Solver<T>(problem, row_source, settings, state, monitor).run();
 }
 
+template void add_weighted_rows<float>(RowSource<float>&, const std::vector<std::size_t>&, const std::vector<double>&, double*,
+                                       int, const std::function<void()>&);
+template void add_weighted_rows<double>(RowSource<double>&, const std::vector<std::size_t>&, const std::vector<double>&, double*,
+                                        int, const std::function<void()>&);
 template SolveInfo solve<float>(const Problem&, RowSource<float>&, const Settings&, State, const Monitor&);
 template SolveInfo solve<double>(const Problem&, RowSource<double>&, const Settings&, State, const Monitor&);
 

@@ -1,6 +1,9 @@
 // Sequential minimal optimisation: the dual solved two variables at a time.
 #pragma once
 
+#include <functional>
+#include <vector>
+
 #include "problem.hpp"
 #include "rows.hpp"
 
@@ -12,5 +15,11 @@ namespace sparseklr {
 template <class T>
 SolveInfo solve(const Problem& problem, RowSource<T>& row_source, const Settings& settings, State state,
                 const Monitor& monitor);
+
+// Adds sum_k weight[k] row(indices[k]) to `out`, in double, with the very rows that the solver uses.  `before_batch`
+// is called now and then; what it throws ends the sum.
+template <class T>
+void add_weighted_rows(RowSource<T>& row_source, const std::vector<std::size_t>& indices, const std::vector<double>& weight,
+                       double* out, int max_threads, const std::function<void()>& before_batch);
 
 }  // namespace sparseklr

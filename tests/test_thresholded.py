@@ -19,11 +19,7 @@ def moons() -> tuple[np.ndarray, np.ndarray]:
     return make_moons(120, noise=0.3, random_state=0)
 
 
-# Weight equivalence compares two optima to 1e-7: it takes a solve to that accuracy.
-@parametrize_with_checks(
-    [ThresholdedKLR(C=10, tol=1e-12), ThresholdedKLR(C=10, kernel="linear", retrain=True, tol=1e-12)]
-)
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # the checks set max_iter
+@parametrize_with_checks([ThresholdedKLR(), ThresholdedKLR(C=10, kernel="linear", retrain=True)])
 def test_estimator_checks(estimator, check) -> None:
     check(estimator)
 

@@ -73,6 +73,7 @@ def kernel_matrix(data: PointSet, queries: PointSet, threads: int) -> np.ndarray
 def kernel_sum(
     data: PointSet, queries: PointSet, coef: np.ndarray, threads: int, first_row: int
 ) -> np.ndarray: ...
+def row_sum(row_source: RowSource, coef: np.ndarray, threads: int) -> np.ndarray: ...
 def solve_in_place(
     row_source: RowSource,
     y: np.ndarray,

@@ -39,6 +39,10 @@ class TrainingSet:
             return self.X[np.ix_(indices, indices)]
         return self.X[indices]
 
+    def in_given_order(self, indices: np.ndarray) -> np.ndarray:
+        """The given rows in the order in which the user gave them."""
+        return indices[np.argsort(self.rows[indices])]
+
     def part(self, indices: np.ndarray) -> TrainingSet:
         """Some of the rows, with the same kernel."""
         X = self.points(indices)

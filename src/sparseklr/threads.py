@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -14,6 +15,32 @@ from .kernels import n_threads
 Map = Callable[..., Iterable]
 
 
+class _OneThread:
+    """Linear algebra on one thread while anybody is inside.
+
+    The number of threads belongs to the process: of fits that overlap the first sets it, and the last
+    restores what the first has found.
+    """
+
+    def __init__(self) -> None:
+        self.lock, self.inside = threading.Lock(), 0
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if self.inside == 0:
+                self.limits = threadpool_limits(1, user_api="blas")
+            self.inside += 1
+
+    def __exit__(self, *exception: object) -> None:
+        with self.lock:
+            self.inside -= 1
+            if self.inside == 0:
+                self.limits.restore_original_limits()
+
+
+_one_thread = _OneThread()
+
+
 @contextmanager
 def ordered_threads(n_jobs: int | None) -> Iterator[Map]:
     """A ``map`` that calls its function in ``n_jobs`` threads, with linear algebra on one thread each.
@@ -23,7 +50,7 @@ def ordered_threads(n_jobs: int | None) -> Iterator[Map]:
     themselves must not be split among threads; on systems of a few hundred unknowns splitting them would
     cost more than it gains.
     """
-    with threadpool_limits(1, user_api="blas"):
+    with _one_thread:
         if (n := n_threads(n_jobs)) == 1:
             yield map
             return

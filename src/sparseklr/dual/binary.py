@@ -7,8 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
+from .. import _core
 from ..data import TrainingSet
-from ..kernels import RowSource
+from ..kernels import RowSource, n_threads
 from ..progress import ProgressBar
 from .nu import solve_nu
 from .problem import DualProblem
@@ -37,10 +38,9 @@ class BinarySolutions:
         return np.array([solution.intercept for solution in self.solutions] + missing * [0.0])
 
     @property
-    def lam(self) -> float | np.ndarray:
-        """The margin; one for each problem where they differ."""
-        margins = np.array([problem.lam for problem in self.problems])
-        return margins if np.ptp(margins) else float(margins[0])
+    def margins(self) -> np.ndarray:
+        """lam of every problem."""
+        return np.array([problem.lam for problem in self.problems])
 
     @property
     def converged(self) -> bool:
@@ -95,11 +95,7 @@ class BinarySolver:
 
     def solve(self, problem: DualProblem, start: np.ndarray | None = None, title: str = "") -> Solution:
         """Solve from zero, which needs no kernel row, or from the nearest feasible point to ``start``."""
-        above, F = np.zeros(len(problem.y)), np.zeros(len(problem.y))
-        if start is not None and start.any():
-            free = DualProblem(problem.y, problem.box - 2 * problem.bound, 0 * problem.bound, problem.lam)
-            above = free.project(start)
-            F = self._outputs(above * problem.y)
+        above, F = self._start(problem, start)
         tolerance = self.settings.tolerance(problem.lam)
         with ProgressBar(title, tolerance, self.show) as progress:
             return solve_above_bound(
@@ -112,20 +108,40 @@ class BinarySolver:
                 callback=progress if self.show else None,
             )
 
-    def solve_nu(self, problem: DualProblem, nu: float, title: str = "") -> tuple[DualProblem, Solution]:
-        """Find the margin at which the dual variables add up to ``nu``; the problem is returned with it."""
+    def solve_nu(
+        self,
+        problem: DualProblem,
+        nu: float,
+        start: np.ndarray | None = None,
+        lam: float = 0.0,
+        title: str = "",
+    ) -> tuple[DualProblem, Solution]:
+        """Find the margin at which the dual variables add up to ``nu``; the problem is returned with it.
+
+        The search begins at the margin ``lam`` and at ``start``.
+        """
+        above, F = self._start(problem, start)
         with ProgressBar(title, self.settings.tol, self.show) as progress:
             return solve_nu(
                 self.row_source,
                 problem,
                 self.settings,
                 nu,
+                above=above,
+                F=F,
+                lam=lam,
                 n_jobs=self.n_jobs,
                 callback=progress if self.show else None,
             )
 
-    def _outputs(self, coef: np.ndarray) -> np.ndarray:
-        """``K @ coef`` for the rows of the training set."""
-        data, used = self.data, np.flatnonzero(coef)
-        queries = data.X[:, used] if data.kernel.precomputed else data.X
-        return data.kernel.sum(queries, data.X[used], coef[None, used], n_jobs=self.n_jobs)[:, 0]
+    def product(self, coef: np.ndarray) -> np.ndarray:
+        """``K @ coef``, made of the very rows that the solver reads, in their precision."""
+        return _core.row_sum(self.row_source, coef, n_threads(self.n_jobs))
+
+    def _start(self, problem: DualProblem, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """The nearest feasible point, less the lower bound, and its F."""
+        if start is None or not start.any():
+            return np.zeros(len(problem.y)), np.zeros(len(problem.y))
+        room = DualProblem(problem.y, problem.box - 2 * problem.bound, 0 * problem.bound, problem.lam)
+        above = room.project(start)
+        return above, self.product(above * problem.y)

@@ -26,7 +26,7 @@ from scipy.optimize import brentq
 
 from ..kernels import RowSource
 from .problem import DualProblem
-from .solver import Callback, Settings, Solution, solve_above_bound, solve_dual
+from .solver import Callback, Settings, Solution, SolveInterrupted, solve_above_bound, solve_dual
 from .theory import nu_limit
 
 # A solve for a margin from a start: solve(lam, nearest solution so far or None).
@@ -111,26 +111,36 @@ def solve_nu(
     settings: Settings,
     nu: float,
     *,
+    above: np.ndarray,
+    F: np.ndarray,
+    lam: float = 0.0,
     n_jobs: int | None = None,
     callback: Callback | None = None,
 ) -> tuple[DualProblem, Solution]:
     """Solve a binary problem for ``nu`` on kernel rows; returns it with the margin found.
 
-    ``alpha - bound`` is what adds up to ``nu``, see :func:`~sparseklr.dual.solver.solve_above_bound`.
+    ``alpha - bound`` is what adds up to ``nu``, see :func:`~sparseklr.dual.solver.solve_above_bound`. The
+    search begins at the margin ``lam`` with ``above`` and ``F``.
     """
-    cold = np.zeros(len(problem.y))
 
     def solve(lam: float, start: Solution | None) -> Solution:
-        above, F = (cold, cold) if start is None else (start.alpha, start.F)
+        at = {"above": above, "F": F} if start is None else {"above": start.alpha, "F": start.F}
         margin = replace(problem, lam=lam)
-        return solve_above_bound(
-            row_source, margin, settings, above=above, F=F, n_jobs=n_jobs, callback=callback
-        )
+        try:
+            return solve_above_bound(row_source, margin, settings, **at, n_jobs=n_jobs, callback=callback)
+        except SolveInterrupted as interrupted:
+            interrupted.lam = lam
+            raise
 
-    room = problem.box - 2 * problem.bound
-    limit = 2 * min(room[problem.y > 0].sum(), room[problem.y < 0].sum())
-    lam, solution = search_margin(solve, nu, float(limit), settings.tol)
+    limit = reachable_sum(problem)
+    lam, solution = search_margin(solve, nu, limit, settings.tol, lam)
     return replace(problem, lam=lam), solution
+
+
+def reachable_sum(problem: DualProblem) -> float:
+    """What ``alpha - bound`` adds up to at the most."""
+    room = problem.box - 2 * problem.bound
+    return float(2 * min(room[problem.y > 0].sum(), room[problem.y < 0].sum()))
 
 
 def check_nu(nu: float, limit: float) -> None:
@@ -145,14 +155,16 @@ def check_nu(nu: float, limit: float) -> None:
         )
 
 
-def search_margin(solve: Solve, nu: float, limit: float, tol: float) -> tuple[float, Solution]:
+def search_margin(
+    solve: Solve, nu: float, limit: float, tol: float, lam: float = 0.0
+) -> tuple[float, Solution]:
     """The margin at which alpha adds up to ``nu`` (within ``tol * nu``), and its solution.
 
-    First the margin is doubled until the sum is large enough, then the root is enclosed (Brent's
+    Begins at ``lam``. The margin is doubled until the sum is large enough, then the root is enclosed (Brent's
     method). Each solve starts from the one before it.
     """
     check_nu(nu, limit)
-    latest = 0.0, solve(0.0, None)
+    latest = lam, solve(lam, None)
 
     def excess(lam: float) -> float:
         nonlocal latest
@@ -161,15 +173,19 @@ def search_margin(solve: Solve, nu: float, limit: float, tol: float) -> tuple[fl
         difference = float(latest[1].alpha.sum()) - nu
         return 0.0 if abs(difference) <= tol * nu else difference  # exactly zero ends the search
 
-    if excess(0.0) >= 0:
+    if (reached := excess(lam)) == 0 or (reached > 0 and excess(0.0) >= 0):
         return latest
-    low, high = 0.0, 1.0
-    while (reached := excess(high)) < 0:
-        if high > 1e3 * max(1.0, limit):  # sums of solutions to a tolerance need not get past every number
-            raise ValueError(
-                f"nu={nu:g} is too close to its limit {limit:g} for tol={tol:g}: at lam={high:g} the sum is "
-                f"{nu + reached:g}. Use a smaller nu or a smaller tol."
-            )
-        low, high = high, 2 * high
+    if reached > 0:
+        low, high = 0.0, lam
+    else:
+        low, high = lam, max(1.0, 2 * lam)
+        while (reached := excess(high)) < 0:
+            # sums of solutions to a tolerance need not get past every number
+            if high > 1e3 * max(1.0, limit):
+                raise ValueError(
+                    f"nu={nu:g} is too close to its limit {limit:g} for tol={tol:g}: at lam={high:g} the sum "
+                    f"is {nu + reached:g}. Use a smaller nu or a smaller tol."
+                )
+            low, high = high, 2 * high
     excess(brentq(excess, low, high, xtol=1e-12, rtol=1e-12))
     return latest

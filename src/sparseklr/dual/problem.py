@@ -100,8 +100,10 @@ class DualProblem:
             return np.clip(alpha - mu * self.y, low, high)
 
         reach = float(np.max(np.abs(alpha)) + np.max(self.box))
-        if self.y @ moved(0.0) == 0:
-            return moved(0.0)
+        start = moved(0.0)
+        # Feasible but for rounding: moving it would take points off the bounds that they are at.
+        if abs(self.y @ start) <= 2 * np.finfo(float).eps * len(start) * start.sum():
+            return start
         mu = brentq(lambda m: self.y @ moved(m), -reach, reach, xtol=1e-300, rtol=1e-15, maxiter=500)
         feasible = moved(mu)
         # What rounding leaves of y'alpha goes to the point with the most room.

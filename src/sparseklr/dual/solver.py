@@ -162,11 +162,15 @@ class Solution:
 
 
 class SolveInterrupted(KeyboardInterrupt):
-    """Ctrl-C during a solve; ``solution`` is where it stood, good as a warm start."""
+    """Ctrl-C during a solve; ``solution`` is where it stood, good as a warm start.
+
+    ``lam`` is its margin where that was being searched for, None otherwise.
+    """
 
     def __init__(self, solution: Solution) -> None:
         super().__init__("interrupted; the solution reached so far is in .solution")
         self.solution = solution
+        self.lam: float | None = None
 
 
 Callback = Callable[[Any], Any]
@@ -207,6 +211,9 @@ def solve_above_bound(
     then *exactly* absent from the model, and the start ``above = 0`` needs no kernel row.
     """
     alpha = np.clip(problem.bound + above, problem.bound, problem.box - problem.bound)
+    # Adding up may miss the upper bound by rounding; the point would then count as free to grow.
+    at_top = problem.box - problem.bound - alpha <= 4 * np.finfo(float).eps * problem.box
+    alpha[at_top] = (problem.box - problem.bound)[at_top]
     return _solve(row_source, problem, settings, alpha, F, problem.bound, n_jobs, callback)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -15,6 +16,9 @@ from ..data import TrainingSet
 from ..probability.calibration import log_probabilities
 from .parameters import KERNEL_CONSTRAINTS, check_parameters, unused_by_kernel, warn_of_unused
 from .training import ROWS, GivenData, check_data, training_set
+
+# Attributes that a fit sets, besides those that end in an underscore.
+_SET_BY_FIT = {"_kernel", "_n_samples", "_platt", "_unfinished"}
 
 
 class KernelClassifier(ClassifierMixin, BaseEstimator):
@@ -58,17 +62,25 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         -------
         self : object
         """
-        fitted = copy.copy(self)
+        fitted = self._blank_copy()
         try:
             fitted._check_parameters()
             precomputed = self.kernel == "precomputed"
             fitted._fit_data(check_data(X, y, sample_weight, precomputed=precomputed, estimator=fitted))
         except KeyboardInterrupt:
-            if getattr(self, "warm_start", False):  # to be continued
-                self.__dict__.update(fitted.__dict__)
+            if getattr(self, "warm_start", False):  # to be continued, and nothing else
+                self.__dict__ = {**self._blank_copy().__dict__, "_unfinished": fitted._unfinished}
             raise
-        self.__dict__.update(fitted.__dict__)
+        self.__dict__ = fitted.__dict__
         return self
+
+    def _blank_copy(self) -> Self:
+        """This estimator with its parameters and without anything that a fit has set."""
+        blank = copy.copy(self)
+        for name in [name for name in vars(blank) if name in _SET_BY_FIT or name.endswith("_")]:
+            if not name.startswith("__"):
+                del blank.__dict__[name]
+        return blank
 
     def _fit_checked(self, given: GivenData) -> Self:
         """Fit to data that were checked already, with parameters that were."""
@@ -104,7 +116,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
 
     def _set_model(self, data: TrainingSet, coef: np.ndarray, intercept: np.ndarray) -> None:
         """Keep the points with a non-zero coefficient; ``coef`` is (n_outputs, n rows of data)."""
-        support = np.flatnonzero(coef.any(axis=0))
+        support = data.in_given_order(np.flatnonzero(coef.any(axis=0)))
         self.classes_ = data.classes
         self.support_ = data.rows[support]
         self.support_vectors_ = data.points(support)
@@ -115,9 +127,18 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
 
     # -- prediction ---------------------------------------------------------------------------
 
+    def _check_is_fitted(self) -> None:
+        """Raise unless the last fit was finished."""
+        if "_unfinished" in vars(self):
+            raise NotFittedError(
+                f"The last fit of this {type(self).__name__} was interrupted, so it cannot predict. Call fit "
+                "again; with warm_start=True it goes on from where it stopped."
+            )
+        check_is_fitted(self)
+
     def _check_queries(self, X: Any, support: np.ndarray) -> Any:
         """Checked rows to predict; for a precomputed kernel, k(x, support)."""
-        check_is_fitted(self)
+        self._check_is_fitted()
         n_support = len(support)
         if self._kernel.precomputed:
             if np.ndim(X) == 2 and np.shape(X)[1] == n_support != self.n_features_in_:
@@ -129,7 +150,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
 
     def _outputs(self, X: Any) -> np.ndarray:
         """f(x) of every output, shape (n_queries, n_outputs)."""
-        check_is_fitted(self)
+        self._check_is_fitted()
         X = self._check_queries(X, self.support_)
         return (
             self._kernel.sum(X, self.support_vectors_, self.dual_coef_, n_jobs=self.n_jobs) + self.intercept_

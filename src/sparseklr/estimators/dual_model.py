@@ -1,4 +1,4 @@
-"""The S-KLR solution that stays behind a refitted model."""
+"""The S-KLR solution that stays behind a refitted model, or that an interrupted fit has reached."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..data import TrainingSet
+from ..dual.binary import BinarySolutions
 from ..kernels import Kernel
 
 
@@ -18,12 +20,30 @@ class DualModel:
     points: Any
     coef: np.ndarray
     intercept: np.ndarray
+    margins: np.ndarray  # lam of every output
+    n_samples: int  # rows that the user gave
 
-    def alphas(self, n_samples: int) -> np.ndarray:
-        """The dual variable of every row the user gave, one row for each output."""
-        alphas = np.zeros((len(self.coef), n_samples))
-        alphas[:, self.support] = np.abs(self.coef)
-        return alphas
+    @classmethod
+    def of(cls, data: TrainingSet, solved: BinarySolutions) -> DualModel:
+        """The points of all problems together."""
+        coef = solved.coef
+        support = data.in_given_order(np.flatnonzero(coef.any(axis=0)))
+        return cls(
+            data.rows[support],
+            data.points(support),
+            coef[:, support],
+            solved.intercept,
+            solved.margins,
+            data.n_samples,
+        )
+
+    def start(self, k: int, data: TrainingSet) -> tuple[np.ndarray | None, float]:
+        """Dual variables of output k for the rows of ``data``, and its margin; None, 0 for other data."""
+        if k >= len(self.coef) or self.n_samples != data.n_samples:
+            return None, 0.0
+        alpha = np.zeros(self.n_samples)
+        alpha[self.support] = np.abs(self.coef[k])
+        return alpha[data.rows], float(self.margins[k])
 
     def outputs(self, kernel: Kernel, queries: Any, n_jobs: int | None = None) -> np.ndarray:
         """f of checked queries, (n_queries, n_outputs)."""

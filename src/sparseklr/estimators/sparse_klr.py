@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from .._sklearn import CallbackSupportMixin, StrOptions, fit_task, with_callbacks
 from .._warn import warn
 from ..data import DistinctPoints, TrainingSet
 from ..dual.binary import BinarySolutions, BinarySolver
+from ..dual.nu import reachable_sum
+from ..dual.problem import DualProblem
 from ..dual.solver import Settings, Solution, SolveInterrupted, WorkingSet
-from ..probability.calibration import cross_fitted, link, platt
+from ..probability.calibration import link, platt
+from ..probability.cross_fit import cross_fitted
 from ..probability.refit import leave_one_out_log_loss, refit_outputs
 from .base import KernelClassifier
 from .dual_model import DualModel
 from .parameters import NON_NEGATIVE, POSITIVE, SOLVER_CONSTRAINTS
 from .training import GivenData
+
+# What prune=True stands for.
+PRUNE = 0.05
+BOOLEAN = (bool, np.bool_)
 
 
 class SparseKLR(CallbackSupportMixin, KernelClassifier):
@@ -55,7 +62,8 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         How the solver picks its pairs, see :class:`Settings`.
     tol : float, default=1e-3
         Stop when the KKT violation is at most ``tol * max(1, lam)``: in units of the margin, as in
-        :class:`~sklearn.svm.SVC`.
+        :class:`~sklearn.svm.SVC`. With ``calibration="sigmoid"`` a tenth of it, so that the probabilities
+        do not depend on the path of the solver (by more than about 1e-4).
     max_iter : int, default=-1
         Largest number of pair steps for each binary problem; -1 for no limit.
     bound : float or None, default=None
@@ -72,14 +80,15 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
     C_refit : float or "alo", default="alo"
         Weight of the likelihood in the refit; ``"alo"`` chooses it by approximate leave-one-out
         log-loss.
-    prune : bool or float, default=True
+    prune : float, default=0.05
         After the refit, drop points while the predicted probabilities stay the same: within
-        ``prune`` standard errors of the leave-one-out loss in mean Kullback-Leibler distance; True
-        is 0.05, False keeps all.
+        ``prune`` standard errors of the leave-one-out loss in mean Kullback-Leibler distance. 0 keeps
+        all. True stands for 0.05, False for 0.
     class_weight : dict, "balanced" or None, default=None
         Factors on C by class; ``"balanced"`` makes the classes weigh the same.
     warm_start : bool, default=False
-        Start the next fit from the present solution if the number of samples is the same.
+        Start the next fit from the present solution if the number of samples is the same. A fit that was
+        stopped by Ctrl-C is continued by the next one; until then the model cannot predict.
     n_jobs : int or None, default=None
         Threads for kernel values and linear algebra; -1 for all. Results do not depend on it.
     random_state : int, RandomState instance or None, default=0
@@ -199,7 +208,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         bound: float | None = None,
         calibration: Literal["refit", "sigmoid", "link"] | None = "refit",
         C_refit: float | Literal["alo"] = "alo",
-        prune: bool | float = True,
+        prune: float = PRUNE,
         cache_size: float | Literal["auto"] = "auto",
         class_weight: dict | Literal["balanced"] | None = None,
         warm_start: bool = False,
@@ -234,42 +243,55 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         unused = super()._unused_parameters()
         if self.calibration != "refit":
             unused |= dict.fromkeys(("C_refit", "prune"), f"with calibration={self.calibration!r}")
-        if self.nu is not None:
-            unused["warm_start"] = "with nu"
         return unused
+
+    _unfinished: DualModel | None  # where an interrupted fit stood, or where this one starts
+
+    def _blank_copy(self) -> Self:
+        blank = super()._blank_copy()
+        if self.warm_start:
+            blank._unfinished = getattr(self, "_unfinished", getattr(self, "dual_model_", None))
+        return blank
 
     @with_callbacks
     def _fit_data(self, given: GivenData) -> None:
-        start = None
-        if self.warm_start and hasattr(self, "dual_model_") and self._n_samples == len(given.y):
-            start = self.dual_model_.alphas(len(given.y))
         rows = data = self._training_set(given)
         if self.calibration == "refit":  # S-KLR selects among distinct points, by relative weights
             points = DistinctPoints.of(rows).relative()
             data, point_of_row = points.labelled(rows)
         solver = BinarySolver(data, self._settings, self.cache_size, self.n_jobs, bool(self.verbose))
-        problems, solutions = solver.problems(float(self.C), self._margin()), []
+        problems = solver.problems(float(self.C), self._margin())
         with fit_task(self, given.X, given.y, len(problems)) as part:
-            try:
-                for k, problem in enumerate(problems):
-                    with part("binary problem"):
-                        alpha0 = None if start is None or k >= len(start) else start[k][data.rows]
-                        title = type(self).__name__ if len(problems) == 1 else f"class {data.classes[k]!s}"
-                        if self.nu is not None:
-                            problems[k], solution = solver.solve_nu(problem, float(self.nu), title)
-                        else:
-                            solution = solver.solve(problem, alpha0, title)
-                        solutions.append(solution)
-            except SolveInterrupted as interrupted:
-                if self.warm_start:  # what is there is kept: the next fit goes on from it
-                    self._set_solutions(data, BinarySolutions(problems, [*solutions, interrupted.solution]))
-                raise
-            solved = BinarySolutions(problems, solutions)
+            solved = self._solve(solver, problems, part)
             self._set_solutions(data, solved)
             if self.calibration == "refit":
-                self._refit(rows, data, points, point_of_row, solutions)
+                self._refit(rows, data, points, point_of_row, solved.solutions)
             elif self.calibration == "sigmoid":
                 self._fit_sigmoids(solver, solved)
+        del self._unfinished
+
+    def _solve(self, solver: BinarySolver, problems: list[DualProblem], part: Any) -> BinarySolutions:
+        """Solve all problems; an interrupt leaves in ``_unfinished`` what was reached."""
+        model, data = getattr(self, "_unfinished", None), solver.data
+        solved = BinarySolutions(problems, [])
+        try:
+            for k, problem in enumerate(problems):
+                with part("binary problem"):
+                    title = type(self).__name__ if len(problems) == 1 else f"class {data.classes[k]!s}"
+                    start, lam = (None, 0.0) if model is None else model.start(k, data)
+                    if self.nu is None:
+                        solution = solver.solve(problem, start, title)
+                    else:
+                        problems[k], solution = solver.solve_nu(problem, float(self.nu), start, lam, title)
+                    solved.solutions.append(solution)
+        except SolveInterrupted as interrupted:
+            if interrupted.lam is not None:
+                problems[k] = replace(problem, lam=interrupted.lam)
+            solved.solutions.append(interrupted.solution)
+            self._unfinished = DualModel.of(data, solved)
+            raise
+        self.dual_model_ = self._unfinished = DualModel.of(data, solved)
+        return solved
 
     def _margin(self) -> float:
         """``lam`` as a number; the root search for ``nu`` replaces it."""
@@ -279,29 +301,45 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
 
     @property
     def _settings(self) -> Settings:
-        return Settings(self.working_set, self.tol, self.max_iter, self.bound)
+        tol = self.tol / 10 if self.calibration == "sigmoid" else self.tol
+        return Settings(self.working_set, tol, self.max_iter, self.bound)
 
     def _set_solutions(self, data: TrainingSet, solved: BinarySolutions) -> None:
         self._set_model(data, solved.coef, solved.intercept)
-        self.dual_model_ = DualModel(self.support_, self.support_vectors_, self.dual_coef_, self.intercept_)
         self.n_selected_ = len(self.support_)
-        self.lam_ = solved.lam
+        margins = solved.margins
+        self.lam_: Any = margins if np.ptp(margins) else float(margins[0])
         self._n_samples = data.n_samples
         self.n_iter_ = np.array([solution.n_iter for solution in solved.solutions])
         self.converged_ = solved.converged
         self.kkt_violation_, self.dual_gap_ = solved.kkt_violation, solved.relative_gap
+        if self.nu is not None:
+            self._warn_of_small_nu(solved)
         if solved.indefinite:
             warn(
                 f"kernel={self.kernel!r} is not positive semidefinite on this data: the fit is a stationary "
                 "point, not certainly the optimum.",
             )
         if not self.converged_:
-            asked = self._settings.tolerance(float(np.max(self.lam_)))
+            asked = self._settings.tolerance(float(margins.max()))
             warn(
                 f"The solver stopped after {self.n_iter_.sum()} pair steps with a KKT violation of "
                 f"{self.kkt_violation_:.3g} (asked for: {asked:.3g}). Raise "
                 "max_iter or tol, scale the features, or fit again with warm_start=True to go on.",
                 ConvergenceWarning,
+            )
+
+    def _warn_of_small_nu(self, solved: BinarySolutions) -> None:
+        """Say where no margin is small enough for nu, and what would be possible."""
+        nu = float(self.nu or 0.0)
+        least = [solution.alpha.sum() for solution in np.array(solved.solutions)[solved.margins == 0]]
+        if max(least, default=0.0) > nu * (1 + self.tol):
+            n = len(solved.problems)
+            which = "" if n == 1 else f" in {len(least)} of the {n} binary problems"
+            most = min(map(reachable_sum, solved.problems))
+            warn(
+                f"nu={nu:g} is too small for a margin{which}: with lam=0, which is used, the dual variables "
+                f"add up to {max(least):g} already. Give a nu between that and {most:g}, or lam=0."
             )
 
     # -- probabilities ------------------------------------------------------------------------
@@ -324,7 +362,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
             points,
             [np.unique(point_of_row[solution.support]) for solution in solutions],
             C=self.C_refit,
-            prune_within=0.05 if self.prune is True else float(self.prune),
+            prune_within=PRUNE if isinstance(self.prune, BOOLEAN) and self.prune else float(self.prune),
             rng=np.random.default_rng(check_random_state(self.random_state).randint(2**31)),
             n_jobs=self.n_jobs,
         )
@@ -343,8 +381,9 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
     def _fit_sigmoids(self, solver: BinarySolver, solved: BinarySolutions) -> None:
         """Fit Platt's sigmoid to cross-fitted values of every binary problem."""
         self._platt = np.empty((len(solved.problems), 2))
+        points = DistinctPoints.of(solver.data)
         for k, (problem, solution) in enumerate(zip(solved.problems, solved.solutions, strict=True)):
-            f = cross_fitted(solver, problem, solution)
+            f = cross_fitted(solver, points, problem, solution)
             if f is None:
                 warn(
                     "calibration='sigmoid': a class has fewer than two distinct samples, so that nothing can "
@@ -363,12 +402,14 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         return f
 
     def compact(self) -> Self:
-        """Forget the S-KLR solution behind a refit: what is left is all that prediction needs.
+        """Keep what prediction needs, and the numbers that describe the fit.
 
-        ``dual_decision_function`` and a warm start are not available afterwards.
+        What grows with the training data is dropped: ``dual_model_`` (the S-KLR solution behind a refit, of
+        which ``dual_decision_function`` and a warm start are made) and ``loo_decision_function_``.
         """
-        check_is_fitted(self)
-        self.__dict__.pop("dual_model_", None)
+        self._check_is_fitted()
+        for name in ("dual_model_", "loo_decision_function_"):
+            self.__dict__.pop(name, None)
         return self
 
     def dual_decision_function(self, X: Any) -> np.ndarray:
@@ -382,7 +423,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         -------
         array (n_samples,) or (n_samples, n_classes)
         """
-        check_is_fitted(self)
+        self._check_is_fitted()
         if not hasattr(self, "dual_model_"):
             raise AttributeError("the S-KLR solution was dropped by compact(); fit again to have it.")
         queries = self._check_queries(X, self.dual_model_.support)

@@ -1,11 +1,11 @@
 """From a sparse model to probabilities: features of the span of some points (:mod:`basis`), the logistic
 loss (:mod:`loss`), the penalised likelihood and its leave-one-out values (:mod:`likelihood`), the refit of
 the kept points with the choice of its strength (:mod:`refit`), their pruning (:mod:`prune`), and the sigmoid
-and the link of the margin loss (:mod:`calibration`).
+and the link of the margin loss (:mod:`calibration`; :mod:`cross_fit` makes what the sigmoid is fitted to).
 """
 
 from .basis import Basis, label_free_basis
-from .calibration import content_folds, link, log_probabilities, platt
+from .calibration import link, log_probabilities, platt
 from .likelihood import Labels, fit_likelihood, leave_one_out
 from .loss import LogisticLoss, cross_entropies
 from .refit import choose_C
@@ -15,7 +15,6 @@ __all__ = [
     "Labels",
     "LogisticLoss",
     "choose_C",
-    "content_folds",
     "cross_entropies",
     "fit_likelihood",
     "label_free_basis",

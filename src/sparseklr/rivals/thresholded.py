@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..data import TrainingSet
+from ..data import DistinctPoints, TrainingSet
 from ..dual.binary import BinarySolver
 from ..dual.solver import Settings
 from ..estimators.base import KernelClassifier
@@ -72,6 +72,9 @@ class ThresholdedKLR(KernelClassifier):
 
     Notes
     -----
+    Equal rows of a class are one point, kept or left out as a whole, and the order of rows plays no part:
+    weights equal repetitions to the last digit.
+
     With more than two classes a point counts by its largest dual variable over the one-vs-rest
     problems.
 
@@ -127,7 +130,9 @@ class ThresholdedKLR(KernelClassifier):
         self.n_jobs = n_jobs
 
     def _fit_data(self, given: GivenData) -> None:
-        data = self._training_set(given)
+        rows = self._training_set(given)
+        # Equal rows of a class are one point: its dual variable is what all of them have together.
+        data, _ = DistinctPoints.of(rows).labelled(rows)
         if self.n_points is not None and self.threshold is not None:
             raise ValueError(
                 f"give n_points or threshold, not both; got n_points={self.n_points!r} and "
