@@ -306,7 +306,8 @@ private:
             changed.push_back(i);
             weight.push_back(-w.y[i] * moved);
         }
-        const std::size_t batch = std::min<std::size_t>(w.row_source->capacity(), 512);
+        // in whole groups of add_rows: the size of the cache does not change the rounding
+        const std::size_t batch = std::min<std::size_t>(w.row_source->capacity() / 4 * 4, 512);
         std::vector<const T*> row(batch);
         for (std::size_t first = 0; first < changed.size(); first += batch) {
             const std::size_t m = std::min(batch, changed.size() - first);
