@@ -14,7 +14,7 @@ template <class T>
 KernelRows<T>::KernelRows(std::shared_ptr<const Points<T>> points, std::size_t cache_bytes, int threads)
     : points_(std::move(points)), threads_(threads), cache_bytes_(cache_bytes),
       stride_(std::max<std::size_t>(points_->padded_size(), lanes<T>)),
-      slots_(std::clamp<std::size_t>(cache_bytes / (stride_ * sizeof(T)), 2, std::max<std::size_t>(points_->size(), 2))),
+      slots_(std::clamp<std::size_t>(cache_bytes / (stride_ * sizeof(T)), 4, std::max<std::size_t>(points_->size(), 4))),
       chunk_rows_(std::clamp<std::size_t>((std::size_t{32} << 20) / (stride_ * sizeof(T)), 1, slots_)),
       slot_of_(points_->size(), none) {}
 
@@ -116,7 +116,7 @@ public:
         : values_(values), stride_(stride), indices_(std::move(indices)), rows_(indices_.size()) {}
     std::size_t size() const override { return indices_.size(); }
     double diagonal(std::size_t i) const override { return double(values_[indices_[i] * (stride_ + 1)]); }
-    std::size_t capacity() const override { return std::max<std::size_t>(indices_.size(), 2); }
+    std::size_t capacity() const override { return std::max<std::size_t>(indices_.size(), 4); }
     void fetch(const std::size_t* indices, std::size_t m, const T** out) override {
         for (std::size_t k = 0; k < m; ++k) {
             std::unique_ptr<T[]>& row = rows_[indices[k]];

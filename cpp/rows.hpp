@@ -17,7 +17,7 @@ public:
     virtual ~RowSource() = default;
     virtual std::size_t size() const = 0;
     virtual double diagonal(std::size_t i) const = 0;
-    // How many rows can be held at once, at least 2.
+    // How many rows can be held at once, at least 4.
     virtual std::size_t capacity() const = 0;
     // Points out[k] at row indices[k], all different, m <= capacity().  The pointers stay valid until rows that
     // would not fit beside them are asked for; the most recently asked for are kept longest.
@@ -33,7 +33,7 @@ public:
     GramRows(const T* values, std::size_t n, std::size_t stride) : values_(values), n_(n), stride_(stride) {}
     std::size_t size() const override { return n_; }
     double diagonal(std::size_t i) const override { return double(values_[i * stride_ + i]); }
-    std::size_t capacity() const override { return n_ < 2 ? 2 : n_; }
+    std::size_t capacity() const override { return n_ < 4 ? 4 : n_; }
     void fetch(const std::size_t* indices, std::size_t m, const T** out) override {
         for (std::size_t k = 0; k < m; ++k) out[k] = values_ + indices[k] * stride_;
     }
@@ -45,7 +45,7 @@ private:
 };
 
 // Kernel rows of a set of points against itself, kept in at most `cache_bytes` (least recently
-// used leave first).  The cache always has room for two rows, which SMO needs.
+// used leave first).  The cache always has room for four rows: SMO needs two, and rows are added up by fours.
 template <class T> class KernelRows final : public RowSource<T> {
 public:
     KernelRows(std::shared_ptr<const Points<T>> points, std::size_t cache_bytes, int threads);

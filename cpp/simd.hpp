@@ -50,7 +50,7 @@ template <class T> struct Simd {
                      const std::int64_t* indptr, const T* norms, std::size_t begin, std::size_t end,
                      const T* queries, const T* query_norm, std::size_t n_queries, T* const* out);
 
-    // F[k] += sum_b weight[b] rows[b][k] for k in [begin, end)
+    // F[k] += sum_b weight[b] rows[b][k] for k in [begin, end), rows added up in groups of four
     void (*add_rows)(double* F, const T* const* rows, const double* weight, std::size_t n_rows,
                      std::size_t begin, std::size_t end);
 

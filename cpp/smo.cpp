@@ -342,7 +342,8 @@ private:
 template <class T>
 void add_weighted_rows(RowSource<T>& row_source, const std::vector<std::size_t>& indices, const std::vector<double>& weight,
                        double* out, int max_threads, const std::function<void()>& before_batch) {
-    const std::size_t n = row_source.size(), batch = std::min<std::size_t>(row_source.capacity(), 512);
+    // in whole groups of add_rows: the size of the cache does not change the rounding
+    const std::size_t n = row_source.size(), batch = std::min<std::size_t>(row_source.capacity() / 4 * 4, 512);
     std::vector<const T*> row(batch);
     for (std::size_t first = 0; first < indices.size(); first += batch) {
         const std::size_t m = std::min(batch, indices.size() - first);

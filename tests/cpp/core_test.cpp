@@ -1,0 +1,255 @@
+// The core without Python: what sanitizers and other processors run.
+//
+// Built and run by `make sanitize` and `make compile-aarch64`.  Every part that uses threads runs with one and with
+// four of them, and must give the same numbers to the last bit.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "compact_inner.hpp"
+#include "decision.hpp"
+#include "rows.hpp"
+#include "smo.hpp"
+
+using namespace sparseklr;
+
+namespace {
+
+int failures = 0;
+#define CHECK(condition)                                                            \
+    do {                                                                            \
+        if (!(condition)) {                                                         \
+            ++failures;                                                             \
+            std::printf("%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition); \
+        }                                                                           \
+    } while (false)
+
+// Dense rows and the same as CSR; two clouds that overlap.
+struct Data {
+    std::size_t n, p;
+    std::vector<double> X, y;
+    std::vector<double> values;
+    std::vector<std::int64_t> columns, indptr{0};
+
+    Data(std::size_t rows, std::size_t features, unsigned seed) : n(rows), p(features), X(rows * features), y(rows) {
+        std::mt19937 random(seed);
+        std::normal_distribution<double> normal;
+        for (std::size_t i = 0; i < n; ++i) {
+            y[i] = i % 2 ? 1 : -1;
+            for (std::size_t j = 0; j < p; ++j) X[i * p + j] = random() % 3 ? normal(random) + (j == 0 ? y[i] : 0) : 0;
+            for (std::size_t j = 0; j < p; ++j)
+                if (X[i * p + j] != 0) {
+                    values.push_back(X[i * p + j]);
+                    columns.push_back(std::int64_t(j));
+                }
+            indptr.push_back(std::int64_t(values.size()));
+        }
+    }
+    template <class T> std::shared_ptr<const Points<T>> points(const Kernel& kernel, bool sparse) const {
+        if (sparse) return csr_points<T>(kernel, values.data(), columns.data(), indptr.data(), n, p);
+        return dense_points<T>(kernel, X.data(), n, p, nullptr);
+    }
+};
+
+const Kernel kernels[] = {{KernelKind::linear, 1, 0, 3},
+                          {KernelKind::poly, 0.1, 1, 3},
+                          {KernelKind::rbf, 0.1, 0, 3},
+                          {KernelKind::laplacian, 0.1, 0, 3},
+                          {KernelKind::sigmoid, 0.01, 0, 3}};
+
+double reference(const Kernel& kernel, const double* a, const double* b, std::size_t p) {
+    double product = 0, squares = 0, absolute = 0;
+    for (std::size_t j = 0; j < p; ++j) {
+        product += a[j] * b[j];
+        squares += (a[j] - b[j]) * (a[j] - b[j]);
+        absolute += std::abs(a[j] - b[j]);
+    }
+    switch (kernel.kind) {
+        case KernelKind::linear: return product;
+        case KernelKind::poly: return std::pow(kernel.gamma * product + kernel.coef0, kernel.degree);
+        case KernelKind::rbf: return std::exp(-kernel.gamma * squares);
+        case KernelKind::laplacian: return std::exp(-kernel.gamma * absolute);
+        case KernelKind::sigmoid: return std::tanh(kernel.gamma * product + kernel.coef0);
+    }
+    return 0;
+}
+
+template <class T> void test_kernel_values() {
+    const Data data(801, 11, 1), queries(403, 11, 2);  // enough for threads to be worth their while
+    const double allowed = sizeof(T) == sizeof(double) ? 1e-12 : 1e-3;
+    for (const Kernel& kernel : kernels)
+        for (const bool sparse : {false, true}) {
+            const auto points = data.points<T>(kernel, sparse), other = queries.points<T>(kernel, sparse);
+            std::vector<T> K[2];
+            std::vector<double> sums[2], coef(2 * data.n, 0.5);
+            for (const int k : {0, 1}) {
+                K[k].resize(queries.n * data.n);
+                sums[k].resize(2 * queries.n);
+                kernel_block<T>(*points, *other, 0, queries.n, K[k].data(), data.n, k ? 4 : 1);
+                decision<T>(*points, *other, coef.data(), 2, sums[k].data(), k ? 4 : 1);
+            }
+            CHECK(K[0] == K[1]);
+            std::vector<std::size_t> all(data.n);
+            std::iota(all.begin(), all.end(), std::size_t{0});
+            std::vector<const T*> alone(data.n), together(data.n);
+            KernelRows<T> one(points, std::size_t{1} << 27, 1), four(points, std::size_t{1} << 27, 4);
+            one.fetch(all.data(), data.n, alone.data());
+            four.fetch(all.data(), data.n, together.data());
+            for (std::size_t i = 0; i < data.n; i += 50) CHECK(std::equal(alone[i], alone[i] + data.n, together[i]));
+            CHECK(sums[0] == sums[1]);
+            double worst = 0, worst_sum = 0;
+            for (std::size_t i = 0; i < queries.n; ++i) {
+                double sum = 0;
+                for (std::size_t j = 0; j < data.n; ++j) {
+                    const double exact = reference(kernel, &queries.X[i * data.p], &data.X[j * data.p], data.p);
+                    worst = std::max(worst, std::abs(K[0][i * data.n + j] - exact) / std::max(1.0, std::abs(exact)));
+                    sum += 0.5 * exact;
+                }
+                worst_sum = std::max(worst_sum, std::abs(sums[0][2 * i + 1] - sum) / double(data.n));
+            }
+            CHECK(worst < allowed);
+            CHECK(worst_sum < 10 * allowed);
+        }
+}
+
+struct Solved {
+    std::vector<double> alpha, F;
+    SolveInfo info;
+};
+
+template <class T> Solved solve_problem(RowSource<T>& source, const Data& data, int threads, const Monitor& monitor) {
+    const std::vector<double> box(data.n, 1e3), bound(data.n, 1e-6);
+    Solved solved{bound, std::vector<double>(data.n), {}};
+    const Problem problem{data.n, data.y.data(), box.data(), bound.data(), 100.0};
+    Settings settings;
+    settings.tol = 1e-3;
+    settings.threads = threads;
+    settings.poll_seconds = 0;
+    solved.info = solve<T>(problem, source, settings, {solved.alpha.data(), solved.F.data()}, monitor);
+    return solved;
+}
+
+// F of the solution, which is that of alpha - bound, from kernel values computed one by one.
+double error_of_F(const Data& data, const Kernel& kernel, const Solved& solved) {
+    double worst = 0;
+    for (std::size_t i = 0; i < data.n; i += 37) {
+        double F = 0, size = 0;
+        for (std::size_t j = 0; j < data.n; ++j) {
+            const double term = (solved.alpha[j] - 1e-6) * data.y[j] * reference(kernel, &data.X[i * data.p], &data.X[j * data.p], data.p);
+            F += term;
+            size += std::abs(term);
+        }
+        worst = std::max(worst, std::abs(F - solved.F[i]) / std::max(size, 1.0));
+    }
+    return worst;
+}
+
+template <class T> void test_solver() {
+    const Data data(900, 4, 3);
+    const Kernel kernel{KernelKind::rbf, 0.2, 0, 3};
+    const double allowed = sizeof(T) == sizeof(double) ? 1e-9 : 1e-4;
+    for (const bool sparse : {false, true}) {
+        std::vector<Solved> runs;
+        for (const int threads : {1, 4})
+            for (const std::size_t cache : {std::size_t{1} << 12, std::size_t{1} << 27}) {
+                KernelRows<T> source(data.points<T>(kernel, sparse), cache, threads);
+                runs.push_back(solve_problem<T>(source, data, threads, nullptr));
+                CHECK(runs.back().info.status == Status::optimal);
+                CHECK(runs.back().info.violation <= 1e-3);
+                CHECK(runs.back().alpha == runs.front().alpha);
+                CHECK(runs.back().F == runs.front().F);
+            }
+        CHECK(error_of_F(data, kernel, runs.front()) < allowed);
+        CHECK(runs.front().info.n_iter > 3000);  // long enough to have set points aside
+        // interrupted at some question, in whatever phase: alpha and F belong together
+        for (int questions = 1; questions < 1000; questions += 3) {
+            int left = questions;
+            KernelRows<T> source(data.points<T>(kernel, sparse), std::size_t{1} << 27, 1);
+            const Solved stopped = solve_problem<T>(source, data, 1, [&](const Snapshot&) { return --left > 0; });
+            CHECK(error_of_F(data, kernel, stopped) < allowed);
+            if (stopped.info.status == Status::optimal) break;
+        }
+    }
+    // a given matrix, of which the solver takes submatrices
+    std::vector<T> K(data.n * data.n);
+    const auto points = data.points<T>(kernel, false);
+    kernel_block<T>(*points, *points, 0, data.n, K.data(), data.n, 4);
+    GramRows<T> gram(K.data(), data.n, data.n);
+    const Solved solved = solve_problem<T>(gram, data, 4, nullptr);
+    CHECK(solved.info.status == Status::optimal);
+    CHECK(error_of_F(data, kernel, solved) < allowed);
+}
+
+// The row that a failure names, or n if there is none.
+template <class Work> std::size_t failing_row(const Work& work, std::size_t n) {
+    try {
+        work();
+    } catch (const NonFiniteKernel& error) {
+        return error.row;
+    }
+    return n;
+}
+
+void test_values_that_are_not_finite() {
+    Data data(500, 3, 5);
+    const Kernel kernel{KernelKind::poly, 1, 0, 2.5};
+    for (double& x : data.X) x = 0.1 + std::abs(x);
+    for (std::size_t j = 0; j < 3; ++j) data.X[301 * 3 + j] *= -1;
+    const auto points = data.points<double>(kernel, false);
+    std::vector<double> sums(data.n), coef(data.n, 1.0);
+    for (const int threads : {1, 4}) {
+        const auto call = [&] { decision<double>(*points, *points, coef.data(), 1, sums.data(), threads); };
+        CHECK(failing_row(call, data.n) == 0);  // against row 301
+    }
+    KernelRows<double> source(points, std::size_t{1} << 20, 1);
+    for (int trial = 0; trial < 2; ++trial) {  // a row that failed is not found in the cache
+        const std::size_t i = 301;
+        const double* row;
+        CHECK(failing_row([&] { source.fetch(&i, 1, &row); }, data.n) == 301);
+    }
+    const auto part = source.subset({300, 301, 302});  // as a solver sees points when others are set aside
+    for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+        const double* row;
+        CHECK(failing_row([&] { part->fetch(&i, 1, &row); }, data.n) == i);
+    }
+}
+
+template <class T> void test_compact() {
+    const Data data(1500, 5, 7);
+    std::vector<std::int32_t> label(data.n);
+    for (std::size_t i = 0; i < data.n; ++i) label[i] = std::int32_t(i % 3);
+    const std::vector<double> weight(data.n, 1.0), gamma(data.p, 0.2);
+    const CompactRows<T> rows(data.X.data(), data.n, data.p, label.data(), weight.data(), 3);
+    const std::size_t k = 9;
+    std::vector<double> coefs[2], gradients[2];
+    for (const int r : {0, 1}) {
+        CompactInner<T> inner(rows, r ? 4 : 1);
+        inner.move(data.X.data(), gamma.data(), k);
+        coefs[r].assign(3 * (k + 1), 0.0);
+        const InnerOutcome outcome = inner.solve(coefs[r].data(), {}, [] {});
+        CHECK(outcome.converged);
+        gradients[r].assign(k * data.p + data.p, 0.0);
+        inner.gradient(1.0, gradients[r].data(), gradients[r].data() + k * data.p);
+    }
+    CHECK(coefs[0] == coefs[1]);
+    CHECK(gradients[0] == gradients[1]);
+}
+
+}  // namespace
+
+int main() {
+    std::printf("loops: %s\n", simd_name());
+    test_kernel_values<float>();
+    test_kernel_values<double>();
+    test_solver<float>();
+    test_solver<double>();
+    test_values_that_are_not_finite();
+    test_compact<float>();
+    test_compact<double>();
+    std::printf(failures ? "%d checks failed\n" : "all checks hold\n", failures);
+    return failures ? 1 : 0;
+}
