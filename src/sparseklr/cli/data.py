@@ -130,7 +130,10 @@ def read_rows(args: Any, model: Any, metadata: dict[str, Any], with_labels: bool
         y, weight = _labels(table, target, classes), _weights(table, args.sample_weight_column)
         _check_known(y, classes, f"{name}: --target {target}")
     X, notes = _features(model, table)
-    return Rows(X, y, weight, table), ([] if table.usual else [told(table)]) + notes
+    notes = ([] if table.usual else [told(table)]) + notes
+    if with_labels:
+        notes += _familiar(model, X)
+    return Rows(X, y, weight, table), notes
 
 
 def _features(model: Any, table: Table) -> tuple[Any, list[str]]:
@@ -155,6 +158,17 @@ def _features(model: Any, table: Table) -> tuple[Any, list[str]]:
             raise CliError(f"{table.name}: {error}") from error
     warnings.simplefilter("ignore", TableWarning)  # each is said once; until the end of the command
     return X, [str(warning.message) for warning in caught]
+
+
+def _familiar(model: Any, X: Any) -> list[str]:
+    """A word where most rows are those that the model was fitted to."""
+    reader = getattr(model, "named_steps", {}).get("read")
+    n_seen = 0 if reader is None else int(reader.seen(X).sum())
+    if 2 * n_seen <= len(X):
+        return []
+    return [
+        f"{n_seen} of {len(X)} rows equal rows of the training data: the figures say little about new rows"
+    ]
 
 
 # -- columns ----------------------------------------------------------------------------------

@@ -1,0 +1,161 @@
+"""``sparseklr fit`` with nothing given, against a pipeline made by hand.
+
+Eight of the twelve sets are written as the CSV files that people have: semicolons and decimal commas, an index,
+names of rows, an identifier, money, percent signs, odd tokens, other encodings, empty and constant columns. By hand
+is what one writes in Python for the same rows as clean arrays: ``make_pipeline(StandardScaler(), SparseKLR())``. Both
+are fitted to the training rows and measured on the same test rows, the command line on files spoiled alike: log-loss,
+accuracy, and the scale that ``fit`` chose. ``--sets``, ``--rows`` and ``--splits`` choose a part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from sklearn.metrics import log_loss
+from sklearn.model_selection import StratifiedShuffleSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sparseklr import SparseKLR
+from sparseklr.cli import main as sparseklr
+from sparseklr.datasets import load_benchmark
+
+from .common import DATA, show
+
+Quirk = Callable[[pd.DataFrame], bytes]
+
+
+def semicolons(frame: pd.DataFrame) -> bytes:
+    return frame.to_csv(sep=";", decimal=",", index=False).encode()
+
+
+def with_index(frame: pd.DataFrame) -> bytes:
+    return frame.to_csv().encode()
+
+
+def with_identifier(frame: pd.DataFrame) -> bytes:
+    numbers = np.random.default_rng(len(frame)).permutation(len(frame)) + 100_001
+    return frame.assign(case_id=numbers).to_csv(sep="\t", index=False).encode("utf-16")
+
+
+def with_odd_tokens(frame: pd.DataFrame) -> bytes:
+    """One value of every fifth column in a hundred rows cannot be read."""
+    frame = frame.astype(object)
+    for k, name in enumerate(frame.columns[:-1:5]):
+        frame.iloc[7 + k :: 101, 5 * k] = ("n/k", "-", "unknown")[k % 3]
+        frame[name] = frame[name].astype(str)
+    return frame.to_csv(index=False).encode()
+
+
+def with_money(frame: pd.DataFrame) -> bytes:
+    first, second = frame.columns[:2]
+    money, share = frame[first].map("${:,.4f}".format), frame[second].map("{:.4f}%".format)
+    return frame.assign(**{first: money, second: share}).to_csv(index=False).encode()
+
+
+def windows(frame: pd.DataFrame) -> bytes:
+    renamed = frame.rename(columns={frame.columns[0]: "Größe"}).assign(Straße="", Art="Prüfung")
+    return renamed.to_csv(sep=";", decimal=",", index=True).encode("cp1252")
+
+
+def names_of_rows(frame: pd.DataFrame) -> bytes:
+    """As R writes them: without a head."""
+    return frame.set_axis([f"r{k}" for k in range(len(frame))]).to_csv().removeprefix(",").encode()
+
+
+def padded(frame: pd.DataFrame) -> bytes:
+    return frame.to_csv(index=False, sep="|").replace("|", " | ").encode()
+
+
+QUIRKS: dict[str, Quirk] = {
+    "ionosphere": with_index,
+    "wisconsin": semicolons,
+    "diabetes": with_odd_tokens,
+    "banknote": windows,
+    "monk2": padded,
+    "spambase": with_identifier,
+    "magic": with_money,
+    "waveform": names_of_rows,
+}
+
+
+def by_command(train: pd.DataFrame, test: pd.DataFrame, write: Quirk) -> dict[str, object]:
+    """Log-loss, accuracy and scale of ``sparseklr fit`` and ``evaluate``."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = {name: str(Path(folder) / f"{name}.csv") for name in ("train", "test")}
+        Path(paths["train"]).write_bytes(write(train))
+        Path(paths["test"]).write_bytes(write(test))
+        model = str(Path(folder) / "model.skops")
+        fitted = _call("fit", paths["train"], "--target", "target", "-o", model, "--json")
+        found = _call("evaluate", model, paths["test"], "--json")
+    return {"log_loss": found["log_loss"], "accuracy": found["accuracy"], "scale": fitted["scale"]["chosen"]}
+
+
+def _call(*argv: str) -> dict:
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = sparseklr(list(argv))
+    if code:
+        raise RuntimeError(err.getvalue())
+    return json.loads(out.getvalue())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sets", nargs="*", default=list(QUIRKS), help="data sets to use")
+    parser.add_argument("--rows", type=int, default=2000, help="training rows at most")
+    parser.add_argument("--splits", type=int, default=3, help="random splits, 70%% of the rows to train on")
+    args = parser.parse_args()
+    rows, ratios = [], []
+    for name in args.sets:
+        data = load_benchmark(name, data_home=DATA)
+        X, y = np.asarray(data.data), np.asarray(data.target)
+        frame = pd.DataFrame(X, columns=[f"f{k}" for k in range(X.shape[1])]).assign(target=y)
+        size = min(args.rows, round(0.7 * len(y)))
+        ours, hand, scales = [], [], []
+        for train, test in StratifiedShuffleSplit(args.splits, train_size=size, random_state=0).split(X, y):
+            test = test[:4000]
+            found = by_command(
+                frame.iloc[train].reset_index(drop=True),
+                frame.iloc[test].reset_index(drop=True),
+                QUIRKS[name],
+            )
+            ours.append((found["log_loss"], found["accuracy"]))
+            scales.append(found["scale"])
+            model = make_pipeline(StandardScaler(), SparseKLR()).fit(X[train], y[train])
+            hand.append((log_loss(y[test], model.predict_proba(X[test])), model.score(X[test], y[test])))
+        ours_mean, hand_mean = np.mean(np.array(ours, dtype=float), axis=0), np.mean(hand, axis=0)
+        ratios.append(ours_mean[0] / hand_mean[0])
+        chosen = ", ".join(f"{scale} {scales.count(scale)}" for scale in dict.fromkeys(scales))
+        rows.append(
+            [
+                name,
+                QUIRKS[name].__name__.replace("_", " "),
+                *map(float, (ours_mean[0], hand_mean[0])),
+                f"{ours_mean[0] - hand_mean[0]:+.5f}",
+                *map(float, (ours_mean[1], hand_mean[1])),
+                chosen,
+            ]
+        )
+    show(
+        "sparseklr fit against a pipeline by hand, means over the splits",
+        ["set", "file", "log-loss", "by hand", "difference", "accuracy", "by hand", "scale (splits)"],
+        rows,
+    )
+    means = np.mean([[row[2], row[3]] for row in rows], axis=0)
+    print(f"worse by more than a thousandth on {sum(ratio > 1.001 for ratio in ratios)} of {len(rows)} sets")
+    print(
+        f"mean log-loss {means[0]:.4f}, by hand {means[1]:.4f}; geometric mean of the ratios {np.exp(np.mean(np.log(ratios))):.3f}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,236 @@
+"""The command line and tables: pipes, identifiers, options of reading, what is written and what is said."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from sparseklr.cli import main
+from sparseklr.cli.delimited import decode, detect_separator
+from sparseklr.experiments import Results
+
+
+def shop(n: int = 160, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    x, z = rng.normal(size=(2, n)).round(3)
+    city = rng.choice(["Oslo", "Rome", "Köln"], n)
+    y = np.where(x + (city == "Rome") + 0.3 * rng.normal(size=n) > z, "yes", "no")
+    day = (pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, n), "D")).strftime("%d/%m/%Y")
+    return pd.DataFrame({"number": range(501, 501 + n), "x": x, "z": z, "city": city, "day": day, "y": y})
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("tables")
+    shop().to_csv(home / "train.csv", index=False)
+    shop(60, 1).to_csv(home / "new.csv", index=False)
+    shop(60, 1).to_parquet(home / "new.parquet")
+    argv = ["fit", home / "train.csv", "--target", "y", "--id", "number", "-o", home / "model.skops"]
+    assert main([str(arg) for arg in argv]) == 0
+    return home
+
+
+def run(*argv: Any, code: int = 0) -> None:
+    assert main([str(arg) for arg in argv]) == code
+
+
+class Stdin:
+    """Standard input that holds some bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        self.buffer = io.BytesIO(data)
+
+
+# -- pipes ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_standard_input(home: Path, form: str, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("predict", home / "model.skops", home / "new.csv")
+    expected = capsys.readouterr().out
+    monkeypatch.setattr(sys, "stdin", Stdin((home / f"new.{form}").read_bytes()))
+    run("predict", home / "model.skops", "-")
+    assert capsys.readouterr().out == expected
+    monkeypatch.setattr(sys, "stdin", Stdin((home / "model.skops").read_bytes()))
+    run("predict", "-", home / "new.csv")
+    assert capsys.readouterr().out == expected
+    monkeypatch.setattr(sys, "stdin", Stdin(b"x,z\n1,2\n"))
+    run("predict", home / "model.skops", "-", code=2)
+    assert "standard input: columns of the model are missing: city, day" in capsys.readouterr().err
+
+
+def test_models_and_parquet_through_pipes(home: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sparseklr"]
+    argv = [*command, "fit", "-", "--target", "y", "--id", "number", "-o", "-", "--scale", "standard"]
+    fitted = subprocess.run(argv, input=(home / "train.csv").read_bytes(), capture_output=True, check=True)
+    (tmp_path / "model.skops").write_bytes(fitted.stdout)
+    assert b"Points kept" in fitted.stderr
+    argv = [*command, "predict", tmp_path / "model.skops", "-", "-o", "-", "--output-format", "parquet"]
+    made = subprocess.run(argv, input=(home / "new.parquet").read_bytes(), capture_output=True, check=True)
+    assert pd.read_parquet(io.BytesIO(made.stdout)).shape == (60, 3)
+    assert made.stderr == b""
+
+
+def test_named_pipes(home: Path, tmp_path: Path) -> None:
+    """As of <(...) and >(...) in a shell."""
+    os.mkfifo(tmp_path / "in")
+    os.mkfifo(tmp_path / "out")
+    feed = threading.Thread(target=(tmp_path / "in").write_bytes, args=[(home / "new.csv").read_bytes()])
+    found = []
+    drain = threading.Thread(target=lambda: found.append((tmp_path / "out").read_text()))
+    feed.start()
+    drain.start()
+    run("predict", home / "model.skops", tmp_path / "in", "-o", tmp_path / "out")
+    feed.join(timeout=60)
+    drain.join(timeout=60)
+    assert len(found[0].splitlines()) == 61
+
+
+# -- what predict writes --------------------------------------------------------------------------
+
+
+def test_identifiers(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    run("predict", home / "model.skops", home / "new.csv", "--id")
+    found = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    assert found.columns.tolist() == ["number", "predicted", "p_no", "p_yes"]
+    assert found["number"].tolist() == list(range(501, 561))
+    run("predict", home / "model.skops", home / "new.csv", "--id", "city", "number")
+    assert capsys.readouterr().out.startswith("city,number,predicted,")
+    # those that were noticed count as well
+    run("fit", home / "train.csv", "--target", "y", "-o", tmp_path / "m.skops")
+    assert "column 'number' is left out: a different whole number" in capsys.readouterr().err
+    run("predict", tmp_path / "m.skops", home / "new.csv", "--id")
+    assert capsys.readouterr().out.startswith("number,predicted,")
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_keep(home: Path, tmp_path: Path, form: str) -> None:
+    output = tmp_path / f"out.{form}"
+    run("predict", home / "model.skops", home / f"new.{form}", "--keep", "-o", output)
+    found = pd.read_csv(output) if form == "csv" else pd.read_parquet(output)
+    pd.testing.assert_frame_equal(found[shop().columns], shop(60, 1), check_dtype=False)
+    assert (found["predicted"] == found["y"]).mean() > 0.8
+    if form == "parquet":
+        assert pq.read_schema(output).field("x").type == "double"
+    run("predict", home / "model.skops", output, "--keep", code=2)
+
+
+def test_new_categories_are_told(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shop(60, 1).replace({"Oslo": "Quito"}).to_csv(tmp_path / "new.csv", index=False)
+    run("predict", home / "model.skops", tmp_path / "new.csv")
+    err = capsys.readouterr().err
+    assert "column 'city'" in err
+    assert "values are new to the model: 'Quito' (row " in err
+    assert err.count("\n") == 1
+
+
+def test_training_rows_are_told(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("evaluate", home / "model.skops", home / "new.csv")
+    assert capsys.readouterr().err == ""
+    run("evaluate", home / "model.skops", home / "train.csv")
+    assert "160 of 160 rows equal rows of the training data" in capsys.readouterr().err
+
+
+# -- options of reading ---------------------------------------------------------------------------
+
+
+def test_options_of_reading(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frame = shop().assign(z=lambda frame: frame["z"].where(frame.index % 40 != 7, -9))
+    data = tmp_path / "data.txt"
+    data.write_bytes(frame.to_csv(index=False, sep="#", decimal=",").encode("latin-1"))
+    reading = ["--format", "csv", "--sep", "#", "--decimal", ",", "--encoding", "latin-1", "--na", "-9"]
+    columns = ["--drop", "number", "--date", "day=%d/%m/%Y", "--categorical", "city", "--number", "x"]
+    run("fit", data, "--target", "y", *reading, *columns, "-o", tmp_path / "m.skops", "--json")
+    found = json.loads(capsys.readouterr().out)
+    assert found["columns"] == {"x": "number", "z": "number", "city": "text", "day": "date"}
+    facts = {"separator": "#", "decimal": ",", "encoding": "latin-1", "n_rows": 160, "n_columns": 6}
+    assert found["data"] == {"format": "csv", **facts}
+    assert found["notes"] == ["read 160 rows, 6 columns, '#' separated, decimal comma, latin-1"]
+    run("evaluate", tmp_path / "m.skops", data, *reading, "--json")
+    assert json.loads(capsys.readouterr().out)["accuracy"] > 0.85
+
+
+def test_the_decimal_sign_of_doubt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Only "1,234" and the like: with semicolons a decimal comma, and so at prediction with one row."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(1000, 9999, 80)
+    rows = [f"{k // 1000},{k % 1000:03d};{'ab'[int(k > 5000)]}\n" for k in x]
+    (tmp_path / "data.csv").write_text("x;y\n" + "".join(rows))
+    run("fit", tmp_path / "data.csv", "--target", "y", "-o", tmp_path / "m.skops")
+    assert "decimal comma" in capsys.readouterr().err
+    (tmp_path / "new.csv").write_text("x\n" + '"1,500"\n')
+    run("predict", tmp_path / "m.skops", tmp_path / "new.csv")
+    assert capsys.readouterr().out.splitlines()[1].startswith("a,")
+
+
+@pytest.mark.parametrize(
+    ("text", "sep"),
+    [
+        ("a;b\n1,5;2\n", ";"),
+        ("a,b\n1;5,2\n", ","),
+        ("a\tb\nx, y\tz; w\n", "\t"),
+        ("a|b|c\n1|2|3\n", "|"),
+        ("a\n1\n", ","),
+        ('"a;b",c\n1,2\n', ","),
+        ("a,b;c\n1,2;3\n4,5;6\n", ","),
+    ],
+)
+def test_separator(text: str, sep: str) -> None:
+    assert detect_separator(text) == sep
+
+
+def test_encodings() -> None:
+    for encoding, told in (("utf-8", "utf-8"), ("cp1252", "windows-1252"), ("utf-16", "utf-16")):
+        assert decode("f", "größer € ä".encode(encoding), None) == ("größer € ä", told)
+    assert decode("f", b"\x81\xe4", None)[1] == "latin-1"
+
+
+# -- JSON, progress, reports ----------------------------------------------------------------------
+
+
+def test_keys_are_the_same_everywhere(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What counts the same has the same name, in every command."""
+    base = ["train.csv", "--target", "y", "--id", "number", "--test-size", "0.3", "--json"]
+    found = {}
+    for command, more in (("fit", []), ("tune", ["--cv", "2", "--Cs", "1000", "--lams", "0.1"])):
+        capsys.readouterr()
+        run(command, home / base[0], *base[1:], *more, "-o", tmp_path / f"{command}.skops")
+        found[command] = json.loads(capsys.readouterr().out)
+    run("evaluate", home / "model.skops", home / "new.csv", "--json")
+    measured = json.loads(capsys.readouterr().out)
+    assert set(found["tune"]) - set(found["fit"]) == {"tuning"}
+    assert "n_points" in found["tune"]["tuning"]["candidates"][0]
+    assert set(found["fit"]["test"]) == set(measured) - {"model", "data"}
+    assert {"n_rows", "n_points", "points_share"} <= set(found["fit"]) & set(measured)
+    assert {"accuracy", "log_loss", "brier", "ece", "roc_auc"} <= set(measured)
+
+
+def test_progress_in_a_file_is_lines(home: Path, tmp_path: Path) -> None:
+    argv = ["tune", home / "train.csv", "--target", "y", "--cv", "2", "--verbose", "-o", tmp_path / "m.skops"]
+    done = subprocess.run([sys.executable, "-m", "sparseklr", *argv], capture_output=True, check=True)
+    assert b"SparseKLRCV" in done.stderr
+    assert b"\r" not in done.stderr
+
+
+def test_report_of_results_to_a_name_that_does_not_fit(tmp_path: Path, capsys: Any) -> None:
+    with Results(tmp_path / "results.sqlite"):
+        pass
+    run("report", tmp_path / "results.sqlite", "-o", tmp_path / "x.pdf", code=2)
+    err = capsys.readouterr().err
+    assert f"--output {tmp_path / 'x.pdf'}: expected a name that ends in .html, .md, .tex" in err
+    assert err.count("\n") == 1
+    run("report", tmp_path / "results.sqlite", "-o", tmp_path / "x.html", code=2)
+    assert "holds no results yet" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["results.sqlite"]
