@@ -145,7 +145,7 @@ def test_findings_compare_like_with_like(summary: Summary) -> None:
     assert "mean accuracy, 12 sets" in page_sections.findings(part)
     apart = Summary([*cut(summary, dataset=("ring",), method=("S-KLR",)).records, *svm_on_sonar], "converged")
     table = findings(apart)
-    assert "not to be compared" in table.note
+    assert "cannot be compared" in table.note
     assert not any(value.best for _, values in table.rows for value in values)
     assert "card" not in page_sections.findings(apart).replace("cards", "")
     means = {name: table.rows[-1] for table in all_tables(part) for name in [table.name]}

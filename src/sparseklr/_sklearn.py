@@ -57,7 +57,7 @@ except ImportError:
 def fit_task(
     estimator: Any, X: Any, y: Any, n_parts: int
 ) -> Iterator[Callable[[str], AbstractContextManager]]:
-    """Tell an estimator's callbacks of its fit; yields what tells them of a part of it, by name.
+    """Report a fit to the callbacks of an estimator; yields a function that reports a part of it, by name.
 
     ``_init_callback_context`` is the documented way for the authors of estimators, in spite of its name.
     """

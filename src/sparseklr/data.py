@@ -1,8 +1,8 @@
 """Training data as the mathematics sees it: checked rows, labels as codes, weights, distinct points.
 
-The rivals' models, and leave-one-out, depend on more than the optimum of a convex problem. Merging equal
-rows and putting the distinct ones in an order that depends only on their content makes a fit the same, to
-the last bit, whether a row is repeated or weighted, and in whatever order rows come.
+The models of the rivals, and leave-one-out values, depend on more than the optimum of a convex problem. Equal
+rows are therefore merged, and the distinct ones are put in an order that depends only on their content. A fit
+is then the same to the last bit whether a row is repeated or weighted, and in whatever order the rows come.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sklearn.utils import check_array
 
 from .kernels import Kernel, rounded
 
-# Up to this many points the kernel matrix is kept whole (128 MB).
+# The kernel matrix of up to this many points is kept whole (128 MB).
 _WHOLE_MATRIX = 4096
 
 
@@ -84,7 +84,7 @@ class DistinctPoints:
 
     @classmethod
     def of(cls, data: TrainingSet, n_jobs: int | None = None) -> DistinctPoints:
-        """Merge equal rows, in the order of their keys (of appearance for a precomputed kernel)."""
+        """Merge equal rows; the points are in the order of their keys (precomputed kernel: of appearance)."""
         X, precomputed = data.X, data.kernel.precomputed
         # A repeated point may differ by rounding in a matrix that came from a matrix product.
         keys = row_keys(X.astype(np.float32) if precomputed else X)
@@ -111,9 +111,9 @@ class DistinctPoints:
         return len(self.first)
 
     def relative(self) -> DistinctPoints:
-        """The same points with weights divided by their mean: multiplying all of them changes nothing.
+        """The same points with weights divided by their mean: multiplying all weights changes nothing.
 
-        They are rounded to 24 bits, so that what a constant factor leaves of its rounding is gone too.
+        The quotients are rounded to 24 bits, which removes the rounding errors of such a factor as well.
         """
         tiny = np.finfo(np.float64).tiny
         weight = np.where(self.weight > 0, np.maximum(self.weight / self.weight.max(), tiny), 0.0)
@@ -150,7 +150,7 @@ class DistinctPoints:
         X = self.X[rows]
         if len(columns) == 0:
             return np.zeros((X.shape[0], 0))
-        # float64 columns: the kernel is then evaluated in float64 also for float32 data
+        # With columns in float64 the kernel is evaluated in float64 even if the data are float32.
         return self.kernel.matrix(X, self.X[columns].astype(np.float64), n_jobs=self.n_jobs)
 
     def diagonal(self) -> np.ndarray:
@@ -202,7 +202,7 @@ def row_keys(X: Any) -> np.ndarray:
     """
     if sparse.issparse(X):
         if not X.has_canonical_format:
-            X = X.copy()  # the user's matrix stays as it is
+            X = X.copy()  # the matrix of the user is not changed
             X.sum_duplicates()
         mixed = _mixed(X.data, X.indices)
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])

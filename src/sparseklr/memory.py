@@ -10,7 +10,7 @@ _UNKNOWN = 1 << 40
 
 
 def available_memory(root: str | Path = "/") -> int:
-    """Bytes that can be allocated without swapping or being stopped, as far as the system tells.
+    """Bytes that can be allocated without swapping or being stopped, as far as the system reports it.
 
     The smaller of what the machine has available (reclaimable page cache included) and of what the limits
     of the process's control groups leave, of version 1 and 2, page cache that can be dropped not counted as

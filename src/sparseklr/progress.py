@@ -15,7 +15,7 @@ class Iteration:
     """Where an iterative method stands; the compiled solver reports the same three numbers."""
 
     n_iter: int
-    violation: float  # what is left, in the units of the tolerance
+    violation: float  # what is left to do, in the units of the tolerance
     seconds: float
 
 
@@ -75,7 +75,7 @@ class ProgressBar:
 
 
 class GridProgressBar(ProgressBar):
-    """Shows how many of a number of fits are done."""
+    """Shows how many fits of a known number are done."""
 
     def __init__(self, title: str, total: int, show: bool) -> None:
         super().__init__(title, tolerance=1.0, show=show)

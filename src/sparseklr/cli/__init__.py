@@ -40,7 +40,7 @@ def make_parser() -> Parser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; 0: done, 2: an error, told in one line, 130: interrupted."""
+    """Run the command line; returns 0 if done, 2 after an error, which is one line, 130 if interrupted."""
     argv = sys.argv[1:] if argv is None else list(argv)
     try:
         args = make_parser().parse_args(argv)

@@ -123,7 +123,7 @@ def read_svmlight(
 
 
 def check_output(path: str, force: bool) -> Path:
-    """The output file, if it may be written: told before a long computation rather than after.
+    """The output file, if it may be written; an error comes before a long computation rather than after it.
 
     "-" stands for standard output; a pipe is taken as it is.
     """

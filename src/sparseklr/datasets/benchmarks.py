@@ -54,7 +54,7 @@ _CC_BY = "CC BY 4.0 (UCI)"
 _UNSTATED = "unstated"
 
 # Every size agrees with Table 1. The paper names UCI and LIBSVM as its sources, yet its 4597 samples of
-# spambase are KEEL's (UCI has 4601). Which monk2 it used cannot be told from the size: KEEL's is listed.
+# spambase are KEEL's (UCI has 4601). The size does not say which monk2 it used; KEEL's is listed.
 # fmt: off
 _ROWS = (
     Benchmark("banknote", 1372, 4, (1372, 4), {"0": 762, "1": 610}, "1",
@@ -194,13 +194,13 @@ class _Table:
     X: Floats
     labels: list[str]  # original labels, one per row of X
     feature_names: list[str]
-    note: str  # what sets this copy apart, for DESCR
+    note: str  # how this copy differs from others, for DESCR
 
     @classmethod
     def of(cls, X: Any, labels: Iterable[Any], feature_names: Iterable[str] = (), note: str = "") -> _Table:
         X = np.ascontiguousarray(X, dtype=np.float64)
         names = [str(name) for name in feature_names] or [f"f{j}" for j in range(X.shape[1])]
-        # 1, 1.0 and " 1" are the same label
+        # The labels 1, 1.0 and " 1" are the same.
         texts = [f"{label:g}" if isinstance(label, float) else str(label).strip() for label in labels]
         return cls(X, texts, names, note)
 
@@ -269,8 +269,8 @@ def _from_sklearn(spec: Benchmark) -> _Table:
     return _Table.of(bunch.data, np.where(bunch.target == 0, "M", "B"), names)
 
 
-# Data id, and the labels that differ from ours. Set 60, waveform-5000, is known in a version with 40
-# features; the size check turns that one away.
+# Data id, and the labels that differ from ours. There is a version of set 60, waveform-5000, with 40
+# features; the check of the size refuses it.
 _OPENML_SETS: dict[str, tuple[int, dict[str, str]]] = {
     "banknote": (1462, {"1": "0", "2": "1"}),
     "coil2000": (298, {}),
@@ -340,6 +340,3 @@ def _as_bunch(spec: Benchmark, table: _Table, source: str) -> Bunch:
         source=source,
         DESCR="\n".join(about),
     )
-
-
-# Generators.

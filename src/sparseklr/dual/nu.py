@@ -4,9 +4,10 @@ The paper's sparse primal leaves the margin to the optimisation and takes ``nu``
 
 .. math:: \min_{f,\, \rho \ge 0}\; \tfrac12\|f\|^2 + \sum_i C_i \log(1 + e^{\rho - y_i f(x_i)}) - \nu \rho .
 
-Its stationarity in :math:`\rho` reads :math:`\sum_i \alpha_i = \nu`, or :math:`\rho = 0` where already
-:math:`\bar\nu = \sum_i \alpha_i(0) \ge \nu`. The sum does not decrease with the margin, so the margin that
-belongs to ``nu`` is the root of a monotone function, each value of which is a warm-started solve.
+Its stationarity in :math:`\rho` reads :math:`\sum_i \alpha_i = \nu`, or :math:`\rho = 0` if the sum is at
+least ``nu`` already for plain kernel logistic regression, :math:`\bar\nu = \sum_i \alpha_i(0) \ge \nu`. The
+sum does not decrease with the margin, so the margin that belongs to ``nu`` is the root of a monotone
+function. Each value of this function takes one warm-started solve.
 
 References
 ----------
@@ -29,15 +30,15 @@ from .problem import DualProblem
 from .solver import Callback, Settings, Solution, SolveInterrupted, solve_above_bound, solve_dual
 from .theory import nu_limit
 
-# A solve for a margin from a start: solve(lam, nearest solution so far or None).
+# Solves for a margin, from another solution if there is one: solve(lam, start).
 Solve = Callable[[float, Solution | None], Solution]
 
 
 def nu_bar(K: Any, y: Any, *, C: float, **options: Any) -> float:
     r"""The sum of the dual variables of plain kernel logistic regression.
 
-    :math:`\bar\nu = \sum_i C_i \sigma(-y_i f_0(x_i))`: up to it the nu form is kernel logistic regression,
-    above it the margin is positive (the paper's equation nu_big).
+    :math:`\bar\nu = \sum_i C_i \sigma(-y_i f_0(x_i))`. For ``nu`` up to this number the nu form is kernel
+    logistic regression; above it the margin is positive (the paper's equation nu_big).
 
     Parameters
     ----------
@@ -48,7 +49,7 @@ def nu_bar(K: Any, y: Any, *, C: float, **options: Any) -> float:
     C : float
         Weight of the loss.
     **options
-        Of :func:`~sparseklr.solve_dual`, such as ``tol`` and ``sample_weight``.
+        Options of :func:`~sparseklr.solve_dual`, such as ``tol`` and ``sample_weight``.
 
     Returns
     -------
@@ -77,9 +78,9 @@ def lam_for_nu(K: Any, y: Any, *, C: float, nu: float, tol: float = 1e-6, **opti
     nu : float
         The sum wanted, >= 0 and below :func:`~sparseklr.dual.theory.nu_limit`.
     tol : float, default=1e-6
-        Of the solver, and of the sum relative to ``nu``.
+        Tolerance of the solver, and of the sum relative to ``nu``.
     **options
-        Of :func:`~sparseklr.solve_dual`, such as ``sample_weight``.
+        Options of :func:`~sparseklr.solve_dual`, such as ``sample_weight``.
 
     Returns
     -------
@@ -171,7 +172,7 @@ def search_margin(
         if lam != latest[0]:
             latest = lam, solve(lam, latest[1])
         difference = float(latest[1].alpha.sum()) - nu
-        return 0.0 if abs(difference) <= tol * nu else difference  # exactly zero ends the search
+        return 0.0 if abs(difference) <= tol * nu else difference  # an exact zero ends the search
 
     if (reached := excess(lam)) == 0 or (reached > 0 and excess(0.0) >= 0):
         return latest
@@ -180,7 +181,7 @@ def search_margin(
     else:
         low, high = lam, max(1.0, 2 * lam)
         while (reached := excess(high)) < 0:
-            # sums of solutions to a tolerance need not get past every number
+            # Solutions within a tolerance need not reach every sum.
             if high > 1e3 * max(1.0, limit):
                 raise ValueError(
                     f"nu={nu:g} is too close to its limit {limit:g} for tol={tol:g}: at lam={high:g} the sum "

@@ -5,11 +5,12 @@ solve starts from what its predecessors suggest: :math:`\alpha(\lambda)` is smoo
 through the last few solutions comes close to the next one, and ``F = K (alpha * y)`` follows at no
 cost because it is linear in alpha.
 
-What was tried and left out (ring, the paper's 9 x 10 grid, tol 1e-5; million pair steps, cold starts
-1.72, this order 0.90): ascending lam 0.96; bisecting the grid and interpolating 0.97; starting each
-C from the one before, 1% fewer to 8% more; extrapolating f and starting at ``C sigmoid(lam - y f)``,
-3 to 10% fewer for C >= 0.1, which the product with the kernel matrix that it needs makes no faster.
-A prototype of Newton steps (preconditioned conjugate gradients) took longer than the steps it saved.
+What was tried and left out, measured in million pair steps on ring over the paper's 9 x 10 grid with tol 1e-5
+(cold starts take 1.72, this order 0.90): ascending lam takes 0.96, and bisecting the grid and interpolating
+0.97. Starting each C from the one before takes between 1% fewer and 8% more. Extrapolating f and starting at
+``C sigmoid(lam - y f)`` takes 3 to 10% fewer for C >= 0.1, but it needs a product with the kernel matrix, so
+that it is no faster. A prototype of Newton steps (preconditioned conjugate gradients) took longer than the
+pair steps that it saved.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from .theory import saturation_bound
 
 LamScale = Literal["absolute", "ratio"]
 
-# Beyond degree 4 the noise that the tolerance leaves in each solution outweighs what is gained.
+# Beyond degree 4 the noise that the tolerance leaves in each solution outweighs the gain.
 _DEGREE = 4
 
 
@@ -48,11 +49,11 @@ class KLRPath:
     lams : array (n_Cs, n_lams)
         The margins, absolute.
     solutions : array (n_Cs, n_lams, n_outputs) of Solution or None
-        One output for two classes, one per class otherwise; None where an interrupted run did not
-        get to.
+        One output for two classes, one per class otherwise. None stands where an interrupted run did not
+        arrive.
     training : TrainingSet
-        The data as the solver saw it: ``training.rows`` are the rows of positive weight, which
-        ``alpha`` and ``support`` of a solution count.
+        The data as the solver saw them. ``alpha`` and ``support`` of a solution refer to the rows of positive
+        weight; ``training.rows`` are the positions of these in what the user gave.
     """
 
     Cs: np.ndarray
@@ -208,13 +209,13 @@ def solve_grid(
     def follow(c: int, output: int) -> None:
         if K is not None:
             row_source = gram_row_source(K)
-        else:  # a row cache is not for several threads: one each, of its share of the memory
+        else:  # Threads cannot share a row cache: each has one of its own, with its share of the memory.
             row_source = data.kernel.row_source(
                 data.X, cache_size=cache_bytes(cache_size, data.X) / workers / 2**20, n_jobs=1
             )
         order = np.argsort(-lams[c])
         chain = solve_along(row_source, signs[output], Cs[c] * data.weight, lams[c, order], settings, stop)
-        for index, solution in zip(order, chain, strict=False):  # shorter if stopped
+        for index, solution in zip(order, chain, strict=False):  # the chain is shorter if it was stopped
             path.solutions[c, index, output] = solution
             done()
 
@@ -267,9 +268,9 @@ def solve_along(
 def extrapolate(known: list[tuple[float, Solution]], problem: DualProblem) -> tuple[np.ndarray, np.ndarray]:
     """Start for a margin (alpha above its bound, and F) from the solutions for other margins.
 
-    Of the cold start, the latest solution, and polynomials of growing degree through the latest
-    ones, that with the smallest dual objective. A polynomial is pulled back towards the latest
-    solution until it lies in the box; its weights add up to one, so ``y'alpha = 0`` stays.
+    The candidates are the cold start, the latest solution, and polynomials of growing degree through the
+    latest ones; the one with the smallest dual objective is taken. A polynomial is pulled back towards the
+    latest solution until it lies in the box. Its weights add up to one, so ``y'alpha = 0`` still holds.
     """
     top = problem.box - 2 * problem.bound
     best = 0.0, np.zeros_like(top), np.zeros_like(top)
@@ -293,10 +294,11 @@ def extrapolate(known: list[tuple[float, Solution]], problem: DualProblem) -> tu
 
 
 def _warn_of_saturation(K: np.ndarray, data: TrainingSet, Cs: np.ndarray, lams: np.ndarray) -> None:
-    """Warn of margins at which a whole class is at its box, if one is large enough to ask."""
+    """Warn of margins at which a whole class is at its box; small margins are not worth the question."""
     ratio = lams.max(axis=1) / Cs
     c = max(range(len(Cs)), key=lambda k: (ratio[k], Cs[k]))
-    if ratio[c] <= K.diagonal().mean():  # the bound is several times that, and costs a look at K
+    # The bound is several times as large, and computing it takes a pass over K.
+    if ratio[c] <= K.diagonal().mean():
         return
     for y in data.signs():
         limit = saturation_bound(K, y, float(Cs[c]), sample_weight=data.weight)

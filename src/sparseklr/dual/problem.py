@@ -106,7 +106,7 @@ class DualProblem:
             return start
         mu = brentq(lambda m: self.y @ moved(m), -reach, reach, xtol=1e-300, rtol=1e-15, maxiter=500)
         feasible = moved(mu)
-        # What rounding leaves of y'alpha goes to the point with the most room.
+        # The rounding error of y'alpha is moved to the point with the most room.
         room = np.minimum(feasible - low, high - feasible)
         widest = int(np.argmax(room))
         feasible[widest] -= self.y[widest] * (self.y @ feasible)
@@ -114,7 +114,7 @@ class DualProblem:
 
     @property
     def feasible(self) -> bool:
-        """Whether the box and y'alpha = 0 have a common point (errata: small C, large bound)."""
+        """Whether a point of the box has y'alpha = 0; none has for a large bound and a small C (errata)."""
         positive = self.y > 0
         low, high = self.bound, self.box - self.bound
         return bool(

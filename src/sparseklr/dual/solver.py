@@ -18,7 +18,7 @@ WorkingSet = Literal["mixed", "second-order", "first-order"]
 
 # The default bound as a share of C_i. What it leaves out is at most 1e-9 C_i of loss per point.
 BOUND_SHARE = 1e-9
-# Below it, what is computed from the bound is not a normal number any more.
+# Below it, numbers computed from the bound lose digits or become zero.
 SMALLEST_BOX = 1e-290
 # How often a running solver looks for Ctrl-C and calls the callback.
 POLL_SECONDS = 0.05
@@ -44,10 +44,10 @@ class Settings:
     Parameters
     ----------
     working_set : {"mixed", "second-order", "first-order"}
-        Rule for the second point of a pair: ``"second-order"``, the largest decrease promised by
-        the quadratic model (the paper's); ``"first-order"``, the most violating point (Keerthi et
-        al. 2005); ``"mixed"``, the former but every tenth time the latter, which needs the fewest
-        steps.
+        Rule for the second point of a pair. ``"second-order"`` takes the point for which the quadratic
+        model promises the largest decrease, as in the paper; ``"first-order"`` the most violating point
+        (Keerthi et al. 2005); ``"mixed"`` alternates, with the latter every tenth time, which needs the
+        fewest steps.
     tol : float
         Stop when the KKT violation is at most ``tol * max(1, lam)``; ``tol`` if not ``scale_tol``.
     max_iter : int
@@ -55,7 +55,7 @@ class Settings:
     bound : float or None
         Distance that alpha keeps from 0 and from its box; None: ``1e-9 * C_i``.
     scale_tol : bool
-        Decision values grow with ``lam``; so does, by default, the violation that matters.
+        Whether the tolerance grows with ``lam``, as the decision values do.
 
     Examples
     --------
@@ -245,7 +245,7 @@ def _solve(
     )
     support = np.flatnonzero(alpha > problem.bound)
     alpha = alpha - subtracted
-    # Any number between the two is optimal for the bounded dual; infinite where a side is empty.
+    # Any number between the two is optimal for the bounded dual; one is infinite if its set is empty.
     ends = [end for end in (info.upper, info.lower) if np.isfinite(end)]
     intercept = float(np.mean(ends)) if ends else 0.0
     with np.errstate(over="ignore", invalid="ignore"):

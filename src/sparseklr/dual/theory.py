@@ -8,9 +8,9 @@ solution:
 - it tends to :math:`2 \min(\sum_{y_i=1} C_i, \sum_{y_i=-1} C_i)`, that is :math:`2 C n_{min}`
   (:func:`nu_limit`);
 - the slack :math:`\rho` of the paper's primal equals :math:`\lambda` (:func:`rho`);
-- beyond a margin that can be computed beforehand the minority class is saturated and nothing is
-  gained any more (:func:`saturation_bound`; the paper's own formula, which does not hold, is
-  :func:`paper_saturation_bound`).
+- beyond a margin that can be computed beforehand the minority class is saturated and nothing more is
+  gained (:func:`saturation_bound`). The paper's own formula, which does not hold, is
+  :func:`paper_saturation_bound`.
 
 References
 ----------
@@ -31,7 +31,7 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from .problem import labels_and_boxes
 from .solver import Solution, solve_dual
 
-# Triples (minority point, majority point, point) up to which the saturation bound looks at each pair.
+# The saturation bound looks at each pair up to this many triples (minority point, majority point, point).
 _PAIRWISE = 300_000_000
 
 
@@ -118,7 +118,7 @@ def alpha_sums(K: Any, y: Any, *, C: float, lams: Any, **options: Any) -> np.nda
     lams : array (n_lams,)
         Margins, in any order.
     **options
-        Of :func:`~sparseklr.solve_dual`, such as ``tol`` and ``sample_weight``.
+        Options of :func:`~sparseklr.solve_dual`, such as ``tol`` and ``sample_weight``.
 
     Returns
     -------
@@ -212,7 +212,7 @@ def saturation_bound(
 
 
 def _one_sided_bound(K: np.ndarray, box: np.ndarray, minority: np.ndarray, gamma: float) -> float:
-    """The bound for the points of the mask; ``gamma`` relative to the box."""
+    """The bound for the points of the mask; ``gamma`` is relative to the box."""
     few, many = np.flatnonzero(minority), np.flatnonzero(~minority)
     target = box[few].sum() - gamma * box[few].min()
     edge = logit(1 - gamma)
@@ -222,7 +222,8 @@ def _one_sided_bound(K: np.ndarray, box: np.ndarray, minority: np.ndarray, gamma
         def missing(lam: float, load: np.ndarray = load) -> float:
             return float(box[many] @ expit(2 * lam - edge - load) - target)
 
-        spread = 40.0 + np.log(box[many].sum() / (gamma * box[few].min()))  # enough for every sigmoid
+        # Beyond it every sigmoid is 0 or 1.
+        spread = 40.0 + np.log(box[many].sum() / (gamma * box[few].min()))
         low, high = (0.5 * (edge + end) for end in (load.min() - spread, load.max() + spread))
         bounds.append(brentq(missing, low, high))
     return float(max(bounds))

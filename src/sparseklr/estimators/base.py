@@ -68,7 +68,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             precomputed = self.kernel == "precomputed"
             fitted._fit_data(check_data(X, y, sample_weight, precomputed=precomputed, estimator=fitted))
         except KeyboardInterrupt:
-            if getattr(self, "warm_start", False):  # to be continued, and nothing else
+            if getattr(self, "warm_start", False):  # the next fit continues from here, and nothing else
                 self.__dict__ = {**self._blank_copy().__dict__, "_unfinished": fitted._unfinished}
             raise
         self.__dict__ = fitted.__dict__
@@ -157,9 +157,9 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """The logit of the class probabilities: positive for the second class.
+        """The logit of the class probabilities, which is positive for the second class.
 
-        For more than two classes, the output of each class. A point far from all training points
+        For more than two classes it is the output of each class. A point far from all training points
         gets the intercept of the model.
 
         Parameters
@@ -189,7 +189,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[codes]
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of the class probabilities, exact also where these round to 0 or 1.
+        """Logarithms of the class probabilities, accurate even where these round to 0 or 1.
 
         Parameters
         ----------

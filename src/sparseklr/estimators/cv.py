@@ -37,13 +37,13 @@ class SparseKLRCV(ClassifierMixin, BaseEstimator):
     Cs : array-like, default=(1e3, 1e4, 1e5)
         Weights of the loss; the smaller, the smoother and the less sparse.
     lams : array-like, default=(0.01, 0.1, 1)
-        Margins: in units of C, so that ``0.1`` is the paper's rule ``lam = C / 10`` and ``r`` in general
-        close to a support vector machine of box ``1 / r``; as they stand with
-        ``lam_scale="absolute"``.
+        Margins in units of C: ``0.1`` is the paper's rule ``lam = C / 10``, and in general ``r`` is close to
+        a support vector machine of box ``1 / r``. With ``lam_scale="absolute"`` they are the margins
+        themselves.
     lam_scale : {"ratio", "absolute"}, default="ratio"
-        What ``lams`` are.
+        Whether ``lams`` are ratios to C or margins.
     gammas : list or None, default=None
-        Kernel widths to try, each as ``gamma`` of :class:`SparseKLR`; None: that of ``estimator``.
+        Kernel widths to try, each as ``gamma`` of :class:`SparseKLR`; None takes that of ``estimator``.
     estimator : SparseKLR or None, default=None
         Every other parameter: kernel, tol, calibration, class_weight, ... Its C, lam and (with
         ``gammas``) gamma are replaced. None is ``SparseKLR()``.
@@ -71,8 +71,8 @@ class SparseKLRCV(ClassifierMixin, BaseEstimator):
     best_index_ : int
         Row of ``cv_results_``.
     best_score_ : float
-        Its mean score. Chosen because it is high, so optimistic; nested cross-validation
-        (``cross_val_score(SparseKLRCV(), X, y)``) is honest.
+        Its mean score. It was chosen because it is high and is therefore optimistic; nested cross-validation
+        (``cross_val_score(SparseKLRCV(), X, y)``) is not.
     cv_results_ : dict of arrays
         As of :class:`~sklearn.model_selection.GridSearchCV`, one row per (gamma, C, lam), and
         ``mean_n_support``, ``std_n_support``: points kept by the models that were scored;
@@ -96,8 +96,8 @@ class SparseKLRCV(ClassifierMixin, BaseEstimator):
     The default grid lies around the default of :class:`SparseKLR`. It was chosen among 17 on the 12 sets of
     the paper (features in [0, 1], 5 folds, 2 for the two largest): its best point has a mean accuracy of
     0.933, and the sparsest of its three best keeps 26% of the points. ``Cs=(1, 10, 100, 1e3, 1e4)`` reaches
-    0.935 with 59% in more than twice the time: worth it where classes overlap much and the S-KLR model
-    itself is wanted (``calibration=None``).
+    0.935 with 59% in more than twice the time, which is worth it where classes overlap much and the S-KLR
+    model itself is wanted (``calibration=None``).
 
     References
     ----------

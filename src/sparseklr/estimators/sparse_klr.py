@@ -44,12 +44,13 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
     C : float, default=10000
         Weight of the loss against the norm of f.
     lam : float or "auto", default="auto"
-        The margin, >= 0. ``"auto"`` is ``C / 10``, the paper's rule: a machine of box 10 whose
-        loss is the smoother, the smaller C is.
+        The margin, >= 0. ``"auto"`` is ``C / 10``, the paper's rule. It is close to a support vector machine
+        of box 10; the smaller C is, the smoother is its loss.
     nu : float or None, default=None
-        Instead of ``lam``, the sum that the dual variables should have (within ``tol * nu``), for each
-        binary problem: the margin is found by a root search. Below ``2 * C * n_min``, n_min the size
-        of the smaller class; small values are kernel logistic regression.
+        May be given instead of ``lam``: the sum that the dual variables of each binary problem should have
+        (within ``tol * nu``), from which the margin is found by a root search. It must be below
+        ``2 * C * n_min``, where n_min is the size of the smaller class. Small values give kernel logistic
+        regression.
     kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed"} or callable, \
             default="rbf"
         A callable takes two arrays of rows and returns the matrix of kernel values.
@@ -57,7 +58,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         Kernel coefficient; ``"scale"`` is ``1 / (n_features * X.var())``, ``"auto"``
         ``1 / n_features``.
     degree, coef0 : float, default=3, 0
-        Of the polynomial and sigmoid kernels.
+        Parameters of the polynomial kernel, and ``coef0`` also of the sigmoid kernel.
     working_set : {"mixed", "second-order", "first-order"}, default="mixed"
         How the solver picks its pairs, see :class:`Settings`.
     tol : float, default=1e-3
@@ -67,7 +68,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
     max_iter : int, default=-1
         Largest number of pair steps for each binary problem; -1 for no limit.
     bound : float or None, default=None
-        A point whose dual variable would be below this counts as zero and is not kept; None is
+        A point whose dual variable would be below this number is not kept; None is
         ``1e-9 * C * weight``.
     cache_size : float or "auto", default="auto"
         Memory for kernel rows in MB, of any size; ``"auto"`` is half of the available memory, at most
@@ -76,7 +77,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         Where probabilities come from. ``"refit"``: the coefficients of the kept points are fitted
         again, to the plain penalised likelihood of all rows. ``"sigmoid"``: Platt's sigmoid of
         cross-fitted values of f. ``"link"``: the link function that belongs to the margin loss.
-        None: ``sigmoid(f)``, the paper's equation 3, of little use where the model is sparse.
+        None: ``sigmoid(f)``, the paper's equation 3, which is of little use where the model is sparse.
     C_refit : float or "alo", default="alo"
         Weight of the likelihood in the refit; ``"alo"`` chooses it by approximate leave-one-out
         log-loss.

@@ -1,4 +1,4 @@
-"""From what a user gives to a training set: one check of X, y and the weights, then classes and kernel."""
+"""From the data of a user to a training set: X, y and the weights are checked once, then coded."""
 
 from __future__ import annotations
 

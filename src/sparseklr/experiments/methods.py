@@ -25,10 +25,10 @@ from ..rivals.half import HalfKLR, half_klr_path
 from ..rivals.import_vector import ImportVectorMachine
 from .protocol import CS, GAMMA, RATIOS, RULES, Cell, Split, choose
 
-# A first-order solve to tolerance can take millions of pair steps (magic: 1.4 million at C=100, lam=10).
+# A first-order solve to tolerance can take millions of pair steps (1.4 million on magic at C=100, lam=10).
 FIRST_ORDER_STEPS = 100_000
-IMPORT_LIMIT = 400  # with large C the rule of the IVM goes on to thousands of points, which overfit
-PUBLISHED_ITERATIONS = 200  # of half thresholding as published, which does not converge in thousands
+IMPORT_LIMIT = 400  # with large C the IVM would import thousands of points, which overfit
+PUBLISHED_ITERATIONS = 200  # of published half thresholding, which does not converge in thousands either
 KERNEL_MB = 4096.0
 
 
@@ -52,7 +52,7 @@ FitCandidates = Callable[[np.ndarray, np.ndarray, np.ndarray, Candidates], Fitte
 
 @dataclass(frozen=True)
 class Method:
-    """Fits candidates; ``whole_grid``: the path to all costs little more than the chosen ones alone."""
+    """Fits candidates; with ``whole_grid`` all of them cost little more than the chosen ones alone."""
 
     candidates: Candidates
     fit: FitCandidates
@@ -96,13 +96,13 @@ def along_paths(settings: Settings) -> FitCandidates:
 
 
 def as_printed(settings: Settings) -> FitCandidates:
-    """S-KLR as in the paper: every solve from its start, on the box [gamma, C - gamma], points at gamma
-    left out of the model.
+    """S-KLR as in the paper.
 
-    Of the two starts in the paper's section 4.2 the second, the larger class at gamma and the other so that
-    y'alpha = 0, must be the one that its experiments used: on coil2000 the iterations end before every point
-    has been moved, and from the first (1/m1, 1/m2: erratum E3) 69% would count as selected, from the second
-    27%, as in the paper.
+    Every solve begins at the paper's start, on the box [gamma, C - gamma], and points at gamma are left out
+    of the model. Its section 4.2 has two starts. The experiments must have used the second one, with the
+    larger class at gamma and the other such that y'alpha = 0: on coil2000 the iterations end before every
+    point has been moved, and from the first start (1/m1, 1/m2; erratum E3) 69% of the points would count as
+    selected, from the second 27%, as in the paper.
     """
 
     def fit(X: np.ndarray, y: np.ndarray, queries: np.ndarray, candidates: Candidates) -> Fitted:
@@ -113,7 +113,7 @@ def as_printed(settings: Settings) -> FitCandidates:
         for k, (C, lam) in enumerate(candidates):
             box = np.full(len(y), C)
             problem = DualProblem(y, box, settings.bounds(box), lam)
-            if not problem.feasible:  # erratum E4: the bound has to shrink with C
+            if not problem.feasible:  # erratum E4: the bound must shrink with C
                 problem = DualProblem(y, box, Settings().bounds(box), lam)
             alpha = problem.project(weight * problem.bound)
             solution = solve_in_box(
@@ -226,7 +226,7 @@ def compute(cell: Cell, data: Split) -> dict[str, Any]:
     chosen_method = method(cell.method, cell.mode)
     candidates, n = chosen_method.candidates, len(chosen_method.candidates)
     with warnings.catch_warnings():
-        # convergence is recorded, and the paper's grid goes beyond where all points saturate
+        # Convergence is recorded, and the paper's grid extends to margins at which all points are saturated.
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", UserWarning)
         if n > 1:

@@ -89,7 +89,7 @@ def plan(
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """A fold: training and test part, and the training part split into one to fit and one to choose by."""
+    """A fold: training and test part; the training part is split once more, to fit and to choose."""
 
     X_train: np.ndarray
     y_train: np.ndarray
@@ -126,7 +126,7 @@ RULES = ("best", "sparsest-of-3")
 
 
 def _in_order(results: Mapping[str, Any], last_first: bool) -> np.ndarray:
-    """Candidates by falling score, equals in the order of the grid or against it."""
+    """Candidates by falling score; ties are in the order of the grid or in the reverse order."""
     score = np.asarray(results["mean_test_score"])
     order = np.arange(len(score))[:: -1 if last_first else 1]
     return order[np.argsort(-score[order], kind="stable")]
@@ -143,8 +143,9 @@ def _in_grid_order(last_first: bool) -> dict[str, Rule]:
     return {"best": best, "sparsest-of-3": sparsest_of_3}
 
 
-#: Which of equally accurate candidates is taken. The paper does not say, and a validation set of 9 to 761
-#: rows leaves many: the first of its grid (smallest C, then smallest lam), the last, or the sparsest.
+#  Which of equally accurate candidates is taken. The paper does not say, and a validation set of 9 to 761
+# rows  leaves many of them. It may be the first of the grid (smallest C, then smallest lam), the last, or the
+# sparsest.
 TIES: dict[str, dict[str, Rule]] = {
     "first": _in_grid_order(last_first=False),
     "last": _in_grid_order(last_first=True),
@@ -153,5 +154,5 @@ TIES: dict[str, dict[str, Rule]] = {
 
 
 def choose(rule: str, score: np.ndarray, share: np.ndarray, ties: str = "sparsest") -> int:
-    """Index of the chosen candidate. Of the three ways with equals the default comes closest to the paper."""
+    """Index of the chosen candidate. The default way to break ties comes closest to the paper."""
     return TIES[ties][rule]({"mean_test_score": np.asarray(score), "mean_support_share": np.asarray(share)})

@@ -20,8 +20,8 @@ from .methods import compute
 from .protocol import Cell, split
 from .store import Results
 
-# Seconds of a cell for a training set of n = 1000, and the power of n with which they grow: what the order of
-# work and the time left are guessed from.
+# Seconds that a cell takes for a training set of n = 1000, and the power of n with which they grow. The order
+# of work and the time left are estimated from them.
 _COST = {
     "S-KLR": (0.6, 2.0),
     "S-KLR refit": (0.4, 1.2),
@@ -37,7 +37,7 @@ _COST = {
 
 @dataclass(frozen=True)
 class RunState:
-    """How far a run is; ``share`` is by expected work."""
+    """How far a run is; ``share`` is that of the expected work."""
 
     done: int
     total: int
@@ -76,7 +76,7 @@ def run(
 ) -> list[Failure]:
     """Compute the cells that a file of results lacks, and store each at once.
 
-    Interrupted or killed at any time, the same call goes on where it stopped.
+    A run may be interrupted or killed at any time; the same call goes on where it stopped.
 
     Parameters
     ----------
@@ -97,12 +97,12 @@ def run(
     Returns
     -------
     list of Failure
-        Cells that raised; they are not stored, and tried again the next time.
+        Cells that raised an error. They are not stored and will be tried again the next time.
     """
     cells = list(dict.fromkeys(cells))
     home = None if data_home is None else os.path.abspath(data_home)
     with Results(path) as results:
-        todo = sorted(results.missing(cells), key=expected_cost, reverse=True)  # the longest first
+        todo = sorted(results.missing(cells), key=expected_cost, reverse=True)  # the longest come first
         if todo and scheduler is None:
             for name in dict.fromkeys(cell.dataset for cell in todo):
                 load_benchmark(name, data_home=home)  # a missing set is an error before anything is run
@@ -151,7 +151,7 @@ def _interrupts_ignored() -> Iterator[None]:
 
 @contextmanager
 def _backend(jobs: int, scheduler: str | None) -> Iterator[Callable[[Any], Iterable[Any]]]:
-    """Something that maps delayed calls to results, in the order in which they are finished."""
+    """A function that maps delayed calls to results, in the order in which they are finished."""
     if scheduler is None:
         if effective_n_jobs(jobs) == 1:
             yield lambda calls: (function(*args, **kwargs) for function, args, kwargs in calls)

@@ -71,7 +71,7 @@ class Results:
             raise ResultsError(f"{self.path}: not a file of results that can be used ({error}).") from error
 
     def start_run(self, **facts: Any) -> int:
-        """Record under which circumstances the cells to come are computed."""
+        """Store the circumstances under which the following cells are computed."""
         cursor = self._db.execute("INSERT INTO runs (facts) VALUES (?)", [json.dumps(facts | environment())])
         self._db.commit()
         return int(cursor.lastrowid or 0)

@@ -37,7 +37,7 @@ def weights(model: Any) -> np.ndarray:
 
 
 def draw_points(ax: Any, X: np.ndarray, y: np.ndarray, support: np.ndarray) -> None:
-    """Selected points bold, the others faint."""
+    """Draw selected points bold and the others faint."""
     selected = np.isin(np.arange(len(y)), support)
     for label in (0, 1):
         for bold in (False, True):
@@ -47,7 +47,7 @@ def draw_points(ax: Any, X: np.ndarray, y: np.ndarray, support: np.ndarray) -> N
 
 
 def draw_boundary(ax: Any, model: Any, X: np.ndarray, **style: Any) -> None:
-    """The line w.x + b = 0, the axes left as they are."""
+    """Draw the line w.x + b = 0 without changing the axes."""
     w, b = weights(model), float(model.intercept_[0])
     limits = np.array([X.min(axis=0) - 0.4, X.max(axis=0) + 0.4])
     ax.axline(-b * w / (w @ w), slope=-w[0] / w[1], **style)

@@ -1,4 +1,4 @@
-"""Plots; matplotlib (extra ``sparseklr[plots]``) is imported only when one is drawn."""
+"""The picture of a cross-validation: score against the number of points kept."""
 
 from __future__ import annotations
 

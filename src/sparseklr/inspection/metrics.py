@@ -1,4 +1,4 @@
-"""How far probabilities are from frequencies: what ``sklearn.metrics`` has no equal for.
+"""How far probabilities are from frequencies, as far as ``sklearn.metrics`` has no such measure.
 
 Log-loss and Brier score are :func:`sklearn.metrics.log_loss` and :func:`sklearn.metrics.brier_score_loss`.
 """
@@ -51,8 +51,8 @@ def expected_calibration_error(
     n_bins : int, default=15
         Number of bins; those without samples are left out.
     strategy : {"quantile", "uniform"}, default="quantile"
-        Bins of equal weight, or of equal width. Equal probabilities stay together, and those that fill a bin
-        of equal weight have it for themselves.
+        Bins of equal weight, or of equal width. Equal probabilities are never separated; those that fill a
+        bin of equal weight have it to themselves.
     sample_weight : array-like of shape (n_samples,), default=None
         Non-negative weights; a weight of 2 equals repeating the row.
     pos_label : int, float, bool or str, default=None
@@ -65,11 +65,9 @@ def expected_calibration_error(
     float
         Between 0 and 1; smaller is better.
 
-    Notes
-    -----
-    Chance alone gives a perfectly calibrated model about :math:`0.4 \sqrt{B / n}` at most, so that
-    values below that say nothing; and a constant probability equal to the prevalence has an ECE of 0. Read it
-    next to the log-loss.
+    Notes ----- By chance alone a perfectly calibrated model has an ECE of about :math:`0.4 \sqrt{B / n}` at
+    most, so that smaller values say nothing. A constant probability equal to the prevalence has an ECE of 0:
+    read it next to the log-loss.
 
     References
     ----------
@@ -105,7 +103,7 @@ def as_events(
         raise ValueError(
             f"y_prob must have a row for each label: y_true has {len(y_true)}, y_prob {len(y_prob)}."
         )
-    if y_prob.min() < -1e-8 or y_prob.max() > 1 + 1e-8:  # sums of probabilities round
+    if y_prob.min() < -1e-8 or y_prob.max() > 1 + 1e-8:  # sums of probabilities are rounded
         raise ValueError(
             f"y_prob must be within [0, 1]; got values from {y_prob.min():g} to {y_prob.max():g}."
         )
@@ -173,7 +171,7 @@ class Bins:
         if strategy == "quantile":
             order = np.argsort(prob)
             below = np.cumsum(weight[order])
-            # the inverse of the weighted distribution function, up to the largest value
+            # The inverse of the weighted distribution function, up to the largest value.
             quantiles = prob[order][np.searchsorted(below, below[-1] * np.arange(1, n_bins + 1) / n_bins)]
             # A value that fills a bin is not mixed with smaller ones: saturated models give many ones.
             filling = quantiles[1:][np.diff(quantiles) == 0]
@@ -199,12 +197,12 @@ class Bins:
 
     @property
     def n_effective(self) -> np.ndarray:
-        """Number of samples of equal weight that tell as much (Kish): ``(sum w)^2 / sum w^2``."""
+        """Number of samples of equal weight with as much information (Kish): ``(sum w)^2 / sum w^2``."""
         return self.weight**2 / self.square_sum
 
 
 def wilson_interval(share: np.ndarray, n: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
-    """Wilson's interval of a proportion; unlike ``scipy.stats.binomtest`` for arrays and any real n > 0."""
+    """Wilson's interval of a proportion, for arrays and any real n > 0, unlike ``scipy.stats.binomtest``."""
     z = ndtri(0.5 + confidence / 2)
     centre = share + z**2 / (2 * n)
     half = z * np.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2)

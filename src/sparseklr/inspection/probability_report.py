@@ -17,7 +17,7 @@ from .reliability import ReliabilityDisplay
 
 __all__ = ["ProbabilityReport", "probability_report"]
 
-# what the keys of a summary are called, and how their values are written
+# How the keys of a summary are called, and how their values are written.
 LABELS = {
     "n_rows": ("Rows", "d"),
     "n_classes": ("Classes", "d"),
@@ -91,7 +91,7 @@ def probability_report(estimator: Any, X: Any, y: Any, *, sample_weight: Any = N
 
 
 def _kept_points(estimator: Any) -> tuple[int | None, float | None]:
-    """How many training points a kernel classifier needs for prediction, and their share if it knows."""
+    """How many training points a kernel classifier needs for prediction, and their share if that is known."""
     if not hasattr(estimator, "support_") or not hasattr(estimator, "support_vectors_"):
         return None, None
     kept = len(estimator.support_)
@@ -111,7 +111,7 @@ class ProbabilityReport:
         as in scikit-learn (which takes a probability of 0 as 2e-16, so that no log-loss is above 36; its
         Brier score of more than two classes goes up to 2); ``ece``: expected calibration error in 15 bins of
         equal weight, of the most probable class where there are more than two; ``n_points``: training points
-        that prediction needs, ``points_share``: their share (None where the estimator does not tell).
+        that prediction needs, ``points_share``: their share (None where the estimator does not say).
     display : ReliabilityDisplay
         The curve behind the figure; not drawn yet.
     """
@@ -137,7 +137,7 @@ class ProbabilityReport:
         return "\n".join(lines + [f"| {label} | {value} |" for label, value in rows]) + "\n"
 
     def to_html(self) -> str:
-        """A page of its own, with the diagram in it; it loads nothing and follows light and dark mode."""
+        """A complete page with the diagram in it. It loads nothing and follows light and dark mode."""
         title = f"Probabilities of {escape(str(self.display.estimator_name))}"
         return (
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'

@@ -226,7 +226,7 @@ class ReliabilityDisplay:
 
     @property
     def xlabel(self) -> str:
-        """What the probabilities are of, in words."""
+        """The event that the probabilities belong to, in words."""
         event = "the top class" if self.pos_label is None else f"class {self.pos_label}"
         return f"Predicted probability of {event}"
 
@@ -256,7 +256,7 @@ class ReliabilityDisplay:
         ref_line : bool, default=True
             Draw the diagonal of perfect calibration.
         histogram : bool, default=True
-            Draw the histogram of predicted probabilities below the diagram (not in axes put by hand).
+            Draw the histogram of predicted probabilities below the diagram (not in axes placed by hand).
         **kwargs
             For :meth:`matplotlib.axes.Axes.plot`: the look of the curve.
 
@@ -291,9 +291,9 @@ class ReliabilityDisplay:
         return self
 
     def _plot_histogram(self, color: Any) -> Any:
-        """Below the diagram, in axes that displays on the same diagram share."""
+        """Draw it below the diagram, in axes that all displays on the same diagram share."""
         own, place, figure = "reliability histogram", self.ax_.get_subplotspec(), self.ax_.figure
-        if place is None:  # axes put by hand: there is no room to split
+        if place is None:  # axes placed by hand have no room to split
             return None
         grid, others = place.get_gridspec(), (axes for axes in figure.axes if axes.get_label() == own)
         hist_ax = next((axes for axes in others if axes.get_subplotspec().get_gridspec() is grid), None)
@@ -312,7 +312,7 @@ class ReliabilityDisplay:
         follows light and dark mode; the numbers of a point appear when the pointer is on it.
         """
 
-        # 400 wide; the diagram is 320 x 320 at (62, 8), the histogram 44 high below it
+        # The picture is 400 wide, the diagram 320 x 320 at (62, 8); the histogram below it is 44 high.
         def at(x: np.ndarray, y: np.ndarray) -> list[str]:
             return [f"{62 + 320 * u:.1f},{328 - 320 * v:.1f}" for u, v in zip(x, y, strict=True)]
 

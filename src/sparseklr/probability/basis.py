@@ -155,7 +155,7 @@ def random_basis(
     if len(among) <= size:
         return Basis.of(points, among, map_)
     n = len(points)
-    if n > _CANDIDATES and not _fits(n, size):  # a part of the points tells as well where they are
+    if n > _CANDIDATES and not _fits(n, size):  # a part of the points shows as well where they are
         some = np.sort(rng.choice(among, min(len(among), _CANDIDATES), replace=False))
         of_some = random_basis(points.part(some), np.arange(len(some)), size, rng, map_)
         return Basis.of(points, some[of_some.chosen], map_)

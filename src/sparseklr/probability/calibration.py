@@ -10,10 +10,11 @@ from sklearn.linear_model import LogisticRegression
 def link(f: np.ndarray, lam: float | np.ndarray) -> np.ndarray:
     r"""Logit of the probability that belongs to f under the loss ``log(1 + exp(lam - y f))``.
 
-    The loss is proper composite with :math:`\eta = s(\lambda+f) / (s(\lambda+f) + s(\lambda-f))`, s the
-    sigmoid; its logit is :math:`\log(1 + e^{f-\lambda}) - \log(1 + e^{-f-\lambda})`.
+    The loss is proper composite with :math:`\eta = s(\lambda+f) / (s(\lambda+f) + s(\lambda-f))`, where s is
+    the sigmoid; its logit is :math:`\log(1 + e^{f-\lambda}) - \log(1 + e^{-f-\lambda})`.
 
-    Well inside the margin it is flat (to rounding: zero); a trace of f itself keeps the order there.
+    Well inside the margin this is zero up to rounding. A small multiple of f is added, so that values there
+    keep their order.
 
     >>> round(float(link(np.array(0.3), 0.0)), 6)
     0.3
@@ -39,8 +40,8 @@ def log_probabilities(outputs: np.ndarray) -> np.ndarray:
 def platt(y: np.ndarray, f: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
     """Slope and intercept of Platt's sigmoid for values f that were not fitted to their own labels.
 
-    Targets are shrunk to (n+1)/(n+2) and 1/(n+2), n the weight of a class (Platt 2000), which
-    keeps the slope finite.
+    Targets are shrunk to (n+1)/(n+2) and 1/(n+2), where n is the weight of the class (Platt 2000); this keeps
+    the slope finite.
     """
     positive = y > 0
     n = [weight[~positive].sum(), weight[positive].sum()]

@@ -1,7 +1,7 @@
 r"""Honest probabilities at the sparse model's size: refit the likelihood on the selected points.
 
-The margin loss of S-KLR finds the points that matter and throws away what a probability needs. So
-the points are kept and the coefficients are those of the plain penalised likelihood on all rows.
+The margin loss of S-KLR finds the points that matter, but its values are of no use as probabilities. So the
+points are kept, and their coefficients become those of the plain penalised likelihood on all rows.
 
 1. Strength: C is chosen by approximate leave-one-out on a basis picked *without* labels, and frozen.
    (On a basis chosen by labels the leave-one-out loss is badly optimistic.)
@@ -27,9 +27,9 @@ from .calibration import log_probabilities
 from .likelihood import Labels, LikelihoodFit, fit_likelihood, leave_one_out
 from .prune import prune
 
-# More points than this are numerically redundant for any smooth kernel we met.
+# More points than this were numerically redundant for every smooth kernel that was tried.
 MAX_POINTS = 700
-C_RANGE = 1e-4, 1e5  # beyond, the model is constant, or no regularisation is left
+C_RANGE = 1e-4, 1e5  # below, the model is constant; above, there is no regularisation left
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +46,9 @@ class Refit:
 def choose_C(basis: Basis, labels: Labels) -> tuple[LikelihoodFit, np.ndarray]:
     """The fit of least leave-one-out log-loss over decades of C, and its leave-one-out outputs.
 
-    Climbs from C = 10 in either direction while the loss falls; a clear failure ends it, or two in a
-    row. The approximation flatters large C, so a larger one must win by half a standard error of the
-    paired difference.
+    The search starts at C = 10 and goes in either direction while the loss falls; a clear increase ends it,
+    or two slight ones in a row. The approximation is too optimistic for large C, so a larger C must be better
+    by half a standard error of the paired difference.
     """
 
     def attempt(C: float, start: np.ndarray | None) -> tuple[np.ndarray, LikelihoodFit, np.ndarray]:
@@ -101,7 +101,7 @@ def refit(
     fit = fit_likelihood(basis, labels, reference.C, near=reference.f, tol=1e-6)
     if prune_within > 0:
         basis, fit = prune(basis, labels, fit, prune_within * error)
-    fit = fit_likelihood(basis, labels, reference.C, fit.v)  # to the last digit
+    fit = fit_likelihood(basis, labels, reference.C, fit.v)  # now to full accuracy
     return Refit(basis.chosen, basis.coefficients(fit.v), float(fit.v[-1]), reference.C, loo)
 
 

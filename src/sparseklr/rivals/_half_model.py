@@ -3,7 +3,7 @@ r"""The l1/2 problem on kernel columns: a model on its support, and the publishe
 .. math:: \min_{\beta, b}\; C \sum_i m_i A(f_i) - t_i f_i + \sum_j |\beta_j|^{1/2},
           \qquad f = K\beta + b
 
-The intercept is always at its best value, so steps are about
+The intercept is always at its best value, so that steps minimise
 :math:`\Phi(\beta) = \min_b \text{loss}`, whose curvature is that of centred columns.
 """
 
@@ -57,7 +57,7 @@ class HalfModel:
         self, points: DistinctPoints, gram: Gram, loss: LogisticLoss, spread: Array, intercept: bool
     ) -> None:
         self.points, self.gram, self.loss, self.intercept = points, gram, loss, intercept
-        self.bound = spread / 4  # of the curvature of Phi along each coordinate, for C = 1
+        self.bound = spread / 4  # bounds the curvature of Phi along each coordinate, for C = 1
         self.support: Array = np.zeros(0, dtype=np.intp)
         self.x: Array = np.zeros(0)
         self.columns: Array = np.zeros((len(points), 0), order="F")
@@ -85,12 +85,12 @@ class HalfModel:
             return 0.0
         low, high = -np.inf, np.inf
         total, wanted = self.loss.total, self.loss.target.sum()
-        b = self.b + float(total @ (self.h - h)) / float(total.sum())  # were the change of h constant
+        b = self.b + float(total @ (self.h - h)) / float(total.sum())  # exact if the change of h is constant
         for _ in range(100):
             p = expit(h + b)
             excess = float(total @ p - wanted)
             step = -excess / max(float(total @ (p * (1 - p))), 1e-300)
-            if abs(excess * step) <= 1e-13 * total.sum():  # twice the loss that is left to gain
+            if abs(excess * step) <= 1e-13 * total.sum():  # twice what can still be gained
                 break
             low, high = (b, high) if excess < 0 else (low, b)
             new = b + min(max(step, -4.0), 4.0)

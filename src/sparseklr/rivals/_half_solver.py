@@ -15,12 +15,13 @@ from ._half_operator import THRESHOLD, step_of
 
 Array = np.ndarray
 
-# Coordinates with the largest promised decrease whose columns are computed and tried.
+# So many coordinates, those of the largest promised decrease, have their columns computed and are tried.
 _SHORTLIST = 64
-# Trials before the rest of the short list is given up in this round.
+# After so many trials in vain the rest of the short list is left for the next round.
 _TRIALS = 4
-# Between joins the support is fitted to this share of the objective. On ring with C = 1e4 a looser
-# 1e-3 lets it swell to 1500 coordinates (100 s and more), here to 730 of which 225 remain (55 s).
+# Between joins the support is fitted to this share of the objective. On ring with C = 1e4, a looser 1e-3 lets
+# the support grow to 1500 coordinates (100 s and more); with 1e-4 it grows to 730, of which 225 remain (55
+# s).
 _SETTLED = 1e-4
 
 
@@ -49,8 +50,8 @@ class _Promise:
 
     slope: Array  # (c,) with the support and the intercept moving along
     curvature: Array
-    along: Array  # (s + 1, c) how these move for a unit step, with a minus sign
-    rest: Array  # (s + 1,) and what they have left to move by themselves
+    along: Array  # (s + 1, c) minus their move for a unit step of the coordinate
+    rest: Array  # (s + 1,) minus the Newton step that they would take without it
     alone: Array  # (c,) slope with the support held
     bound: Array  # of the curvature
 
@@ -83,12 +84,12 @@ class HalfSolver(HalfModel):
             if callback is not None:
                 fall = (history[-2] - history[-1]) / history[-1]
                 callback(Iteration(iteration, max(left, fall, 1e-300), time.perf_counter() - start))
-            # Once nothing moves, also from a fully fitted support, exact slopes have the last word.
+            # Once nothing moves, even from a fully fitted support, exact slopes decide.
             quiet = quiet + 1 if not joined and not dropped and left <= goal else 0
             if quiet > 2:
                 self.b = self._best_intercept(self.h)
                 residual = self.fixed_point_residual(C, self.support)
-                if residual <= tol or goal < 1e-15:  # the objective cannot be told from lower ones
+                if residual <= tol or goal < 1e-15:  # lower objectives are indistinguishable from rounding
                     return Convergence(iteration, self.fixed_point_residual(C), True, np.array(history))
                 goal /= 100
         return Convergence(iteration, self.fixed_point_residual(C), False, np.array(history))
@@ -96,13 +97,13 @@ class HalfSolver(HalfModel):
     def solve_sparse(
         self, n_nonzero: int, tol: float, max_iter: int, callback: Callback = None
     ) -> tuple[Convergence, float]:
-        """The same with C from the sparsity: the largest C that leaves so many coordinates.
+        """The same with C from the sparsity: the largest C that leaves so many coordinates non-zero.
 
         C is the one at which the next coordinate would pass the threshold of its step, found by
         raising it from zero. Returns it too.
         """
         C, history, steps, left = 0.0, [], 0, 0.0
-        endless = 1e15 / float(self.loss.total.sum())  # separated: no C is large enough
+        endless = 1e15 / float(self.loss.total.sum())  # the classes are separated: no C is large enough
         while steps < max_iter:
             least = self._critical()
             full = len(self.support) >= n_nonzero
@@ -112,7 +113,7 @@ class HalfSolver(HalfModel):
             run = self.solve(C, tol, max_iter - steps, callback, n_nonzero)
             steps += run.n_iter
             history.append(run.history[-1])
-        for _ in range(20):  # just below the threshold, whatever way it moved last
+        for _ in range(20):  # bring C just below the threshold, from whichever side
             C = min(C, 0.999 * self._critical())
             left = self._newton(C, 1e-4 * tol)
             self.b = self._best_intercept(self.h)
@@ -147,11 +148,11 @@ class HalfSolver(HalfModel):
         return most
 
     def _shortlist(self, C: float, metric: _Metric | None) -> Array:
-        """Coordinates off the support worth a trial: by their slopes, or by a look at every column."""
+        """Coordinates off the support that are worth a trial, found by their slopes or from every column."""
         self.b = self._best_intercept(self.h)  # the slopes are those of Phi
         n = len(self.points)
         if metric is None:
-            # how far each coordinate is above the threshold of its step, but for a factor
+            # How far each coordinate is above the threshold of its step, up to a common factor.
             score = np.abs(self.gram.product(self._residual(C))) / np.cbrt(self.bound)
         else:
             score = np.empty(n)
@@ -164,10 +165,10 @@ class HalfSolver(HalfModel):
         return best[score[best] > 0]
 
     def _promise(self, C: float, among: Array, columns: Array, metric: _Metric) -> _Promise:
-        """Quadratic models of the loss along coordinates, with what the metric knows moving along.
+        """Quadratic models of the loss along coordinates, while those that the metric knows move as well.
 
-        The curvature of a coordinate is then a Schur complement, much below its own where columns
-        are alike.
+        The curvature of a coordinate is then a Schur complement, which is much smaller than its own
+        curvature where columns are alike.
         """
         W = C * self._weights()
         U = metric.A.T @ (W[:, None] * columns)
@@ -190,7 +191,7 @@ class HalfSolver(HalfModel):
             if rank >= trials and not certain[j] > 1e-9 * present:
                 continue
             steepness, bound = promise.curvature[j], promise.bound[j]
-            while True:  # backtracking: alone and at the bound the objective is sure to fall
+            while True:  # backtracking; a step of the coordinate alone, at the bound, is sure to succeed
                 together = steepness < bound
                 step = float(step_of((promise.slope if together else promise.alone)[j], steepness)[0])
                 if step == 0:
@@ -247,11 +248,11 @@ class HalfSolver(HalfModel):
             if left <= tol or step == max_steps:
                 break
             if not self._move(C, direction, present):
-                return 0.0  # not to be told from rounding
+                return 0.0  # what is left is indistinguishable from rounding
         return left
 
     def _move(self, C: float, direction: Array, present: float) -> bool:
-        """Go along a direction, coordinates that change sign to zero, as far as the objective falls."""
+        """Go along a direction until the objective falls; coordinates that would change sign become zero."""
         t = 1.0
         for _ in range(40):
             x = self.x + t * direction[: len(self.x)]

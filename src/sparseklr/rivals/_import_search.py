@@ -15,9 +15,10 @@ Array = np.ndarray
 
 # Candidates scored at once: N times this many numbers are in memory.
 _BLOCK = 512
-# The best candidates of the quadratic model are followed on the objective itself. On 180 steps of
-# five small problems with C up to 1e4 the quadratic model alone found the candidate of the lowest
-# minimum in 147, with ten followed for one step in 163, for three steps in 171, for six in 171.
+# The best candidates of the quadratic model are followed on the objective itself. In 180 steps on five small
+# problems with C up to 1e4, the quadratic model alone found the candidate of the lowest minimum 147 times;
+# with ten candidates followed for one step it was found 163 times, for three steps 171 times, for six 171
+# times.
 SHORTLIST = 10
 ROUNDS = 3
 
@@ -73,7 +74,7 @@ class Machine:
     def curve(self) -> None:
         """Take the curvature at the present outputs. Sets W, AWA and inverse."""
         self.W = self.loss.at(self.F).curvature
-        # without it a perfectly separated set leaves no curvature for the intercept
+        # A perfectly separated set leaves no curvature for the intercept without this.
         ridge = self.penalty + 1e-10 * self.loss.total.sum() * (self.penalty == 0)
         roots = (np.sqrt(weights)[:, None] * self.A for weights in self.W)
         self.AWA = np.array([B.T @ B for B in roots])
@@ -99,14 +100,14 @@ class Machine:
         U = self.A.T @ curved
         HU = self.inverse @ U
         schur = 1 + np.einsum("nc,knc->kc", phi, curved) - np.einsum("kqc,kqc->kc", U, HU)
-        return HU, np.maximum(schur, 1.0)  # it is at least the penalty; less is rounding
+        return HU, np.maximum(schur, 1.0)  # it is at least the penalty, up to rounding
 
     def gains(self, candidates: Array) -> Array:
         """Fall of the quadratic model for each candidate; -1 for those that A spans.
 
-        With R = K_J - Z Z_J', Z the points' part of A, every product with R follows from the one
-        with K_J and from A'WA: one large matrix product. What cancels there matters only for
-        nearly spanned candidates, and the short list is followed on exact columns.
+        Let R = K_J - Z Z_J', where Z is the part of A that belongs to points. Every product with R follows
+        from the one with K_J and from A'WA, so that one large matrix product suffices. Digits cancel in it
+        only for nearly spanned candidates, and the short list is followed on exact columns.
         """
         gain = np.empty(len(candidates))
         residual, gradient = self.loss.at(self.F).slope, self.gradient()
@@ -117,7 +118,7 @@ class Machine:
             K, ZJ = self.points.columns(block), Z[block].T
             diagonal = K[block, np.arange(len(block))]
             left = diagonal - (ZJ**2).sum(axis=0)
-            spanned = ~(left > 2 * self.floor * diagonal)  # so that the exact column is not
+            spanned = ~(left > 2 * self.floor * diagonal)  # twice the floor: the exact column is above it
             WK = self.W[:, :, None] * K
             AWK = self.A.T @ WK
             U = AWK - self.AWA[:, :, self.first :] @ ZJ
@@ -153,7 +154,7 @@ class Machine:
             slope = np.einsum("kqc,kqc->c", G, dw) + (Gv * dv).sum(axis=0)
             if step == 0:
                 first_slope = np.abs(slope).max()
-            elif np.abs(slope).max() <= 1e-3 * first_slope:  # the ranking is settled
+            elif np.abs(slope).max() <= 1e-3 * first_slope:  # the ranking will not change
                 break
             D = self.A @ dw + phi * dv[:, None, :]
             linear = (penalty * w * dw).sum(axis=(0, 1)) + (v * dv).sum(axis=0)
@@ -162,7 +163,7 @@ class Machine:
             w, v, F = w + t * dw, v + t * dv, F + t * D
         objective = 0.5 * (penalty * w**2).sum(axis=(0, 1)) + 0.5 * (v**2).sum(axis=0) + self.loss.value(F)
         best = int(np.argmin(objective))
-        if objective[best] > self.objective:  # an inexact line search: the point joins with weight 0
+        if objective[best] > self.objective:  # the line search was too inexact: join with weight 0
             w, v, F = w * 0 + self.w[:, :, None], v * 0, F * 0 + self.F[:, :, None]
             objective[best] = self.objective
 
@@ -215,7 +216,7 @@ class Machine:
         return (self.inverse @ G[:, :, None])[:, :, 0]
 
     def _newton_direction(self, here: Derivatives, G: Array) -> Array:
-        """Conjugate gradients on the Newton system; with one output and fresh curvature one step."""
+        """Conjugate gradients on the Newton system; one output and fresh curvature need a single step."""
         x, r = np.zeros_like(G), -G
         z = self._precondition(r)
         p, rz = z, float((r * z).sum())
@@ -232,7 +233,7 @@ class Machine:
         return x
 
     def cheapest(self) -> int:
-        """Position of the point, but the last, whose removal raises the quadratic model least."""
+        """Position of the point, except the last, whose removal raises the quadratic model least."""
         L = self.factor
         beta = solve_triangular(L, self.w[:, self.first :].T, lower=True, trans="T").T
         T = solve_triangular(L, np.eye(len(L)), lower=True)
@@ -245,7 +246,7 @@ class Machine:
         """The machine without the point at a position of ``chosen``."""
         other = copy.copy(self)
         other.chosen = self.chosen[:position] + self.chosen[position + 1 :]
-        # L without its row is R'Q', so that K_NS L^-T becomes (K_NS L^-T) Q
+        # L without the row of the point is R'Q', so K_NS L^-T becomes (K_NS L^-T) Q.
         Q, _ = qr(np.delete(self.factor, position, axis=0).T, mode="economic")
         other._columns = np.ones((len(self.points), self._columns.shape[1]), order="F")
         other.w = np.concatenate([self.w[:, : self.first], self.w[:, self.first :] @ Q], axis=1)
@@ -258,9 +259,9 @@ class Machine:
 
 
 def _line_search(loss: LogisticLoss, F: Array, D: Array, linear: Any, square: Any, slope: Any) -> Array:
-    """Steps t (c,) that about minimise ``loss(F + t D) + linear t + square t**2 / 2``, c problems.
+    """Steps t (c,) that nearly minimise ``loss(F + t D) + linear t + square t**2 / 2`` of c problems.
 
-    ``slope`` is the derivative at 0. Convex in t: Newton's method on the derivative from t = 1.
+    ``slope`` is the derivative at 0. The function is convex in t; Newton's method starts at t = 1.
     """
     t = np.ones(F.shape[-1])
     for _ in range(8):

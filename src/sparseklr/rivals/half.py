@@ -43,9 +43,9 @@ class HalfKLR(KernelClassifier):
         Weight of the loss. Xu et al.'s :math:`\lambda` (mean loss plus
         :math:`\lambda\|\beta\|_{1/2}^{1/2}`) is ``1 / (C * n_samples)``.
     n_nonzero : int or None, default=None
-        Alternative to C, which is then ignored: the number of points to keep (for each class if
-        there are more than two). C becomes the one at which the next point would pass the
-        threshold, the sparsity-driven rule of Xu et al. (2012); see ``C_``.
+        May be given instead of C: the number of points to keep (for each class if there are more than two).
+        C becomes the one at which the next point would pass the threshold, which is the sparsity-driven
+        rule of Xu et al. (2012); see ``C_``.
     kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed"} or callable, \
             default="rbf"
         A callable takes two arrays of rows and returns the matrix of kernel values.
@@ -53,13 +53,13 @@ class HalfKLR(KernelClassifier):
         Kernel coefficient; ``"scale"`` is ``1 / (n_features * X.var())``, ``"auto"``
         ``1 / n_features``.
     degree, coef0 : float, default=3, 0
-        Of the polynomial and sigmoid kernels.
+        Parameters of the polynomial kernel, and ``coef0`` also of the sigmoid kernel.
     fit_intercept : bool, default=True
         Whether to fit the unpenalised b.
     algorithm : {"coordinate", "published"}, default="coordinate"
-        ``"published"`` thresholds all coefficients at once with one step size for all, the inverse
-        of the largest curvature. ``"coordinate"`` gives each coefficient its own, the most urgent
-        ones first, and takes Newton steps on the non-zero ones; see the notes.
+        ``"published"`` thresholds all coefficients at once with one step size for all, the inverse of the
+        largest curvature. ``"coordinate"`` gives each coefficient a step size of its own, treats the most
+        urgent ones first, and takes Newton steps on the non-zero ones; see the notes.
     tol : float, default=1e-6
         Stop when half thresholding moves no coefficient by more than this, relative to the
         largest (at least 1), and (``"coordinate"``) a Newton step on the non-zero ones promises
@@ -67,8 +67,8 @@ class HalfKLR(KernelClassifier):
     max_iter : int, default=1000
         Largest number of iterations for each binary problem.
     cache_size : float or "auto", default="auto"
-        Memory for the kernel matrix in MB; ``"auto"`` is half of the free memory at most. If it
-        does not fit its values are computed again at each iteration.
+        Memory for the kernel matrix in MB; ``"auto"`` is at most half of the free memory. If the matrix does
+        not fit, its values are computed again at each iteration.
     class_weight : dict, "balanced" or None, default=None
         Factors on C by class; ``"balanced"`` makes the classes weigh the same.
     n_jobs : int or None, default=None

@@ -25,7 +25,7 @@ from ._import_search import ROUNDS, SHORTLIST, Machine
 class ImportVectorMachine(KernelClassifier):
     r"""Import Vector Machine: kernel logistic regression on few, greedily chosen points.
 
-    Minimises over the coefficients and, one point at a time, over the set S of import vectors
+    Minimises over the coefficients, and greedily over the set S of import vectors,
 
     .. math:: \tfrac12 \beta^\top K_{SS}\, \beta + C \sum_i c_i \log(1 + e^{-y_i f(x_i)}),
               \qquad f(x) = \sum_{s\in S} \beta_s k(x_s, x) + b
@@ -47,7 +47,7 @@ class ImportVectorMachine(KernelClassifier):
         Kernel coefficient; ``"scale"`` is ``1 / (n_features * X.var())``, ``"auto"``
         ``1 / n_features``.
     degree, coef0 : float, default=3, 0
-        Of the polynomial and sigmoid kernels.
+        Parameters of the polynomial kernel, and ``coef0`` also of the sigmoid kernel.
     fit_intercept : bool, default=True
         Whether to fit the unpenalised b; Roscher's software has none.
     epsilon : float, default=1e-3
@@ -58,14 +58,14 @@ class ImportVectorMachine(KernelClassifier):
     max_points : int or None, default=None
         Largest number of import vectors.
     n_candidates : "all" or int, default=150
-        Points scored at each step; a number is drawn anew at each step (Roscher's software
-        draws 150). ``"all"`` costs ``O(N**2 |S|)`` a step.
+        How many points are scored at each step; they are drawn anew each time (Roscher's software draws
+        150). ``"all"`` costs ``O(N**2 |S|)`` operations a step.
     update : {"converged", "one-step"}, default="converged"
         What follows an addition: the minimum on the new set, or a single Newton step, which is
         the published algorithm.
     backward : bool, default=False
-        After an addition drop points as long as the smaller set is better than the best of its
-        size so far (floating search); Roscher's software deletes points too.
+        Whether points are dropped after an addition, as long as the smaller set is better than the best of
+        its size so far (floating search). Roscher's software deletes points too.
     tol : float, default=1e-8
         Newton's method on the chosen points stops when half its squared decrement, an estimate of what
         is left to gain, is at most this share of the objective.
@@ -74,7 +74,7 @@ class ImportVectorMachine(KernelClassifier):
     class_weight : dict, "balanced" or None, default=None
         Factors on C by class; ``"balanced"`` makes the classes weigh the same.
     random_state : int, RandomState instance or None, default=0
-        Draws the candidates; the default gives the same model every time.
+        Source of the random candidates; the default gives the same model every time.
     n_jobs : int or None, default=None
         Threads for kernel values; -1 for all.
     verbose : int, default=0
@@ -212,7 +212,8 @@ class ImportVectorMachine(KernelClassifier):
         points = DistinctPoints.of(data, self.n_jobs).with_gram()
         weight = self.C * points.weight.T
         loss = LogisticLoss(weight[1:] if len(weight) == 2 else weight, weight.sum(axis=0))
-        # float32 kernels predict with an error of 1e-7 times the coefficients: keep those small
+        # float32 kernels predict with an error of 1e-7 times the coefficients, which must therefore stay
+        # small.
         floor = max(1e-10, 100 * float(np.finfo(data.X.dtype).eps))
         machine = Machine(points, loss, self.fit_intercept, floor)
         with ProgressBar(type(self).__name__, max(self.epsilon, 1e-10), bool(self.verbose)) as progress:
@@ -272,7 +273,7 @@ class ImportVectorMachine(KernelClassifier):
                 n -= 1
                 path[n:] = [machine.objective]
                 spanned[:] = False
-            # 4. Has the objective hardly fallen?
+            # 4. Stop if the objective has hardly fallen.
             before = path[max(0, n - self.delta_k)]
             fall = abs(before - path[n]) / abs(path[n])
             progress(Iteration(n, max(fall, 1e-300), time.perf_counter() - start))

@@ -38,8 +38,8 @@ class ThresholdedKLR(KernelClassifier):
     n_points : int or None, default=None
         Number of points to keep, those with the largest dual variables. All, if there are fewer.
     threshold : float or None, default=None
-        Keep the points whose dual variable is larger than this instead. If neither is given it is
-        1e-5, which the paper counts as zero.
+        May be given instead of ``n_points``: keep the points whose dual variable is larger than this. If
+        neither is given it is 1e-5, below which the paper counts a dual variable as zero.
     retrain : bool, default=False
         Fit again on the kept points.
     kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed"} or callable, \
@@ -48,7 +48,7 @@ class ThresholdedKLR(KernelClassifier):
     degree, coef0 : float, default=3, 0
         See :class:`~sparseklr.SparseKLR`.
     tol : float, default=1e-5
-        Of the solver: largest KKT violation.
+        Largest KKT violation that the solver leaves.
     cache_size : float or "auto", default="auto"
         Memory for kernel rows in MB.
     class_weight : dict, "balanced" or None, default=None
@@ -158,7 +158,7 @@ class ThresholdedKLR(KernelClassifier):
         self._set_model(data, coef, intercept)
 
     def _kept(self, importance: np.ndarray) -> np.ndarray:
-        """Positions of the points to keep, ascending; of equal ones the first."""
+        """Positions of the points to keep, ascending; ties go to the first."""
         if self.n_points is not None:
             return np.sort(np.argsort(-importance, kind="stable")[: self.n_points])
         threshold = PAPER_THRESHOLD if self.threshold is None else self.threshold

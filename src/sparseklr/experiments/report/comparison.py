@@ -47,7 +47,7 @@ def compare(names: tuple[str, ...], scores: np.ndarray, alpha: float = 0.05) -> 
 
 
 def mean_ranks(scores: np.ndarray) -> np.ndarray:
-    """Mean over the sets of the rank of each method; equals share their ranks.
+    """Mean over the sets of the rank of each method; ties share their ranks.
 
     Examples
     --------
@@ -123,5 +123,5 @@ def holm(p: np.ndarray) -> np.ndarray:
 
 
 def _rounded(scores: np.ndarray) -> np.ndarray:
-    """Without the noise of the last digits, so that equals are equal."""
+    """Scores without the noise of the last digits, so that ties are ties."""
     return np.round(np.asarray(scores, dtype=float), 9)

@@ -15,7 +15,7 @@ from scipy.special import expit
 from ...rivals.thresholded import ThresholdedKLR
 from ..synth import C, draw_boundary, draw_points, make_synth, sparse_klr, weights
 
-INK = "#010203"  # stands for the colour of the text around the figure
+INK = "#010203"  # is replaced by the colour of the text around the figure
 NUS = (0, 500, 562.5, 625)
 SPARSE_NU = 1100
 
@@ -178,7 +178,7 @@ FIGURES: dict[Callable[[], Any], str] = {
 
 
 def to_svg(draw: Callable[[], Any]) -> str:
-    """A figure as SVG to be put into a page: text as text, in the colour of the text around it."""
+    """A figure as SVG for a page, in which text stays text and has the colour of the text around it."""
     names = ["text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"]
     name = getattr(draw, "__name__", "figure")
     style: dict[Any, Any] = {

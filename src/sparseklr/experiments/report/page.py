@@ -128,7 +128,7 @@ def html_page(summaries: list[Summary], runs: Runs) -> str:
 
 
 def _json(data: Any) -> str:
-    """JSON that can stand in a page: no tag in it, no NaN, six digits."""
+    """JSON that may stand in a page: without tags, without NaN, numbers with six digits."""
 
     def clean(value: Any) -> Any:
         if isinstance(value, dict):

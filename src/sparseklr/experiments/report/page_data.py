@@ -1,4 +1,4 @@
-"""What the report shows beside the tables, computed from the stored cells."""
+"""Everything on the page except the tables, computed from the stored cells."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .comparison import MIN_SETS, Comparison, compare
 from .summary import Summary, standard_error
 from .tables import TABLE_2, by_ties, theirs
 
-ACCURACY_LIMIT, SHARE_LIMIT = 0.02, 0.15  # differences from the paper that want an explanation
+ACCURACY_LIMIT, SHARE_LIMIT = 0.02, 0.15  # larger differences from the paper call for an explanation
 
 
 # -- what was run -----------------------------------------------------------------------------
@@ -30,7 +30,7 @@ def missing(summary: Summary) -> list[Cell]:
 
 
 def in_words(cells: list[Cell], n_seeds: int) -> list[str]:
-    """Missing cells in few words: whole sets, then each method with its sets, or their folds."""
+    """Missing cells in few words: first whole sets, then methods with the sets or folds that they lack."""
     count: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
         count.setdefault((cell.dataset, cell.method), []).append(cell)

@@ -23,8 +23,8 @@ Runs = dict[int, dict[str, Any]]
 MODE_NAMES = {"converged": "solved to tolerance", "as-printed": "as printed in the paper"}
 SHORT_NAMES = {"converged": "to tolerance", "as-printed": "as printed"}
 DESCRIPTIONS = {
-    "converged": "every solve goes to its tolerance; of equally accurate models the sparsest is chosen",
-    "as-printed": "the paper's 10000 iterations, bound and tolerance 1e-5; of equals the sparsest as well",
+    "converged": "every solve goes to its tolerance; ties in accuracy go to the sparsest model",
+    "as-printed": "the paper's 10000 iterations, bound and tolerance 1e-5; ties go to the sparsest model",
 }
 
 
@@ -42,7 +42,7 @@ def _table(heads: list[str], rows: list[list[str]], label: str, kind: str = "") 
 
 
 def switch(summaries: list[Summary]) -> str:
-    """The choice of the mode, where there is one."""
+    """The choice of the mode, if there are several."""
     if len(summaries) == 1:
         return ""
     inputs = "".join(
@@ -200,7 +200,7 @@ def _heat(share: float) -> str:
 
 
 def _percent(share: float) -> str:
-    """Whole percents, but never 100% of not quite all."""
+    """Whole percents, but 100% only where it is all."""
     return f"{share:.1%}" if 0.99 <= share < 1 else f"{share:.0%}"
 
 
@@ -208,7 +208,7 @@ def _percent(share: float) -> str:
 
 
 def differences(summary: Summary) -> str:
-    """Evidence for each set that is off the paper's Table 2, and an explanation where there is one."""
+    """Evidence for each set that differs from the paper's Table 2, and an explanation if there is one."""
     found = page_data.differences(summary)
     accuracy, share = page_data.ACCURACY_LIMIT, page_data.SHARE_LIMIT
     limits = f"by more than {accuracy} in accuracy or {share} in the share of points"
@@ -230,7 +230,7 @@ def differences(summary: Summary) -> str:
 
 
 def _evidence(found: page_data.Difference) -> list[str]:
-    """A row: each number with the paper's and its spread over the choices among equals; chance; solves."""
+    """A row: each number and the paper's, its range over the ways to break ties, chance, convergence."""
     cells = []
     for k in (0, 1):
         value = Value(found.ours[k], found.paper[k])

@@ -18,7 +18,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def difference(value: Value) -> str:
-    """With its sign, and without one if it rounds to nothing."""
+    """The difference with its sign, or without one if it rounds to zero."""
     if value.difference is None or not np.isfinite(value.difference):
         return ""
     rounded = round(value.difference, value.digits) + 0.0
@@ -26,7 +26,7 @@ def difference(value: Value) -> str:
 
 
 def cell(value: Value) -> str:
-    """Ours, and in brackets the paper's and the difference."""
+    """Our number, and in brackets the paper's and the difference."""
     text = number(value.ours, value.digits)
     if value.paper is None:
         return text
@@ -103,7 +103,7 @@ def _tex(text: str) -> str:
 
 
 def to_html(table: Table) -> str:
-    """A table whose cells hold ours, and small beneath it the paper's and the difference."""
+    """A table whose cells hold our number, with the paper's and the difference in small type below it."""
     heads = "".join(f"<th scope=col{_ours(column)}>{_broken(column)}</th>" for column in table.columns)
     rows = []
     for name, values in table.rows:
@@ -113,7 +113,8 @@ def to_html(table: Table) -> str:
             text = f"<b>{text}</b>" if value.best else text
             if value.paper is not None:
                 theirs = number(value.paper, value.digits)
-                change = "" if difference(value) == "0" else f" <i>{difference(value)}</i>"  # counts agree
+                # The counts agree.
+                change = "" if difference(value) == "0" else f" <i>{difference(value)}</i>"
                 text += f'<small title="paper, difference">{theirs}{change}</small>'
             cells.append(f"<td{_ours(column)}>{text}</td>")
         kind = " class=mean" if name == "mean" else _ours(name)

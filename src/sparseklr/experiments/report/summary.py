@@ -47,7 +47,7 @@ class Summary:
         return np.mean(columns, axis=0) if columns else np.empty(0)
 
     def seconds(self, dataset: str, method: str) -> float:
-        """Of a fit, mean over the candidates fitted and the folds."""
+        """Seconds of a fit, mean over the folds and the candidates that were fitted."""
         found = [v for r in self.of(dataset, method) for v in r.result["grid"]["seconds"] if v is not None]
         return float(np.mean(found)) if found else np.nan
 
@@ -57,5 +57,5 @@ def _number(value: Any) -> float:
 
 
 def standard_error(values: np.ndarray) -> float:
-    """Of a mean over folds; unknown for one fold."""
+    """Standard error of a mean over folds; NaN for a single fold."""
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.nan

@@ -75,9 +75,9 @@ def theirs(method: str, rule: str, dataset: str) -> tuple[float, float] | None:
 
 
 def findings(summary: Summary, columns: tuple[Column, ...] = TABLE_2) -> Table:
-    """Means of each column over the sets that all of them have, and the paper's over the same sets.
+    """Means of each column over the sets that all columns have, and the paper's over the same sets.
 
-    Without such a set, of each column over its own; then none is marked as best.
+    If there is no such set, each mean is over the sets of its own column, and none is marked as best.
     """
     has = {column: [d for d in summary.datasets if summary.of(d, column[0])] for column in columns}
     has = {column: sets for column, sets in has.items() if sets}
@@ -96,7 +96,7 @@ def findings(summary: Summary, columns: tuple[Column, ...] = TABLE_2) -> Table:
         for _, values in rows:
             marked = bool(common and found) and round(values[k].ours, 3) == best(found)
             values[k] = replace(values[k], best=marked)
-    over = ", ".join(common) if common else "each column's own sets, which differ: not to be compared"
+    over = ", ".join(common) if common else "the sets of each column, which differ and cannot be compared"
     note = f"Over {over}; the paper's means over the same."
     heads = ("sets", "accuracy", "points kept", "log-loss")
     return Table("findings", "Means over the data sets", heads, rows, note)
@@ -115,12 +115,12 @@ def table_1(summary: Summary) -> Table:
 
 
 def _columns(summary: Summary, columns: Iterable[Column]) -> list[Column]:
-    """Those of which anything is stored."""
+    """The columns of which anything is stored."""
     return [column for column in columns if column[0] in summary.methods]
 
 
 def _with_mean(rows: list[tuple[str, list[Value]]]) -> list[tuple[str, list[Value]]]:
-    """The rows and their mean; the paper's over the same sets."""
+    """The rows and their mean; the mean of the paper is over the same sets."""
     if not rows:
         return rows
     means = []
@@ -135,8 +135,7 @@ def _with_mean(rows: list[tuple[str, list[Value]]]) -> list[tuple[str, list[Valu
 
 
 def _mark(rows: list[tuple[str, list[Value]]], largest: bool) -> list[tuple[str, list[Value]]]:
-    """Mark the best of each row, as far as the digits shown tell it apart; of the means only if all columns
-    have all sets."""
+    """Mark the best of each row, by the digits that are shown; among the means only if no column has gaps."""
     gaps = any(not np.isfinite(value.ours) for _, values in rows for value in values)
     marked = []
     for name, values in rows:
@@ -302,6 +301,7 @@ def table_ties(summary: Summary) -> Table:
         "S-KLR, best: what the choice among equally accurate models does",
         heads,
         _with_mean(rows),
-        "Equals: of the 90 candidates those with the highest accuracy on the validation rows, mean over the "
-        "folds. The paper does not say which it takes: the first of its grid, the last, the sparsest.",
+        "Equals are those of the 90 candidates that have the highest accuracy on the validation rows, mean "
+        "over the folds. The paper does not say which it takes: the first of its grid, the last, or the "
+        "sparsest.",
     )
