@@ -26,7 +26,8 @@ def test_run_and_continue(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     found = json.loads(capsys.readouterr().out)
     assert found["sets"] == ["sonar"]
     assert found["means"]["SVM, best"]["accuracy"]["paper"] == 0.851
-    assert found["means"]["SVM, best"]["log-loss"]["ours"] is None
+    assert found["means"]["SVM, best"]["log_loss"]["ours"] is None
+    assert found["means"]["SVM, best"]["points_share"]["ours"] > 0
     assert main([*ONE, "-o", path]) == 0
     out = capsys.readouterr().out
     assert "S-KLR refit" in out

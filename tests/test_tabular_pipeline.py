@@ -21,7 +21,17 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from skrub import DatetimeEncoder, StringEncoder, TableVectorizer
 
 import sparseklr
-from sparseklr import HalfKLR, SparseKLR, SparseKLRCV, load, save, tabular_pipeline
+from sparseklr import (
+    CompactKLR,
+    HalfKLR,
+    ImportVectorMachine,
+    SparseKLR,
+    SparseKLRCV,
+    ThresholdedKLR,
+    load,
+    save,
+    tabular_pipeline,
+)
 from sparseklr.cli import main
 from sparseklr.tabular import ModelFileError, TableFeatures, TableReader
 from sparseklr.tabular.scaling import SCALES, choose_scale, make_scaler
@@ -189,6 +199,24 @@ def test_round_trip_to_the_last_bit(tmp_path: Path, scale: str) -> None:
     assert back["read"].columns_ == model["read"].columns_
     np.testing.assert_array_equal(back["read"].seen(frame), True)
     assert (tmp_path / "m.skops").stat().st_size < 100_000
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SparseKLR(),
+        SparseKLRCV([1e3], lams=[0.1], cv=2),
+        CompactKLR(n_points=5),
+        HalfKLR(),
+        ImportVectorMachine(),
+        ThresholdedKLR(n_points=10),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_every_estimator_can_be_saved(model: Any, tmp_path: Path) -> None:
+    X, y = make_moons(80, noise=0.3, random_state=0)
+    save(model.fit(X, y), tmp_path / "m.skops")
+    np.testing.assert_array_equal(load(tmp_path / "m.skops").predict_proba(X), model.predict_proba(X))
 
 
 def test_files_are_shared_with_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

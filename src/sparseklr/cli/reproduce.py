@@ -121,9 +121,13 @@ def _show(args: Namespace, mode: str, stored: list[Any], seconds: float) -> None
     further = [(method, "best") for method in ("lam-choice", "KLR-2ord", "KLR-1ord")]
     means = findings(summary, (*TABLE_2, *further))
     if args.json:
+        keys = {"points kept": "points_share", "log-loss": "log_loss"}  # as the other commands call them
         rows = {
             name: {
-                head: {"ours": value.ours if math.isfinite(value.ours) else None, "paper": value.paper}
+                keys.get(head, head): {
+                    "ours": value.ours if math.isfinite(value.ours) else None,
+                    "paper": value.paper,
+                }
                 for head, value in zip(means.columns, values, strict=True)
             }
             for name, values in means.rows

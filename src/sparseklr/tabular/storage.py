@@ -32,6 +32,7 @@ _SKRUB = """
     _to_str.ToStr selectors._base.All
 """
 _OWN = """
+    compact.objective.CompactModel compact.scaling.Scaling estimators.compact_klr.CompactKLR
     estimators.cv.SparseKLRCV estimators.dual_model.DualModel estimators.sparse_klr.SparseKLR kernels.Kernel
     rivals.half.HalfKLR rivals.import_vector.ImportVectorMachine rivals.thresholded.ThresholdedKLR
     tabular.columns.Column tabular.features.TableFeatures tabular.reader.TableReader
