@@ -56,7 +56,7 @@ def _shares(n_points: int, available: np.ndarray) -> np.ndarray:
 
 
 def cluster_centres(X: np.ndarray, weight: np.ndarray, n_clusters: int) -> np.ndarray:
-    """Centres of clusters by Lloyd's algorithm, from rows drawn as k-means++ does (Arthur, Vassilvitskii 2007)."""
+    """Centres of clusters by Lloyd's algorithm from k-means++ draws (Arthur and Vassilvitskii 2007)."""
     X = np.asarray(X, dtype=np.float64)
     if n_clusters == 1:
         return (weight @ X / weight.sum())[None]
