@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -267,7 +268,9 @@ def test_help_of_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit) as stop:
             main([command, "--help"])
         assert stop.value.code == 0
-        assert capsys.readouterr().out.count(f"sparseklr {command} ") >= 3  # the usage and two examples
+        assert (
+            len(re.findall(rf"sparseklr {command}\b", capsys.readouterr().out)) >= 3
+        )  # the usage and two examples
     with pytest.raises(SystemExit):
         main(["--version"])
     assert capsys.readouterr().out == f"sparseklr {sparseklr.__version__}\n"

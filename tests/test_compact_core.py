@@ -234,7 +234,8 @@ def test_inner_solver_agrees_with_an_independent_one(n, p, k, n_classes, log_C, 
     outcome = inner.solve(coef, C, 1e-12, 200)
     best, _ = independent_minimum(q, C)
     assert outcome.converged
-    assert outcome.value <= best * (1 + 1e-9) + 1e-9
+    # K_zz + 1e-6 I may have a condition of k * 1e6, so that rounding leaves about 1e-9 of the value
+    assert outcome.value <= best * (1 + 1e-8) + 1e-8
     # the value belongs to the coefficients
     K_zz = q.kernel(q.points, q.gamma, q.points) + JITTER * np.eye(k)
     penalty = np.einsum("ob,bc,oc", coef[:, :-1], K_zz, coef[:, :-1]) / (2 * C)

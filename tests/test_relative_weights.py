@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import sparse
 from sklearn.datasets import make_classification, make_moons
 from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
@@ -43,8 +42,6 @@ def test_a_weight_is_a_number_of_copies(seed: int, n_classes: int) -> None:
     repeated = SparseKLR().fit(np.repeat(X, weight, axis=0)[order], np.repeat(y, weight)[order])
     np.testing.assert_allclose(repeated.predict_proba(X), weighted.predict_proba(X), rtol=1e-12)
     assert repeated.loo_log_loss_ == pytest.approx(weighted.loo_log_loss_, rel=1e-12)
-    csr = SparseKLR().fit(sparse.csr_array(X), y, sample_weight=weight)
-    np.testing.assert_allclose(csr.predict_proba(X), weighted.predict_proba(X), atol=1e-3)
 
 
 @settings(max_examples=30)

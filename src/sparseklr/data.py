@@ -221,10 +221,10 @@ def shuffled_keys(X: Any, seed: int) -> np.ndarray:
 
     Examples
     --------
-    >>> X = np.arange(4.0)[:, None]
+    >>> X = np.arange(9.0)[:, None]
     >>> orders = [np.argsort(shuffled_keys(X, seed)) for seed in (0, 1)]
     >>> sorted(map(int, orders[0])), bool((orders[0] == orders[1]).all())
-    ([0, 1, 2, 3], False)
+    ([0, 1, 2, 3, 4, 5, 6, 7, 8], False)
     """
     return splitmix64(row_keys(X) ^ splitmix64(np.array([seed], dtype=np.uint64) + np.uint64(1)))
 

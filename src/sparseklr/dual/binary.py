@@ -8,10 +8,11 @@ from functools import cached_property
 import numpy as np
 
 from .. import _core
+from .._warn import warn
 from ..data import TrainingSet
 from ..kernels import RowSource, n_threads
 from ..progress import ProgressBar
-from .nu import solve_nu
+from .nu import reachable_sum, solve_nu
 from .problem import DualProblem
 from .solver import Settings, Solution, Status, solve_above_bound
 
@@ -62,6 +63,18 @@ class BinarySolutions:
     def indefinite(self) -> bool:
         """Whether the kernel was seen to be not positive semidefinite; rounding in float32 does not count."""
         return min(solution.min_curvature for solution in self.solutions) < -1e-5
+
+    def warn_of_small_nu(self, nu: float, tol: float) -> None:
+        """Warn where no margin is small enough for ``nu``, and say which sums can be reached."""
+        least = [solution.alpha.sum() for solution in np.array(self.solutions)[self.margins == 0]]
+        if max(least, default=0.0) > nu * (1 + tol):
+            n = len(self.problems)
+            which = "" if n == 1 else f" in {len(least)} of the {n} binary problems"
+            most = min(map(reachable_sum, self.problems))
+            warn(
+                f"nu={nu:g} is too small for a margin{which}: with lam=0, which is used, the dual variables "
+                f"add up to {max(least):g} already. Give a nu between that and {most:g}, or lam=0."
+            )
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,8 @@ from inspect import signature
 from numbers import Integral, Real
 from typing import Any, get_args
 
+import numpy as np
+
 from .._sklearn import Interval, Options, StrOptions, validate_parameter_constraints
 from .._warn import warn
 from ..dual.solver import WorkingSet
@@ -62,3 +64,8 @@ def warn_of_unused(function: Callable[..., Any], given: Mapping[str, Any], unuse
     for name, reason in unused.items():
         if given[name] != parameters[name].default:
             warn(f"{name}={given[name]!r} has no effect {reason}.")
+
+
+def prune_width(prune: Any) -> float:
+    """``prune`` of :class:`~sparseklr.SparseKLR` as a number; True, of Python or NumPy, stands for 0.05."""
+    return 0.05 if isinstance(prune, (bool, np.bool_)) and prune else float(prune)

@@ -14,20 +14,15 @@ from .._sklearn import CallbackSupportMixin, StrOptions, fit_task, with_callback
 from .._warn import warn
 from ..data import DistinctPoints, TrainingSet
 from ..dual.binary import BinarySolutions, BinarySolver
-from ..dual.nu import reachable_sum
 from ..dual.problem import DualProblem
 from ..dual.solver import Settings, Solution, SolveInterrupted, WorkingSet
-from ..probability.calibration import link, platt
-from ..probability.cross_fit import cross_fitted
+from ..probability.calibration import link
+from ..probability.cross_fit import fit_sigmoids
 from ..probability.refit import leave_one_out_log_loss, refit_outputs
 from .base import KernelClassifier
 from .dual_model import DualModel
-from .parameters import NON_NEGATIVE, POSITIVE, SOLVER_CONSTRAINTS
+from .parameters import NON_NEGATIVE, POSITIVE, SOLVER_CONSTRAINTS, prune_width
 from .training import GivenData
-
-# What prune=True stands for.
-PRUNE = 0.05
-BOOLEAN = (bool, np.bool_)
 
 
 class SparseKLR(CallbackSupportMixin, KernelClassifier):
@@ -175,8 +170,6 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
     >>> model = SparseKLR().fit(X, y)
     >>> model.score(X, y) > 0.95
     True
-    >>> len(model.support_) < 80
-    True
     """
 
     _parameter_constraints: dict = {
@@ -209,7 +202,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         bound: float | None = None,
         calibration: Literal["refit", "sigmoid", "link"] | None = "refit",
         C_refit: float | Literal["alo"] = "alo",
-        prune: float = PRUNE,
+        prune: float = 0.05,
         cache_size: float | Literal["auto"] = "auto",
         class_weight: dict | Literal["balanced"] | None = None,
         warm_start: bool = False,
@@ -268,7 +261,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
             if self.calibration == "refit":
                 self._refit(rows, data, points, point_of_row, solved.solutions)
             elif self.calibration == "sigmoid":
-                self._fit_sigmoids(solver, solved)
+                self._platt = fit_sigmoids(solver, solved)
         del self._unfinished
 
     def _solve(self, solver: BinarySolver, problems: list[DualProblem], part: Any) -> BinarySolutions:
@@ -315,7 +308,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         self.converged_ = solved.converged
         self.kkt_violation_, self.dual_gap_ = solved.kkt_violation, solved.relative_gap
         if self.nu is not None:
-            self._warn_of_small_nu(solved)
+            solved.warn_of_small_nu(float(self.nu), self.tol)
         if solved.indefinite:
             warn(
                 f"kernel={self.kernel!r} is not positive semidefinite on this data: the fit is a stationary "
@@ -328,19 +321,6 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
                 f"{self.kkt_violation_:.3g} (asked for: {asked:.3g}). Raise "
                 "max_iter or tol, scale the features, or fit again with warm_start=True to go on.",
                 ConvergenceWarning,
-            )
-
-    def _warn_of_small_nu(self, solved: BinarySolutions) -> None:
-        """Say where no margin is small enough for nu, and what would be possible."""
-        nu = float(self.nu or 0.0)
-        least = [solution.alpha.sum() for solution in np.array(solved.solutions)[solved.margins == 0]]
-        if max(least, default=0.0) > nu * (1 + self.tol):
-            n = len(solved.problems)
-            which = "" if n == 1 else f" in {len(least)} of the {n} binary problems"
-            most = min(map(reachable_sum, solved.problems))
-            warn(
-                f"nu={nu:g} is too small for a margin{which}: with lam=0, which is used, the dual variables "
-                f"add up to {max(least):g} already. Give a nu between that and {most:g}, or lam=0."
             )
 
     # -- probabilities ------------------------------------------------------------------------
@@ -363,7 +343,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
             points,
             [np.unique(point_of_row[solution.support]) for solution in solutions],
             C=self.C_refit,
-            prune_within=PRUNE if isinstance(self.prune, BOOLEAN) and self.prune else float(self.prune),
+            prune_within=prune_width(self.prune),
             rng=np.random.default_rng(check_random_state(self.random_state).randint(2**31)),
             n_jobs=self.n_jobs,
         )
@@ -378,20 +358,6 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         self.loo_decision_function_[rows.rows] = loo[points.point_of_row]
         if len(models) == 1:
             self.loo_decision_function_ = self.loo_decision_function_[:, 0]
-
-    def _fit_sigmoids(self, solver: BinarySolver, solved: BinarySolutions) -> None:
-        """Fit Platt's sigmoid to cross-fitted values of every binary problem."""
-        self._platt = np.empty((len(solved.problems), 2))
-        points = DistinctPoints.of(solver.data)
-        for k, (problem, solution) in enumerate(zip(solved.problems, solved.solutions, strict=True)):
-            f = cross_fitted(solver, points, problem, solution)
-            if f is None:
-                warn(
-                    "calibration='sigmoid': a class has fewer than two distinct samples, so that nothing can "
-                    "be fitted across folds; the sigmoid is fitted to the training values. Prefer 'refit'.",
-                )
-                f = solution.decision
-            self._platt[k] = platt(problem.y, f, solver.data.weight)
 
     def _outputs(self, X: Any) -> np.ndarray:
         """Logits of the one-vs-rest probabilities, (n_queries, n_outputs)."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._warn import warn
 from ..data import DistinctPoints
-from ..dual.binary import BinarySolver
+from ..dual.binary import BinarySolutions, BinarySolver
 from ..dual.problem import DualProblem
 from ..dual.solver import Solution
 from ..kernels import rounded
+from .calibration import platt
 
 
 def folds_along(points: DistinctPoints, values: np.ndarray, y: np.ndarray, most: int) -> np.ndarray | None:
@@ -53,3 +55,18 @@ def cross_fitted(
         sums = data.kernel.sum(queries, part.data.X[kept], coef, n_jobs=solver.n_jobs)
         f[test] = sums[:, 0] + fitted.intercept
     return f
+
+
+def fit_sigmoids(solver: BinarySolver, solved: BinarySolutions) -> np.ndarray:
+    """Slope and intercept of Platt's sigmoid of cross-fitted values, one row for each binary problem."""
+    points, sigmoids = DistinctPoints.of(solver.data), []
+    for problem, solution in zip(solved.problems, solved.solutions, strict=True):
+        f = cross_fitted(solver, points, problem, solution)
+        if f is None:
+            warn(
+                "calibration='sigmoid': a class has fewer than two distinct samples, so that nothing can "
+                "be fitted across folds; the sigmoid is fitted to the training values. Prefer 'refit'.",
+            )
+            f = solution.decision
+        sigmoids.append(platt(problem.y, f, solver.data.weight))
+    return np.array(sigmoids)
