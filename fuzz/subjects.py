@@ -271,7 +271,7 @@ def path(rng: Rng, data: Data, findings: Findings) -> None:
         findings.finite(name, values)
     training = found.training
     kernel = training.kernel
-    rows = data.dense[training.rows]
+    rows = data.dense[training.positions]
     K = exact.kernel(kernel.name, kernel.gamma, kernel.coef0, kernel.degree, rows, rows)
     seen = kernel.gram(training.X)
     error = float(np.abs(seen.astype(exact.Wide) - K).max())

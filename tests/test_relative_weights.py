@@ -108,8 +108,8 @@ def test_distinct_points_hold_all_weight() -> None:
     rows, point = points.labelled(data)
     assert len(rows.codes) == 4
     np.testing.assert_array_equal(rows.X, points.X[point])
-    np.testing.assert_array_equal(rows.X, X[rows.rows - 10])
-    np.testing.assert_array_equal(rows.codes, codes[rows.rows - 10])
+    np.testing.assert_array_equal(rows.X, X[rows.positions - 10])
+    np.testing.assert_array_equal(rows.codes, codes[rows.positions - 10])
     assert rows.weight.sum() == weight.sum()
     assert points.relative().weight.sum() == pytest.approx(3, rel=1e-6)
 

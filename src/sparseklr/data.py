@@ -29,7 +29,7 @@ class TrainingSet:
     codes: np.ndarray
     classes: np.ndarray
     weight: np.ndarray
-    rows: np.ndarray  # positions of the rows in what the user gave
+    positions: np.ndarray  # of the rows in what the user gave
     n_samples: int  # rows the user gave
     kernel: Kernel
 
@@ -41,13 +41,17 @@ class TrainingSet:
 
     def in_given_order(self, indices: np.ndarray) -> np.ndarray:
         """The given rows in the order in which the user gave them."""
-        return indices[np.argsort(self.rows[indices])]
+        return indices[np.argsort(self.positions[indices])]
 
     def part(self, indices: np.ndarray) -> TrainingSet:
         """Some of the rows, with the same kernel."""
         X = self.points(indices)
         return replace(
-            self, X=X, codes=self.codes[indices], weight=self.weight[indices], rows=self.rows[indices]
+            self,
+            X=X,
+            codes=self.codes[indices],
+            weight=self.weight[indices],
+            positions=self.positions[indices],
         )
 
     def signs(self) -> np.ndarray:
@@ -130,7 +134,9 @@ class DistinctPoints:
         X = self.X
         if len(pairs) > len(self):  # some points have several classes
             X = X[np.ix_(point, point)] if self.kernel.precomputed else X[point]
-        rows = replace(data, X=X, codes=code, weight=self.weight[point, code], rows=data.rows[first])
+        rows = replace(
+            data, X=X, codes=code, weight=self.weight[point, code], positions=data.positions[first]
+        )
         return rows, point
 
     def part(self, indices: np.ndarray) -> DistinctPoints:

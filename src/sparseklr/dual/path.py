@@ -53,7 +53,7 @@ class KLRPath:
         arrive.
     training : TrainingSet
         The data as the solver saw them. ``alpha`` and ``support`` of a solution refer to the rows of positive
-        weight; ``training.rows`` are the positions of these in what the user gave.
+        weight; ``training.positions`` are the positions of these in what the user gave.
     """
 
     Cs: np.ndarray
@@ -143,7 +143,7 @@ class KLRPath:
         data = self.training
         coef = self.coef.reshape(-1, len(data.codes))
         used = np.flatnonzero(np.nan_to_num(coef, nan=1.0).any(axis=0))
-        queries = X[:, data.rows[used]] if data.kernel.precomputed else X
+        queries = X[:, data.positions[used]] if data.kernel.precomputed else X
         f = data.kernel.sum(queries, data.X[used], coef[:, used], n_jobs=n_jobs)
         by_model = f.T.reshape(*self.solutions.shape, len(f)) + self.intercept[..., None]
         return np.moveaxis(by_model, -2, -1)

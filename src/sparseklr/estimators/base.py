@@ -118,7 +118,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         """Keep the points with a non-zero coefficient; ``coef`` is (n_outputs, n rows of data)."""
         support = data.in_given_order(np.flatnonzero(coef.any(axis=0)))
         self.classes_ = data.classes
-        self.support_ = data.rows[support]
+        self.support_ = data.positions[support]
         self.support_vectors_ = data.points(support)
         self.dual_coef_ = coef[:, support]
         self.intercept_ = np.asarray(intercept, dtype=np.float64)

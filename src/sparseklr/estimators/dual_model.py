@@ -29,7 +29,7 @@ class DualModel:
         coef = solved.coef
         support = data.in_given_order(np.flatnonzero(coef.any(axis=0)))
         return cls(
-            data.rows[support],
+            data.positions[support],
             data.points(support),
             coef[:, support],
             solved.intercept,
@@ -43,7 +43,7 @@ class DualModel:
             return None, 0.0
         alpha = np.zeros(self.n_samples)
         alpha[self.support] = np.abs(self.coef[k])
-        return alpha[data.rows], float(self.margins[k])
+        return alpha[data.positions], float(self.margins[k])
 
     def outputs(self, kernel: Kernel, queries: Any, n_jobs: int | None = None) -> np.ndarray:
         """f of checked queries, (n_queries, n_outputs)."""

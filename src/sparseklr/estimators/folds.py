@@ -87,7 +87,7 @@ def score_path(
         score = fold.scoring(_Known(outputs[cell], data.classes), fold.test.X, fold.test.y)
         score_time = shared_time + time.perf_counter() - start
         solutions = path.solutions[cell]
-        kept = data.rows[np.unique(np.concatenate([s.support for s in solutions]))]
+        kept = data.positions[np.unique(np.concatenate([s.support for s in solutions]))]
         fit_time = sum(float(s.history["seconds"][-1]) for s in solutions)
         measured[cell] = score, len(kept), fold.share(kept), fit_time, score_time
     return measured

@@ -355,7 +355,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         loo = np.column_stack([model.loo for model in models])
         self.loo_log_loss_ = leave_one_out_log_loss(points, loo)
         self.loo_decision_function_ = np.full((rows.n_samples, len(models)), np.nan)
-        self.loo_decision_function_[rows.rows] = loo[points.point_of_row]
+        self.loo_decision_function_[rows.positions] = loo[points.point_of_row]
         if len(models) == 1:
             self.loo_decision_function_ = self.loo_decision_function_[:, 0]
 

@@ -223,7 +223,7 @@ class ImportVectorMachine(KernelClassifier):
         coef = np.zeros((len(loss.target), len(data.codes)))
         coef[:, chosen], intercept = machine.coefficients()
         self._set_model(data, coef, intercept)
-        self.selection_ = data.rows[chosen]
+        self.selection_ = data.positions[chosen]
         self.objective_path_ = np.array(path)
         self.n_iter_ = machine.n_steps
         self.converged_ = machine.worst <= self.tol or self.update == "one-step"
