@@ -60,7 +60,6 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: Namespace) -> None:
     from sklearn.metrics import get_scorer_names
-    from sklearn.pipeline import Pipeline
 
     from ..estimators.cv import SparseKLRCV
     from .errors import unknown
@@ -89,8 +88,7 @@ def run(args: Namespace) -> None:
         "chosen": search.best_index_,
         "candidates": _candidates(search),
     }
-    # the chosen model is all that prediction needs
-    pipeline = Pipeline([*pipeline.steps[:-1], ("model", search.best_estimator_.compact())])
+    search.best_estimator_.compact()
     save_model(output, pipeline, rows, args, training=summary, tuning=tuning)
     say(args.data, summary["notes"])
     if args.json:

@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
+from sklearn.pipeline import Pipeline
+
 from .. import __version__
 from .._files import replacing
 from .._warn import warn
@@ -34,7 +36,7 @@ _SKRUB = """
 """
 _OWN = """
     compact.objective.CompactModel compact.scaling.Scaling estimators.compact_klr.CompactKLR
-    estimators.cv.SparseKLRCV estimators.dual_model.DualModel estimators.sparse_klr.SparseKLR kernels.Kernel
+    estimators.dual_model.DualModel estimators.sparse_klr.SparseKLR kernels.Kernel
     rivals.half.HalfKLR rivals.import_vector.ImportVectorMachine rivals.thresholded.ThresholdedKLR
     tabular.columns.Column tabular.features.TableFeatures tabular.reader.TableReader
 """
@@ -57,7 +59,7 @@ def save(model: Any, path: str | Path, *, metadata: dict[str, Any] | None = None
     ----------
     model : estimator
         A fitted pipeline of :func:`tabular_pipeline`, an estimator of this package, or a pipeline of these
-        and scikit-learn's.
+        and scikit-learn's. Of a search (:class:`SparseKLRCV`, GridSearchCV) the chosen model is stored.
     path : str or Path
         The file, by convention ``*.skops``. It is replaced when everything is written.
     metadata : dict or None, default=None
@@ -86,7 +88,7 @@ def save(model: Any, path: str | Path, *, metadata: dict[str, Any] | None = None
     >>> np.array_equal(same.predict_proba(X), model.predict_proba(X))
     True
     """
-    data = pack({"model": model, "metadata": {**(metadata or {})}})
+    data = pack({"model": _chosen(model), "metadata": {**(metadata or {})}})
     if foreign := _foreign(data):
         raise ValueError(f"the model holds types that a model file may not hold: {listing(foreign)}")
     with replacing(Path(path)) as temporary:
@@ -139,6 +141,14 @@ def load_with_metadata(data: bytes, name: str) -> tuple[Any, dict[str, Any]]:
                 f"{here[library]}: fit the model again if predictions fail."
             )
     return model, {**metadata, "created": header["created"], "versions": header["versions"]}
+
+
+def _chosen(model: Any) -> Any:
+    """What a search has chosen, also as the last step of a pipeline: all that prediction needs."""
+    if isinstance(model, Pipeline):
+        name, last = model.steps[-1]
+        return Pipeline([*model.steps[:-1], (name, _chosen(last))])
+    return getattr(model, "best_estimator_", model)
 
 
 # -- the archive ------------------------------------------------------------------------------
