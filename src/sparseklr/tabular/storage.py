@@ -13,7 +13,6 @@ import io
 import json
 import warnings
 from datetime import UTC, datetime
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -129,7 +128,7 @@ def load_with_metadata(data: bytes, name: str) -> tuple[Any, dict[str, Any]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of scikit-learn, for each part of another version: said below, once
         try:
-            content = skops.io.loads(data, trusted=sorted(_trusted()))
+            content = skops.io.loads(data, trusted=sorted(TRUSTED))
             model, metadata = content["model"], {**content["metadata"]}
         except Exception as error:  # whatever a wrong content makes of itself
             raise ModelFileError(_damaged(name)) from error
@@ -204,17 +203,7 @@ def _digest(file: io.BytesIO) -> str:
 def _foreign(data: bytes) -> list[str]:
     import skops.io
 
-    return sorted(set(skops.io.get_untrusted_types(data=data)) - _trusted())
-
-
-@cache
-def _trusted() -> frozenset[str]:
-    """The trusted types, and the scorers of scikit-learn, one of which a search keeps."""
-    from sklearn.metrics import get_scorer, get_scorer_names
-
-    scorers = [get_scorer(name) for name in get_scorer_names()]
-    parts = {part for scorer in scorers for part in (type(scorer), scorer._score_func)}
-    return TRUSTED | {f"{part.__module__}.{part.__name__}" for part in parts}
+    return sorted(set(skops.io.get_untrusted_types(data=data)) - TRUSTED)
 
 
 def _damaged(name: str) -> str:
