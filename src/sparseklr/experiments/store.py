@@ -66,7 +66,8 @@ class Results:
             if mark != _FORMAT and (readonly or tables):
                 raise ResultsError(f"{self.path}: a database, but not of sparseklr results.")
             if not readonly:
-                self._db.executescript(f"PRAGMA application_id={_FORMAT};{_SCHEMA}")
+                # all at once: another process that looks finds either nothing or everything
+                self._db.executescript(f"BEGIN IMMEDIATE;{_SCHEMA};PRAGMA application_id={_FORMAT};COMMIT")
         except sqlite3.Error as error:
             raise ResultsError(f"{self.path}: not a file of results that can be used ({error}).") from error
 
