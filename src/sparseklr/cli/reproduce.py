@@ -145,6 +145,7 @@ def _show(args: Namespace, mode: str, stored: list[Any], seconds: float) -> None
         f"{len(stored)} cells in {args.results}, {seconds:.0f} s. "
         f"As a page: sparseklr report {args.results} -o report.html",
         highlight=False,
+        soft_wrap=True,  # a command is not cut in two
     )
 
 
