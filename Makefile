@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 SOURCES := $(wildcard cpp/* bindings/*) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test test-oldest test-machines lint architecture format bench bench-quick explorer wheel clean
+.PHONY: demo test test-oldest test-machines sanitize compile-aarch64 lint architecture format bench bench-quick explorer wheel clean
 
 # The package in an environment of its own, built again when the C++ part changes.
 $(VENV)/.installed: $(SOURCES)
@@ -37,6 +37,14 @@ test-oldest: $(OLDEST)/.installed
 # The numerical tests as other processors, BLAS kernels and thread counts would run them; QUICK=1 for a part.
 test-machines: $(VENV)/.installed
 	$(BIN)/python tests/machines.py $(if $(QUICK),--quick)
+
+# The compiled core under the sanitizers of addresses, undefined behaviour and threads.
+sanitize: $(VENV)/.installed
+	PYTHON=$(BIN)/python tools/sanitize.sh
+
+# The core compiled for ARM, and its test run where qemu can.
+compile-aarch64:
+	tools/compile_aarch64.sh
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -166,7 +166,7 @@ template <class T> void test_solver() {
         CHECK(error_of_F(data, kernel, runs.front()) < allowed);
         CHECK(runs.front().info.n_iter > 3000);  // long enough to have set points aside
         // interrupted at some question, in whatever phase: alpha and F belong together
-        for (int questions = 1; questions < 1000; questions += 3) {
+        for (int questions = 1; questions < 1000; questions += 9) {
             int left = questions;
             KernelRows<T> source(data.points<T>(kernel, sparse), std::size_t{1} << 27, 1);
             const Solved stopped = solve_problem<T>(source, data, 1, [&](const Snapshot&) { return --left > 0; });
