@@ -13,15 +13,15 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data import TrainingSet
-from ..probability.calibration import log_probabilities
 from .parameters import KERNEL_CONSTRAINTS, check_parameters, unused_by_kernel, warn_of_unused
+from .prediction import PredictsFromOutputs
 from .training import ROWS, GivenData, check_data, training_set
 
 # Attributes that a fit sets, besides those that end in an underscore.
 _SET_BY_FIT = {"_kernel", "_n_samples", "_platt", "_unfinished"}
 
 
-class KernelClassifier(ClassifierMixin, BaseEstimator):
+class KernelClassifier(PredictsFromOutputs, ClassifierMixin, BaseEstimator):
     """Base of classifiers of the form ``f(x) = dual_coef_ @ k(support_vectors_, x) + intercept_``.
 
     A subclass implements ``_fit_data``, which calls :meth:`_training_set` first and :meth:`_set_model` last.
@@ -155,67 +155,6 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         return (
             self._kernel.sum(X, self.support_vectors_, self.dual_coef_, n_jobs=self.n_jobs) + self.intercept_
         )
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """The logit of the class probabilities, which is positive for the second class.
-
-        For more than two classes it is the output of each class. A point far from all training points
-        gets the intercept of the model.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array (n_samples,) or (n_samples, n_classes)
-        """
-        outputs = self._outputs(X)
-        return outputs[:, 0] if len(self.classes_) == 2 else outputs
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of each row.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array (n_samples,)
-        """
-        outputs = self._outputs(X)
-        codes = (outputs[:, 0] > 0).astype(int) if len(self.classes_) == 2 else outputs.argmax(axis=1)
-        return self.classes_[codes]
-
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of the class probabilities, accurate even where these round to 0 or 1.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array (n_samples, n_classes)
-        """
-        return self._log_proba(self._outputs(X))
-
-    def _log_proba(self, outputs: np.ndarray) -> np.ndarray:
-        return log_probabilities(outputs)
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities; they sum to one, and ``predict`` is the most probable class.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array (n_samples, n_classes)
-        """
-        return np.exp(self.predict_log_proba(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -8,7 +8,7 @@ from numbers import Integral, Real
 from typing import Any, Literal, Self
 
 import numpy as np
-from scipy.special import log_expit, log_softmax
+from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -22,13 +22,14 @@ from ..compact.rows import scaled_rows
 from ..kernels import n_threads
 from ..progress import StageProgressBar
 from .parameters import COUNT, POSITIVE, check_parameters
+from .prediction import PredictsFromOutputs
 from .training import ROWS, check_data, weighted_classes
 
 # Rows predicted at once: the memory that prediction takes does not grow with the number of rows.
 _BLOCK = 65536
 
 
-class CompactKLR(ClassifierMixin, BaseEstimator):
+class CompactKLR(PredictsFromOutputs, ClassifierMixin, BaseEstimator):
     r"""Kernel logistic regression on a few points that move.
 
     The model is :math:`f(x) = \sum_b \beta_b \exp(-\sum_j \gamma_j (x_j - z_{bj})^2) + c`. Points
@@ -262,66 +263,10 @@ class CompactKLR(ClassifierMixin, BaseEstimator):
             out[start : start + size] = rows.decision(*parts, threads)
         return out
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """The logit of the class probabilities: positive for the second class.
-
-        For more than two classes the output of each class, whose softmax are the probabilities. A row far
-        from all points gets the intercept.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array (n_samples,) or (n_samples, n_classes)
-        """
-        outputs = self._outputs(X)
-        return outputs[:, 0] if len(self.classes_) == 2 else outputs
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of each row.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array (n_samples,)
-        """
-        outputs = self._outputs(X)
-        codes = (outputs[:, 0] > 0).astype(int) if len(self.classes_) == 2 else outputs.argmax(axis=1)
-        return self.classes_[codes]
-
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of the class probabilities, exact also where these round to 0 or 1.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array (n_samples, n_classes)
-        """
-        outputs = self._outputs(X)
-        if len(self.classes_) == 2:
-            return log_expit(np.hstack([-outputs, outputs]))
-        return log_softmax(outputs, axis=1)
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities; they sum to one, and ``predict`` is the most probable class.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array (n_samples, n_classes)
-        """
-        return np.exp(self.predict_log_proba(X))
+    def _log_proba(self, outputs: np.ndarray) -> np.ndarray:
+        if len(self.classes_) > 2:  # one model of all classes: softmax
+            return np.asarray(log_softmax(outputs, axis=1))
+        return super()._log_proba(outputs)
 
     def get_support(self, indices: bool = False) -> np.ndarray:
         """The features that the model looks at, as a mask or as indices."""

@@ -1,0 +1,83 @@
+"""Classes and probabilities from the outputs of a model, the same for every classifier here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..probability.calibration import log_probabilities
+
+
+class PredictsFromOutputs:
+    """Mixin of classifiers that have ``classes_`` and implement :meth:`_outputs`.
+
+    There is one output for two classes, the logit of the second; otherwise there is one for each class.
+    """
+
+    classes_: np.ndarray
+
+    def _outputs(self, X: Any) -> np.ndarray:
+        """f(x) of every output, shape (n_queries, n_outputs)."""
+        raise TypeError(f"{type(self).__name__} must implement _outputs")
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """The logit of the class probabilities, which is positive for the second class.
+
+        For more than two classes it is the output of each class. A row far from all points of the model gets
+        its intercept.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array (n_samples,) or (n_samples, n_classes)
+        """
+        outputs = self._outputs(X)
+        return outputs[:, 0] if len(self.classes_) == 2 else outputs
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class of each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array (n_samples,)
+        """
+        outputs = self._outputs(X)
+        codes = (outputs[:, 0] > 0).astype(int) if len(self.classes_) == 2 else outputs.argmax(axis=1)
+        return self.classes_[codes]
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of the class probabilities, accurate even where these round to 0 or 1.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array (n_samples, n_classes)
+        """
+        return self._log_proba(self._outputs(X))
+
+    def _log_proba(self, outputs: np.ndarray) -> np.ndarray:
+        return log_probabilities(outputs)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Class probabilities; they sum to one, and ``predict`` is the most probable class.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array (n_samples, n_classes)
+        """
+        return np.exp(self.predict_log_proba(X))
