@@ -160,8 +160,14 @@ def test_interrupted_path_keeps_what_is_finished(monkeypatch) -> None:
         return solution
 
     monkeypatch.setattr(paths, "solve_above_bound", slow)
-    with pytest.raises(PathInterrupted, match="of 40 solutions") as caught:
-        klr_path(X, y, Cs=np.logspace(0, 3, 4), lams=np.linspace(0, 1, 10), lam_scale="ratio", n_jobs=2)
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # ignored where the suite is a background job
+    try:
+        with pytest.raises(PathInterrupted, match="of 40 solutions") as caught:
+            klr_path(X, y, Cs=np.logspace(0, 3, 4), lams=np.linspace(0, 1, 10), lam_scale="ratio", n_jobs=2)
+    finally:
+        signal.signal(signal.SIGINT, before)
     path = caught.value.path
     assert isinstance(caught.value, KeyboardInterrupt)
     assert 1 <= path.finished.sum() < 40
