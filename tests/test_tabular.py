@@ -294,6 +294,13 @@ def test_order_of_columns_and_further_ones_do_not_matter() -> None:
         reader.fit(doubled)
 
 
+def test_tokens_for_missing_values() -> None:
+    frame = pd.DataFrame({"n": [1.5, -9, 2.5], "t": ["1.5", "-9", "2.5"], "c": ["a", "none", "b"]})
+    read = TableReader(na=["-9", "none"]).fit_transform(frame)
+    assert read.isna().to_numpy().tolist() == [[False] * 3, [True] * 3, [False] * 3]
+    assert TableReader().fit_transform(frame)["c"].tolist() == ["a", "none", "b"]
+
+
 def test_another_decimal_sign_at_prediction() -> None:
     points = pd.DataFrame({"x": ["1.25", "2.5", "3.75", "1.5"], "y": [0, 1, 0, 1]})
     commas = points.assign(x=points["x"].str.replace(".", ","))

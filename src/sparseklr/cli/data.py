@@ -54,13 +54,13 @@ def read_table(args: Any, data: bytes, form: str) -> Table:
         return Table(name, frame, na, args.decimal, facts)
     usual_sep = "\t" if form == "tsv" else ","
     found = read_delimited(name, data, args.sep, args.encoding, usual_sep)
-    # where nothing tells, the semicolon does: it stands where the comma is taken
     decimal = args.decimal or detect_decimal(text_tokens(found.frame, na))
     facts = {
         "format": form,
         "n_rows": len(found.frame),
         "n_columns": found.frame.shape[1],
         "separator": found.sep,
+        # where nothing else tells, the semicolon does: it is used where the comma is taken
         "decimal": decimal or ("," if found.sep == ";" else "."),
         "encoding": found.encoding,
     }

@@ -61,14 +61,11 @@ def read_cells(column: pd.Series, name: str, na: Collection[str] = ()) -> Cells:
         for value in column.dropna():
             _token(value, name)
         raise
-    kind = column.dtype.kind if isinstance(column.dtype, np.dtype) else ""
-    tokens = np.array([_token(value, name) for value in np.asarray(values, dtype=object)], dtype=object)
-    if kind in "OU" or not len(kind) or kind == "f":  # stripping can make tokens equal
-        missing = MISSING.union(na)
-        tokens[[token in missing for token in tokens]] = None
-        again, tokens = pd.factorize(tokens)
-        codes = np.append(again, -1)[codes]
-    return Cells(codes, np.asarray(tokens, dtype=object), column.index)
+    missing = MISSING.union(na)
+    written = [_token(value, name) for value in np.asarray(values, dtype=object)]
+    kept = np.array([None if token in missing else token for token in written], dtype=object)
+    again, tokens = pd.factorize(kept)  # without spaces around them, some are equal
+    return Cells(np.append(again, -1)[codes], np.asarray(tokens, dtype=object), column.index)
 
 
 def _token(value: Any, name: str) -> str:

@@ -15,7 +15,6 @@ from .cells import Cells, TableError, read_cells
 from .dates import ISO, find_format, parse_dates
 from .numbers import of_unit, parse_numbers, unit_of
 
-KINDS = ("number", "date", "text")
 FEW = 40  # text with fewer different values is a category
 FEWEST_ROWS = 20  # below, whole numbers that are all different prove nothing
 # Why columns are left out
@@ -72,13 +71,13 @@ class Odd:
 
 def learn(
     column: pd.Series, name: str, decimal: str, na: Collection[str], declared: str = "", form: str = ""
-) -> tuple[Column, str]:
-    """The kind of a column, and a word on what is uncertain about it ("" if nothing is).
+) -> tuple[Column, list[str]]:
+    """What a column holds, and sentences on what of it is uncertain or cannot be read.
 
     ``declared`` is the kind it must have; a declared column is left out only when it is empty.
     """
     doubt = ""
-    if declared == "date" and not types.is_datetime64_any_dtype(column.dtype):
+    if declared == "date" and not _is_date(column):
         cells = read_cells(column, name, na)
         found, doubt = (form, "") if form or not len(cells.tokens) else _date_format(cells, name, least=0.5)
         learned = Column("date", form=found)
@@ -88,26 +87,29 @@ def learn(
     elif _is_date(column):
         learned = Column("date")
     elif _is_number(column):
-        learned = _learn_numbers(_floats(column), name)
-        if not learned.left_out and _looks_like_days(_floats(column)):
+        numbers = _floats(column)
+        learned = _learn_numbers(numbers, name)
+        if not learned.left_out and _looks_like_days(numbers[~np.isnan(numbers)]):
             learned = Column("date", form="%Y%m%d")
     else:
         learned, doubt = _learn_text(read_cells(column, name, na), name, decimal)
     values, odd = read_column(column, name, learned, decimal, na)
     filled = ~pd.isna(values)
     if not filled.any() and odd is None:
-        return replace(learned, left_out=EMPTY), ""
-    if odd and (not filled.any() or (declared == "date" and odd.count > odd.filled / 2)):
+        learned = replace(learned, left_out=EMPTY)
+    elif odd and (not filled.any() or (declared == "date" and odd.count > odd.filled / 2)):
         token, row = odd.examples[0]
         raise TableError(f"column {name!r}: row {row} holds {token!r}; expected a {learned.kind}")
-    if not declared and filled.all() and len(pd.unique(values)) == 1:
-        return replace(learned, left_out=CONSTANT), ""
+    elif not declared and filled.all() and len(pd.unique(values)) == 1:
+        learned = replace(learned, left_out=CONSTANT)
+    if learned.left_out:
+        return learned, [f"column {name!r} is left out: {learned.left_out}"]
     if learned.kind != "text":
-        numbers = values[filled].astype(np.int64) / 1e6 if learned.kind == "date" else values[filled]
-        learned = replace(learned, low=float(numbers.min()), high=float(numbers.max()))
+        range_ = values[filled].astype(np.int64) / 1e6 if learned.kind == "date" else values[filled]
+        learned = replace(learned, low=float(range_.min()), high=float(range_.max()))
     elif len(categories := sorted(set(values[filled]))) < FEW:
         learned = replace(learned, categories=tuple(categories))
-    return learned, doubt
+    return learned, [word for word in (doubt, str(odd or "")) if word]
 
 
 def _learn_text(cells: Cells, name: str, decimal: str) -> tuple[Column, str]:
@@ -193,6 +195,7 @@ def read_column(
     """The values of a column: floats, datetime64[us], or strings with None for the missing ones."""
     if learned.kind == "number" and _is_number(column):
         values = _floats(column)
+        values[np.isin(values, parse_numbers(np.array(list(na), dtype=object), decimal)[0])] = np.nan
         infinite, filled = np.isinf(values), int((~np.isnan(values)).sum())
         values[infinite] = np.nan
         examples = [("infinity", column.index[int(infinite.argmax())])] if infinite.any() else []

@@ -95,16 +95,10 @@ class TableReader(TransformerMixin, BaseEstimator):
             if name in self.drop:
                 columns[name] = Column("text", left_out="as asked")
                 continue
-            column, doubt = learn(
+            columns[name], sentences = learn(
                 frame[name], name, decimal, self.na, declared.get(name, ""), forms.get(name) or ""
             )
-            columns[name] = column
-            if column.left_out:
-                report.append(f"column {name!r} is left out: {column.left_out}")
-                continue
-            report += [doubt] if doubt else []
-            if odd := read_column(frame[name], name, column, decimal, self.na)[1]:
-                report.append(str(odd))
+            report += sentences
         if all(column.left_out for column in columns.values()):
             raise TableError("no column is left to predict from. " + "; ".join(report))
         self.columns_, self.decimal_, self.report_ = columns, decimal, report
