@@ -54,8 +54,10 @@ def show_fit(summary: Mapping[str, Any], output: str) -> None:
     rows = [("Rows", str(summary["n_rows"]))]
     if summary["columns"] is not None:
         kinds = list(summary["columns"].values())
-        words = {"number": "numbers", "date": "dates", "text": "text"}
-        rows.append(("Columns", ", ".join(f"{kinds.count(k)} {words[k]}" for k in words if k in kinds)))
+        plural = {"number": "numbers", "date": "dates", "text": "text"}
+        counts = {kind: kinds.count(kind) for kind in plural if kind in kinds}
+        words = [f"{n} {plural[kind] if n > 1 else kind}" for kind, n in counts.items()]
+        rows.append(("Columns", ", ".join(words)))
     rows.append(("Features", str(summary["n_features"])))
     if summary["scale"] and summary["scale"]["chosen"]:
         rows.append(("Scale", _scale(summary["scale"])))
