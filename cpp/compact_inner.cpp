@@ -22,7 +22,6 @@ template <class T> void CompactInner<T>::move(const double* points, const double
     const std::size_t padded = (rows_.size() + 15) / 16 * 16, k = n_points, block = CompactRows<T>::block;
     if (k != k_) has_hessian_ = false;
     k_ = k;
-    factor_C_ = 0;
     points_.assign(points, points + k * p_);
     gamma_.assign(gamma, gamma + p_);
     K_.resize(k * padded);

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
+import signal
+import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_moons
+from sklearn.feature_selection import RFE, SelectFromModel
 from sklearn.metrics import log_loss
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparseklr import CompactKLR
+from sparseklr.compact.scaling import Scaling
 from sparseklr.datasets import make_ringnorm
 
 
@@ -42,7 +48,7 @@ def test_two_points_do_for_ringnorm() -> None:
 def test_attributes(moons, fitted) -> None:
     X, _ = moons
     assert fitted.points_.shape == (fitted.n_points_, 2)
-    assert fitted.coef_.shape == (1, fitted.n_points_)
+    assert fitted.dual_coef_.shape == (1, fitted.n_points_)
     assert (fitted.points_ > X.min(axis=0) - 10).all()
     assert (fitted.relevance_ > 0).all()
     assert fitted.feature_importances_.sum() == pytest.approx(1)
@@ -61,7 +67,7 @@ def test_formula(moons, fitted) -> None:
     difference = (X[:, None] - fitted.points_) / spread
     K = np.exp(-(difference**2) @ fitted.relevance_)
     np.testing.assert_allclose(
-        fitted.decision_function(X), K @ fitted.coef_[0] + fitted.intercept_, atol=1e-9
+        fitted.decision_function(X), K @ fitted.dual_coef_[0] + fitted.intercept_, atol=1e-9
     )
 
 
@@ -104,7 +110,7 @@ def test_float32(moons, fitted) -> None:
 def test_many_classes() -> None:
     X, y = load_iris(return_X_y=True)
     model = CompactKLR().fit(X, np.array(["a", "b", "c"])[y])
-    assert model.coef_.shape == (3, model.n_points_)
+    assert model.dual_coef_.shape == (3, model.n_points_)
     assert model.score(X, np.array(["a", "b", "c"])[y]) > 0.95
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
 
@@ -126,3 +132,216 @@ def test_persistence_and_clone(moons, fitted) -> None:
     np.testing.assert_array_equal(copy.predict_proba(X), fitted.predict_proba(X))
     assert len(pickle.dumps(fitted)) < 20_000
     assert not hasattr(clone(fitted), "points_")
+
+
+# -- features ---------------------------------------------------------------------------------
+
+
+def test_noise_features_are_dropped() -> None:
+    X, y = make_ringnorm(800, n_features=5, random_state=0, shift=2.0)
+    noise = np.random.default_rng(0).normal(size=(len(y), 10))
+    frame = pd.DataFrame(np.hstack([X, noise]), columns=[f"x{j}" for j in range(15)])
+    model = CompactKLR(relevance="sparse").fit(frame, y)
+    kept = model.get_support()
+    assert kept[:5].all()
+    assert kept[5:].sum() <= 1
+    np.testing.assert_array_equal(model.relevance_ > 0, kept)
+    np.testing.assert_array_equal(model.feature_importances_ > 0, kept)
+    assert set(model.path_["n_features"]) > {15, kept.sum()}
+    assert list(model.feature_names_in_[kept][:5]) == ["x0", "x1", "x2", "x3", "x4"]
+    # what is dropped is not looked at
+    changed = frame.copy()
+    changed.loc[:, ~kept] = 7.0
+    np.testing.assert_array_equal(model.predict_proba(changed), model.predict_proba(frame))
+
+
+def test_select_from_model_and_rfe() -> None:
+    X, y = make_ringnorm(300, n_features=3, random_state=0, shift=3.0)
+    X = np.hstack([X, np.random.default_rng(0).normal(size=(300, 3))])
+    selector = SelectFromModel(CompactKLR(n_points=2, C=10.0), threshold="mean").fit(X, y)
+    assert not selector.get_support()[3:].any()
+    ranking = RFE(CompactKLR(n_points=2, C=10.0), n_features_to_select=3).fit(X, y).ranking_
+    np.testing.assert_array_equal(ranking[:3], 1)
+
+
+def test_one_width_for_all_features(moons) -> None:
+    model = CompactKLR(n_points=4, C=10, relevance="shared").fit(*moons)
+    assert model.relevance_[0] == model.relevance_[1]
+
+
+# -- scaling ----------------------------------------------------------------------------------
+
+
+def test_units_do_not_matter(moons) -> None:
+    X, _ = moons
+    weight = np.random.default_rng(0).uniform(1, 2, len(X))
+    scaled = Scaling.of(X, weight).transform(X)
+    np.testing.assert_allclose(weight @ scaled, 0, atol=1e-9)
+    np.testing.assert_allclose(weight @ scaled**2 / weight.sum(), 1)
+    other = 3 * X - 100
+    np.testing.assert_allclose(Scaling.of(other, weight).transform(other), scaled, atol=1e-9)
+    np.testing.assert_allclose(Scaling.of(other, weight).inverse(scaled), other)
+    np.testing.assert_allclose(Scaling.of(X, weight, auto=False).transform(X), X - weight @ X / weight.sum())
+
+
+def test_skewed_features_are_mapped_by_rank() -> None:
+    rng = np.random.default_rng(0)
+    X, weight = np.exp(2 * rng.normal(size=(1000, 1))), np.ones(1000)
+    scaling = Scaling.of(X, weight)
+    scaled = scaling.transform(X)
+    assert abs(scaled.mean()) < 0.01
+    assert abs(scaled.std() - 1) < 0.05
+    assert np.abs(scaled).max() <= 3
+    np.testing.assert_allclose(scaling.inverse(scaled), X, rtol=1e-6, atol=1e-9)
+    # beyond the training data the map is flat, and any monotone map of the feature is the same
+    assert scaling.transform(np.array([[1e9]])) == scaled.max()
+    np.testing.assert_allclose(
+        Scaling.of(np.log(X) ** 3 + 5, weight).transform(np.log(X) ** 3 + 5), scaled, atol=0.2
+    )
+    # repetition is weight
+    repeated = np.repeat(X, 3, axis=0)
+    again = Scaling.of(repeated, np.ones(3000)).transform(X)
+    np.testing.assert_allclose(again, Scaling.of(X, 3 * weight).transform(X))
+
+
+def test_outliers_are_clipped() -> None:
+    X = np.append(np.linspace(-1, 1, 999), -60.0)[:, None]
+    X = np.vstack([X, -X])  # not skewed
+    assert np.abs(Scaling.of(X, np.ones(2000)).transform(X)).max() == 4.0
+
+
+# -- input at its limits ----------------------------------------------------------------------
+
+
+def fit_quietly(model: CompactKLR, X: np.ndarray, y: np.ndarray) -> CompactKLR:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X, y)
+    assert np.isfinite(model.predict_proba(X)).all()
+    assert np.isfinite(model.points_).all()
+    assert np.isfinite(model.dual_coef_).all()
+    return model
+
+
+def test_labels_that_are_noise() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 5)), rng.random(300) < 0.3
+    model = fit_quietly(CompactKLR(), X, y)
+    assert model.n_points_ <= 1
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], y.mean(), atol=0.05)
+
+
+def test_separable_data() -> None:
+    X = np.vstack(
+        [np.random.default_rng(0).normal(size=(40, 2)), np.random.default_rng(1).normal(size=(40, 2)) + 20]
+    )
+    y = np.repeat([0, 1], 40)
+    model = fit_quietly(CompactKLR(), X, y)
+    assert model.C_ <= 1e5
+    assert log_loss(y, model.predict_proba(X)) < 0.01
+
+
+def test_three_positives() -> None:
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    y = np.arange(200) < 3
+    fit_quietly(CompactKLR(), X, y)
+    fit_quietly(CompactKLR(relevance="sparse"), X, y)
+
+
+def test_a_class_with_one_row() -> None:
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    model = fit_quietly(CompactKLR(), X, np.arange(30) < 1)
+    assert model.held_out_log_loss_ is None
+
+
+def test_more_features_than_rows() -> None:
+    X = np.random.default_rng(0).normal(size=(30, 200))
+    fit_quietly(CompactKLR(), X, X[:, 0] > 0)
+
+
+def test_constant_features(moons) -> None:
+    X, y = moons
+    model = fit_quietly(CompactKLR(), np.full((60, 3), 7.0), np.arange(60) % 3 == 0)
+    assert model.n_points_ == 0
+    np.testing.assert_allclose(model.predict_proba(np.full((1, 3), 7.0)), [[2 / 3, 1 / 3]])
+    with_constant = fit_quietly(
+        CompactKLR(n_points=4, C=10), np.column_stack([X[:, :1], np.full(300, 7.0), X[:, 1:]]), y
+    )
+    plain = CompactKLR(n_points=4, C=10).fit(X, y)
+    np.testing.assert_array_equal(with_constant.get_support(), [True, False, True])
+    np.testing.assert_array_equal(with_constant.points_[:, 1], 7.0)
+    assert with_constant.points_.shape == (4, 3)
+    assert with_constant.n_points_ == plain.n_points_
+
+
+def test_more_points_than_rows() -> None:
+    X = np.array([[0.0], [0.0], [1.0], [1.0], [2.0]])
+    with pytest.warns(UserWarning, match="n_points=50 is more than the 3 distinct rows"):
+        model = CompactKLR(n_points=50, C=1.0).fit(X, [0, 0, 1, 1, 0])
+    assert model.n_points_ == 3
+
+
+def test_two_rows() -> None:
+    model = fit_quietly(CompactKLR(), np.array([[0.0], [1.0]]), np.array(["no", "yes"]))
+    assert list(model.predict([[0.0], [1.0]])) == ["no", "yes"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_points": 0}, "'n_points'"),
+        ({"max_points": 0}, "'max_points'"),
+        ({"relevance": "all"}, "'relevance'"),
+        ({"C": 0}, "'C'"),
+        ({"scale": "minmax"}, "'scale'"),
+        ({"tol": -1}, "'tol'"),
+        ({"n_jobs": 0}, "n_jobs"),
+        ({"class_weight": {0: -1, 1: 1}}, "class_weight"),
+    ],
+)
+def test_bad_parameters_leave_the_model_alone(moons, fitted, parameters, message) -> None:
+    X, y = moons
+    model = copy.deepcopy(fitted)
+    state = {k: v for k, v in vars(model).items() if k.endswith("_")}
+    with pytest.raises(ValueError, match=message):
+        model.set_params(**parameters).fit(X[:, :1], y)
+    assert all(vars(model)[k] is v for k, v in state.items())
+
+
+# -- long fits --------------------------------------------------------------------------------
+
+
+def test_warm_start_goes_on(moons) -> None:
+    X, y = moons
+    model = CompactKLR(n_points=8, C=10.0, warm_start=True).fit(X, y)
+    first = model.gradient_norm_
+    for _ in range(5):
+        model.fit(X, y)
+    assert model.gradient_norm_ < first
+    assert model.n_points_ == 8
+    model.set_params(n_points=4).fit(X, y)  # another size starts anew
+    assert model.n_points_ == 4
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no interval timers on this system")
+def test_interruption_leaves_the_estimator_as_it_was(n_jobs) -> None:
+    X, y = make_ringnorm(20_000, random_state=0)
+    model = CompactKLR(n_jobs=n_jobs)
+    old = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X, y)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+    assert not hasattr(model, "points_")
+    assert not hasattr(model, "n_features_in_")
+
+
+def test_progress_names_the_stage(moons, capsys) -> None:
+    CompactKLR(verbose=1).fit(*moons)
+    shown = capsys.readouterr().err
+    assert "CompactKLR" in shown
+    assert "points" in shown

@@ -98,11 +98,19 @@ class Objective:
     shared : bool
         One width for all features instead of one for each.
     threads : int
+    stop : Event or None
+        Set by another thread to make :meth:`move` give up.
     """
 
-    def __init__(self, rows: _core.CompactRows, *, shared: bool = False, threads: int = 1) -> None:
-        self.rows, self.shared, self.threads = rows, shared, threads
-        self.stop: Event | None = None  # set by another thread: give up
+    def __init__(
+        self,
+        rows: _core.CompactRows,
+        *,
+        shared: bool = False,
+        threads: int = 1,
+        stop: Event | None = None,
+    ) -> None:
+        self.rows, self.shared, self.threads, self.stop = rows, shared, threads, stop
         self._inner = _core.CompactInner(rows, threads)
 
     def solve(self, model: CompactModel, C: float, tol: float = 1e-7) -> tuple[CompactModel, float]:
@@ -119,7 +127,7 @@ class Objective:
         return np.concatenate([by_points.ravel(), [by_widths.sum()] if self.shared else by_widths])
 
     def move(
-        self, model: CompactModel, C: float, *, max_iter: int = 25, tol: float = 1e-7, inner_tol: float = 1e-7
+        self, model: CompactModel, C: float, *, max_iter: int = 25, tol: float = 1e-7, inner_tol: float = 1e-5
     ) -> Moved:
         """Move points and widths by L-BFGS until J falls by less than ``tol`` (relative) in a step."""
         k, p = model.points.shape

@@ -8,22 +8,20 @@ rows.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Event
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from ..threads import Map, ordered_threads
 from .objective import CompactModel, Objective
 from .rows import LabelledRows, held_out_folds
 from .start import base_rate, started
-
-T = TypeVar("T")
 
 # Iterations of L-BFGS between two looks at the held-out rows, and at most so many of these segments per size.
 SEGMENT, SEGMENTS = 25, 2
@@ -31,16 +29,29 @@ SEGMENT, SEGMENTS = 25, 2
 LARGE = 128
 # C is sought from here by factors of ten, between these bounds. The upper one keeps separable data finite.
 FIRST_C, FACTOR, LEAST_C, MOST_C = 10.0, 10.0, 0.1, 1e5
-# A size has to lower the held-out loss by this share and by this much; the path ends after so many that do
-# not.
-GAIN, LEAST_GAIN, PATIENCE = 1e-3, 3e-4, 4
+# A size has to lower the held-out loss by this share and by this much. The path ends after so many sizes that
+# do not, but not before this many points: small models cost next to nothing.
+GAIN, LEAST_GAIN, PATIENCE, TRIED = 1e-3, 3e-4, 2, 16
 # The smallest size within this share of the best loss, and within a standard error, is taken.
 EXCESS = 0.02
 
 
+@dataclass(frozen=True)
+class PathSettings:
+    """What a path is to look for; None where it is to choose."""
+
+    n_points: int | None = None
+    max_points: int = 512
+    C: float | None = None
+    shared: bool = False  # one width for all features
+    sparse: bool = False  # drop features
+    tol: float = 1e-4
+    threads: int = 1
+
+
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """A size, what was done for it, and what the held-out rows say."""
+    """What was done for a size, and what the held-out rows say of it."""
 
     n_points: int
     C: float
@@ -55,56 +66,29 @@ class Stage:
     standard_error: float
     seconds: float  # since the path began
 
+    @property
+    def n_features(self) -> int:
+        return len(self.models[0].log_gamma)
+
 
 class Fold:
     """Rows to fit and rows to judge by."""
 
-    def __init__(self, rows: LabelledRows, held_out: np.ndarray, *, shared: bool, threads: int) -> None:
-        seen = np.ones(len(rows), dtype=bool)
-        seen[held_out] = False
-        self.rows, self.held_out, self.threads = rows.part(np.flatnonzero(seen)), rows.part(held_out), threads
-        self.objective = Objective(self.rows.compiled(), shared=shared, threads=threads)
-        self._compiled = self.held_out.compiled()
+    def __init__(
+        self, rows: LabelledRows, held_out: LabelledRows, *, shared: bool, threads: int, stop: Event
+    ) -> None:
+        self.rows, self.held_out = rows, held_out
+        self._compiled = held_out.compiled()
+        self._options = {"shared": shared, "threads": threads, "stop": stop}
+        self.objective = Objective(rows.compiled(), shared=shared, threads=threads, stop=stop)
+
+    def columns(self, features: np.ndarray) -> Fold:
+        """The same rows with some of the features."""
+        return Fold(self.rows.columns(features), self.held_out.columns(features), **self._options)  # type: ignore[arg-type]
 
     def predict(self, model: CompactModel) -> np.ndarray:
         """Outputs of the held-out rows."""
-        return model.outputs(self._compiled, self.threads)
-
-
-class Team:
-    """Runs a function on several items in threads; when one fails or the user interrupts, all stop."""
-
-    def __init__(self, threads: int) -> None:
-        self.stop = Event()
-        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
-
-    def map(self, function: Callable[..., T], *items: Iterable[Any]) -> list[T]:
-        if self._pool is None:
-            return list(map(function, *items))
-        try:
-            return list(self._pool.map(function, *items))
-        except BaseException:
-            self.stop.set()
-            raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-
-
-@dataclass(frozen=True)
-class PathSettings:
-    """What a path is to look for; None where it is to choose."""
-
-    n_points: int | None = None
-    max_points: int = 512
-    C: float | None = None
-    shared: bool = False
-    tol: float = 1e-4
-    threads: int = 1
+        return model.outputs(self._compiled, self.objective.threads)
 
 
 def nothing_to_say(name: str, share: float) -> None:
@@ -124,7 +108,10 @@ class Path:
     """
 
     def __init__(
-        self, rows: LabelledRows, settings: PathSettings, report: Callable[[str, float], Any] = nothing_to_say
+        self,
+        rows: LabelledRows,
+        settings: PathSettings,
+        report: Callable[[str, float], Any] = nothing_to_say,
     ) -> None:
         self.settings, self.report, self.n_classes = settings, report, rows.n_classes
         self._began = time.perf_counter()
@@ -132,11 +119,32 @@ class Path:
         # threads work on folds, and what is left over on the rows of a fold
         self._threads = min(settings.threads, max(1, len(held_out)))
         inner = max(1, settings.threads // self._threads)
-        self.folds = [Fold(rows, part, shared=settings.shared, threads=inner) for part in held_out]
+        self._stop = Event()
+        everything = np.arange(len(rows))
+        self.folds = [
+            Fold(
+                rows.part(np.setdiff1d(everything, part, assume_unique=True)),
+                rows.part(part),
+                shared=settings.shared,
+                threads=inner,
+                stop=self._stop,
+            )
+            for part in held_out
+        ]
         parts = [fold.held_out for fold in self.folds]
         self.weight = np.concatenate([np.empty(0), *(part.weight for part in parts)])
         self.labels = np.concatenate([np.empty(0, dtype=np.int32), *(part.label for part in parts)])
         self._most = min(settings.max_points, max(rows.n_classes, len(rows) // 3))
+
+    @contextmanager
+    def in_threads(self) -> Iterator[Map]:
+        """A map over folds; when one fails or the user interrupts, all stop."""
+        with ordered_threads(self._threads) as each:
+            try:
+                yield each
+            except BaseException:
+                self._stop.set()
+                raise
 
     def sizes(self) -> list[int]:
         """As many points as classes, and twice as many each time; one size if the number is given."""
@@ -149,33 +157,30 @@ class Path:
 
     def run(self) -> list[Stage]:
         """All stages until larger models stop paying."""
-        with Team(self._threads) as team:
-            for fold in self.folds:
-                fold.objective.stop = team.stop
-            models = tuple(base_rate(fold.rows) for fold in self.folds)
-            widths = tuple(model.log_gamma for model in models)
-            stages = [self._judged(0, self.settings.C or FIRST_C, (), widths, models)]
+        with self.in_threads() as each:
+            models = [base_rate(fold.rows) for fold in self.folds]
+            stages = [self._judged(self.folds, models, self.settings.C or FIRST_C, (), ())]
             best, without_gain, sizes = stages[0].loss, 0, self.sizes()
             for position, size in enumerate(sizes):
                 self.report(f"{size} points", position / len(sizes))
-                stages.append(self._fit_size(team, size, stages[-1]))
+                widths = [model.log_gamma for model in stages[-1].models]
+                stages.append(self.fit_size(each, self.folds, size, stages[-1].C, widths))
                 loss = stages[-1].loss
                 without_gain = 0 if loss < best - (GAIN * best + LEAST_GAIN) else without_gain + 1
                 best = min(best, loss)
-                if without_gain == PATIENCE:
+                if without_gain >= PATIENCE and size >= TRIED:
                     break
         return stages
 
-    def _fit_size(self, team: Team, size: int, last: Stage) -> Stage:
-        """Start points and move them as long as the held-out loss falls."""
-        widths = tuple(model.log_gamma for model in last.models)
-        models = team.map(lambda fold, log_gamma: started(fold.rows, size, log_gamma), self.folds, widths)
-        C, stage = last.C, None
+    def fit_size(self, each: Map, folds: list[Fold], size: int, C: float, widths: list[np.ndarray]) -> Stage:
+        """Points that start at cluster centres and move as long as the held-out loss falls."""
+        models = list(each(partial(_start, size), folds, widths))
+        stage = None
         moved_at: tuple[float, ...] = ()
         for _ in range(SEGMENTS if size <= LARGE else 1):
             moved_at = (*moved_at, C)
-            moved = team.map(partial(_move, C=C), self.folds, models)
-            trial = self._best_C(team, C, moved_at, widths, moved)
+            moved = list(each(partial(_move, C), folds, models))
+            trial = self._best_C(each, folds, moved, C, moved_at, tuple(widths))
             if stage is not None and trial.loss > stage.loss * (1 - self.settings.tol):
                 break
             stage, models, C = trial, list(trial.models), trial.C
@@ -184,41 +189,43 @@ class Path:
 
     def _best_C(
         self,
-        team: Team,
+        each: Map,
+        folds: list[Fold],
+        models: list[CompactModel],
         C: float,
         moved_at: tuple[float, ...],
         widths: tuple[np.ndarray, ...],
-        models: list[CompactModel],
     ) -> Stage:
         """The stage with the best of the present C and its neighbours, points and widths as they are."""
-        trials = [self._judged(models[0].n_points, C, moved_at, widths, tuple(models))]
+        trials = [self._judged(folds, models, C, moved_at, widths)]
         for value in () if self.settings.C else (C / FACTOR, C * FACTOR):
             if LEAST_C <= value <= MOST_C:
-                solved = team.map(partial(_solve, C=value), self.folds, models)
-                trials.append(self._judged(models[0].n_points, value, moved_at, widths, tuple(solved)))
+                solved = list(each(partial(_solve, value), folds, models))
+                trials.append(self._judged(folds, solved, value, moved_at, widths))
         return min(trials, key=lambda stage: stage.loss)
 
     def _judged(
         self,
-        n_points: int,
+        folds: list[Fold],
+        models: list[CompactModel],
         C: float,
         moved_at: tuple[float, ...],
         widths: tuple[np.ndarray, ...],
-        models: tuple[CompactModel, ...],
     ) -> Stage:
-        outputs = np.vstack([fold.predict(model) for fold, model in zip(self.folds, models, strict=True)])
+        """A stage of given models, with what the held-out rows say."""
+        outputs = np.vstack([fold.predict(model) for fold, model in zip(folds, models, strict=True)])
         losses = self.losses(outputs)
         return Stage(
-            n_points,
-            C,
-            moved_at,
-            widths,
-            models,
-            outputs,
-            losses,
-            float(np.average(losses, weights=self.weight)),
-            standard_error(losses, self.weight),
-            time.perf_counter() - self._began,
+            n_points=max(model.n_points for model in models),
+            C=C,
+            moved_at=moved_at,
+            start_widths=widths,
+            models=tuple(models),
+            outputs=outputs,
+            losses=losses,
+            loss=float(np.average(losses, weights=self.weight)),
+            standard_error=standard_error(losses, self.weight),
+            seconds=time.perf_counter() - self._began,
         )
 
     def losses(self, outputs: np.ndarray) -> np.ndarray:
@@ -237,11 +244,15 @@ class Path:
         return 1.0 if found.x > 0.998 else float(found.x)
 
 
-def _move(fold: Fold, model: CompactModel, C: float) -> CompactModel:
+def _start(size: int, fold: Fold, log_gamma: np.ndarray) -> CompactModel:
+    return started(fold.rows, size, log_gamma)
+
+
+def _move(C: float, fold: Fold, model: CompactModel) -> CompactModel:
     return fold.objective.move(model, C, max_iter=SEGMENT).model
 
 
-def _solve(fold: Fold, model: CompactModel, C: float) -> CompactModel:
+def _solve(C: float, fold: Fold, model: CompactModel) -> CompactModel:
     return fold.objective.solve(model, C, 1e-5)[0]
 
 

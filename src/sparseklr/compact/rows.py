@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from scipy.special import log_softmax
 
 from .. import _core
@@ -72,9 +71,12 @@ def distinct_rows(
 
 
 def scaled_rows(
-    X: Any, codes: np.ndarray, weight: np.ndarray, n_classes: int, *, scale: bool, seed: int
+    X: Any, codes: np.ndarray, weight: np.ndarray, n_classes: int, *, scale: bool | Scaling, seed: int
 ) -> tuple[LabelledRows, Scaling]:
-    """The distinct rows in hashed order, scaled, and the scaling; rows of CSR are made dense by blocks."""
+    """The distinct rows in hashed order, scaled, and the scaling; rows of CSR are made dense by blocks.
+
+    ``scale`` says whether to scale at all, or is the scaling to use.
+    """
     positions, label, total = distinct_rows(X, codes, weight, seed)
     needed = len(positions) * X.shape[1] * 4
     if needed > (room := available_memory()):
@@ -83,7 +85,7 @@ def scaled_rows(
             f"array, and {room >> 20} MB are free. Use fewer features, or a linear model."
         )
     rows = X[positions]
-    scaling = Scaling.of(rows, total, auto=scale)
+    scaling = scale if isinstance(scale, Scaling) else Scaling.of(rows, total, auto=scale)
     scaled = np.empty((len(positions), len(scaling.kept)), dtype=np.float32)
     for start in range(0, len(positions), _BLOCK):
         block = rows[start : start + _BLOCK]
@@ -107,8 +109,3 @@ def held_out_folds(rows: LabelledRows) -> list[np.ndarray]:
         own = np.flatnonzero(rows.label == label)
         rank[own] = np.arange(len(own))
     return [np.flatnonzero(rank % n_folds == fold) for fold in range(min(used, n_folds))]
-
-
-def dense(X: Any) -> np.ndarray:
-    """A dense array of the rows, float64."""
-    return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)

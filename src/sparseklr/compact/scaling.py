@@ -84,11 +84,10 @@ class Scaling:
             X[:, j] = np.interp(scaled[:, j], z, x)
         return X
 
-    def without(self, dropped: np.ndarray) -> Scaling:
-        """The scaling of fewer features; ``dropped`` is a mask over the kept ones."""
-        left = np.flatnonzero(~dropped)
-        knots = {new: self.knots[old] for new, old in enumerate(left.tolist()) if old in self.knots}
-        return Scaling(self.kept[left], self.centre[left], self.spread[left], self.clip, knots)
+    def restricted(self, features: np.ndarray) -> Scaling:
+        """The scaling of fewer features, given by their positions among the kept ones."""
+        knots = {new: self.knots[old] for new, old in enumerate(features.tolist()) if old in self.knots}
+        return Scaling(self.kept[features], self.centre[features], self.spread[features], self.clip, knots)
 
 
 def _columns(X: Any) -> Any:

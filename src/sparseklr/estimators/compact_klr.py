@@ -8,17 +8,19 @@ from numbers import Integral, Real
 from typing import Any, Literal, Self
 
 import numpy as np
+from scipy import sparse
 from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 
 from .. import _core
 from .._sklearn import Interval, StrOptions
-from ..compact.fit import CompactFit, fit_compact
+from .._warn import warn
+from ..compact.fit import CompactFit, fit_compact, refit_compact
 from ..compact.path import PathSettings
-from ..compact.rows import scaled_rows
+from ..compact.rows import LabelledRows, scaled_rows
+from ..compact.scaling import Scaling
 from ..kernels import n_threads
 from ..progress import StageProgressBar
 from .parameters import COUNT, POSITIVE, check_parameters
@@ -49,8 +51,10 @@ class CompactKLR(PredictsFromOutputs, ClassifierMixin, BaseEstimator):
         of the best, along a path that doubles the number until that does not pay any more.
     max_points : int, default=512
         Largest number that ``"auto"`` tries.
-    relevance : {"features", "shared"}, default="features"
-        A width for each feature, or one for all.
+    relevance : {"features", "shared", "sparse"}, default="features"
+        A width for each feature, or one for all. ``"sparse"``: a width for each, and the features that the
+        model hardly uses are dropped one after the other, as far as the held-out log-loss stays within half a
+        standard error of the best.
     C : float or "auto", default="auto"
         Weight of the likelihood against the penalty; ``"auto"`` chooses it along the path.
     scale : "auto" or None, default="auto"
@@ -74,10 +78,12 @@ class CompactKLR(PredictsFromOutputs, ClassifierMixin, BaseEstimator):
     ----------
     classes_ : array (n_classes,)
     points_ : array (n_points, n_features)
-        The points, in the units of X. A feature that does not vary has its only value; one that was mapped by
-        rank is given within the range of the training data.
-    coef_ : array (n_outputs, n_points)
-        One output for two classes, else one for each.
+        The points, in the units of X; the mean of a feature that is not looked at. A feature that was mapped
+        by rank is given within the range of the training data.
+    dual_coef_ : array (n_outputs, n_points)
+        Coefficients of the kernel functions; one output for two classes, else one for each. (Not ``coef_``:
+        that name stands for a coefficient per feature, and :class:`~sklearn.feature_selection.RFE` would take
+        it for one.)
     intercept_ : array (n_outputs,)
     relevance_ : array (n_features,)
         The widths gamma, for features scaled as ``scale`` says; 0 for a feature that is not looked at.
@@ -86,8 +92,8 @@ class CompactKLR(PredictsFromOutputs, ClassifierMixin, BaseEstimator):
     n_points_ : int
     C_ : float
     path_ : dict of arrays
-        A row for each stage: ``n_points``, ``C``, ``held_out_log_loss``, ``standard_error`` and ``seconds``.
-        Empty where number of points and C were given.
+        A row for each stage: ``n_points``, ``n_features``, ``C``, ``held_out_log_loss``, ``standard_error``
+        and ``seconds``. Empty where number of points and C were given.
     held_out_log_loss_ : float or None
         Of the chosen stage; None where nothing was held out.
     shrinkage_ : float
@@ -133,7 +139,7 @@ class CompactKLR(PredictsFromOutputs, ClassifierMixin, BaseEstimator):
     _parameter_constraints: dict = {
         "n_points": [StrOptions({"auto"}), COUNT],
         "max_points": [COUNT],
-        "relevance": [StrOptions({"features", "shared"})],
+        "relevance": [StrOptions({"features", "shared", "sparse"})],
         "C": [StrOptions({"auto"}), POSITIVE],
         "scale": [StrOptions({"auto"}), None],
         "tol": [Interval(Real, 0.0, 1.0, closed="left")],
@@ -149,7 +155,7 @@ class CompactKLR(PredictsFromOutputs, ClassifierMixin, BaseEstimator):
         n_points: int | Literal["auto"] = "auto",
         *,
         max_points: int = 512,
-        relevance: Literal["features", "shared"] = "features",
+        relevance: Literal["features", "shared", "sparse"] = "features",
         C: float | Literal["auto"] = "auto",
         scale: Literal["auto"] | None = "auto",
         tol: float = 1e-4,
@@ -193,59 +199,80 @@ class CompactKLR(PredictsFromOutputs, ClassifierMixin, BaseEstimator):
         check_parameters(self._parameter_constraints, self.get_params(deep=False), type(self).__name__)
         given = check_data(X, y, sample_weight, precomputed=False, estimator=fitted)
         kept, codes, classes, weight = weighted_classes(given, self.class_weight)
+        goes_on = self._goes_on(classes, given.X.shape[1])
         seed = int(check_random_state(self.random_state).randint(2**31))
         rows, scaling = scaled_rows(
-            given.X[kept], codes, weight, len(classes), scale=self.scale == "auto", seed=seed
+            given.X[kept],
+            codes,
+            weight,
+            len(classes),
+            scale=self._scaling if goes_on else self.scale == "auto",
+            seed=seed,
         )
         settings = PathSettings(
             n_points=None if self.n_points == "auto" else int(self.n_points),
             max_points=int(self.max_points),
             C=None if self.C == "auto" else float(self.C),
             shared=self.relevance == "shared",
+            sparse=self.relevance == "sparse",
             tol=float(self.tol),
             threads=n_threads(self.n_jobs),
         )
-        # One thread for BLAS: the last digit of its results depends on how many there are.
-        with (
-            threadpool_limits(1, user_api="blas"),
-            StageProgressBar(type(self).__name__, bool(self.verbose)) as progress,
-        ):
-            found = fit_compact(rows, settings, progress.stage)
+        with StageProgressBar(type(self).__name__, bool(self.verbose)) as progress:
+            if goes_on:
+                found = refit_compact(rows, settings, self._model, settings.C or self.C_, self.shrinkage_)
+            else:
+                found = fit_compact(rows, settings, progress.stage)
+        if settings.n_points and found.model.n_points < settings.n_points and len(scaling.kept):
+            warn(
+                f"n_points={settings.n_points} is more than the {len(rows)} distinct rows of X with positive "
+                f"weight: the model has {found.model.n_points} points."
+            )
         fitted.classes_ = classes
-        fitted._scaling = scaling
-        fitted._set_fit(given.X[kept[:1]], rows, found)
+        fitted._set_fit(given.X[kept[:1]], scaling, rows, found)
         self.__dict__.update(fitted.__dict__)
         return self
 
-    def _set_fit(self, first_row: Any, rows: Any, found: CompactFit) -> None:
-        model, kept = found.model, self._scaling.kept
-        self._model = model
-        first = np.asarray(
-            first_row.toarray() if hasattr(first_row, "toarray") else first_row, dtype=np.float64
+    def _goes_on(self, classes: np.ndarray, n_features: int) -> bool:
+        """Whether there is a model to start from, of the same classes and features."""
+        return (
+            self.warm_start
+            and getattr(self, "n_points_", 0) > 0
+            and self.n_features_in_ == n_features
+            and np.array_equal(self.classes_, classes)
+            and self.n_points in ("auto", self.n_points_)
         )
-        self.points_ = np.repeat(first, model.n_points, axis=0)  # right for the features that do not vary
-        self.points_[:, kept] = self._scaling.inverse(model.points)
-        self.coef_, self.intercept_ = model.coef[:, :-1].copy(), model.coef[:, -1].copy()
+
+    def _set_fit(self, row: Any, scaling: Scaling, rows: LabelledRows, found: CompactFit) -> None:
+        model = found.model
+        row = np.asarray(row.toarray() if sparse.issparse(row) else row, dtype=np.float64)
+        self.points_ = np.repeat(row, model.n_points, axis=0)  # right for the features that do not vary
+        self.points_[:, scaling.kept] = scaling.centre
+        self._scaling, self._model = scaling.restricted(found.features), model
+        looked_at = self._scaling.kept
+        self.points_[:, looked_at] = self._scaling.inverse(model.points)
+        self.dual_coef_, self.intercept_ = model.coef[:, :-1].copy(), model.coef[:, -1].copy()
+        self.relevance_ = np.zeros(self.n_features_in_)
+        self.feature_importances_ = np.zeros(self.n_features_in_)
+        if model.n_points:
+            self.relevance_[looked_at] = model.gamma
+            worth = model.squared_derivatives(rows.X[:4096, found.features])
+            self.feature_importances_[looked_at] = worth / max(worth.sum(), np.finfo(float).tiny)
         self.n_points_ = model.n_points
-        self.C_ = found.C
-        self.shrinkage_ = found.shrinkage
+        self.C_ = found.plan.C
+        self.shrinkage_ = found.plan.shrinkage
         self.gradient_norm_ = found.gradient_norm
         self.n_iter_ = found.n_iter
-        self.held_out_log_loss_ = None if found.chosen is None else found.chosen.loss
+        self.held_out_log_loss_ = found.held_out_loss
         stages = found.stages
         self.path_ = {
             "n_points": np.array([stage.n_points for stage in stages], dtype=int),
+            "n_features": np.array([stage.n_features for stage in stages], dtype=int),
             "C": np.array([stage.C for stage in stages]),
             "held_out_log_loss": np.array([stage.loss for stage in stages]),
             "standard_error": np.array([stage.standard_error for stage in stages]),
             "seconds": np.array([stage.seconds for stage in stages]),
         }
-        self.relevance_ = np.zeros(self.n_features_in_)
-        self.feature_importances_ = np.zeros(self.n_features_in_)
-        if model.n_points:
-            self.relevance_[kept] = model.gamma
-            squares = model.squared_derivatives(rows.X[:4096])
-            self.feature_importances_[kept] = squares / max(squares.sum(), np.finfo(float).tiny)
 
     # -- prediction ---------------------------------------------------------------------------
 
