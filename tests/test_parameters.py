@@ -40,7 +40,6 @@ def moons() -> tuple[np.ndarray, np.ndarray]:
         (SparseKLR(coef0=1.0, kernel="linear"), "coef0=1.0 has no effect with kernel='linear'"),
         (SparseKLR(gamma=1.0, kernel="linear"), "gamma=1.0 has no effect with kernel='linear'"),
         (SparseKLR(gamma=1.0, kernel=rbf_kernel), "gamma=1.0 has no effect with a callable kernel"),
-        (SparseKLR(nu=20.0, warm_start=True), "warm_start=True has no effect with nu"),
         (HalfKLR(3.0, n_nonzero=4), "C=3.0 has no effect with n_nonzero"),
         (ThresholdedKLR(degree=2), "degree=2 has no effect with kernel='rbf'"),
         (ImportVectorMachine(coef0=1), "coef0=1 has no effect with kernel='rbf'"),

@@ -10,6 +10,7 @@ from ..dual.problem import DualProblem
 from ..dual.solver import Solution
 from ..kernels import rounded
 
+
 def folds_along(points: DistinctPoints, values: np.ndarray, y: np.ndarray, most: int) -> np.ndarray | None:
     """A fold number for each row: the distinct points of a label are dealt out in the order of their values.
 
