@@ -15,8 +15,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from test_likelihood import moons_points
 
 from sparseklr import SparseKLR
+from sparseklr.data import DistinctPoints, TrainingSet
+from sparseklr.kernels import Kernel
 from sparseklr.probability.basis import label_free_basis
 from sparseklr.probability.calibration import link, platt
+from sparseklr.probability.cross_fit import folds_along
 from sparseklr.probability.likelihood import Labels
 from sparseklr.probability.loss import cross_entropies
 from sparseklr.probability.refit import refit
@@ -105,24 +108,49 @@ def test_one_truth(mode) -> None:
         np.testing.assert_allclose(model.decision_function(Q[:10]), model.intercept_[0])
 
 
+@pytest.mark.parametrize("name", ["iris", "moons"])
 @pytest.mark.parametrize("mode", MODES)
-def test_all_modes_take_everything(mode) -> None:
-    X, y = load_iris(return_X_y=True)
+def test_all_modes_take_everything(mode, name: str) -> None:
+    """Every form of the same kernel, and the kernel matrix as another machine might round it."""
+    X, y = load_iris(return_X_y=True) if name == "iris" else make_moons(200, noise=0.3, random_state=0)
     weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
-    # the link reads probabilities off f itself, which the default tolerance leaves uncertain by tol * lam = 1
-    options = {"calibration": mode, "tol": 1e-6 if mode == "link" else 1e-3}
+    K = rbf_kernel(X, gamma=0.5)
+    noise = np.random.default_rng(1).normal(scale=1e-15, size=K.shape)
+    # without calibration decision values are promised in units of the margin only, 1000 here
+    options = {"calibration": mode, "tol": 1e-3 if mode else 1e-6}
     models = {
-        "dense": (SparseKLR(gamma=0.5, **options), X),
-        "csr": (SparseKLR(gamma=0.5, **options), sparse.csr_array(X)),
-        "callable": (SparseKLR(kernel=lambda A, B: rbf_kernel(A, B, gamma=0.5), **options), X),
-        "precomputed": (SparseKLR(kernel="precomputed", **options), rbf_kernel(X, gamma=0.5)),
+        "dense": (SparseKLR(**options, gamma=0.5), X),
+        "csr": (SparseKLR(**options, gamma=0.5), sparse.csr_array(X)),
+        "callable": (SparseKLR(**options, kernel=lambda A, B: rbf_kernel(A, B, gamma=0.5)), X),
+        "precomputed": (SparseKLR(**options, kernel="precomputed"), K),
+        "rounded": (SparseKLR(**options, kernel="precomputed"), K + noise + noise.T),
     }
     p = {}
-    for name, (model, data) in models.items():
-        p[name] = model.fit(data, y, sample_weight=weight).predict_proba(data)
-        assert model.dual_decision_function(data).shape == (150, 3)
-    for name in p:
-        np.testing.assert_allclose(p[name], p["dense"], atol=0.02)
+    for form, (model, data) in models.items():
+        p[form] = model.fit(data, y, sample_weight=weight).predict_proba(data)
+        assert model.dual_decision_function(data).shape == ((150, 3) if name == "iris" else (200,))
+    for form in p:
+        np.testing.assert_allclose(p[form], p["dense"], atol=1e-3, err_msg=form)
+
+
+def test_folds_of_the_sigmoid_do_not_depend_on_the_order_of_rows() -> None:
+    X, y = make_moons(200, noise=0.3, random_state=0)
+    order = np.random.default_rng(0).permutation(200)
+    model, other = SparseKLR(calibration="sigmoid").fit(X, y), SparseKLR(calibration="sigmoid")
+    np.testing.assert_allclose(
+        other.fit(X[order], y[order]).predict_proba(X), model.predict_proba(X), atol=1e-3
+    )
+
+
+def test_folds_are_dealt_out_by_distinct_points() -> None:
+    X = np.array([[0.0], [1.0], [1.0], [2.0], [3.0], [4.0], [4.0], [5.0]])
+    codes = np.array([0, 0, 0, 0, 1, 1, 1, 1])
+    data = TrainingSet(X, codes, np.array([0, 1]), np.ones(8), np.arange(8), 8, Kernel("linear"))
+    points, y = DistinctPoints.of(data), data.signs()[0]
+    folds = folds_along(points, -X[:, 0], y, 5)
+    np.testing.assert_array_equal(folds, [2, 1, 1, 0, 2, 1, 1, 0])  # three distinct points of a class
+    np.testing.assert_array_equal(folds_along(points, X[:, 0], y, 2), [0, 1, 1, 0, 0, 1, 1, 0])
+    assert folds_along(points, X[:, 0], np.where(X[:, 0] == 1, -1.0, 1.0), 5) is None
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -96,8 +96,8 @@ class DistinctPoints:
         if precomputed:
             order = np.argsort(first)
             first, code = first[order], np.argsort(order)[code]
-        weight = np.zeros((len(first), len(data.classes)))
-        np.add.at(weight, (code, data.codes), data.weight)
+        n, n_classes = len(first), len(data.classes)
+        weight = np.bincount(code * n_classes + data.codes, data.weight, n * n_classes).reshape(n, n_classes)
         if not precomputed:
             X = X[first]
         elif len(first) < len(X):

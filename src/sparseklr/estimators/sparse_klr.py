@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from .._sklearn import CallbackSupportMixin, StrOptions, fit_task, with_callbacks
@@ -21,6 +20,7 @@ from ..probability.cross_fit import fit_sigmoids
 from ..probability.refit import leave_one_out_log_loss, refit_outputs
 from .base import KernelClassifier
 from .dual_model import DualModel
+from .notices import warn_of_solutions
 from .parameters import NON_NEGATIVE, POSITIVE, SOLVER_CONSTRAINTS, prune_width
 from .training import GivenData
 
@@ -58,8 +58,8 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         How the solver picks its pairs, see :class:`Settings`.
     tol : float, default=1e-3
         Stop when the KKT violation is at most ``tol * max(1, lam)``: in units of the margin, as in
-        :class:`~sklearn.svm.SVC`. With ``calibration="sigmoid"`` a tenth of it, so that the probabilities
-        do not depend on the path of the solver (by more than about 1e-4).
+        :class:`~sklearn.svm.SVC`. With ``calibration="sigmoid"`` a tenth of it, with ``"link"`` only
+        ``tol``: probabilities would depend on the path of the solver otherwise.
     max_iter : int, default=-1
         Largest number of pair steps for each binary problem; -1 for no limit.
     bound : float or None, default=None
@@ -296,7 +296,9 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
     @property
     def _settings(self) -> Settings:
         tol = self.tol / 10 if self.calibration == "sigmoid" else self.tol
-        return Settings(self.working_set, tol, self.max_iter, self.bound)
+        return Settings(
+            self.working_set, tol, self.max_iter, self.bound, scale_tol=self.calibration != "link"
+        )
 
     def _set_solutions(self, data: TrainingSet, solved: BinarySolutions) -> None:
         self._set_model(data, solved.coef, solved.intercept)
@@ -307,21 +309,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         self.n_iter_ = np.array([solution.n_iter for solution in solved.solutions])
         self.converged_ = solved.converged
         self.kkt_violation_, self.dual_gap_ = solved.kkt_violation, solved.relative_gap
-        if self.nu is not None:
-            solved.warn_of_small_nu(float(self.nu), self.tol)
-        if solved.indefinite:
-            warn(
-                f"kernel={self.kernel!r} is not positive semidefinite on this data: the fit is a stationary "
-                "point, not certainly the optimum.",
-            )
-        if not self.converged_:
-            asked = self._settings.tolerance(float(margins.max()))
-            warn(
-                f"The solver stopped after {self.n_iter_.sum()} pair steps with a KKT violation of "
-                f"{self.kkt_violation_:.3g} (asked for: {asked:.3g}). Raise "
-                "max_iter or tol, scale the features, or fit again with warm_start=True to go on.",
-                ConvergenceWarning,
-            )
+        warn_of_solutions(solved, self._settings, kernel=self.kernel, nu=self.nu)
 
     # -- probabilities ------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from scipy.linalg import qr, solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from ..data import DistinctPoints
+from ..kernels import rounded
 from ..threads import Map
 
 # Rows of a block of features, and the memory for features that are kept rather than computed again.
@@ -44,7 +45,9 @@ def independent(K: np.ndarray, tolerance: float = 1e-8) -> tuple[np.ndarray, np.
     if scale <= 0:
         return np.empty(0, dtype=np.intp), np.empty((0, 0))
     order = np.argsort(-K.sum(axis=1), kind="stable")
-    factor, pivots, rank, _ = dpstrf(K[np.ix_(order, order)], lower=True, tol=tolerance * scale)
+    K = K[np.ix_(order, order)]
+    np.fill_diagonal(K, rounded(K.diagonal(), 40))  # equal but for rounding is equal
+    factor, pivots, rank, _ = dpstrf(K, lower=True, tol=tolerance * scale)
     return order[pivots[:rank] - 1], np.tril(factor[:rank, :rank])
 
 
