@@ -16,7 +16,7 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sparseklr import HalfKLR, ImportVectorMachine, SparseKLR, SparseKLRCV, ThresholdedKLR
+from sparseklr import CompactKLR, HalfKLR, ImportVectorMachine, SparseKLR, SparseKLRCV, ThresholdedKLR
 
 KERNELS = {
     "rbf": {},
@@ -28,6 +28,7 @@ KERNELS = {
 CALIBRATIONS = ("refit", "sigmoid", "link", None)
 OTHERS = {
     "SparseKLRCV": SparseKLRCV(Cs=(10.0, 100.0), lams=(0.1,), cv=2),
+    "CompactKLR": CompactKLR(n_points=6, C=10.0),
     "ThresholdedKLR": ThresholdedKLR(n_points=10),
     "ImportVectorMachine": ImportVectorMachine(),
     "HalfKLR": HalfKLR(C=10),

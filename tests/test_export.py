@@ -21,7 +21,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, PolynomialFeatures, RobustScaler, StandardScaler
 
-from sparseklr import HalfKLR, ImportVectorMachine, SparseKLR
+from sparseklr import CompactKLR, HalfKLR, ImportVectorMachine, SparseKLR
 from sparseklr.datasets import BENCHMARKS
 from sparseklr.export import register_converters, to_c, to_json, to_onnx
 from sparseklr.export.portable import PortableModel
@@ -123,6 +123,21 @@ def test_chosen_clipped_and_bent_features(tmp_path: Path) -> None:
         assert np.abs(run_c(to_c(model), rows, tmp_path)[1] - expected).max() < 1e-12
         assert np.abs(run_c(to_c(model, dtype="float"), rows, tmp_path, "float")[1] - expected).max() < SINGLE
         assert np.abs(run_json(to_json(model), rows) - expected).max() < 1e-12
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_compact_models_with_their_own_scale(n_classes: int, tmp_path: Path) -> None:
+    """A feature that is mapped by rank, one that is constant, one that is dropped; rows far away."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.exp(2 * rng.normal(size=150)), np.ones(150), rng.normal(size=(150, 2))])
+    y = np.searchsorted([-0.5, 0.5][: n_classes - 1], np.log(X[:, 0]) / 2)
+    model = CompactKLR(n_points=5, C=10.0, relevance="sparse").fit(X, y)
+    assert model._scaling.knots
+    assert not model.get_support().all()
+    rows = np.vstack([X, 3 * X, -X])
+    assert same(run_onnx(to_onnx(model), rows), model, rows, EXACT)
+    assert same(run_c(to_c(model), rows, tmp_path), model, rows, EXACT)
+    assert np.abs(run_json(to_json(model), rows) - model.predict_proba(rows)).max() < EXACT
 
 
 # -- precision and size -----------------------------------------------------------------------

@@ -20,7 +20,7 @@ from .. import __version__
 from .errors import CliError
 from .options import Parser
 
-COMMANDS = ("fit", "tune", "predict", "evaluate", "report", "reproduce", "explore")
+COMMANDS = ("fit", "tune", "predict", "evaluate", "report", "export", "reproduce", "explore")
 EXTRA = ("rich", "skops", "skrub", "pandas", "pyarrow")  # of sparseklr[cli]
 
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Literal
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from ..estimators.compact_klr import CompactKLR
 from ..estimators.cv import SparseKLRCV
 from ..estimators.sparse_klr import SparseKLR
 from ..rivals.half import HalfKLR
 from ..rivals.import_vector import ImportVectorMachine
 from ..rivals.thresholded import ThresholdedKLR
+from .graph import Graph
 from .portable import PortableModel
 from .scaling import FeatureScaling
 
-ESTIMATORS = (SparseKLR, SparseKLRCV, ThresholdedKLR, ImportVectorMachine, HalfKLR)
+ESTIMATORS = (SparseKLR, SparseKLRCV, CompactKLR, ThresholdedKLR, ImportVectorMachine, HalfKLR)
 _OLDEST_OPSET = 15  # Shape of a part
 
 
@@ -30,10 +33,12 @@ def to_onnx(model: Any, X: Any = None, *, dtype: Literal["float64", "float32"] =
     ----------
     model : estimator or pipeline
         A fitted classifier of this package, a search over one, or a pipeline that ends in one and whose
-        other steps skl2onnx can convert.
+        other steps skl2onnx can convert. Of a :func:`~sparseklr.tabular_pipeline` the graph has one input
+        (n, 1) for each column that is a feature: numbers, NaN where they are missing, or strings, empty
+        where they are missing. Dates and free text cannot be exported.
     X : DataFrame, default=None
-        Some rows, for models that were fitted to columns of several types. The graph then has one input
-        (n, 1) for each column, numbers or strings; otherwise a single input ``X`` (n, n_features).
+        Some rows, for other pipelines that were fitted to columns of several types. The graph then has one
+        input (n, 1) for each column, numbers or strings; otherwise a single input ``X`` (n, n_features).
     dtype : {"float64", "float32"}, default="float64"
         Type of the numbers that go in and come out. The classifier computes in float64 either way, because
         the terms of its sum are large and cancel (on data that is not scaled, float32 sums were seen to
@@ -71,13 +76,20 @@ def to_onnx(model: Any, X: Any = None, *, dtype: Literal["float64", "float32"] =
         model = Pipeline([(name, step) for name, step in model.steps if step not in (None, "passthrough")])
     register_converters()
     number = DoubleTensorType if dtype == "float64" else FloatTensorType
-    if X is None:
+    if table := _reader(model):
+        from . import table_graph
+
+        inputs = table_graph.input_types(table, number, StringTensorType)
+        model = Pipeline(model.steps[1:])
+    elif X is None:
         inputs = [("X", number([None, model.n_features_in_]))]
     else:
         kinds = {name: StringTensorType if X[name].dtype.kind in "OSUT" else number for name in X.columns}
         inputs = [(str(name), kind([None, 1])) for name, kind in kinds.items()]
     options = {id(model): {"zipmap": False}}
-    return skl2onnx.convert_sklearn(model, "sparseklr", inputs, options=options)
+    exported = skl2onnx.convert_sklearn(model, "sparseklr", inputs, options=options)
+    _name_inputs(exported.graph, [name for name, _ in inputs])
+    return exported
 
 
 def register_converters() -> None:
@@ -98,6 +110,32 @@ def register_converters() -> None:
             options={"zipmap": [True, False, "columns"], "nocl": [True, False]},
         )
 
+    if "sparseklr.tabular" in sys.modules:
+        from . import table_graph
+
+        skl2onnx.update_registered_converter(
+            table_graph.TableFeatures,
+            "SparseklrTableFeatures",
+            table_graph.output_shape,
+            table_graph.convert,
+        )
+
+
+def _reader(model: Any) -> Any:
+    """The TableReader that a pipeline begins with; None if it does not."""
+    tabular = sys.modules.get("sparseklr.tabular")  # what nobody has loaded is in no pipeline
+    first = model.steps[0][1] if isinstance(model, Pipeline) else None
+    return first if tabular is not None and isinstance(first, tabular.TableReader) else None
+
+
+def _name_inputs(graph: Any, names: list[str]) -> None:
+    """Give inputs the names of the columns, of which skl2onnx keeps letters and digits only."""
+    new = {given.name: name for given, name in zip(graph.input, names, strict=True)}
+    for given in graph.input:
+        given.name = new[given.name]
+    for node in graph.node:
+        node.input[:] = [new.get(name, name) for name in node.input]
+
 
 def _skl2onnx() -> Any:
     try:
@@ -107,31 +145,6 @@ def _skl2onnx() -> Any:
             'ONNX export needs skl2onnx: pip install "sparseklr[onnx]"', name="skl2onnx"
         ) from error
     return skl2onnx
-
-
-class _Graph:
-    """Adds to a graph under construction; every method returns the name of its result."""
-
-    def __init__(self, scope: Any, container: Any) -> None:
-        self.scope, self.container = scope, container
-
-    def constant(self, values: np.ndarray) -> str:
-        from onnx import TensorProto, numpy_helper
-
-        name = self.scope.get_unique_variable_name("constant")
-        if values.dtype == object:
-            self.container.add_initializer(name, TensorProto.STRING, values.shape, values.tolist())
-        else:
-            self.container.add_initializer(name, None, None, numpy_helper.from_array(values, name))
-        return name
-
-    def __call__(self, operator: str, *inputs: Any, output: str | None = None, **attributes: Any) -> str:
-        """A node; inputs that are not names become constants."""
-        names = [given if isinstance(given, str) else self.constant(given) for given in inputs]
-        output = output or self.scope.get_unique_variable_name(operator.lower())
-        name = self.scope.get_unique_operator_name(operator)
-        self.container.add_node(operator, names, output, name=name, **attributes)
-        return output
 
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
@@ -147,7 +160,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         )
     model = PortableModel.of(operator.raw_operator)
     double = isinstance(operator.inputs[0].type, DoubleTensorType)
-    g = _Graph(scope, container)
+    g = Graph(scope, container)
     x = g("Cast", operator.inputs[0].full_name, to=TensorProto.DOUBLE)
     z = g("Cast", model.points, to=TensorProto.DOUBLE)
     x = _scaled(g, model.scaling, x)
@@ -159,7 +172,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         scores = ranked = g("Concat", g("Sub", f, f), f, axis=1)
     else:
         ranked = f
-        scores = f if model.scores == "softmax" else g("Neg", _softplus(g, g("Neg", f)))
+        scores = f if model.scores == "softmax" else g("Neg", g.softplus(g("Neg", f)))
     classes = np.asarray(get_label_classes(scope, operator.raw_operator))
     classes = classes.astype(object) if classes.dtype.kind in "OSU" else classes.astype(np.int64)
     label, probabilities = (output.full_name for output in operator.outputs)
@@ -172,7 +185,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     )
 
 
-def _scaled(g: _Graph, scaling: FeatureScaling, x: str) -> str:
+def _scaled(g: Graph, scaling: FeatureScaling, x: str) -> str:
     """:meth:`FeatureScaling.apply`."""
     if scaling.selects:
         x = g("Gather", x, scaling.columns, axis=1)
@@ -180,21 +193,18 @@ def _scaled(g: _Graph, scaling: FeatureScaling, x: str) -> str:
         return x
     u = g("Mul", g("Sub", x, scaling.shift), scaling.scale)
     if np.isfinite(scaling.clip):
-        u = g("Max", g("Min", u, np.array([scaling.clip])), np.array([-scaling.clip]))
+        u = g.clip(u, -scaling.clip, scaling.clip)
     if not scaling.knots:
         return u
-    # A function that is linear between knots is a sum of ramps, one for each interval.
-    mapped, places = [], np.arange(len(scaling.columns))
+    mapped: list[str] = []
+    places = np.arange(len(scaling.columns))
     for j, (knots, values) in scaling.knots.items():
-        column = g("Gather", x, np.array([j]), axis=1)
-        ramps = g("Div", g("Sub", column, knots[:-1]), np.diff(knots))
-        ramps = g("Max", g("Min", ramps, np.ones(1)), np.zeros(1))
-        mapped.append(g("Add", g("MatMul", ramps, np.diff(values)[:, None]), values[:1]))
-        places[j] = len(scaling.columns) + len(mapped) - 1
+        places[j] = len(scaling.columns) + len(mapped)
+        mapped.append(g.interpolate(g("Gather", x, np.array([j]), axis=1), knots, values))
     return g("Gather", g("Concat", u, *mapped, axis=1), places, axis=1)
 
 
-def _kernel_values(g: _Graph, model: PortableModel, x: str, z: str) -> str:
+def _kernel_values(g: Graph, model: PortableModel, x: str, z: str) -> str:
     """Values of the kernel between rows and points, (n, n_points).
 
     No product by a scalar may stand before or after a MatMul: onnxruntime fuses the two and rounds the scalar
@@ -217,7 +227,7 @@ def _kernel_values(g: _Graph, model: PortableModel, x: str, z: str) -> str:
     return g("Pow", q, np.array([model.degree])) if model.kernel == "poly" else g("Tanh", q)
 
 
-def _sums_of_differences(g: _Graph, model: PortableModel, x: str, z: str) -> str:
+def _sums_of_differences(g: Graph, model: PortableModel, x: str, z: str) -> str:
     """``sum_j gamma_j |x_j - z_j|``, one feature after the other: the memory is that of the result."""
     from onnx import TensorProto, helper, numpy_helper
 
@@ -241,14 +251,8 @@ def _sums_of_differences(g: _Graph, model: PortableModel, x: str, z: str) -> str
     return g("Scan", start, *by_feature, model.gamma, num_scan_inputs=3, body=body)
 
 
-def _link(g: _Graph, f: str, margin: np.ndarray) -> str:
+def _link(g: Graph, f: str, margin: np.ndarray) -> str:
     """:func:`sparseklr.probability.calibration.link`."""
-    above = _softplus(g, g("Sub", f, margin))
-    below = _softplus(g, g("Sub", g("Neg", f), margin))
+    above = g.softplus(g("Sub", f, margin))
+    below = g.softplus(g("Sub", g("Neg", f), margin))
     return g("Add", g("Sub", above, below), g("Mul", f, np.array([1e-12])))
-
-
-def _softplus(g: _Graph, x: str) -> str:
-    """``log(1 + e^x)``; the operator of that name is not implemented for float64 in onnxruntime."""
-    small = g("Log", g("Add", g("Exp", g("Neg", g("Abs", x))), np.ones(1)))
-    return g("Add", g("Max", x, np.zeros(1)), small)

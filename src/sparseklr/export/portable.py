@@ -12,6 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ..estimators.base import KernelClassifier
+from ..estimators.compact_klr import CompactKLR
 from ..estimators.sparse_klr import SparseKLR
 from ..kernels import NAMED_KERNELS
 from ..probability.calibration import link
@@ -76,17 +77,20 @@ class PortableModel:
         if isinstance(model, Pipeline):
             steps = [step for _, step in model.steps if step not in (None, "passthrough")]
             portable = cls.of(steps[-1])
-            for scaler in reversed(steps[:-1]):
-                portable = replace(portable, scaling=portable.scaling.after(*affine(scaler)))
+            for step in reversed(steps[:-1]):
+                if type(step).__name__ != "TableReader":  # its columns are what the exported model is given
+                    portable = replace(portable, scaling=portable.scaling.after(*affine(step)))
             return portable
         if hasattr(model, "best_estimator_"):  # SparseKLRCV, GridSearchCV
             return cls.of(model.best_estimator_)
+        if isinstance(model, CompactKLR):
+            return cls._of_compact(model)._with_a_point()
         if not isinstance(model, KernelClassifier):
             raise TypeError(
                 "model must be a fitted classifier of sparseklr, a search over one (such as GridSearchCV) or "
                 f"a pipeline that ends in one; got {type(model).__name__}."
             )
-        return cls._of_classifier(model)
+        return cls._of_classifier(model)._with_a_point()
 
     @classmethod
     def _of_classifier(cls, model: KernelClassifier) -> PortableModel:
@@ -107,8 +111,6 @@ class PortableModel:
             margin = np.broadcast_to(np.asarray(model.lam_, dtype=np.float64), len(intercept))
         if kernel.name == "linear":  # a single weight vector for each output
             points, coef = coef @ points, np.eye(len(coef))
-        if not len(points):  # a constant model; C has no empty arrays
-            points, coef = np.zeros((1, n_features)), np.zeros((len(coef), 1))
         return cls(
             kernel=str(kernel.name),
             gamma=np.full(n_features, 1.0 if kernel.name == "linear" else kernel.gamma),
@@ -121,6 +123,38 @@ class PortableModel:
             classes=model.classes_,
             scores="softmax" if isinstance(model, ImportVectorMachine) else "one-vs-rest",
             scaling=FeatureScaling.identity(n_features),
+        )
+
+    @classmethod
+    def _of_compact(cls, model: CompactKLR) -> PortableModel:
+        fitted, own = model._model, model._scaling
+        return cls(
+            kernel="rbf",
+            gamma=fitted.gamma,
+            coef0=0.0,
+            degree=3.0,
+            points=fitted.points,
+            coef=model.dual_coef_,
+            intercept=model.intercept_,
+            margin=None,
+            classes=model.classes_,
+            scores="softmax",
+            scaling=FeatureScaling(
+                model.n_features_in_, own.kept, own.centre, 1 / own.spread, own.clip, own.knots
+            ),
+        )
+
+    def _with_a_point(self) -> PortableModel:
+        """The same model; without points or features, one point of coefficient 0: C has no empty arrays."""
+        if self.points.size:
+            return self
+        n = self.scaling.n_inputs
+        return replace(
+            self,
+            gamma=np.ones(n),
+            points=np.zeros((1, n)),
+            coef=np.zeros((len(self.intercept), 1)),
+            scaling=FeatureScaling.identity(n),
         )
 
     def predict_proba(self, X: np.ndarray, dtype: Any = np.float64) -> np.ndarray:

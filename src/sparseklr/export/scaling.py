@@ -80,6 +80,8 @@ class FeatureScaling:
 
 def affine(scaler: Any) -> tuple[np.ndarray, np.ndarray]:
     """``shift`` and ``scale`` of a fitted scaler that maps x to ``(x - shift) * scale``."""
+    if type(scaler).__name__ == "TableFeatures" and scaler.encoder_ is None and not scaler.holes_:
+        return affine(scaler.scaler_)  # nothing but numbers, none of them missing
     if not isinstance(scaler, Scaler) or getattr(scaler, "clip", False):
         raise ValueError(
             f"the pipeline's step {scaler!r} cannot be written in this format; expected a StandardScaler, "
