@@ -11,7 +11,8 @@ import sparseklr
 
 NAMES = """
 AccuracySparsityDisplay CompactKLR HalfKLR ImportVectorMachine KLRPath PathInterrupted ProbabilityReport
-ReliabilityDisplay Settings Solution SolveInterrupted SparseKLR SparseKLRCV Status ThresholdedKLR
+PrototypesDisplay RelevanceDisplay ReliabilityDisplay Settings Solution SolveInterrupted SparseKLR SparseKLRCV
+Status ThresholdedKLR
 expected_calibration_error half_klr_path klr_path lam_for_nu load nu_bar probability_report
 saturation_bound save solve_dual tabular_pipeline
 """

@@ -15,6 +15,8 @@ __all__ = [
     "KLRPath",
     "PathInterrupted",
     "ProbabilityReport",
+    "PrototypesDisplay",
+    "RelevanceDisplay",
     "ReliabilityDisplay",
     "Settings",
     "Solution",

@@ -12,6 +12,8 @@ from .estimators.sparse_klr import SparseKLR
 from .inspection.accuracy_sparsity import AccuracySparsityDisplay
 from .inspection.metrics import expected_calibration_error
 from .inspection.probability_report import ProbabilityReport, probability_report
+from .inspection.prototypes import PrototypesDisplay
+from .inspection.relevance import RelevanceDisplay
 from .inspection.reliability import ReliabilityDisplay
 from .rivals.half import HalfKLR, half_klr_path
 from .rivals.import_vector import ImportVectorMachine

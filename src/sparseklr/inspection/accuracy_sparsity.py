@@ -7,6 +7,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ._drawing import pyplot
+
 
 class AccuracySparsityDisplay:
     """Score against the number of points kept, one mark per candidate of a cross-validation.
@@ -118,10 +120,7 @@ class AccuracySparsityDisplay:
         -------
         self
         """
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise ImportError("plots need matplotlib: pip install 'sparseklr[plots]'.") from error
+        plt = pyplot()
         if ax is None:
             _, ax = plt.subplots(layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils import check_scalar
 
 from ..data import check_weight
+from ._drawing import pyplot
 from .metrics import Bins, Strategy, as_events, predicted_probabilities, wilson_interval
 
 __all__ = ["ReliabilityDisplay"]
@@ -264,14 +265,8 @@ class ReliabilityDisplay:
         -------
         self : ReliabilityDisplay
         """
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise ImportError(
-                "ReliabilityDisplay needs matplotlib: pip install 'sparseklr[plots]'"
-            ) from error
         if ax is None:
-            _, ax = plt.subplots(figsize=(4.8, 5.6), layout="constrained")
+            _, ax = pyplot().subplots(figsize=(4.8, 5.6), layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
         label = self.estimator_name if name is None else name
         diagonal = "perfectly calibrated"

@@ -1,0 +1,49 @@
+"""What the displays share: matplotlib when something is drawn, and the model at the end of a pipeline."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+#: Colours of two classes; more take those of matplotlib's ``tab10`` in turn.
+TWO_CLASSES = ("#b2182b", "#2166ac")
+
+
+def pyplot() -> Any:
+    """``matplotlib.pyplot``, loaded on first use."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("plots need matplotlib: pip install 'sparseklr[plots]'") from error
+    return plt
+
+
+def class_colors(n_classes: int) -> list[Any]:
+    """A colour for each class."""
+    if n_classes == 2:
+        return list(TWO_CLASSES)
+    tab10 = pyplot().get_cmap("tab10").colors
+    return [tab10[k % len(tab10)] for k in range(n_classes)]
+
+
+def last_step(estimator: Any, X: Any = None) -> tuple[Any, Any, Any]:
+    """The model of a pipeline, the rows as that model sees them, and the names of its features if known."""
+    if not isinstance(estimator, Pipeline):
+        return estimator, X, getattr(estimator, "feature_names_in_", None)
+    model, before, names = estimator[-1], estimator[:-1], None
+    with suppress(AttributeError):  # a step that does not name what it makes
+        names = before.get_feature_names_out()
+    return model, X if X is None else before.transform(X), names
+
+
+def feature_labels(given: Any, known: Any, n_features: int) -> np.ndarray:
+    """Names of the features: those given by the user, else those known, else x0, x1, ... ."""
+    if given is None:
+        given = [f"x{j}" for j in range(n_features)] if known is None else known
+    labels = np.array([str(name) for name in given], dtype=object)
+    if len(labels) != n_features:
+        raise ValueError(f"feature_names has {len(labels)} names; the model has {n_features} features.")
+    return labels
