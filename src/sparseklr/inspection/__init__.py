@@ -1,15 +1,18 @@
 """Looking at fitted classifiers, those of this package and others: measures of their probabilities
-(:mod:`metrics`), the reliability diagram, a report with both, and the picture of score against sparsity.
-matplotlib (extra ``sparseklr[plots]``) is loaded only when something is drawn.
+(:mod:`metrics`), the reliability diagram, a report with both, the picture of score against sparsity, and
+that of what speaks for and against a prediction. matplotlib (extra ``sparseklr[plots]``) is loaded only
+when something is drawn.
 """
 
 from .accuracy_sparsity import AccuracySparsityDisplay
+from .explanation import ExplanationDisplay
 from .metrics import expected_calibration_error
 from .probability_report import ProbabilityReport, probability_report
 from .reliability import ReliabilityDisplay
 
 __all__ = [
     "AccuracySparsityDisplay",
+    "ExplanationDisplay",
     "ProbabilityReport",
     "ReliabilityDisplay",
     "expected_calibration_error",
