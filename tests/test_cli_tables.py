@@ -234,3 +234,58 @@ def test_report_of_results_to_a_name_that_does_not_fit(tmp_path: Path, capsys: A
     run("report", tmp_path / "results.sqlite", "-o", tmp_path / "x.html", code=2)
     assert "holds no results yet" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["results.sqlite"]
+
+
+# -- explain --------------------------------------------------------------------------------------
+
+
+def test_explain_shows_kept_rows_as_they_stand_in_the_file(home: Path, capsys: Any) -> None:
+    capsys.readouterr()
+    run("explain", home / "model.skops", home / "new.csv", "--row", 5, 7, "--points", 4, "--json")
+    found = json.loads(capsys.readouterr().out)["rows"]
+    train, new = pd.read_csv(home / "train.csv", dtype=str), pd.read_csv(home / "new.csv", dtype=str)
+    run("predict", home / "model.skops", home / "new.csv")
+    predicted = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    for one, row in zip(found, (5, 7), strict=True):
+        assert one["row"] == row
+        assert one["class"] == predicted["predicted"][row - 1]
+        assert one["probability"] == pytest.approx(predicted[f"p_{one['class']}"][row - 1])
+        assert one["probability"] == pytest.approx(1 / (1 + np.exp(-one["log_odds"])))
+        others = one["others"]
+        total = sum(point["contribution"] for point in one["points"]) + others["for"] + others["against"]
+        assert total + one["intercept"] == pytest.approx(one["log_odds"])
+        names = ["x", "z", "city", "day"]
+        assert one["cells"] == new.loc[row - 1, names].to_dict()
+        assert len(one["points"]) == 4
+        for point in one["points"]:
+            kept = train.loc[point["row"] - 1]
+            assert point["cells"] == kept[names].to_dict()
+            assert point["class"] == kept["y"]
+        distances = [point["distance"] for point in one["points"]]
+        assert distances == sorted(distances)
+    run(
+        "explain", home / "model.skops", home / "new.csv", "--row", 5, "--class", "no", "--by", "contribution"
+    )
+    text = capsys.readouterr().out
+    assert "log-odds of no" in text
+    assert new["day"][4] in text
+    assert "kept row" in text
+
+
+def test_explain_of_bad_input_and_of_models_from_python(home: Path, tmp_path: Path, capsys: Any) -> None:
+    from sparseklr import SparseKLR, save
+
+    run("explain", home / "model.skops", home / "new.csv", "--row", 61, code=2)
+    assert "--row 61: " in capsys.readouterr().err
+    run("explain", home / "model.skops", home / "new.csv", "--row", 0, code=2)
+    assert "expected a whole number of at least 1; got '0'" in capsys.readouterr().err
+    run("explain", home / "model.skops", home / "new.csv", "--class", "maybe", code=2)
+    assert "--class: there is no class 'maybe'" in capsys.readouterr().err
+    frame = shop()
+    save(SparseKLR().fit(frame[["x", "z"]], frame["y"]), tmp_path / "own.skops")
+    run("explain", tmp_path / "own.skops", home / "new.csv", "--row", 2, "--points", 2)
+    assert "point 2" in capsys.readouterr().out
+    (tmp_path / "rows.svm").write_text("\n".join(f"{k % 2} 1:{k % 7} 2:{k % 3 - k % 2}" for k in range(60)))
+    run("fit", tmp_path / "rows.svm", "-o", tmp_path / "svm.skops")
+    run("explain", tmp_path / "svm.skops", tmp_path / "rows.svm", "--row", 3)
+    assert "log-odds of" in capsys.readouterr().out

@@ -10,9 +10,9 @@ import pytest
 import sparseklr
 
 NAMES = """
-AccuracySparsityDisplay CompactKLR HalfKLR ImportVectorMachine KLRPath PathInterrupted ProbabilityReport
-PrototypesDisplay RelevanceDisplay ReliabilityDisplay Settings Solution SolveInterrupted SparseKLR SparseKLRCV
-Status ThresholdedKLR
+AccuracySparsityDisplay CompactKLR ExplanationDisplay HalfKLR ImportVectorMachine KLRPath PathInterrupted
+ProbabilityReport PrototypesDisplay RelevanceDisplay ReliabilityDisplay Settings Solution SolveInterrupted
+SparseKLR SparseKLRCV Status ThresholdedKLR
 expected_calibration_error half_klr_path klr_path lam_for_nu load nu_bar probability_report
 saturation_bound save solve_dual tabular_pipeline
 """

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 __all__ = [
     "AccuracySparsityDisplay",
     "CompactKLR",
+    "ExplanationDisplay",
     "HalfKLR",
     "ImportVectorMachine",
     "KLRPath",

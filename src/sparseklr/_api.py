@@ -10,6 +10,7 @@ from .estimators.cv import SparseKLRCV
 from .estimators.klr_path import klr_path
 from .estimators.sparse_klr import SparseKLR
 from .inspection.accuracy_sparsity import AccuracySparsityDisplay
+from .inspection.explanation import ExplanationDisplay
 from .inspection.metrics import expected_calibration_error
 from .inspection.probability_report import ProbabilityReport, probability_report
 from .inspection.prototypes import PrototypesDisplay

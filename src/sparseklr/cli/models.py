@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ..tabular.cells import read_cells
 from ..tabular.storage import load_with_metadata, save
 from .data import Rows
 from .files import read_bytes, source_name, writing
@@ -34,10 +35,33 @@ def make_pipeline(estimator: Any, rows: Rows, args: Any) -> Any:
 
 
 def save_model(output: Path, pipeline: Any, rows: Rows, args: Any, **more: Any) -> None:
-    """Write a model file, in one step."""
-    metadata = {"target": args.target, "id": list(args.id), "svmlight": rows.svmlight, **more}
+    """Write a model file, in one step; ``rows`` are those that the model was fitted to."""
+    metadata = {
+        "target": args.target,
+        "id": list(args.id),
+        "svmlight": rows.svmlight,
+        "points": _points(pipeline, rows),
+        **more,
+    }
     with writing(output) as temporary:
         save(pipeline, temporary, metadata=metadata)
+
+
+def _points(pipeline: Any, rows: Rows) -> dict[str, Any]:
+    """The training rows that the model keeps, as they stand in the file: what explanations show."""
+    support = pipeline[-1].support_
+    assert rows.y is not None
+    points: dict[str, Any] = {"classes": rows.y[support].tolist()}
+    if rows.table is not None:
+        frame = rows.X[pipeline["read"].get_feature_names_out()].iloc[support]
+        points |= {"rows": frame.index.tolist(), "cells": cells_of(frame, rows.table.na)}
+    return points
+
+
+def cells_of(frame: Any, na: Any = ()) -> dict[str, list[str]]:
+    """The columns of a table as text, "" where nothing is known."""
+    columns = {name: read_cells(frame[name], name, na) for name in frame.columns}
+    return {name: cells.spread(cells.tokens, "").tolist() for name, cells in columns.items()}
 
 
 def load_model(path: str) -> tuple[Any, dict[str, Any]]:

@@ -102,3 +102,31 @@ def show_measures(found: Mapping[str, Any], title: str, stderr: bool = False) ->
     ]
     if len(classes) <= 12:  # more do not fit on a line
         show_table("Confusion matrix", ("true \\ predicted", *classes), counts, stderr=stderr)
+
+
+def show_explanation(found: Mapping[str, Any]) -> None:
+    """What :func:`sparseklr.cli.explain.explained` gave: a column for the row and for each kept row."""
+    points, others = found["points"], found["others"]
+    head = ["", f"row {found['row']}"]
+    head += [
+        f"point {k + 1}" if one["row"] is None else f"kept row {one['row']}" for k, one in enumerate(points)
+    ]
+    label, log_odds = found["class"], found["log_odds"]
+    lines = [[f"log-odds of {label}", f"{log_odds:+.3f}", *(f"{one['contribution']:+.3f}" for one in points)]]
+    if all(one["class"] is not None for one in points):
+        lines.append(["class", "?", *(str(one["class"]) for one in points)])
+    if all(one["distance"] is not None for one in points):
+        lines.append(["distance", "", *(f"{one['distance']:.3g}" for one in points)])
+    for name, cell in (found["cells"] or {}).items():
+        lines.append([_short(name), _short(cell), *(_short(one["cells"][name]) for one in points)])
+    show_table(f"Row {found['row']}: {label}, {found['probability']:.1%}", head, lines)
+    shown = sum(one["contribution"] for one in points)
+    print(
+        f"{log_odds:+.3f} = {shown:+.3f} of the {len(points)} shown, {others['for']:+.3f} for and "
+        f"{others['against']:+.3f} against of the {others['n_points']} others, "
+        f"{found['intercept']:+.3f} intercept"
+    )
+
+
+def _short(text: str, most: int = 28) -> str:
+    return text if len(text) <= most else text[: most - 3] + "..."

@@ -39,7 +39,7 @@ def shows_progress(args: Namespace) -> int:
 
 
 def train(args: Namespace, estimator: Any) -> tuple[Any, Rows, dict[str, Any]]:
-    """The fitted pipeline, the rows of the file, and a summary; the last step may be a SparseKLRCV."""
+    """The fitted pipeline, the rows it was fitted to, and a summary; the last step may be a SparseKLRCV."""
     rows = read_training(args)
     assert rows.y is not None
     kept, held_out = np.arange(len(rows.y)), np.arange(0)
@@ -72,7 +72,7 @@ def train(args: Namespace, estimator: Any) -> tuple[Any, Rows, dict[str, Any]]:
         "test": test,
         **_table_summary(pipeline, rows),
     }
-    return pipeline, rows, summary
+    return pipeline, part, summary
 
 
 def _table_summary(pipeline: Any, rows: Rows) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The classifiers behind scikit-learn's interface: they check what they are given (:mod:`parameters`,
-:mod:`training`), delegate to the layers below and set attributes. :mod:`base` holds what they share, with the
-prediction methods; :mod:`cv`, :mod:`folds` and :mod:`selection` choose parameters by cross-validation.
+:mod:`training`), delegate to the layers below and set attributes. :mod:`base` holds what they share, with
+the prediction methods; :mod:`explanation` takes predictions apart; :mod:`cv`, :mod:`folds` and
+:mod:`selection` choose parameters by cross-validation.
 """
 
 from .base import KernelClassifier

@@ -9,19 +9,20 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data import TrainingSet
+from .explanation import ExplainsByPoints
 from .parameters import KERNEL_CONSTRAINTS, check_parameters, unused_by_kernel, warn_of_unused
-from .prediction import PredictsFromOutputs
 from .training import ROWS, GivenData, check_data, training_set
 
 # Attributes that a fit sets, besides those that end in an underscore.
 _SET_BY_FIT = {"_kernel", "_n_samples", "_platt", "_unfinished"}
 
 
-class KernelClassifier(PredictsFromOutputs, ClassifierMixin, BaseEstimator):
+class KernelClassifier(ExplainsByPoints, ClassifierMixin, BaseEstimator):
     """Base of classifiers of the form ``f(x) = dual_coef_ @ k(support_vectors_, x) + intercept_``.
 
     A subclass implements ``_fit_data``, which calls :meth:`_training_set` first and :meth:`_set_model` last.
@@ -155,6 +156,16 @@ class KernelClassifier(PredictsFromOutputs, ClassifierMixin, BaseEstimator):
         return (
             self._kernel.sum(X, self.support_vectors_, self.dual_coef_, n_jobs=self.n_jobs) + self.intercept_
         )
+
+    def _to_points(self, X: Any) -> tuple[np.ndarray, np.ndarray | None]:
+        """Kernel values and distances between rows and the kept points."""
+        X = self._check_queries(X, self.support_)
+        if self._kernel.precomputed:
+            return np.asarray(X, dtype=np.float64), None
+        if not len(self.support_):
+            return np.zeros((X.shape[0], 0)), np.zeros((X.shape[0], 0))
+        K = self._kernel.matrix(X, self.support_vectors_, n_jobs=self.n_jobs)
+        return K.astype(np.float64), euclidean_distances(X, self.support_vectors_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -23,15 +24,15 @@ from ..compact.rows import LabelledRows, scaled_rows
 from ..compact.scaling import Scaling
 from ..kernels import n_threads
 from ..progress import StageProgressBar
+from .explanation import ExplainsByPoints
 from .parameters import COUNT, POSITIVE, check_parameters
-from .prediction import PredictsFromOutputs
 from .training import ROWS, check_data, weighted_classes
 
 # Rows predicted at once: the memory that prediction takes does not grow with the number of rows.
 _BLOCK = 65536
 
 
-class CompactKLR(PredictsFromOutputs, ClassifierMixin, BaseEstimator):
+class CompactKLR(ExplainsByPoints, ClassifierMixin, BaseEstimator):
     r"""Kernel logistic regression on a few points that move.
 
     The model is :math:`f(x) = \sum_b \beta_b \exp(-\sum_j \gamma_j (x_j - z_{bj})^2) + c`. Points
@@ -289,6 +290,15 @@ class CompactKLR(PredictsFromOutputs, ClassifierMixin, BaseEstimator):
             rows = _core.compact_rows(scaled, nobody, same, len(self.classes_), X.dtype == np.float32)
             out[start : start + size] = rows.decision(*parts, threads)
         return out
+
+    def _to_points(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Kernel values and distances, in units of the widths, between rows and the points."""
+        X = validate_data(self, X, reset=False, **ROWS)
+        if not self.n_points_:
+            return np.zeros((X.shape[0], 0)), np.zeros((X.shape[0], 0))
+        root = np.sqrt(self._model.gamma)
+        distance = euclidean_distances(self._scaling.transform(X) * root, self._model.points * root)
+        return np.exp(-(distance**2)), distance
 
     def _log_proba(self, outputs: np.ndarray) -> np.ndarray:
         if len(self.classes_) > 2:  # one model of all classes: softmax

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._sklearn import HasMethods, StrOptions, response_of, takes_weights
 from ..dual.path import LamScale, check_grid
 from ..progress import GridProgressBar
+from .chosen import PredictsByChosen
 from .folds import MEASURES, Fold, Scoring, score_fits, score_path
 from .parameters import check_parameters, warn_of_unused
 from .selection import SELECTION_RULES, results_table
@@ -26,7 +27,7 @@ from .sparse_klr import SparseKLR
 from .training import GivenData, check_data
 
 
-class SparseKLRCV(ClassifierMixin, BaseEstimator):
+class SparseKLRCV(PredictsByChosen, ClassifierMixin, BaseEstimator):
     r"""Sparse kernel logistic regression with C and lam chosen by cross-validation.
 
     In each fold the whole grid is solved as one warm-started path on one kernel matrix
@@ -311,26 +312,6 @@ class SparseKLRCV(ClassifierMixin, BaseEstimator):
 
     # -- the chosen model ---------------------------------------------------------------------
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Classes predicted by the chosen model; see :meth:`SparseKLR.predict`."""
-        check_is_fitted(self)
-        return self.best_estimator_.predict(X)
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities of the chosen model; see :meth:`SparseKLR.predict_proba`."""
-        check_is_fitted(self)
-        return self.best_estimator_.predict_proba(X)
-
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Their logarithms; see :meth:`SparseKLR.predict_log_proba`."""
-        check_is_fitted(self)
-        return self.best_estimator_.predict_log_proba(X)
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Decision values of the chosen model; see :meth:`SparseKLR.decision_function`."""
-        check_is_fitted(self)
-        return self.best_estimator_.decision_function(X)
-
     def score(self, X: Any, y: Any, sample_weight: Any = None, **metadata: Any) -> float:
         """Score of the chosen model by ``scoring``: its accuracy by default.
 
@@ -350,26 +331,6 @@ class SparseKLRCV(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         _, for_scorer = self._routed("score", sample_weight=sample_weight, **metadata)
         return Scoring(self.scorer_, for_scorer)(self.best_estimator_, X, y)
-
-    @property
-    def support_(self) -> np.ndarray:
-        return self.best_estimator_.support_
-
-    @property
-    def support_vectors_(self) -> Any:
-        return self.best_estimator_.support_vectors_
-
-    @property
-    def dual_coef_(self) -> np.ndarray:
-        return self.best_estimator_.dual_coef_
-
-    @property
-    def intercept_(self) -> np.ndarray:
-        return self.best_estimator_.intercept_
-
-    @property
-    def n_support_(self) -> np.ndarray:
-        return self.best_estimator_.n_support_
 
     def plot(self, ax: Any = None) -> Any:
         """Score against number of points for every candidate, the chosen one marked.

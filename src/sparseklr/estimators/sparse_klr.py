@@ -352,9 +352,14 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         f = super()._outputs(X)
         if self.calibration == "link":
             return link(f, self.lam_)
-        if self.calibration == "sigmoid":
-            return f * self._platt[:, 0] + self._platt[:, 1]
-        return f
+        slope, offset = self._line(f)
+        return slope * f + offset
+
+    def _line(self, outputs: np.ndarray) -> tuple[Any, Any]:
+        if self.calibration == "link":
+            away = np.where(outputs == 0, 1e-9, outputs)  # at zero the ratio has a limit
+            return link(away, self.lam_) / away, 0.0
+        return (self._platt[:, 0], self._platt[:, 1]) if self.calibration == "sigmoid" else (1.0, 0.0)
 
     def compact(self) -> Self:
         """Keep what prediction needs, and the numbers that describe the fit.

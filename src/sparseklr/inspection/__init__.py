@@ -2,9 +2,13 @@
 (:mod:`metrics`), the reliability diagram, a report with both, the picture of score against sparsity, and the
 points (:mod:`prototypes`) and features (:mod:`relevance`) of a model.
 matplotlib (extra ``sparseklr[plots]``) is loaded only when something is drawn.
+(:mod:`metrics`), the reliability diagram, a report with both, the picture of score against sparsity, and
+that of what speaks for and against a prediction. matplotlib (extra ``sparseklr[plots]``) is loaded only
+when something is drawn.
 """
 
 from .accuracy_sparsity import AccuracySparsityDisplay
+from .explanation import ExplanationDisplay
 from .metrics import expected_calibration_error
 from .probability_report import ProbabilityReport, probability_report
 from .prototypes import PrototypesDisplay
@@ -13,6 +17,7 @@ from .reliability import ReliabilityDisplay
 
 __all__ = [
     "AccuracySparsityDisplay",
+    "ExplanationDisplay",
     "ProbabilityReport",
     "PrototypesDisplay",
     "RelevanceDisplay",
