@@ -1,7 +1,8 @@
 """Looking at fitted classifiers, those of this package and others: measures of their probabilities
 (:mod:`metrics`), the reliability diagram, a report with both, the picture of score against sparsity, the
 points (:mod:`prototypes`) and features (:mod:`relevance`) of a model, and what speaks for and against a
-prediction (:mod:`explanation`). matplotlib (extra ``sparseklr[plots]``) is loaded only when something is drawn.
+prediction (:mod:`explanation`). matplotlib (extra ``sparseklr[plots]``) is loaded only when something is
+drawn.
 """
 
 from .accuracy_sparsity import AccuracySparsityDisplay
