@@ -204,6 +204,21 @@ def test_skewed_features_are_mapped_by_rank() -> None:
     np.testing.assert_allclose(again, Scaling.of(X, 3 * weight).transform(X))
 
 
+def test_bounded_features_keep_their_shape() -> None:
+    """Skewed features are mapped by rank if they have a tail, not if they only lean to one end."""
+    X = np.append(np.ones(180), np.linspace(-1, 1, 20))[:, None]
+    z = (X - X.mean()) / X.std()
+    assert (z**3).mean() < -1.5
+    assert np.abs(z).max() > 4  # mapped by rank
+    assert Scaling.of(X, np.ones(200)).knots
+    X = np.append(np.ones(160), np.linspace(-1, 1, 40))[:, None]
+    z = (X - X.mean()) / X.std()
+    assert (z**3).mean() < -1.5
+    scaling = Scaling.of(X, np.ones(200))
+    assert not scaling.knots
+    np.testing.assert_allclose(scaling.transform(X), z)
+
+
 def test_outliers_are_clipped() -> None:
     X = np.append(np.linspace(-1, 1, 999), -60.0)[:, None]
     X = np.vstack([X, -X])  # not skewed

@@ -59,9 +59,9 @@ class CompactKLR(ExplainsByPoints, ClassifierMixin, BaseEstimator):
     C : float or "auto", default="auto"
         Weight of the likelihood against the penalty; ``"auto"`` chooses it along the path.
     scale : "auto" or None, default="auto"
-        ``"auto"`` standardises features and clips them at four standard deviations; features of a skewness
-        beyond 1.5 are mapped by rank to a normal distribution. The scaling is part of the model. None leaves
-        features as they are.
+        ``"auto"`` standardises features and clips them at four standard deviations; features that have values
+        beyond these and a skewness above 1.5 are mapped by rank to a normal distribution. The scaling is part
+        of the model. None leaves features as they are.
     tol : float, default=1e-4
         Points stop moving when 25 iterations lower the held-out log-loss by less than this share of it.
     class_weight : dict, "balanced" or None, default=None
