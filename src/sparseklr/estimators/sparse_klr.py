@@ -155,7 +155,7 @@ class SparseKLR(CallbackSupportMixin, HasDualModel, KernelClassifier):
     appearance). With other values of ``calibration`` multiplying all weights is the same as multiplying C.
 
     ``gamma="loo"`` tries widths around ``"scale"`` (for the Laplacian kernel ``1 / (n_features * X.std())``)
-    in factors of three: first smoother, then narrower ones, in each direction while the leave-one-out log-loss
+    in factors of three: first smoother, then narrower ones, in each direction while the leave-one-out loss
     falls, each with the strength C that is best for it. Of those that are not clearly worse than the best the
     smoothest is taken. All classes share it, and neither the order of the rows nor ``n_jobs`` matters.
 
