@@ -33,9 +33,9 @@ def add_parser(subparsers: Any) -> None:
     group.add_argument("--nu", type=number(least=0), help="sum of the dual variables, instead of --lam")
     group.add_argument(
         "--gamma",
-        type=number(above=0, words=("scale", "auto")),
+        type=number(above=0, words=("scale", "auto", "loo")),
         default="scale",
-        help="width of the kernel: a number, scale or auto (default: scale)",
+        help="width of the kernel: a number, scale, auto, or loo: chosen by leave-one-out (default: scale)",
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -48,3 +49,43 @@ class DualModel:
     def outputs(self, kernel: Kernel, queries: Any, n_jobs: int | None = None) -> np.ndarray:
         """f of checked queries, (n_queries, n_outputs)."""
         return kernel.sum(queries, self.points, self.coef, n_jobs=n_jobs) + self.intercept
+
+
+class HasDualModel:
+    """What a fitted estimator can do with its S-KLR solution, ``dual_model_``."""
+
+    classes_: np.ndarray
+    dual_model_: DualModel
+    n_jobs: Any
+    _kernel: Kernel
+    _check_is_fitted: Callable[[], None]
+    _check_queries: Callable[..., Any]
+
+    def compact(self) -> Self:
+        """Keep what prediction needs, and the numbers that describe the fit.
+
+        What grows with the training data is dropped: ``dual_model_`` (the S-KLR solution behind a refit, of
+        which ``dual_decision_function`` and a warm start are made) and ``loo_decision_function_``.
+        """
+        self._check_is_fitted()
+        for name in ("dual_model_", "loo_decision_function_"):
+            self.__dict__.pop(name, None)
+        return self
+
+    def dual_decision_function(self, X: Any) -> np.ndarray:
+        """The S-KLR function itself, before any calibration.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array (n_samples,) or (n_samples, n_classes)
+        """
+        self._check_is_fitted()
+        if not hasattr(self, "dual_model_"):
+            raise AttributeError("the S-KLR solution was dropped by compact(); fit again to have it.")
+        queries = self._check_queries(X, self.dual_model_.support)
+        outputs = self.dual_model_.outputs(self._kernel, queries, self.n_jobs)
+        return outputs[:, 0] if len(self.classes_) == 2 else outputs

@@ -38,7 +38,7 @@ SOLVER_CONSTRAINTS: dict[str, list[Any]] = {
 
 # The kernels that a parameter belongs to. A callable or precomputed kernel has none of them.
 _KERNELS_WITH = {
-    "gamma": ("rbf", "laplacian", "poly", "sigmoid"),
+    "gamma": ("rbf", "laplacian", "poly", "sigmoid", "loo"),
     "coef0": ("poly", "sigmoid"),
     "degree": ("poly",),
 }
@@ -49,6 +49,11 @@ def check_parameters(constraints: Mapping[str, list[Any]], given: Mapping[str, A
     validate_parameter_constraints(constraints, given, caller_name=caller)
     if given.get("n_jobs") == 0:
         raise ValueError("n_jobs must not be 0; use None or 1 for one thread, -1 for all.")
+
+
+def has_gamma(kernel: Any) -> bool:
+    """Whether a kernel has a width."""
+    return isinstance(kernel, str) and kernel in _KERNELS_WITH["gamma"]
 
 
 def unused_by_kernel(kernel: Any) -> dict[str, str]:

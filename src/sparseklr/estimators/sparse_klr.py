@@ -15,17 +15,19 @@ from ..data import DistinctPoints, TrainingSet
 from ..dual.binary import BinarySolutions, BinarySolver
 from ..dual.problem import DualProblem
 from ..dual.solver import Settings, Solution, SolveInterrupted, WorkingSet
+from ..kernels import NAMED_KERNELS
 from ..probability.calibration import link
 from ..probability.cross_fit import fit_sigmoids
 from ..probability.refit import leave_one_out_log_loss, refit_outputs
 from .base import KernelClassifier
-from .dual_model import DualModel
+from .dual_model import DualModel, HasDualModel
+from .kernel_choice import searched_training_set, searches, width_path
 from .notices import warn_of_solutions
-from .parameters import NON_NEGATIVE, POSITIVE, SOLVER_CONSTRAINTS, prune_width
+from .parameters import NON_NEGATIVE, POSITIVE, SOLVER_CONSTRAINTS, has_gamma, prune_width
 from .training import GivenData
 
 
-class SparseKLR(CallbackSupportMixin, KernelClassifier):
+class SparseKLR(CallbackSupportMixin, HasDualModel, KernelClassifier):
     r"""Sparse kernel logistic regression.
 
     Minimises :math:`\tfrac12\|f\|^2 + C \sum_i c_i \log(1 + e^{\lambda - y_i f(x_i)})`: logistic
@@ -46,12 +48,13 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         (within ``tol * nu``), from which the margin is found by a root search. It must be below
         ``2 * C * n_min``, where n_min is the size of the smaller class. Small values give kernel logistic
         regression.
-    kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed"} or callable, \
+    kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed", "loo"} or callable, \
             default="rbf"
-        A callable takes two arrays of rows and returns the matrix of kernel values.
-    gamma : {"scale", "auto"} or float, default="scale"
+        A callable takes two arrays of rows and returns the matrix of kernel values. ``"loo"`` is rbf or
+        Laplacian: the latter where its leave-one-out log-loss is clearly lower.
+    gamma : {"scale", "auto", "loo"} or float, default="scale"
         Kernel coefficient; ``"scale"`` is ``1 / (n_features * X.var())``, ``"auto"``
-        ``1 / n_features``.
+        ``1 / n_features``. ``"loo"`` chooses it by leave-one-out log-loss, see Notes.
     degree, coef0 : float, default=3, 0
         Parameters of the polynomial kernel, and ``coef0`` also of the sigmoid kernel.
     working_set : {"mixed", "second-order", "first-order"}, default="mixed"
@@ -104,6 +107,14 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         Coefficients of the kernel functions; one row for two classes, one per class otherwise.
         ``alpha_j y_j`` unless refitted.
     intercept_ : array (n_outputs,)
+    kernel_ : str or callable
+        The kernel used: ``kernel``, or the one that was chosen.
+    gamma_ : float
+        Its coefficient as a number; only for kernels that have one.
+    width_path_ : dict of arrays
+        With ``"loo"``, the kernels that were tried, in this order: ``kernel``, ``gamma``, ``C`` (the strength
+        that was best for it; the median of several outputs), ``loss`` (its leave-one-out log-loss),
+        ``standard_error`` and ``seconds``. A kernel that failed is not among them; a warning names it.
     n_support_ : array (n_classes,)
         Kept points of each class.
     n_selected_ : int
@@ -143,6 +154,11 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
     weighted rows, in any order of the rows (for a precomputed kernel, in the order of their first
     appearance). With other values of ``calibration`` multiplying all weights is the same as multiplying C.
 
+    ``gamma="loo"`` tries widths around ``"scale"`` (for the Laplacian kernel ``1 / (n_features * X.std())``)
+    in factors of three: first smoother, then narrower ones, in each direction while the leave-one-out loss
+    falls, each with the strength C that is best for it. Of those that are not clearly worse than the best the
+    smoothest is taken. All classes share it, and neither the order of the rows nor ``n_jobs`` matters.
+
     The leave-one-out values belong to the penalised likelihood of strength ``C_refit_`` on a basis that no
     label had a part in choosing: all distinct points, or 300 of more than 800. The final model is fitted
     with the same strength on the points that S-KLR selected, and pruned; leave-one-out on those would be far
@@ -175,6 +191,8 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
     _parameter_constraints: dict = {
         **KernelClassifier._parameter_constraints,
         **SOLVER_CONSTRAINTS,
+        "kernel": [StrOptions({*NAMED_KERNELS, "precomputed", "loo"}), callable],
+        "gamma": [StrOptions({"scale", "auto", "loo"}), POSITIVE],
         "C": [POSITIVE],
         "lam": [StrOptions({"auto"}), NON_NEGATIVE],
         "nu": [NON_NEGATIVE, None],
@@ -193,7 +211,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         lam: float | Literal["auto"] = "auto",
         nu: float | None = None,
         kernel: str | Callable[..., Any] = "rbf",
-        gamma: float | Literal["scale", "auto"] = "scale",
+        gamma: float | Literal["scale", "auto", "loo"] = "scale",
         degree: float = 3,
         coef0: float = 0.0,
         working_set: WorkingSet = "mixed",
@@ -249,7 +267,8 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
 
     @with_callbacks
     def _fit_data(self, given: GivenData) -> None:
-        rows = data = self._training_set(given)
+        seed = check_random_state(self.random_state).randint(2**31)
+        rows = data = self._training_set(given, seed)
         if self.calibration == "refit":  # S-KLR selects among distinct points, by relative weights
             points = DistinctPoints.of(rows).relative()
             data, point_of_row = points.labelled(rows)
@@ -259,10 +278,26 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
             solved = self._solve(solver, problems, part)
             self._set_solutions(data, solved)
             if self.calibration == "refit":
-                self._refit(rows, data, points, point_of_row, solved.solutions)
+                self._refit(rows, data, points, point_of_row, solved.solutions, seed)
             elif self.calibration == "sigmoid":
                 self._platt = fit_sigmoids(solver, solved)
         del self._unfinished
+
+    def _training_set(self, given: GivenData, seed: int = 0) -> TrainingSet:
+        if not searches(self.kernel, self.gamma):
+            return super()._training_set(given)
+        rows, tried = searched_training_set(
+            given,
+            kernel=self.kernel,
+            gamma=self.gamma,
+            seed=seed,
+            n_jobs=self.n_jobs,
+            coef0=self.coef0,
+            degree=self.degree,
+            class_weight=self.class_weight,
+        )
+        self.width_path_ = width_path(tried)
+        return rows
 
     def _solve(self, solver: BinarySolver, problems: list[DualProblem], part: Any) -> BinarySolutions:
         """Solve all problems; an interrupt leaves in ``_unfinished`` what was reached."""
@@ -305,7 +340,9 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         self.n_selected_ = len(self.support_)
         margins = solved.margins
         self.lam_: Any = margins if np.ptp(margins) else float(margins[0])
-        self._n_samples = data.n_samples
+        self._n_samples, self.kernel_ = data.n_samples, data.kernel.name
+        if has_gamma(self.kernel_):
+            self.gamma_ = data.kernel.gamma
         self.n_iter_ = np.array([solution.n_iter for solution in solved.solutions])
         self.converged_ = solved.converged
         self.kkt_violation_, self.dual_gap_ = solved.kkt_violation, solved.relative_gap
@@ -320,6 +357,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
         points: DistinctPoints,
         point_of_row: np.ndarray,
         solutions: list[Solution],
+        seed: int,
     ) -> None:
         """Fit the likelihood on what S-KLR selected from ``data``, the distinct ones of ``rows``."""
         if min(len(solution.support) for solution in solutions) < 2:
@@ -332,7 +370,7 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
             [np.unique(point_of_row[solution.support]) for solution in solutions],
             C=self.C_refit,
             prune_within=prune_width(self.prune),
-            rng=np.random.default_rng(check_random_state(self.random_state).randint(2**31)),
+            rng=np.random.default_rng(seed),
             n_jobs=self.n_jobs,
         )
         coef = np.zeros((len(models), len(data.codes)))
@@ -360,32 +398,3 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
             away = np.where(outputs == 0, 1e-9, outputs)  # at zero the ratio has a limit
             return link(away, self.lam_) / away, 0.0
         return (self._platt[:, 0], self._platt[:, 1]) if self.calibration == "sigmoid" else (1.0, 0.0)
-
-    def compact(self) -> Self:
-        """Keep what prediction needs, and the numbers that describe the fit.
-
-        What grows with the training data is dropped: ``dual_model_`` (the S-KLR solution behind a refit, of
-        which ``dual_decision_function`` and a warm start are made) and ``loo_decision_function_``.
-        """
-        self._check_is_fitted()
-        for name in ("dual_model_", "loo_decision_function_"):
-            self.__dict__.pop(name, None)
-        return self
-
-    def dual_decision_function(self, X: Any) -> np.ndarray:
-        """The S-KLR function itself, before any calibration.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        array (n_samples,) or (n_samples, n_classes)
-        """
-        self._check_is_fitted()
-        if not hasattr(self, "dual_model_"):
-            raise AttributeError("the S-KLR solution was dropped by compact(); fit again to have it.")
-        queries = self._check_queries(X, self.dual_model_.support)
-        outputs = self.dual_model_.outputs(self._kernel, queries, self.n_jobs)
-        return outputs[:, 0] if len(self.classes_) == 2 else outputs

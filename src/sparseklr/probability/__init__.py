@@ -1,7 +1,8 @@
 """From a sparse model to probabilities: features of the span of some points (:mod:`basis`), the logistic
 loss (:mod:`loss`), the penalised likelihood and its leave-one-out values (:mod:`likelihood`), the refit of
-the kept points with the choice of its strength (:mod:`refit`), their pruning (:mod:`prune`), and the sigmoid
-and the link of the margin loss (:mod:`calibration`; :mod:`cross_fit` makes what the sigmoid is fitted to).
+the kept points with the choice of its strength (:mod:`refit`), the choice of the kernel (:mod:`width`), the
+pruning of points (:mod:`prune`), and the sigmoid and the link of the margin loss (:mod:`calibration`;
+:mod:`cross_fit` makes what the sigmoid is fitted to).
 """
 
 from .basis import Basis, label_free_basis

@@ -54,6 +54,8 @@ def choose_scale(
     weight = None if sample_weight is None else np.asarray(sample_weight)[rows]
     model = SparseKLR() if estimator is None else clone(estimator)
     model.set_params(calibration="refit", verbose=0)
+    if "loo" in (model.kernel, model.gamma):  # the scale is chosen first, by the simplest kernel
+        model.set_params(kernel="rbf" if model.kernel == "loo" else model.kernel, gamma="scale")
     losses = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the model fitted in the end warns of the same

@@ -1,0 +1,212 @@
+"""Width and kind of the kernel by leave-one-out: what is chosen, and on what it must not depend."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.datasets import load_iris, make_moons
+from sklearn.metrics import log_loss
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sparseklr import SparseKLR
+from sparseklr.probability import width
+from sparseklr.probability.refit import choose_C
+from sparseklr.rivals import HalfKLR
+
+pytestmark = pytest.mark.numerical
+
+
+@parametrize_with_checks([SparseKLR(gamma="loo")])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # the checks set max_iter
+def test_estimator_checks(estimator, check) -> None:
+    check(estimator)
+
+
+def checkerboard(n: int, fields: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    X = np.random.default_rng(seed).uniform(0, fields, (n, 2))
+    return X, np.floor(X).sum(axis=1) % 2
+
+
+# -- what is chosen ---------------------------------------------------------------------------
+
+
+def test_fine_structure_asks_for_a_narrow_kernel_and_a_smooth_one_for_a_wide() -> None:
+    X, y = checkerboard(800, 6, seed=0)
+    fine, rule = (SparseKLR(gamma=gamma).fit(X[:400], y[:400]) for gamma in ("loo", "scale"))
+    assert fine.gamma_ >= 3 * rule.gamma_
+    losses = [log_loss(y[400:], model.predict_proba(X[400:])) for model in (fine, rule)]
+    assert losses[0] < 0.95 * losses[1]
+
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(400, 10))
+    y = X.sum(axis=1) + rng.normal(size=400) > 0
+    assert SparseKLR(gamma="loo").fit(X, y).gamma_ < SparseKLR().fit(X, y).gamma_
+
+
+def test_kernel_is_chosen_only_where_it_is_clearly_better() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 4, (300, 5)).astype(float)
+    y = X[:, 0] + X[:, 1] + (X[:, 2] == 1) > 3  # corners, which a sum of absolute values can have
+    chosen = SparseKLR(kernel="loo", gamma="loo").fit(X, y)
+    assert chosen.kernel_ == "laplacian"
+    by_kernel = pd.DataFrame(chosen.width_path_).groupby("kernel")["loss"].min()
+    assert by_kernel["laplacian"] < by_kernel["rbf"]
+
+    X = rng.normal(size=(300, 10))
+    y = X.sum(axis=1) + rng.normal(size=300) > 0  # a plane that no feature is parallel to
+    assert SparseKLR(kernel="loo", gamma="loo").fit(X, y).kernel_ == "rbf"
+
+
+@pytest.mark.parametrize("options", [{"kernel": "rbf"}, {"kernel": "poly", "coef0": 1.0}, {"kernel": "loo"}])
+def test_the_table_holds_the_loss_of_every_candidate(options) -> None:
+    X, y = make_moons(250, noise=0.3, random_state=0)
+    model = SparseKLR(gamma="loo", **options).fit(X, y)
+    table = pd.DataFrame(model.width_path_)
+    assert list(table) == ["kernel", "gamma", "C", "loss", "standard_error", "seconds"]
+    assert table.notna().all(axis=None)
+    assert not table.duplicated(["kernel", "gamma"]).any()
+    options = {**options, "prune": False}
+    for row in table.itertuples():
+        single = SparseKLR(**{**options, "kernel": row.kernel, "gamma": row.gamma}).fit(X, y)
+        assert single.loo_log_loss_ == pytest.approx(row.loss, rel=1e-3)
+        assert (single.kernel_, single.gamma_) == (row.kernel, row.gamma)
+        assert single.C_refit_[0] == row.C
+    chosen = table[(table["kernel"] == model.kernel_) & (table["gamma"] == model.gamma_)].iloc[0]
+    assert model.loo_log_loss_ == pytest.approx(chosen["loss"], rel=1e-3)
+    best = table[table["kernel"] == model.kernel_]["loss"].min()
+    assert chosen["loss"] <= best + 0.25 * chosen["standard_error"]
+
+
+def test_the_chosen_width_is_that_of_the_model() -> None:
+    X, y = make_moons(200, noise=0.3, random_state=0)
+    chosen = SparseKLR(gamma="loo").fit(X, y)
+    same = SparseKLR(gamma=chosen.gamma_).fit(X, y)
+    np.testing.assert_array_equal(chosen.predict_proba(X), same.predict_proba(X))
+    assert not hasattr(same, "width_path_")
+    assert same.gamma_ == chosen.gamma_
+    assert not hasattr(SparseKLR(kernel="linear").fit(X, y), "gamma_")
+
+
+def test_a_given_width_is_kept_and_only_the_kernel_chosen() -> None:
+    X, y = make_moons(200, noise=0.3, random_state=0)
+    table = pd.DataFrame(SparseKLR(kernel="loo", gamma=2.0).fit(X, y).width_path_)
+    assert list(zip(table["kernel"], table["gamma"], strict=True)) == [("rbf", 2.0), ("laplacian", 2.0)]
+
+
+@pytest.mark.parametrize("calibration", ["sigmoid", "link", None])
+def test_width_is_chosen_for_every_calibration(calibration) -> None:
+    X, y = make_moons(200, noise=0.3, random_state=0)
+    model = SparseKLR(gamma="loo", calibration=calibration).fit(X, y)
+    assert model.gamma_ == SparseKLR(gamma="loo").fit(X, y).gamma_
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+# -- what it must not depend on ---------------------------------------------------------------
+
+
+def fitted_alike(a: SparseKLR, b: SparseKLR, X: np.ndarray) -> None:
+    assert a.kernel_ == b.kernel_
+    assert a.gamma_ == b.gamma_
+    np.testing.assert_allclose(a.predict_proba(X), b.predict_proba(X), rtol=1e-9)  # sums in another order
+    np.testing.assert_array_equal(a.width_path_["loss"], b.width_path_["loss"])
+
+
+@pytest.mark.parametrize("n", [150, 900])  # a basis of all points, and one that is drawn
+def test_order_repetition_and_threads_change_nothing(n) -> None:
+    X, y = make_moons(n, noise=0.3, random_state=0)
+    rng = np.random.default_rng(0)
+    weight = rng.integers(n > 800, 3, n)
+    options = {"gamma": "loo", "kernel": "loo"}
+    model = SparseKLR(**options).fit(X, y, sample_weight=weight)
+    rows = rng.permutation(np.repeat(np.arange(n), weight))
+    fitted_alike(model, SparseKLR(**options).fit(X[rows], y[rows]), X)
+    fitted_alike(model, SparseKLR(**options).fit(X, y, sample_weight=7.0 * weight), X)
+    fitted_alike(model, SparseKLR(**options, n_jobs=2).fit(X, y, sample_weight=weight), X)
+
+
+def test_sparse_rows_are_rows() -> None:
+    X, y = make_moons(200, noise=0.3, random_state=0)
+    X = np.where(np.abs(X) < 0.3, 0.0, X)
+    dense, csr = (SparseKLR(gamma="loo").fit(A, y) for A in (X, sparse.csr_array(X)))
+    assert csr.gamma_ == dense.gamma_
+    np.testing.assert_allclose(csr.width_path_["loss"], dense.width_path_["loss"], rtol=1e-6)
+
+
+def test_one_width_for_all_classes() -> None:
+    X, y = load_iris(return_X_y=True)
+    model = SparseKLR(gamma="loo").fit(X, y)
+    assert isinstance(model.gamma_, float)
+    assert model.loo_log_loss_ == pytest.approx(model.width_path_["loss"].min(), rel=0.05)
+    assert model.loo_log_loss_ <= SparseKLR().fit(X, y).loo_log_loss_ * 1.01
+
+
+# -- input at its limits ----------------------------------------------------------------------
+
+TWO = np.array([0, 1])
+LIMITS = {
+    "constant": (np.ones((20, 3)), np.arange(20) % 2),
+    "one feature": (np.linspace(0, 1, 30)[:, None], np.arange(30) // 15),
+    "two rows": (np.array([[0.0, 1.0], [1.0, 0.0]]), TWO),
+    "equal rows in a class": (np.repeat([[0.0, 1.0], [1.0, 0.0]], 10, axis=0), np.repeat(TWO, 10)),
+    "equal rows in both": (np.tile([[0.0, 1.0], [1.0, 0.0]], (10, 1)), np.repeat(TWO, 10)),
+    "zero column": (sparse.csr_array(np.eye(12)[:, [0, 3, 5]] * 2.0), np.arange(12) % 2),
+    "tiny numbers": (np.arange(20)[:, None] * 1e-200, np.arange(20) % 2),
+    "large numbers": (np.arange(20)[:, None] * 1e100, np.arange(20) % 2),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+@pytest.mark.parametrize("kernel", ["loo", "poly"])
+def test_search_ends_with_a_finite_model_or_a_clear_error(name, kernel) -> None:
+    X, y = LIMITS[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            model = SparseKLR(gamma="loo", kernel=kernel).fit(X, y)
+        except ValueError as error:
+            assert "overflow" in str(error) or "not finite" in str(error)  # noqa: PT017
+            return
+    assert np.isfinite(model.predict_proba(X)).all()
+    assert np.isfinite(model.width_path_["loss"]).all()
+    assert len(model.width_path_["loss"]) <= 2 * 13
+
+
+def test_a_candidate_that_fails_is_left_out_and_named(monkeypatch) -> None:
+    X, y = checkerboard(200, 4, seed=0)
+
+    def fails_if_narrow(basis, labels):
+        if basis.points.kernel.gamma > 1.5 * middle:
+            raise np.linalg.LinAlgError("not positive definite")
+        return choose_C(basis, labels)
+
+    middle = SparseKLR().fit(X, y).gamma_
+    assert SparseKLR(gamma="loo").fit(X, y).gamma_ > middle
+    monkeypatch.setattr(width, "choose_C", fails_if_narrow)
+    with pytest.warns(
+        UserWarning, match=r"kernel='rbf' with gamma=.* was left out .*: not positive definite"
+    ):
+        model = SparseKLR(gamma="loo").fit(X, y)
+    assert model.gamma_ <= middle
+    assert max(model.width_path_["gamma"]) == middle
+
+    def fails(basis, labels):
+        raise np.linalg.LinAlgError("not positive definite")
+
+    monkeypatch.setattr(width, "choose_C", fails)
+    with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
+        SparseKLR(gamma="loo").fit(X, y)
+
+
+def test_words_that_mean_nothing_are_refused() -> None:
+    X, y = make_moons(30, random_state=0)
+    with pytest.raises(ValueError, match="gamma"):
+        SparseKLR(gamma="lo").fit(X, y)
+    with pytest.raises(ValueError, match="gamma"):
+        HalfKLR(gamma="loo").fit(X, y)
+    with pytest.warns(UserWarning, match="gamma='loo' has no effect with kernel='precomputed'"):
+        SparseKLR(kernel="precomputed", gamma="loo").fit(rbf_kernel(X), y)
