@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 
@@ -53,6 +53,18 @@ def test_projection_is_feasible_and_nearest(seed: int, scale: float) -> None:
     # the optimality condition of a projection: no feasible point lies at an obtuse angle
     other = problem.project(np.random.default_rng(seed + 1).uniform(0, problem.box))
     assert (alpha - nearest) @ (other - nearest) <= 1e-7 * scale * problem.box.sum()
+
+
+@given(seed=st.integers(0, 10**6), low=st.integers(-280, 0), high=st.integers(0, 50))
+def test_projection_of_points_with_boxes_of_any_size(seed: int, low: int, high: int) -> None:
+    rng = np.random.default_rng(seed)
+    y = np.append([1.0, -1.0], rng.choice([-1.0, 1.0], 10))
+    box = 10.0 ** rng.uniform(low, high, 12)
+    problem = DualProblem(y, box, 1e-9 * box, 0.0)
+    assume(problem.feasible)
+    nearest = problem.project(rng.normal(size=12) * rng.permutation(box))
+    assert abs(y @ nearest) <= 1e-12 * nearest.sum()
+    assert ((nearest >= 0) & (nearest <= box)).all()
 
 
 def test_safe_at_both_ends() -> None:

@@ -6,13 +6,25 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 
-from sparseklr import Settings, Status, _core, solve_dual
+from sparseklr import (
+    HalfKLR,
+    ImportVectorMachine,
+    Settings,
+    SparseKLR,
+    Status,
+    ThresholdedKLR,
+    _core,
+    solve_dual,
+)
 from sparseklr.dual import solver
 from sparseklr.dual.problem import DualProblem
 from sparseklr.dual.solver import solve_above_bound
 from sparseklr.kernels import gram_row_source
+
+pytestmark = pytest.mark.numerical
 
 # -- extreme weights ----------------------------------------------------------------------------
 
@@ -53,6 +65,24 @@ def test_a_bound_that_is_lost_in_rounding() -> None:
     again = solve_dual(K, y, C=1.0, lam=50.0, bound=1e-20, alpha0=first.alpha)
     assert first.status is again.status is Status.OPTIMAL
     assert again.n_iter <= 2
+
+
+@pytest.mark.parametrize("model", [SparseKLR(), ImportVectorMachine(), HalfKLR(), ThresholdedKLR()])
+def test_weights_whose_squares_overflow_are_refused(model) -> None:
+    X, y = np.arange(4.0)[:, None], [0, 1, 0, 1]
+    with pytest.raises(ValueError, match="sample_weight must be at most 1e\\+150; got 1e\\+200"):
+        model.fit(X, y, sample_weight=[1, 1, 1, 1e200])
+    if "class_weight" in model.get_params():
+        heavy = clone(model).set_params(class_weight={0: 1.0, 1: 1e100})
+        with pytest.raises(ValueError, match="class_weight times sample_weight must be at most 1e\\+150"):
+            heavy.fit(X, y, sample_weight=[1, 1e100, 1, 1])
+
+
+@pytest.mark.parametrize("model", [ImportVectorMachine(), HalfKLR()])
+@pytest.mark.parametrize("C", [1e-100, 1e100])
+def test_objectives_that_cannot_be_computed_are_refused(model, C) -> None:
+    with pytest.raises(ValueError, match="C times the largest sample_weight must lie between"):
+        clone(model).set_params(C=C).fit(np.arange(4.0)[:, None], [0, 1, 0, 1])
 
 
 # -- arguments and results ----------------------------------------------------------------------

@@ -17,6 +17,10 @@ from sklearn.utils import check_array
 
 from .kernels import Kernel, rounded
 
+# Sums and squares of weights up to this are finite.
+_LARGEST_WEIGHT = 1e150
+# Fourth powers of C times the largest weight, and their inverses, are ordinary numbers within these.
+_LOSS_WEIGHTS = 1e-75, 1e75
 # The kernel matrix of up to this many points is kept whole (128 MB).
 _WHOLE_MATRIX = 4096
 
@@ -191,7 +195,35 @@ def check_weight(sample_weight: Any, n_samples: int) -> np.ndarray:
         raise ValueError(f"sample_weight must be non-negative; got a weight of {weight.min():g}.")
     if not weight.any():
         raise ValueError("sample_weight must hold a positive value; all of them are zero.")
+    check_largest("sample_weight", weight)
     return weight
+
+
+def check_largest(name: str, weight: np.ndarray) -> None:
+    """Raise if a weight is so large that sums and squares of weights overflow."""
+    if not weight.max() <= _LARGEST_WEIGHT:
+        raise ValueError(f"{name} must be at most {_LARGEST_WEIGHT:g}; got {weight.max():g}.")
+
+
+def loss_weights(C: float, weight: np.ndarray) -> np.ndarray:
+    """``C`` times the weights of rows: what the loss of each counts in an objective.
+
+    Raises if the largest is beyond what the objective and its derivatives can be computed with.
+
+    Examples
+    --------
+    >>> loss_weights(10.0, np.array([1.0, 0.5]))
+    array([10.,  5.])
+    """
+    with np.errstate(over="ignore"):
+        product = C * weight
+    least, most = _LOSS_WEIGHTS
+    if not least <= product.max() <= most:
+        raise ValueError(
+            f"C times the largest sample_weight must lie between {least:g} and {most:g}; C={C:g} gives "
+            f"{product.max():g}."
+        )
+    return product
 
 
 def row_keys(X: Any) -> np.ndarray:

@@ -13,7 +13,7 @@ from ..data import TrainingSet
 from ..kernels import RowSource, n_threads
 from ..progress import ProgressBar
 from .nu import reachable_sum, solve_nu
-from .problem import DualProblem
+from .problem import DualProblem, boxes
 from .solver import Settings, Solution, Status, solve_above_bound
 
 
@@ -98,7 +98,7 @@ class BinarySolver:
 
     def problems(self, C: float, lam: float) -> list[DualProblem]:
         """One dual for each class (a single one for two classes)."""
-        box = C * self.data.weight
+        box = boxes(C, self.data.weight)
         bound = self.settings.bounds(box)
         return [DualProblem(y, box, bound, lam) for y in self.data.signs()]
 

@@ -29,7 +29,7 @@ from sklearn.utils import check_array
 from .._warn import warn
 from ..data import TrainingSet
 from ..kernels import RowSource, cache_bytes, gram_row_source
-from .problem import DualProblem
+from .problem import DualProblem, boxes
 from .solver import Settings, Solution, Status, solve_above_bound
 from .theory import saturation_bound
 
@@ -214,14 +214,16 @@ def solve_grid(
                 data.X, cache_size=cache_bytes(cache_size, data.X) / workers / 2**20, n_jobs=1
             )
         order = np.argsort(-lams[c])
-        chain = solve_along(row_source, signs[output], Cs[c] * data.weight, lams[c, order], settings, stop)
+        chain = solve_along(
+            row_source, signs[output], boxes(Cs[c], data.weight), lams[c, order], settings, stop
+        )
         for index, solution in zip(order, chain, strict=False):  # the chain is shorter if it was stopped
             path.solutions[c, index, output] = solution
             done()
 
     with ThreadPoolExecutor(workers) as pool:
-        futures = [pool.submit(follow, *chain) for chain in chains]
         try:
+            futures = [pool.submit(follow, *chain) for chain in chains]
             for future in as_completed(futures):
                 future.result()
         except BaseException as error:

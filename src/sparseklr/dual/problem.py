@@ -22,11 +22,11 @@ and a convergent decomposition training algorithm", Computers & Operations Resea
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import entr, expit, xlogy
 from sklearn.utils import column_or_1d
 
@@ -64,12 +64,14 @@ class DualProblem:
         """The value that is minimised; defined on the closed box [0, C_i]."""
         d = alpha / self.box
         entropy = -entr(d) + xlogy(1 - d, 1 - d)
-        return float(0.5 * (alpha * self.y) @ F + self.box @ entropy - self.lam * alpha.sum())
+        with np.errstate(over="ignore", invalid="ignore"):  # the solver refuses what is not finite
+            return float(0.5 * (alpha * self.y) @ F + self.box @ entropy - self.lam * alpha.sum())
 
     def primal_objective(self, alpha: Array, F: Array, intercept: float) -> float:
         """Penalised loss of f = sum_j alpha_j y_j k(x_j, .) + intercept."""
-        loss = np.logaddexp(0, self.lam - self.y * (F + intercept))
-        return float(0.5 * (alpha * self.y) @ F + self.box @ loss)
+        with np.errstate(over="ignore", invalid="ignore"):
+            loss = np.logaddexp(0, self.lam - self.y * (F + intercept))
+            return float(0.5 * (alpha * self.y) @ F + self.box @ loss)
 
     def gap(self, alpha: Array, F: Array, intercept: float) -> float:
         """Primal plus dual value: >= 0, and 0 only at the optimum of the unbounded problem."""
@@ -99,13 +101,20 @@ class DualProblem:
         def moved(mu: float) -> Array:
             return np.clip(alpha - mu * self.y, low, high)
 
-        reach = float(np.max(np.abs(alpha)) + np.max(self.box))
+        def excess(mu: float) -> float:
+            return float(self.y @ moved(mu))
+
         start = moved(0.0)
         # Feasible but for rounding: moving it would take points off the bounds that they are at.
-        if abs(self.y @ start) <= 2 * np.finfo(float).eps * len(start) * start.sum():
+        if abs(excess(0.0)) <= 2 * np.finfo(float).eps * len(start) * start.sum():
             return start
-        mu = brentq(lambda m: self.y @ moved(m), -reach, reach, xtol=1e-300, rtol=1e-15, maxiter=500)
-        feasible = moved(mu)
+        # y'moved(mu) falls with mu, and is linear between the values at which a point meets an end of a box.
+        meets = np.unique(np.concatenate([self.y * (alpha - low), self.y * (alpha - high)]))
+        right = bisect_left(meets, 0.0, key=lambda mu: -excess(mu), hi=len(meets) - 1)
+        ends = meets[max(right - 1, 0)], meets[right]
+        fall = excess(ends[0]) - excess(ends[1])
+        share = np.clip(excess(ends[0]) / fall, 0.0, 1.0) if fall > 0 else 0.0
+        feasible = moved(ends[0] + share * (ends[1] - ends[0]))
         # The rounding error of y'alpha is moved to the point with the most room.
         room = np.minimum(feasible - low, high - feasible)
         widest = int(np.argmax(room))
@@ -134,4 +143,10 @@ def labels_and_boxes(y: Any, C: float, sample_weight: Any = None) -> tuple[Array
     weight = check_weight(sample_weight, len(y))
     if len(np.unique(y[weight > 0])) < 2:
         raise ValueError("sample_weight must leave points of both classes; one of them has none above 0.")
-    return y, C * weight
+    return y, boxes(C, weight)
+
+
+def boxes(C: float, weight: Array) -> Array:
+    """``C_i``: C times the weights; :meth:`Settings.bounds` refuses what is too small or not finite."""
+    with np.errstate(over="ignore"):
+        return C * weight

@@ -12,7 +12,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from ..data import TrainingSet, check_weight
+from ..data import TrainingSet, check_largest, check_weight
 from ..kernels import Kernel, check_gram
 
 # How rows are read, in fitting and in prediction.
@@ -70,7 +70,9 @@ def weighted_classes(
         by_class = compute_class_weight(class_weight, classes=present, y=y, sample_weight=weight)
         if (by_class < 0).any():
             raise ValueError(f"class_weight must be non-negative; got {class_weight!r}.")
-        weight = weight * by_class[np.searchsorted(present, y)]
+        with np.errstate(over="ignore"):
+            weight = weight * by_class[np.searchsorted(present, y)]
+        check_largest("class_weight times sample_weight", weight)
     kept = np.flatnonzero(weight > 0)
     classes, codes = np.unique(y[kept], return_inverse=True)
     if len(classes) < 2:

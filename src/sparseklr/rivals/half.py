@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._sklearn import StrOptions
 from .._warn import warn
-from ..data import DistinctPoints, TrainingSet
+from ..data import DistinctPoints, TrainingSet, loss_weights
 from ..estimators.base import KernelClassifier
 from ..estimators.parameters import COUNT, POSITIVE
 from ..estimators.training import GivenData, check_data
@@ -245,6 +245,8 @@ class HalfKLR(KernelClassifier):
 
     def _solve_one(self, solver: HalfSolver, progress: ProgressBar) -> tuple[Convergence, float]:
         C, callback = float(self.C), progress if self.verbose else None
+        if self.n_nonzero is None:
+            loss_weights(C, solver.points.weight)
         if self.algorithm == "published":
             return solver.iterate(C, self.tol, self.max_iter, callback, self.n_nonzero)
         if self.n_nonzero is not None:

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from .._sklearn import StrOptions
 from .._warn import warn
-from ..data import DistinctPoints
+from ..data import DistinctPoints, loss_weights
 from ..estimators.base import KernelClassifier
 from ..estimators.parameters import COUNT, NON_NEGATIVE, POSITIVE
 from ..estimators.training import GivenData
@@ -210,7 +210,7 @@ class ImportVectorMachine(KernelClassifier):
     def _fit_data(self, given: GivenData) -> None:
         data = self._training_set(given)
         points = DistinctPoints.of(data, self.n_jobs).with_gram()
-        weight = self.C * points.weight.T
+        weight = loss_weights(float(self.C), points.weight.T)
         loss = LogisticLoss(weight[1:] if len(weight) == 2 else weight, weight.sum(axis=0))
         # float32 kernels predict with an error of 1e-7 times the coefficients, which must therefore stay
         # small.
