@@ -45,10 +45,16 @@ def platt(y: np.ndarray, f: np.ndarray, weight: np.ndarray) -> tuple[float, floa
     """
     positive = y > 0
     n = [weight[~positive].sum(), weight[positive].sum()]
-    target = np.where(positive, (n[1] + 1) / (n[1] + 2), 1 / (n[0] + 2))
-    scale = max(float(np.abs(f).max()), np.finfo(float).tiny)
-    rows = np.tile(f / scale, 2)[:, None]
+    shrunk = [1 / (total + 2) for total in n]
+    full = [(total + 1) / (total + 2) for total in n]
+    ones, zeros = np.where(positive, full[1], shrunk[0]), np.where(positive, shrunk[1], full[0])
+    # Values without spread say nothing of the classes; with it they are brought to [-1, 1] around zero.
+    centre, spread = (f.max() + f.min()) / 2, (f.max() - f.min()) / 2
+    if spread <= 1e-10 * np.abs(f).max():
+        return 0.0, float(np.log(weight @ ones) - np.log(weight @ zeros))
+    rows = np.tile((f - centre) / spread, 2)[:, None]
     labels = np.repeat([1, 0], len(f))
     model = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-12)
-    model.fit(rows, labels, sample_weight=np.concatenate([weight * target, weight * (1 - target)]))
-    return float(model.coef_[0, 0] / scale), float(model.intercept_[0])
+    model.fit(rows, labels, sample_weight=np.concatenate([weight * ones, weight * zeros]))
+    slope = model.coef_[0, 0] / spread
+    return float(slope), float(model.intercept_[0] - slope * centre)
