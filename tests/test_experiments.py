@@ -8,7 +8,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -223,24 +222,17 @@ def test_killed_and_continued(small: Path, tmp_path: Path) -> None:
     """SIGKILL in the middle; the same call ends with the same table as an undisturbed run."""
     path = tmp_path / "killed.sqlite"
     code = (
+        "import os, signal\n"
         "from sparseklr.experiments import plan, run\n"
-        f"run(plan(**{SMALL!r}), {str(path)!r}, jobs=2, data_home={str(DATA)!r})"
+        "def progress(state):\n"
+        "    if state.done == 3:\n"
+        "        os.killpg(0, signal.SIGKILL)\n"
+        f"run(plan(**{SMALL!r}), {str(path)!r}, jobs=2, data_home={str(DATA)!r}, progress=progress)"
     )
-    process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
-    deadline = time.monotonic() + 120
-    done = 0
-    while done < 3 and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.02)
-        if path.exists():
-            try:
-                with Results(path, readonly=True) as results:
-                    done = len(results.cells())
-            except ResultsError:
-                pass
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    process = subprocess.run([sys.executable, "-c", code], start_new_session=True)
+    assert process.returncode == -signal.SIGKILL
     with Results(path, readonly=True) as results:
-        assert 3 <= len(results.cells()) < 30
+        assert len(results.cells()) == 3
     assert run(plan(**SMALL), path, jobs=1, data_home=DATA) == []
     assert findings(path) == findings(small)
     made = []
