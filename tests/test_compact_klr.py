@@ -21,6 +21,8 @@ from sparseklr import CompactKLR
 from sparseklr.compact.scaling import Scaling
 from sparseklr.datasets import make_ringnorm
 
+pytestmark = pytest.mark.numerical
+
 
 @pytest.fixture(scope="module")
 def moons() -> tuple[np.ndarray, np.ndarray]:

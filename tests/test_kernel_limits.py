@@ -18,6 +18,8 @@ from sparseklr.dual.problem import DualProblem
 from sparseklr.dual.solver import solve_above_bound
 from sparseklr.kernels import NAMED_KERNELS, Kernel
 
+pytestmark = pytest.mark.numerical
+
 # -- CSR with repeated entries ------------------------------------------------------------------
 
 

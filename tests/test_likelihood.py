@@ -16,6 +16,8 @@ from sparseklr.probability.likelihood import Labels, fit_likelihood, leave_one_o
 from sparseklr.probability.prune import _eliminate, elimination_order, prune
 from sparseklr.threads import ordered_threads
 
+pytestmark = pytest.mark.numerical
+
 
 def moons_points(n: int = 80, seed: int = 0, gamma: float = 1.0) -> DistinctPoints:
     X, codes = make_moons(n, noise=0.3, random_state=seed)

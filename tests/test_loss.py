@@ -8,6 +8,8 @@ from scipy.optimize import approx_fprime
 
 from sparseklr.probability.loss import LogisticLoss, cross_entropies, derivatives
 
+pytestmark = pytest.mark.numerical
+
 
 @pytest.fixture(params=[1, 3], ids=["two classes", "softmax"])
 def loss(request) -> LogisticLoss:

@@ -19,6 +19,8 @@ from sparseklr import SparseKLR
 from sparseklr.data import DistinctPoints, TrainingSet
 from sparseklr.kernels import Kernel
 
+pytestmark = pytest.mark.numerical
+
 
 def problem(seed: int, n: int = 60, n_classes: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Points on a grid, so that some are equal (with equal labels or not), and weights 0 to 3."""

@@ -15,6 +15,8 @@ from sparseklr.dual.problem import DualProblem
 from sparseklr.dual.solver import Solution, solve_above_bound
 from sparseklr.kernels import Kernel
 
+pytestmark = pytest.mark.numerical
+
 N_THREADS = 8
 
 
