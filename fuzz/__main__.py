@@ -11,10 +11,10 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,8 +31,12 @@ def try_case(seed: int, only: str | None, announce: Callable[[str], None]) -> Fi
     parts = np.array([parts for parts, _ in SUBJECTS.values()], dtype=float)
     name = only or str(rng.choice(list(SUBJECTS), p=parts / parts.sum()))
     findings = Findings(announce=announce)
-    with suppress(Stopped):
+    try:
         SUBJECTS[name][1](rng, draw(rng), findings)
+    except Stopped:
+        pass
+    except Exception:
+        findings.add(f"the fuzzer itself: {traceback.format_exc()}")
     return findings
 
 
@@ -57,7 +61,8 @@ def work(limit: float) -> None:
         findings = try_case(*json.loads(line), announce)
         signal.setitimer(signal.ITIMER_PROF, 0)
         faulthandler.cancel_dump_traceback_later()
-        print(json.dumps({"found": findings.found, "fits": findings.fits}), flush=True)
+        answer = {"about": findings.about, "found": findings.found, "fits": findings.fits}
+        print(json.dumps(answer), flush=True)
 
 
 class Worker:
@@ -75,15 +80,16 @@ class Worker:
         process: Any = self.process
         process.stdin.write(json.dumps([seed, only]) + "\n")
         process.stdin.flush()
-        about, answer = process.stdout.readline(), process.stdout.readline()
-        if answer:
-            return {"about": json.loads(about), **json.loads(answer)}
+        about: Any = "before anything was tried"
+        for line in process.stdout:
+            about = json.loads(line)
+            if isinstance(about, dict):
+                return about
         trace, code = process.stderr.read(), process.wait()
         self.process = None
         place = next((line.strip() for line in trace.splitlines() if "src/sparseklr" in line), "")
         hang = code == -signal.SIGPROF or "Timeout" in trace
         what = f"hang: more than {self.limit:g} s" if hang else f"crash: exit code {code}"
-        about = json.loads(about) if about else "before anything was tried"
         return {"about": about, "found": [f"{what}: {place}", trace[-3000:]], "fits": 1}
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.special import expit, logsumexp, softmax
 
 EPS = float(np.finfo(np.float64).eps)
 Wide = np.longdouble  # 80 bits on x86-64; on other machines it may be double
@@ -81,30 +82,58 @@ def dual_gap(
     return float(primal + dual), float(max(abs(primal), abs(dual)))
 
 
-def likelihood_decrement(
-    K: np.ndarray, points: np.ndarray, beta: np.ndarray, intercept: np.ndarray, weight: np.ndarray, codes: Any
+def likelihood_gain(
+    K: np.ndarray,
+    points: np.ndarray,
+    coef: np.ndarray,
+    intercept: np.ndarray,
+    weight: np.ndarray,
+    codes: Any,
+    fit_intercept: bool,
 ) -> tuple[float, float]:
-    """What a Newton step could still gain of ``sum_k beta_k'K_SS beta_k / 2 + sum_i w_i loss_i``, at most.
+    """What a few Newton steps gain of ``sum_k b_k'K_SS b_k / 2 + sum_i w_i loss_i``, and its value before.
 
-    The Hessian is at least that of the penalty, K_SS, for the coefficients. Returns the bound
-    ``g'K_SS^-1 g / 2`` summed over outputs, and the objective. Two classes have one output.
+    Two classes have one output, more have one each, with the softmax between them.
     """
-    K_SS = K[np.ix_(points, points)].astype(np.float64)
-    K_NS = K[:, points].astype(np.float64)
-    F = K_NS @ beta.T + intercept
-    if len(beta) == 1:
-        target = codes.astype(float)[:, None]
-        loss = np.logaddexp(0, F) - target * F
-        mean = 1 / (1 + np.exp(-F))
-    else:
-        target = np.eye(len(beta))[codes]
-        top = F.max(axis=1, keepdims=True)
-        total = np.exp(F - top)
-        loss = (top + np.log(total.sum(axis=1, keepdims=True)))[:, :1] - (target * F).sum(
-            axis=1, keepdims=True
-        )
-        mean = total / total.sum(axis=1, keepdims=True)
-    objective = float(0.5 * np.einsum("ki,ij,kj->", beta, K_SS, beta) + weight @ loss.sum(axis=1))
-    gradient = beta @ K_SS + ((mean - target) * weight[:, None]).T @ K_NS
-    solved = np.linalg.lstsq(K_SS, gradient.T, rcond=1e-14)[0].T if len(points) else gradient
-    return float(0.5 * np.sum(gradient * solved)), objective
+    A = np.hstack([K[:, points], np.ones((len(K), int(fit_intercept)))]).astype(np.float64)
+    penalty = np.zeros((A.shape[1], A.shape[1]))
+    penalty[: len(points), : len(points)] = K[np.ix_(points, points)]
+    target = codes.astype(float)[:, None] if len(coef) == 1 else np.eye(len(coef))[codes]
+    weight = weight[:, None]
+
+    def outputs(theta: np.ndarray) -> np.ndarray:
+        F = A @ theta.T
+        return F if fit_intercept else F + intercept
+
+    def value(theta: np.ndarray) -> float:
+        F = outputs(theta)
+        all_classes = np.hstack([np.zeros_like(F), F]) if len(coef) == 1 else F
+        loss = logsumexp(all_classes, axis=1) - (target * F).sum(axis=1)
+        return float(0.5 * np.sum((theta @ penalty) * theta) + weight[:, 0] @ loss)
+
+    def newton_step(theta: np.ndarray) -> np.ndarray:
+        F = outputs(theta)
+        mean = expit(F) if len(coef) == 1 else softmax(F, axis=1)
+        gradient = theta @ penalty + ((mean - target) * weight).T @ A
+        m, size = theta.shape
+        hessian = np.zeros((m, size, m, size))
+        for k in range(m):
+            for j in range(m):
+                curvature = mean[:, [k]] * (float(k == j) - mean[:, [j]])
+                hessian[k, :, j] = A.T @ (weight * curvature * A) + float(k == j) * penalty
+        flat = hessian.reshape(m * size, m * size)
+        scale = 1 / np.sqrt(np.maximum(flat.diagonal(), np.finfo(float).tiny))
+        solved = np.linalg.lstsq(flat * scale[:, None] * scale, gradient.ravel() * scale, rcond=1e-13)[0]
+        return (solved * scale).reshape(m, size)
+
+    theta = np.hstack([coef, intercept[:, None]]) if fit_intercept else coef
+    first = best = value(theta)
+    with np.errstate(all="ignore"):
+        for _ in range(3):
+            step = newton_step(theta)
+            tried = [theta - 0.5**k * step for k in range(8)]
+            values = np.nan_to_num([value(one) for one in tried], nan=np.inf)
+            if values.min() >= best:
+                break
+            best, theta = float(values.min()), tried[int(values.argmin())]
+    return first - best, first

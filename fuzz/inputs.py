@@ -234,12 +234,13 @@ def _weights(rng: Rng, labels: np.ndarray) -> tuple[np.ndarray | None, str, bool
         return weight, kind, min(present) >= 2
     if kind == "constant":
         return np.full(n, rng.choice([0.1, 10.0, 1000.0])), kind, True
+    digits = rng.choice([8, 20, 60, 100, 300])
     if kind == "extreme":
-        weight = 10 ** rng.uniform(-300, 300, n)
+        weight = 10 ** rng.uniform(-digits, digits, n)
     elif kind == "all tiny":
-        weight = rng.uniform(1, 2, n) * 10 ** rng.uniform(-300, -10)
+        weight = rng.uniform(1, 2, n) * 10 ** rng.uniform(-digits, -digits / 2)
     elif kind == "all huge":
-        weight = rng.uniform(1, 2, n) * 10 ** rng.uniform(10, 300)
+        weight = rng.uniform(1, 2, n) * 10 ** rng.uniform(digits / 2, digits)
     elif kind == "few":
         weight = np.where(rng.random(n) < 0.2, 1.0, 0.0)
     else:

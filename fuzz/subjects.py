@@ -9,6 +9,7 @@ import numpy as np
 
 import sparseklr
 from sparseklr import (
+    CompactKLR,
     HalfKLR,
     ImportVectorMachine,
     SparseKLR,
@@ -20,7 +21,7 @@ from sparseklr import (
 
 from . import exact
 from .findings import Findings
-from .inputs import Data, Rng
+from .inputs import CONTAINERS, Data, Rng
 from .trial import Trial
 
 BOUND_SHARE = 1e-9  # the documented default of ``bound``, as a share of C times the weight
@@ -32,7 +33,8 @@ BOUND_SHARE = 1e-9  # the documented default of ``bound``, as a share of C times
 def constant(rng: Rng, low: float, high: float) -> float:
     """A number between powers of ten; now and then a far larger or smaller one."""
     if rng.random() < 0.04:
-        return float(10 ** rng.uniform(-300, 300))
+        digits = rng.choice([20, 80, 300])
+        return float(10 ** rng.uniform(-digits, digits))
     return float(10 ** rng.uniform(low, high))
 
 
@@ -68,12 +70,21 @@ def solver_parameters(rng: Rng) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if rng.random() < 0.5:
         found["tol"] = float(10 ** rng.uniform(-9, -1))
-    # Without a limit only to tolerances that doubles allow for; a solve that never ends is a finding.
     found["max_iter"] = int(rng.choice([-1, 1, 30, 3000, 200_000], p=[0.4, 0.05, 0.1, 0.15, 0.3]))
-    if found["max_iter"] == -1 and "tol" in found:
-        found["tol"] = max(found["tol"], 1e-5)
     found["working_set"] = str(rng.choice(["mixed", "second-order", "first-order"], p=[0.7, 0.15, 0.15]))
     return found
+
+
+def limit_steps(parameters: dict[str, Any], data: Data) -> None:
+    """Decomposition takes about as many steps as the problem is badly conditioned: a limit where it is.
+
+    Without a limit a solve is as long as it takes, which a user asks for by ``max_iter=-1``; where features
+    are scaled, kernels bounded and constants moderate it must end soon.
+    """
+    weight = 1.0 if data.weight is None else np.nanmax(data.weight)
+    gentle = parameters.get("kernel", "rbf") in ("rbf", "laplacian") and parameters["C"] * weight <= 1e5
+    if parameters["max_iter"] == -1 and not (gentle and parameters.get("tol", 1e-4) >= 1e-5):
+        parameters["max_iter"] = 100_000
 
 
 def illegal(rng: Rng, parameters: dict[str, Any]) -> bool:
@@ -91,6 +102,7 @@ def illegal(rng: Rng, parameters: dict[str, Any]) -> bool:
 def sparse_klr(rng: Rng, data: Data, findings: Findings) -> None:
     parameters = {"C": constant(rng, -3, 6), **kernel_parameters(rng, data), **common_parameters(rng, data)}
     parameters |= solver_parameters(rng)
+    limit_steps(parameters, data)
     tame = data.tame and not extreme(parameters["C"]) and not extreme(parameters.get("gamma", 1.0))
     if rng.random() < 0.6:
         parameters["lam"] = float(rng.choice([0.0, 1.0, 0.1 * parameters["C"], parameters["C"]]))
@@ -132,21 +144,21 @@ def dual_certificate(trial: Trial, model: SparseKLR) -> None:
     """The optimality conditions of every binary problem, if the model says that they hold."""
     if not model.converged_:
         return
-    findings, weight = trial.findings, trial.weights()
-    kept = np.flatnonzero(weight > 0)
+    findings = trial.findings
+    kept, group, weight = trial.merged_rows() if model.calibration == "refit" else trial.weighted_rows()
     K = trial.kernel_values(trial.data.dense)[np.ix_(kept, kept)]
     if not np.isfinite(K.astype(np.float64)).all():
         findings.add("converged, but the kernel overflows")
         return
-    above = np.zeros((len(model.dual_model_.coef), len(weight)))
-    above[:, model.dual_model_.support] = np.abs(model.dual_model_.coef)
+    above = np.zeros((len(model.dual_model_.coef), len(kept)))
+    np.add.at(above, (slice(None), group[model.dual_model_.support]), np.abs(model.dual_model_.coef))
     error = trial.kernel_error(trial.kernel_values(trial.data.dense))
-    box = model.C * weight[kept]
+    box = model.C * weight
     bound = BOUND_SHARE * box if model.bound is None else np.full(len(kept), model.bound)
     labels = np.searchsorted(model.classes_, trial.data.labels[kept])
     for k, (alpha, lam) in enumerate(zip(above, np.broadcast_to(model.lam_, len(above)), strict=True)):
         y = np.where(labels == (1 if len(above) == 1 else k), 1.0, -1.0)
-        violation = exact.dual_violation(K, y, box, bound, lam, alpha[kept])
+        violation = exact.dual_violation(K, y, box, bound, lam, alpha)
         allowed = model.tol * max(1.0, lam) * 1.001 + 2 * error * alpha.sum()
         if not violation <= allowed:
             findings.add(f"converged with a KKT violation of {violation:.3g}, allowed {allowed:.3g}")
@@ -203,7 +215,7 @@ def import_vector(rng: Rng, data: Data, findings: Findings) -> None:
         "epsilon": float(rng.choice([1e-3, 0.0, 0.1])),
         "max_points": [None, 1, 10][rng.integers(3)],
         "n_candidates": ["all", 1, 20][rng.integers(3)],
-        "refit": str(rng.choice(["converged", "one-step"])),
+        "update": str(rng.choice(["converged", "one-step"])),
         "backward": bool(rng.random() < 0.2),
         "fit_intercept": bool(rng.random() < 0.8),
     }
@@ -218,17 +230,17 @@ def import_vector(rng: Rng, data: Data, findings: Findings) -> None:
     findings.finite("dual_coef_", model.dual_coef_)
     findings.finite("objective_path_", model.objective_path_)
     trial.predict()
-    if model.converged_ and model.refit == "converged":
+    if model.converged_ and model.update == "converged":
         weight = trial.weights() * model.C
         codes = np.searchsorted(model.classes_, data.labels)
         codes = np.where(weight > 0, codes, 0)
         K = trial.kernel_values(data.dense)
-        left, objective = exact.likelihood_decrement(
-            K, model.support_, model.dual_coef_, model.intercept_, weight, codes
+        gain, objective = exact.likelihood_gain(
+            K, model.support_, model.dual_coef_, model.intercept_, weight, codes, model.fit_intercept
         )
-        # the refit is accurate to tol; float32 rows and nearly dependent points cost some of it
-        if not left <= max(1e-5, 100 * model.tol) * max(objective, 1e-300):
-            findings.add(f"converged with {left:.3g} of {objective:.3g} left to gain")
+        # The minimum is accurate to tol; float32 rows and nearly dependent points cost some of it.
+        if not gain <= max(1e-5, 100 * model.tol) * max(objective, 1e-300):
+            findings.add(f"converged with {gain:.3g} of {objective:.3g} left to gain")
 
 
 def half(rng: Rng, data: Data, findings: Findings) -> None:
@@ -252,6 +264,35 @@ def half(rng: Rng, data: Data, findings: Findings) -> None:
     trial.predict()
     if model.converged_ and model.n_nonzero is None and model.fixed_point_residual_ > model.tol:
         findings.add(f"converged with a residual of {model.fixed_point_residual_:.3g}, tol {model.tol:.3g}")
+
+
+def compact(rng: Rng, data: Data, findings: Findings) -> None:
+    parameters = {
+        "n_points": ["auto", 1, 2, 7][rng.integers(4)],
+        "max_points": int(rng.choice([2, 8, 32])),
+        "relevance": str(rng.choice(["features", "shared"])),
+        "C": ["auto", constant(rng, -2, 5)][rng.choice(2, p=[0.7, 0.3])],
+        "scale": ["auto", None][rng.choice(2, p=[0.8, 0.2])],
+        "tol": float(rng.choice([1e-4, 1e-2, 0.0])),
+        "warm_start": bool(rng.random() < 0.2),
+        **common_parameters(rng, data),
+    }
+    tame = data.tame and not extreme(parameters["C"])
+    tame = not illegal(rng, parameters) and tame
+    model = CompactKLR(**parameters)
+    trial = Trial(rng, data, findings, model, tame)
+    findings.start(f"{model!r} on {data.about}")
+    for _ in range(1 + parameters["warm_start"]):
+        trial.fit()
+        for name in ("points_", "dual_coef_", "intercept_", "relevance_", "feature_importances_", "C_"):
+            findings.finite(name, getattr(model, name))
+        findings.finite("gradient_norm_", model.gradient_norm_)
+        findings.finite("shrinkage_", model.shrinkage_)
+        if model.held_out_log_loss_ is not None:
+            findings.finite("held_out_log_loss_", model.held_out_log_loss_)
+        for name, values in model.path_.items():
+            findings.finite(f"path_[{name!r}]", values)
+        trial.predict()
 
 
 def path(rng: Rng, data: Data, findings: Findings) -> None:
@@ -292,7 +333,9 @@ def dual(rng: Rng, data: Data, findings: Findings) -> None:
         K = exact.kernel(*values, data.dense, data.dense).astype(rng.choice([np.float64, np.float32]))
     labels = np.unique(data.labels)
     y = np.where(data.labels == labels[-1], 1, -1)
-    parameters = {"C": constant(rng, -3, 6), **solver_parameters(rng)}
+    parameters = {"kernel": values[0], "C": constant(rng, -3, 6), **solver_parameters(rng)}
+    limit_steps(parameters, data)
+    del parameters["kernel"]
     parameters["lam"] = float(rng.choice([0.0, 1.0, 0.1 * parameters["C"], parameters["C"]]))
     if rng.random() < 0.2:
         parameters["alpha0"] = rng.normal(size=len(y)) * constant(rng, -3, 3)
@@ -300,10 +343,14 @@ def dual(rng: Rng, data: Data, findings: Findings) -> None:
     tame = not illegal(rng, parameters) and "alpha0" not in parameters and tame
     shown = {name: value if np.ndim(value) == 0 else "..." for name, value in parameters.items()}
     findings.start(f"solve_dual({shown}, {values}) on {data.about}")
+    container = str(
+        rng.choice(["array", "Fortran", "strided", "read-only", "memory-mapped", "list", "frame"])
+    )
+    given = CONTAINERS[container](rng, K)
     findings.fits += 1
     with findings.watch("solve_dual", tame=tame):
         solution = solve_dual(
-            data.contain(K) if data.contain(K[:1]).__class__ is np.ndarray else K,
+            given,
             y,
             sample_weight=data.weight,
             **parameters,
@@ -317,9 +364,9 @@ def dual(rng: Rng, data: Data, findings: Findings) -> None:
         findings.add("alpha is not in its box")
     if solution.status is sparseklr.Status.OPTIMAL:
         bound = BOUND_SHARE * box
-        given = K.astype(exact.Wide)[np.ix_(kept, kept)]
+        wide = K.astype(exact.Wide)[np.ix_(kept, kept)]
         violation = exact.dual_violation(
-            given, y[kept].astype(float), box, bound, parameters["lam"], alpha - bound, bound_counts=True
+            wide, y[kept].astype(float), box, bound, parameters["lam"], alpha - bound, bound_counts=True
         )
         allowed = parameters.get("tol", 1e-5) * max(1.0, parameters["lam"]) * 1.001
         if not violation <= allowed:
@@ -334,6 +381,7 @@ SUBJECTS: dict[str, tuple[int, Subject]] = {
     "ThresholdedKLR": (1, thresholded),
     "ImportVectorMachine": (2, import_vector),
     "HalfKLR": (2, half),
+    "CompactKLR": (2, compact),
     "klr_path": (1, path),
     "solve_dual": (3, dual),
 }

@@ -116,6 +116,34 @@ class Trial:
         by_class = compute_class_weight(factors, classes=present, y=labels, sample_weight=weight)
         return weight * by_class[np.searchsorted(present, labels)]
 
+    def weighted_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The rows of positive weight, the number of each row among them (-1 for none), and their weights."""
+        weight = self.weights()
+        kept = np.flatnonzero(weight > 0)
+        number = np.full(len(weight), -1)
+        number[kept] = np.arange(len(kept))
+        return kept, number, weight[kept]
+
+    def merged_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """As :meth:`weighted_rows`, with rows of the same class and content as one, of their weights' sum.
+
+        The weights are relative to their mean over distinct contents, and have 24 bits. Rows of a given
+        kernel matrix are the same if they are in single precision.
+        """
+        kept, number, weight = self.weighted_rows()
+        content = self.data.dense[kept]
+        if self.kernel_form == "precomputed":
+            content = self.rows[np.ix_(kept, kept)].astype(np.float32)
+        point = np.unique(content + 0.0, axis=0, return_inverse=True)[1].ravel()  # -0.0 is 0.0
+        labels = np.unique(self.data.labels[kept], return_inverse=True)[1]
+        pairs = np.column_stack([point, labels])
+        _, first, group = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
+        total = np.bincount(group.ravel(), weight)
+        total = np.maximum(total / total.max(), np.finfo(float).tiny)
+        mantissa, exponent = np.frexp(total * ((point.max() + 1) / total.sum()))
+        number[kept] = group.ravel()
+        return kept[first], number, np.ldexp(np.round(mantissa * 2**24) / 2**24, exponent)
+
 
 class _Callable:
     """A kernel as a function of rows in whatever container they come."""
