@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 SOURCES := $(wildcard cpp/* bindings/*) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test test-oldest test-machines sanitize compile-aarch64 lint architecture format bench bench-quick explorer wheel clean
+.PHONY: demo test test-oldest test-machines fuzz sanitize compile-aarch64 lint architecture format bench bench-quick \
+  explorer wheel clean
 
 # The package in an environment of its own, built again when the C++ part changes.
 $(VENV)/.installed: $(SOURCES)
@@ -45,6 +46,11 @@ sanitize: $(VENV)/.installed
 # The core compiled for ARM, and its test run where qemu can.
 compile-aarch64:
 	tools/compile_aarch64.sh
+
+# Random estimators, parameters and inputs: nothing may crash, hang or answer wrongly. Failures can be tried again.
+SECONDS ?= 600
+fuzz: $(VENV)/.installed
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m fuzz --seconds $(SECONDS) --jobs $(or $(JOBS),1)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
