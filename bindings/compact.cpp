@@ -6,7 +6,7 @@
 #include <memory>
 #include <variant>
 
-#include "compact_inner.hpp"
+#include "compact_move.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -113,20 +113,42 @@ void move(CompactSolver& self, matrix<double> points, vector<double> gamma) {
     std::visit([&](auto& inner) { inner->move(points.data(), gamma.data(), points.shape(0)); }, self.inner);
 }
 
-InnerOutcome solve(CompactSolver& self, doubles coef, double C, double tol, int max_steps) {
-    const std::size_t size = self.rows.visit([](const auto& held) { return held.n_outputs(); }) *
-                             std::visit([](const auto& inner) { return inner->n_points() + 1; }, self.inner);
-    if (coef.size() != size) throw nb::value_error("coef must be (n_outputs, n_points + 1)");
-    auto last = std::chrono::steady_clock::now();
-    const auto monitor = [&] {  // an interrupt is answered a tenth of a second later at most
+// A monitor that looks for an interrupt, and calls `check` unless it is None, every tenth of a second.
+std::function<void()> watching(nb::handle check) {
+    return [check, last = std::chrono::steady_clock::now()]() mutable {
         const auto now = std::chrono::steady_clock::now();
         if (now - last < std::chrono::milliseconds(100)) return;
         last = now;
         nb::gil_scoped_acquire gil;
         if (PyErr_CheckSignals() != 0) throw nb::python_error();
+        if (!check.is_none()) check();
     };
+}
+
+InnerOutcome solve(CompactSolver& self, doubles coef, double C, double tol, int max_steps) {
+    const std::size_t size = self.rows.visit([](const auto& held) { return held.n_outputs(); }) *
+                             std::visit([](const auto& inner) { return inner->n_points() + 1; }, self.inner);
+    if (coef.size() != size) throw nb::value_error("coef must be (n_outputs, n_points + 1)");
+    const auto monitor = watching(nb::none());
     nb::gil_scoped_release release;
     return std::visit([&](auto& inner) { return inner->solve(coef.data(), {C, tol, max_steps}, monitor); }, self.inner);
+}
+
+MoveOutcome descend(CompactSolver& self, doubles points, doubles log_gamma, doubles coef, double C, double rho, double tau,
+                    bool shared, int max_iter, double tol, double inner_tol, nb::object check) {
+    const auto [p, m] = self.rows.visit([](const auto& held) { return std::pair{held.n_features(), held.n_outputs()}; });
+    if (points.ndim() != 2 || points.shape(1) != p || log_gamma.size() != (shared ? 1 : p))
+        throw nb::value_error("points must have one column, log_gamma one entry per feature of the rows, or one entry if shared");
+    const std::size_t k = points.shape(0);
+    if (coef.size() != m * (k + 1)) throw nb::value_error("coef must be (n_outputs, n_points + 1)");
+    const MoveSettings settings{C, rho, tau, shared, max_iter, tol, inner_tol};
+    const auto monitor = watching(check);
+    nb::gil_scoped_release release;
+    return std::visit(
+        [&](auto& inner) {
+            return move_points(*inner, p, points.data(), log_gamma.data(), coef.data(), k, coef.size(), settings, monitor);
+        },
+        self.inner);
 }
 
 nb::tuple gradient(const CompactSolver& self, double C) {
@@ -155,6 +177,10 @@ void bind_compact(nb::module_& m) {
         .def_ro("products", &InnerOutcome::products)
         .def_ro("hessians", &InnerOutcome::hessians)
         .def_ro("converged", &InnerOutcome::converged);
+    nb::class_<MoveOutcome>(m, "MoveOutcome")
+        .def_ro("value", &MoveOutcome::value)
+        .def_ro("iterations", &MoveOutcome::iterations)
+        .def_ro("evaluations", &MoveOutcome::evaluations);
     nb::class_<CompactRowSet>(m, "CompactRows", "Rows with labels and weights, and sums over them.")
         .def("__len__", [](const CompactRowSet& self) { return self.visit([](const auto& held) { return held.size(); }); })
         .def("sums", &sums, "points"_a, "gamma"_a, "coef"_a, "intercept"_a, "curvature"_a, "moving"_a, "threads"_a)
@@ -165,5 +191,7 @@ void bind_compact(nb::module_& m) {
         .def("__init__", &make_inner, "rows"_a, "threads"_a)
         .def("move", &move, "points"_a, "gamma"_a)
         .def("solve", &solve, "coef"_a.noconvert(), "C"_a, "tol"_a, "max_steps"_a)
-        .def("gradient", &gradient, "C"_a);
+        .def("gradient", &gradient, "C"_a)
+        .def("descend", &descend, "points"_a.noconvert(), "log_gamma"_a.noconvert(), "coef"_a.noconvert(), "C"_a, "rho"_a,
+             "tau"_a, "shared"_a, "max_iter"_a, "tol"_a, "inner_tol"_a, "check"_a.none());
 }

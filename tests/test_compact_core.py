@@ -12,6 +12,7 @@ from scipy.optimize import approx_fprime, minimize
 from scipy.special import log_softmax, softmax
 
 from sparseklr import _core
+from sparseklr.compact.objective import CompactModel, Objective, gamma_of, width_penalty
 
 pytestmark = pytest.mark.numerical
 
@@ -295,6 +296,75 @@ def test_separable_rows_without_bound_on_the_coefficients() -> None:
     assert outcome.loss < 1e-3
 
 
+# -- moving points ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_points_come_to_rest_where_nothing_falls(n_classes, shared) -> None:
+    """The place is stationary, and SciPy's L-BFGS finds no way down from there."""
+    q = problem(120, 3, 4, n_classes)
+    C = 2.0
+    objective = Objective(q.rows(), shared=shared)
+    coef = np.zeros((len(q.coef), 5))
+    start = CompactModel(q.points, np.full(3, -1.0), coef)
+    moved = objective.move(start, C, max_iter=3000, tol=0.0, inner_tol=1e-13)
+    assert moved.value < objective.solve(start, C, 1e-13)[1]
+
+    def value_and_gradient(x: np.ndarray) -> tuple[float, np.ndarray]:
+        log_gamma = np.full(3, x[12]) if shared else x[12:].copy()
+        model = CompactModel(x[:12].reshape(4, 3).copy(), log_gamma, moved.model.coef)
+        value = objective.solve(model, C, 1e-13)[1] + width_penalty(log_gamma)[0]
+        return value, objective.gradient(log_gamma, C)
+
+    widths = moved.model.log_gamma[:1] if shared else moved.model.log_gamma
+    x = np.concatenate([moved.model.points.ravel(), widths])
+    value, gradient = value_and_gradient(x)
+    assert value == pytest.approx(moved.value, rel=1e-10)
+    assert np.abs(gradient).max() < 1e-4
+    found = minimize(value_and_gradient, x, jac=True, method="L-BFGS-B", options={"ftol": 0, "gtol": 1e-9})
+    assert found.fun > value * (1 - 1e-7)
+
+
+def test_moving_is_as_good_as_scipys_method() -> None:
+    """Step for step the two are alike: after as many iterations the objective has fallen as far."""
+    falls = []
+    for seed in range(8):
+        q = problem(150, 4, 6, 2, seed)
+        objective = Objective(q.rows())
+        start = CompactModel(q.points, np.log(q.gamma), np.zeros((1, 7)))
+        before = objective.solve(start, 5.0)[1] + width_penalty(start.log_gamma)[0]
+        ours = objective.move(start, 5.0, max_iter=20)
+        assert ours.n_eval <= 40
+        coef = np.zeros((1, 7))
+
+        def value_and_gradient(x: np.ndarray, objective=objective, coef=coef) -> tuple[float, np.ndarray]:
+            inner = objective._inner
+            inner.move(x[:24].reshape(6, 4), gamma_of(x[24:]))
+            value = inner.solve(coef, 5.0, 1e-5, 100).value + width_penalty(x[24:])[0]
+            return value, objective.gradient(x[24:], 5.0)
+
+        x = np.concatenate([start.points.ravel(), start.log_gamma])
+        scipys = minimize(value_and_gradient, x, jac=True, method="L-BFGS-B", options={"maxiter": 20})
+        falls.append((before - ours.value) / (before - scipys.fun))
+    assert np.mean(falls) > 0.95
+
+
+def test_moving_can_be_stopped() -> None:
+    """A check that fails ends it within a tenth of a second, and nothing has moved."""
+    q = problem(3000, 10, 40, 2)
+    inner = _core.CompactInner(q.rows(), 1)
+    points, log_gamma, coef = q.points.copy(), np.log(q.gamma), np.zeros((1, 41))
+
+    def check() -> None:
+        raise InterruptedError("enough")
+
+    with pytest.raises(InterruptedError, match="enough"):
+        inner.descend(points, log_gamma, coef, 1e3, 0.1, 1.0, False, 10**6, 0.0, 1e-12, check)
+    np.testing.assert_array_equal(points, q.points)
+    assert not coef.any()
+
+
 def test_wrong_shapes_are_refused() -> None:
     q = problem(10, 2, 3, 2)
     with pytest.raises(ValueError, match="labels"):
@@ -310,3 +380,9 @@ def test_wrong_shapes_are_refused() -> None:
     inner.move(q.points, q.gamma)
     with pytest.raises(ValueError, match="coef"):
         inner.solve(np.zeros((1, 3)), 1.0, 1e-7, 10)
+    with pytest.raises(ValueError, match="log_gamma one entry per feature"):
+        inner.descend(
+            q.points, q.gamma[:1].copy(), np.zeros((1, 4)), 1.0, 0.1, 1.0, False, 5, 1e-7, 1e-5, None
+        )
+    with pytest.raises(ValueError, match="coef"):
+        inner.descend(q.points, q.gamma, np.zeros((1, 3)), 1.0, 0.1, 1.0, False, 5, 1e-7, 1e-5, None)

@@ -125,8 +125,27 @@ class InnerOutcome:
     hessians: int
     converged: bool
 
+class MoveOutcome:
+    value: float
+    iterations: int
+    evaluations: int
+
 class CompactInner:
     def __init__(self, rows: CompactRows, threads: int) -> None: ...
     def move(self, points: np.ndarray, gamma: np.ndarray) -> None: ...
     def solve(self, coef: np.ndarray, C: float, tol: float, max_steps: int) -> InnerOutcome: ...
     def gradient(self, C: float) -> tuple[np.ndarray, np.ndarray]: ...
+    def descend(
+        self,
+        points: np.ndarray,
+        log_gamma: np.ndarray,
+        coef: np.ndarray,
+        C: float,
+        rho: float,
+        tau: float,
+        shared: bool,
+        max_iter: int,
+        tol: float,
+        inner_tol: float,
+        check: Callable[[], None] | None,
+    ) -> MoveOutcome: ...

@@ -7,9 +7,9 @@ output for two classes and one per class (softmax) for more. Everything in it is
     + \tfrac{\rho}{2} a^2 + \tfrac{\tau}{2} \sum_j r_j^2, \qquad \log \gamma_j = -\log p + a + r_j,\; \sum_j
     r_j = 0.
 
-For given points and widths the coefficients are a convex problem, which the compiled core solves; L-BFGS
-moves points and widths on the minimum over coefficients (variable projection, Golub and Pereyra, Inverse
-Problems 19, 2003).
+For given points and widths the coefficients are a convex problem; L-BFGS moves points and widths on the
+minimum over coefficients (variable projection, Golub and Pereyra, Inverse Problems 19, 2003). The compiled
+core does both: with SciPy's L-BFGS, two thirds of the time on a few hundred rows went into its Python.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from threading import Event
 
 import numpy as np
-from scipy.optimize import minimize
 
 from .. import _core
 
@@ -130,35 +129,15 @@ class Objective:
         self, model: CompactModel, C: float, *, max_iter: int = 25, tol: float = 1e-7, inner_tol: float = 1e-5
     ) -> Moved:
         """Move points and widths by L-BFGS until J falls by less than ``tol`` (relative) in a step."""
-        k, p = model.points.shape
-        coef = model.coef.copy()
-        best = (np.inf, np.empty(0), coef)
-
-        def unpack(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            widths = x[k * p :]
-            return x[: k * p].reshape(k, p), np.full(p, widths[0]) if self.shared else widths
-
-        def value_and_gradient(x: np.ndarray) -> tuple[float, np.ndarray]:
-            nonlocal best
-            if self.stop is not None and self.stop.is_set():
-                raise InterruptedError("another part of the fit has failed or was interrupted")
-            points, log_gamma = unpack(x)
-            self._inner.move(points, gamma_of(log_gamma))
-            value = self._inner.solve(coef, C, inner_tol, 100).value
-            gradient = self.gradient(log_gamma, C)
-            value += width_penalty(log_gamma)[0]
-            if value < best[0]:
-                best = value, x.copy(), coef.copy()
-            return value, gradient
-
-        widths = model.log_gamma[:1] if self.shared else model.log_gamma
-        found = minimize(
-            value_and_gradient,
-            np.concatenate([model.points.ravel(), widths]),
-            jac=True,
-            method="L-BFGS-B",
-            options={"maxiter": max_iter, "maxfun": 2 * max_iter, "maxcor": 10, "ftol": tol, "gtol": 0.0},
+        points, coef = model.points.copy(), model.coef.copy()
+        widths = model.log_gamma[:1].copy() if self.shared else model.log_gamma.copy()
+        found = self._inner.descend(
+            points, widths, coef, C, RHO, TAU, self.shared, max_iter, tol, inner_tol, self._check
         )
-        points, log_gamma = unpack(best[1])
-        moved = CompactModel(points.copy(), log_gamma.copy(), best[2])
-        return Moved(moved, best[0], int(found.nit), int(found.nfev))
+        log_gamma = np.full(points.shape[1], widths[0]) if self.shared else widths
+        return Moved(CompactModel(points, log_gamma, coef), found.value, found.iterations, found.evaluations)
+
+    def _check(self) -> None:
+        """Called every tenth of a second while points move."""
+        if self.stop is not None and self.stop.is_set():
+            raise InterruptedError("another part of the fit has failed or was interrupted")

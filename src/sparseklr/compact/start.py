@@ -7,7 +7,6 @@ worse log-loss in the mean, with as many points (the old points are where the sm
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 
 from .objective import CompactModel
 from .rows import LabelledRows
@@ -75,7 +74,8 @@ def cluster_centres(X: np.ndarray, weight: np.ndarray, n_clusters: int) -> np.nd
     rows = np.arange(len(X))
     for _ in range(_SWEEPS):
         nearest = np.argmin((centres**2).sum(axis=1) - 2 * X @ centres.T, axis=1)
-        member = sparse.csr_array((weight, (nearest, rows)), shape=(len(centres), len(X)))
+        member = np.zeros((len(centres), len(X)))
+        member[nearest, rows] = weight
         mass = member.sum(axis=1)
         moved = mass > 0
         centres[moved] = (member @ X)[moved] / mass[moved, None]

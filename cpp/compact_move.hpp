@@ -1,0 +1,35 @@
+// The outer problem of CompactKLR: points and log-widths move downhill on the minimum over coefficients,
+//
+//     F(z, log gamma) = min over (beta, c) of J + rho/2 a^2 + tau/2 sum_j r_j^2,
+//     log gamma_j = -log p + a + r_j,  sum_j r_j = 0,
+//
+// by the limited-memory method of Broyden, Fletcher, Goldfarb and Shanno (Nocedal and Wright, Numerical
+// Optimization, algorithms 7.4 and 7.5).
+#pragma once
+
+#include "compact_inner.hpp"
+
+namespace sparseklr {
+
+struct MoveSettings {
+    double C = 1;
+    double rho = 0.1, tau = 1;  // precision of the prior on the mean log-width and on the deviations from it
+    bool shared = false;        // one width for all features: log_gamma then has a single entry
+    int max_iter = 25;
+    double tol = 1e-7;          // stop when a step lowers F by less than this share of it
+    double inner_tol = 1e-5;    // of the coefficients, see InnerSettings
+};
+
+struct MoveOutcome {
+    double value = 0;  // F
+    int iterations = 0, evaluations = 0;
+};
+
+// Moves points ([k][p]), log_gamma ([p], or [1] if shared) and coef ([n_outputs][k + 1]) in place, to the best place
+// seen.  `monitor` is called from time to time; it may throw, and then nothing has moved.
+template <class T>
+MoveOutcome move_points(CompactInner<T>& inner, std::size_t n_features, double* points, double* log_gamma, double* coef,
+                        std::size_t n_points, std::size_t n_coef, const MoveSettings& settings,
+                        const std::function<void()>& monitor);
+
+}  // namespace sparseklr
