@@ -64,6 +64,17 @@ def test_predict_evaluate_and_report(home: Path, tmp_path: Path, capsys: pytest.
     assert "CompactKLR" in report.read_text()
 
 
+def test_explain(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The points are no rows of the file: only their shares of the log-odds are shown."""
+    argv = ["explain", home / "model.skops", home / "test.csv", "--row", 2]
+    (found,) = run_json(capsys, *argv)["rows"]
+    total = found["intercept"] + found["others"]["for"] + found["others"]["against"]
+    assert found["log_odds"] == pytest.approx(total + sum(point["contribution"] for point in found["points"]))
+    assert all(point["row"] is None for point in found["points"])
+    assert main([*map(str, argv)]) == 0
+    assert "point 1" in capsys.readouterr().out
+
+
 def test_options_reach_the_model(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     argv = [
         "fit",
