@@ -56,8 +56,8 @@ def _result(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
     reliability = {rule: {key: value.tolist() for key, value in bins.items()} for rule in RULES}
     return {
         "grid": {
-            "C": [C for C, _ in grid],
-            "lam": [lam for _, lam in grid],
+            "C": [None if np.isnan(C) else C for C, _ in grid],
+            "lam": [None if np.isnan(lam) else lam for _, lam in grid],
             "val_accuracy": accuracy.round(2).tolist(),
             "val_share": share.tolist(),
             **stored,

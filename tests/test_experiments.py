@@ -17,7 +17,7 @@ from joblib.externals.loky import get_reusable_executor
 from sklearn.metrics.pairwise import rbf_kernel
 from standins import DATA
 
-from sparseklr import Settings, SparseKLR, solve_dual
+from sparseklr import CompactKLR, Settings, SparseKLR, solve_dual
 from sparseklr.datasets import BENCHMARKS
 from sparseklr.experiments import METHODS, Cell, Results, ResultsError, paper, plan, run
 from sparseklr.experiments.methods import compute, method
@@ -143,6 +143,16 @@ def test_every_method_in_both_modes(name: str, mode: str) -> None:
         assert 0.5 < result["grid"]["accuracy"][k] <= 1
         assert 0 <= result["grid"]["share"][k] <= 1
         assert (result["grid"]["log_loss"][k] is None) == (name == "SVM")
+
+
+def test_compact_is_the_estimator_with_its_defaults() -> None:
+    cell = Cell("converged", "sonar", "Compact", 0, 0)
+    data = split(cell, DATA)
+    grid = compute(cell, data)["grid"]
+    model = CompactKLR().fit(data.X_train, data.y_train)
+    assert grid["C"] == [None]  # which the fit chooses
+    assert grid["accuracy"] == [model.score(data.X_test, data.y_test)]
+    assert grid["share"] == [model.n_points_ / len(data.y_train)]
 
 
 def test_both_working_sets_find_the_same_models() -> None:

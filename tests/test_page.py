@@ -184,7 +184,7 @@ def test_comparison_needs_enough_sets(summary: Summary) -> None:
     assert page_sections.pairs(few) == ""
     assert page_data.charts(few)["ranks"] is None
     assert "Friedman" in page_sections.comparison(summary)
-    assert page_sections.pairs(summary).count("<tr>") == 1 + 10
+    assert page_sections.pairs(summary).count("<tr>") == 1 + 15  # of six methods
 
 
 def test_differences_come_with_evidence(summary: Summary, monkeypatch: pytest.MonkeyPatch) -> None:

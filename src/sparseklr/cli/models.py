@@ -48,8 +48,11 @@ def save_model(output: Path, pipeline: Any, rows: Rows, args: Any, **more: Any) 
 
 
 def _points(pipeline: Any, rows: Rows) -> dict[str, Any]:
-    """The training rows that the model keeps, as they stand in the file: what explanations show."""
-    support = pipeline[-1].support_
+    """The training rows that the model keeps, as they stand in the file: what explanations show; of a compact
+    model there are none."""
+    support = getattr(pipeline[-1], "support_", None)
+    if support is None:
+        return {}
     assert rows.y is not None
     points: dict[str, Any] = {"classes": rows.y[support].tolist()}
     if rows.table is not None:

@@ -168,14 +168,12 @@ def add_training(parser: Parser) -> Any:
     group = parser.add_argument_group("model")
     group.add_argument(
         "--kernel",
-        default="rbf",
         choices=("rbf", "linear", "poly", "laplacian", "sigmoid", "loo"),
         help="loo: rbf or laplacian, whichever leave-one-out prefers (default: rbf)",
     )
-    group.add_argument("--degree", type=number(least=0), default=3, help="of the poly kernel (default: 3)")
+    group.add_argument("--degree", type=number(least=0), help="of the poly kernel (default: 3)")
     group.add_argument(
         "--calibration",
-        default="refit",
         choices=("refit", "sigmoid", "link", "none"),
         help="where probabilities come from (default: refit)",
     )

@@ -39,7 +39,7 @@ def add_parser(subparsers: Any) -> None:
     add("-o", "--results", metavar="FILE", default="results.sqlite", help="results (default: %(default)s)")
     add("--quick", action="store_true", help="ionosphere, sonar and monk2 only")
     add("--sets", nargs="+", metavar="SET", help="data sets (default: all 12)")
-    add("--methods", nargs="+", metavar="METHOD", help="methods (default: all 9)")
+    add("--methods", nargs="+", metavar="METHOD", help="methods (default: all; see --list)")
     add("--folds", nargs="+", type=int, metavar="K", help="folds, 1 to 5 (default: all)")
     add("--seeds", nargs="+", type=int, default=[0], metavar="SEED", help="seeds of the folds (default: 0)")
     add(

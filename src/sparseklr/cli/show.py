@@ -23,6 +23,14 @@ MEASURES = {
     "ece": "Calibration error (ECE)",
 }
 
+# What the estimators know about the quality of a fit, of which each has its own part.
+QUALITY = {
+    "loo_log_loss": ("Leave-one-out log-loss", ".4f"),
+    "held_out_log_loss": ("Held-out log-loss", ".4f"),
+    "dual_gap": ("Relative duality gap", ".1e"),
+    "gradient_norm": ("Gradient norm", ".1e"),
+}
+
 
 def say(path: str, notes: Iterable[str]) -> None:
     """What is to be said about a file, on standard error."""
@@ -61,13 +69,15 @@ def show_fit(summary: Mapping[str, Any], output: str) -> None:
     rows.append(("Features", str(summary["n_features"])))
     if summary["scale"] and summary["scale"]["chosen"]:
         rows.append(("Scale", _scale(summary["scale"])))
+    if summary.get("n_features_used", summary["n_features"]) < summary["n_features"]:
+        rows.append(("Features used", str(summary["n_features_used"])))
     rows += [
         ("Classes", listing(summary["classes"], most=6)),
         ("Points kept", f"{summary['n_points']} ({summary['points_share']:.1%})"),
     ]
-    if summary["loo_log_loss"] is not None:
-        rows.append(("Leave-one-out log-loss", f"{summary['loo_log_loss']:.4f}"))
-    rows.append(("Relative duality gap", f"{summary['dual_gap']:.1e}"))
+    for key, (label, form) in QUALITY.items():
+        if summary.get(key) is not None:
+            rows.append((label, format(summary[key], form)))
     rows.append(("Seconds", f"{summary['seconds']:.2f}"))
     show_table("Fit", ("", ""), rows, stderr=stderr)
     if summary["test"]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import train_test_split
 
+from ..estimators.compact_klr import CompactKLR
 from ..estimators.sparse_klr import SparseKLR
 from ..tabular.cells import TableError, TableWarning
 from .data import Rows, read_training, told
@@ -19,18 +20,24 @@ from .files import source_name
 from .measures import measure
 from .models import make_pipeline
 
+# Options of the command line that are parameters of one estimator; what is not given has its default.
+PARAMETERS = {
+    "sparse": ("kernel", "degree", "calibration", "C", "lam", "nu", "gamma"),
+    "compact": ("C", "n_points", "max_points", "relevance"),
+}
 
-def make_estimator(args: Namespace, **more: Any) -> SparseKLR:
-    """A SparseKLR with the options of ``add_training`` and more."""
-    return SparseKLR(
-        kernel=args.kernel,
-        degree=args.degree,
-        calibration=None if args.calibration == "none" else args.calibration,
-        class_weight=args.class_weight,
-        random_state=args.seed,
-        n_jobs=args.jobs,
-        **more,
-    )
+
+def make_estimator(args: Namespace, model: str = "sparse", **more: Any) -> SparseKLR | CompactKLR:
+    """A SparseKLR or CompactKLR with the options that were given."""
+    known = dict.fromkeys(name for names in PARAMETERS.values() for name in names)
+    given = {name: getattr(args, name) for name in known if getattr(args, name, None) is not None}
+    for name in given:
+        if name not in PARAMETERS[model]:
+            raise CliError(f"--{name.replace('_', '-')}: not an option of --model {model}")
+    if given.get("calibration") == "none":
+        given["calibration"] = None
+    kind = {"sparse": SparseKLR, "compact": CompactKLR}[model]
+    return kind(class_weight=args.class_weight, random_state=args.seed, n_jobs=args.jobs, **given, **more)
 
 
 def shows_progress(args: Namespace) -> int:
@@ -63,16 +70,33 @@ def train(args: Namespace, estimator: Any) -> tuple[Any, Rows, dict[str, Any]]:
         "n_rows": len(kept),
         "n_features": model.n_features_in_,
         "classes": pipeline.classes_.tolist(),
-        "n_points": len(model.support_),
-        "points_share": len(model.support_) / len(kept),
-        "loo_log_loss": getattr(model, "loo_log_loss_", None),
-        "dual_gap": model.dual_gap_,
-        "converged": model.converged_,
+        **_model_summary(model, len(kept)),
         "seconds": seconds,
         "test": test,
         **_table_summary(pipeline, rows),
     }
     return pipeline, part, summary
+
+
+def _model_summary(model: SparseKLR | CompactKLR, n_rows: int) -> dict[str, Any]:
+    """Size and quality of a model, as its estimator knows them."""
+    if isinstance(model, CompactKLR):
+        return {
+            "estimator": "CompactKLR",
+            "n_points": model.n_points_,
+            "points_share": model.n_points_ / n_rows,
+            "n_features_used": int(model.get_support().sum()),
+            "held_out_log_loss": model.held_out_log_loss_,
+            "gradient_norm": model.gradient_norm_,
+        }
+    return {
+        "estimator": "SparseKLR",
+        "n_points": len(model.support_),
+        "points_share": len(model.support_) / n_rows,
+        "loo_log_loss": getattr(model, "loo_log_loss_", None),
+        "dual_gap": model.dual_gap_,
+        "converged": model.converged_,
+    }
 
 
 def _table_summary(pipeline: Any, rows: Rows) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from sklearn.svm import SVC
 
 from ..dual.problem import DualProblem
 from ..dual.solver import Settings, Status, WorkingSet, solve_in_box
+from ..estimators.compact_klr import CompactKLR
 from ..estimators.klr_path import klr_path
 from ..estimators.sparse_klr import SparseKLR
 from ..inspection.metrics import Bins
@@ -46,7 +47,7 @@ class Fitted:
     seconds: np.ndarray
 
 
-Candidates = list[tuple[float, float]]  # (C, lam)
+Candidates = list[tuple[float, float]]  # (C, lam); NaN where the method chooses them itself
 FitCandidates = Callable[[np.ndarray, np.ndarray, np.ndarray, Candidates], Fitted]
 
 
@@ -164,11 +165,15 @@ def half_path(X: np.ndarray, y: np.ndarray, queries: np.ndarray, candidates: Can
 def _fitted(models: Sequence[Any], queries: np.ndarray, n: int, seconds: list[float]) -> Fitted:
     return Fitted(
         np.array([model.decision_function(queries) for model in models]),
-        np.array([len(model.support_) / n for model in models]),
+        np.array([_n_points(model) / n for model in models]),
         np.array([getattr(model, "converged_", getattr(model, "fit_status_", 0) == 0) for model in models]),
         np.array([int(np.sum(model.n_iter_)) for model in models]),
         np.array(seconds),
     )
+
+
+def _n_points(model: Any) -> int:
+    return model.n_points_ if isinstance(model, CompactKLR) else len(model.support_)
 
 
 def method(name: str, mode: str) -> Method:
@@ -196,6 +201,8 @@ def method(name: str, mode: str) -> Method:
             [(default.C, default.C / 10)],
             one_by_one(lambda C, lam: SparseKLR(C, lam=lam, gamma=GAMMA, n_jobs=1)),
         )
+    if name == "Compact":  # scales features, and chooses widths, C and the number of points, in its one fit
+        return Method([(np.nan, np.nan)], one_by_one(lambda *_: CompactKLR(n_jobs=1)))
     if name == "SVM":
         return Method(by_C, one_by_one(lambda C, _: SVC(C=C, gamma=GAMMA, cache_size=2000)), logits=False)
     if name == "IVM":
@@ -249,8 +256,8 @@ def compute(cell: Cell, data: Split) -> dict[str, Any]:
         columns["log_loss"] = np.mean(np.logaddexp(0, -data.y_test * final.f), axis=1)
         columns["brier"] = np.mean((expit(final.f) - (data.y_test > 0)) ** 2, axis=1)
     grid: dict[str, list[Any]] = {
-        "C": [C for C, _ in candidates],
-        "lam": [lam for _, lam in candidates],
+        "C": [None if np.isnan(C) else C for C, _ in candidates],
+        "lam": [None if np.isnan(lam) else lam for _, lam in candidates],
         "val_accuracy": val_accuracy.tolist() if n > 1 else [None] * n,
         "val_share": val_share.tolist() if n > 1 else [None] * n,
     }

@@ -41,6 +41,7 @@ METHODS = (
     "KLR-2ord",
     "KLR-1ord",
     "S-KLR-1ord",
+    "Compact",
 )
 QUICK_SETS = ("ionosphere", "sonar", "monk2")
 

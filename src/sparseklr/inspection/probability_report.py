@@ -91,7 +91,10 @@ def probability_report(estimator: Any, X: Any, y: Any, *, sample_weight: Any = N
 
 
 def _kept_points(estimator: Any) -> tuple[int | None, float | None]:
-    """How many training points a kernel classifier needs for prediction, and their share if that is known."""
+    """How many points a kernel classifier needs for prediction, and their share of the training points where
+    they are some of these and that is known."""
+    if hasattr(estimator, "points_"):  # of a compact model, which moved them
+        return len(estimator.points_), None
     if not hasattr(estimator, "support_") or not hasattr(estimator, "support_vectors_"):
         return None, None
     kept = len(estimator.support_)
@@ -110,8 +113,9 @@ class ProbabilityReport:
         frequent class where there are more than two; ``accuracy`` of ``predict``; ``log_loss`` and ``brier``
         as in scikit-learn (which takes a probability of 0 as 2e-16, so that no log-loss is above 36; its
         Brier score of more than two classes goes up to 2); ``ece``: expected calibration error in 15 bins of
-        equal weight, of the most probable class where there are more than two; ``n_points``: training points
-        that prediction needs, ``points_share``: their share (None where the estimator does not say).
+        equal weight, of the most probable class where there are more than two; ``n_points``: points that
+        prediction needs, ``points_share``: their share of the training points (None where the estimator does
+        not say, and of :class:`~sparseklr.CompactKLR`, whose points are no training points).
     display : ReliabilityDisplay
         The curve behind the figure; not drawn yet.
     """

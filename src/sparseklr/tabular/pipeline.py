@@ -8,6 +8,7 @@ from typing import Any
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
+from ..estimators.compact_klr import CompactKLR
 from ..estimators.sparse_klr import SparseKLR
 from .features import TableFeatures
 from .reader import TableReader
@@ -38,7 +39,8 @@ def tabular_pipeline(
         The last step; None is :class:`~sparseklr.SparseKLR` with its defaults.
     scale : {"auto", "standard", "quantile", "squash"}, default="auto"
         How numbers are scaled; ``"auto"`` compares by the leave-one-out log-loss of ``SparseKLR``, of
-        ``estimator`` itself if it is one. ``pipeline["features"].scale_`` is the one in use.
+        ``estimator`` itself if it is one. For a :class:`~sparseklr.CompactKLR`, which maps skewed features by
+        rank itself, ``"auto"`` is ``"standard"``. ``pipeline["features"].scale_`` is the one in use.
     categorical, number, date : sequence of str, default=()
         Columns whose kind is given instead of found. ``date`` may map names to formats.
     drop : sequence of str, default=()
@@ -77,6 +79,8 @@ def tabular_pipeline(
     True
     """
     estimator = SparseKLR() if estimator is None else estimator
+    if isinstance(estimator, CompactKLR) and estimator.scale == "auto" and scale == "auto":
+        scale = "standard"
     return Pipeline(
         [
             ("read", TableReader(categorical, number, date, drop, na, decimal)),

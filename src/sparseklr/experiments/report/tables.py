@@ -14,10 +14,11 @@ from ..protocol import TIES, choose
 from .summary import Summary, standard_error
 
 OURS = "S-KLR refit"  # the default of the package, set off in the report
+UNTUNED = (OURS, "Compact")  # nothing is chosen on the validation rows, so that the rules are all the same
 TABLE_2 = (
     *paper.TABLE_2,
     ("IVM", "sparsest-of-3"),
-    (OURS, "best"),
+    *((method, "best") for method in UNTUNED),
 )
 NAMES = {"best": "best", "sparsest-of-3": "sparsest of 3"}
 
@@ -49,7 +50,7 @@ class Table:
 
 def column_name(column: Column) -> str:
     method, rule = column
-    return method if method == OURS else f"{method}, {NAMES[rule]}"
+    return method if method in UNTUNED else f"{method}, {NAMES[rule]}"
 
 
 def all_tables(summary: Summary) -> list[Table]:

@@ -37,11 +37,12 @@ const SHAPES = {
   circle: corners(24), square: larger(1.2, corners(4, Math.PI / 4)), diamond: larger(1.15, corners(4)),
   up: larger(1.25, corners(3)), down: larger(1.25, corners(3, Math.PI)), star: larger(1.35, corners(10, 0, 0.45)),
   plus: arms, cross: arms.map(([x, y]) => [0.75 * (x - y), 0.75 * (x + y)]), hexagon: corners(6),
+  bar: [[-0.45, -1.25], [0.45, -1.25], [0.45, 1.25], [-0.45, 1.25]],
 };
 const outline = (shape, x, y, r) =>
   `M${SHAPES[shape].map(([u, v]) => `${(x + r * u).toFixed(1)} ${(y + r * v).toFixed(1)}`).join("L")}Z`;
 
-const LOOKS = ["circle", "star", "down", "square", "up", "diamond", "plus", "cross", "hexagon"];
+const LOOKS = ["circle", "star", "down", "square", "up", "diamond", "plus", "cross", "hexagon", "bar"];
 const look = (method) => {
   const k = data.methods.indexOf(method);
   return { name: method, color: `var(--m${k})`, shape: LOOKS[k] };
