@@ -11,8 +11,9 @@ from standins import available
 
 from sparseklr.data import DistinctPoints, TrainingSet
 from sparseklr.kernels import Kernel
-from sparseklr.probability.basis import Basis, independent, label_free_basis, random_basis
+from sparseklr.probability.basis import Basis, independent
 from sparseklr.probability.likelihood import Labels, fit_likelihood, leave_one_out
+from sparseklr.probability.pivots import LabelFreeBases, random_basis
 from sparseklr.probability.prune import _eliminate, elimination_order, prune
 from sparseklr.threads import ordered_threads
 
@@ -26,7 +27,7 @@ def moons_points(n: int = 80, seed: int = 0, gamma: float = 1.0) -> DistinctPoin
 
 
 def features(basis: Basis) -> np.ndarray:
-    return np.vstack(list(basis.map_blocks(lambda rows, A: A)))
+    return basis.features(np.arange(len(basis.points)))
 
 
 def test_likelihood_against_a_general_optimiser() -> None:
@@ -96,7 +97,7 @@ def test_streaming_equals_keeping(monkeypatch) -> None:
     monkeypatch.setattr("sparseklr.probability.basis._BLOCK", 64)
     streamed = fit_likelihood(Basis.of(points, chosen), labels, C=5.0)
     np.testing.assert_allclose(streamed.f, kept.f, atol=1e-9)
-    monkeypatch.setattr("sparseklr.probability.basis._CANDIDATES", 100)
+    monkeypatch.setattr("sparseklr.probability.pivots._CANDIDATES", 100)
     drawn = random_basis(points, np.arange(50, 300), 40, np.random.default_rng(0))
     assert len(np.unique(drawn.chosen)) == drawn.size > 30  # a few may depend on the others
     assert drawn.chosen.min() >= 50
@@ -159,7 +160,7 @@ def test_approximate_leave_one_out(name: str, benchmark) -> None:
         X, (y > 0).astype(int), np.array([0, 1]), np.ones(n), np.arange(n), n, Kernel("rbf", 0.5)
     )
     points = DistinctPoints.of(data)
-    labels, basis = Labels.of(points.weight, 1), label_free_basis(points, np.random.default_rng(0))
+    labels, basis = Labels.of(points.weight, 1), LabelFreeBases(points, np.random.default_rng(0))[-1]
     fit = fit_likelihood(basis, labels, C=10.0)
     approximate = labels.mean(labels.losses(leave_one_out(basis, labels, fit)))[0]
     exact = labels.mean(labels.losses(exact_leave_one_out(basis, labels, C=10.0)))[0]
@@ -182,7 +183,7 @@ def test_approximate_leave_one_out_of_heavy_points() -> None:
     weight = np.where(codes == 1, 12.0, 1.0)
     data = TrainingSet(X, codes, np.array([0, 1]), weight, np.arange(200), 200, Kernel("rbf", 0.2))
     points = DistinctPoints.of(data).relative()
-    labels, basis = Labels.of(points.weight, 1), label_free_basis(points, np.random.default_rng(0))
+    labels, basis = Labels.of(points.weight, 1), LabelFreeBases(points, np.random.default_rng(0))[-1]
     fit = fit_likelihood(basis, labels, C=10.0)
     approximate = labels.mean(labels.losses(leave_one_out(basis, labels, fit)))[0]
     exact = labels.mean(labels.losses(exact_leave_one_out(basis, labels, C=10.0)))[0]
@@ -233,17 +234,61 @@ def test_elimination_order_is_that_of_one_by_one() -> None:
         assert _eliminate(sigma, beta, block).tolist() == expected
 
 
-def test_nested_parts_have_the_features_of_their_points() -> None:
+@pytest.mark.parametrize("whitened", [False, True])
+def test_parts_have_the_features_of_their_points(whitened: bool) -> None:
     points = moons_points(200)
     basis = Basis.of(points, np.arange(0, 200, 8))
+    basis = basis.whiten() if whitened else basis
     order = np.random.default_rng(0).permutation(basis.size)
-    Q, L = basis.nested(order)
-    np.testing.assert_allclose(Q.T @ Q, np.eye(basis.size), atol=1e-12)
+    curvature = basis.curvature(np.ones(200))
     for size in (0, 1, 7, basis.size):
-        part = basis.part(order, Q[:, :size], L)
+        part = basis.part(order[:size])
         K = points.columns(part.chosen)
         np.testing.assert_allclose(part.L @ part.L.T, K[part.chosen], atol=1e-10)
         np.testing.assert_allclose(features(part)[:, :-1] @ part.L.T, K, atol=1e-9)
+        turned = basis.turned(order[:size], part, curvature)
+        np.testing.assert_allclose(turned, part.curvature(np.ones(200)), atol=1e-7)
+
+
+@pytest.mark.parametrize("form", ["columns", "whitened", "streamed"])
+def test_sums_over_rows_are_those_of_the_features(form: str, monkeypatch) -> None:
+    monkeypatch.setattr("sparseklr.probability.basis._BLOCK", 64)
+    if form == "streamed":
+        monkeypatch.setattr("sparseklr.probability.basis._KEEP_BYTES", 0)
+    points = moons_points(200)
+    basis = Basis.of(points, np.arange(0, 200, 8))
+    basis = basis.whiten() if form == "whitened" else basis
+    rng, A = np.random.default_rng(0), features(basis)
+    v, e, h = rng.normal(size=basis.size + 1), rng.normal(size=200), rng.uniform(size=200)
+    h[rng.random(200) < 0.5] = 0
+    np.testing.assert_allclose(basis.outputs(v), A @ v, atol=1e-9)
+    np.testing.assert_allclose(
+        basis.outputs(np.stack([v, 2 * v], axis=1)), A @ np.stack([v, 2 * v], axis=1), atol=1e-9
+    )
+    np.testing.assert_allclose(basis.project(e), A.T @ e, atol=1e-9)
+    H = basis.curvature(h)
+    np.testing.assert_allclose(H, A.T @ (h[:, None] * A), atol=1e-7)
+    factor = np.linalg.cholesky(H + np.eye(len(H)))
+    rows = rng.random(200) < 0.7
+    s = np.einsum("ij,ji->i", A, np.linalg.solve(H + np.eye(len(H)), A.T))
+    np.testing.assert_allclose(basis.leverages(factor, rows), np.where(rows, s, 0), atol=1e-9)
+    np.testing.assert_allclose(basis.coordinates(basis.coefficients(v), v[-1]), v, atol=1e-9)
+
+
+def test_label_free_bases_are_nested() -> None:
+    points = moons_points(500, gamma=50.0)
+    bases = LabelFreeBases(points, np.random.default_rng(0))
+    assert [basis.size for basis in bases] == [100, 200, 400, 500]
+    for small, large in zip(bases, list(bases)[1:], strict=False):
+        np.testing.assert_array_equal(large.chosen[: small.size], small.chosen)
+        np.testing.assert_array_equal(features(large)[:, : small.size], features(small)[:, :-1])
+    again = LabelFreeBases(points, np.random.default_rng(0))  # asked in another order
+    np.testing.assert_array_equal(again[-1].chosen, bases[3].chosen)
+    labels = Labels.of(points.weight, 1)
+    fit = fit_likelihood(bases[0], labels, C=1.0)
+    np.testing.assert_allclose(bases[2].outputs(fit.embedded(bases[2])), fit.f, atol=1e-12)
+    few = LabelFreeBases(moons_points(60), np.random.default_rng(0))
+    assert len(few) == 1
 
 
 def test_pruning_stays_within_what_is_allowed(monkeypatch) -> None:

@@ -18,11 +18,11 @@ from sparseklr import SparseKLR
 from sparseklr.data import DistinctPoints, TrainingSet
 from sparseklr.datasets import expected_log_loss, make_twonorm, true_log_proba
 from sparseklr.kernels import Kernel
-from sparseklr.probability.basis import label_free_basis
 from sparseklr.probability.calibration import link, platt
 from sparseklr.probability.cross_fit import folds_along
 from sparseklr.probability.likelihood import Labels
 from sparseklr.probability.loss import cross_entropies
+from sparseklr.probability.pivots import LabelFreeBases
 from sparseklr.probability.refit import refit
 
 pytestmark = pytest.mark.numerical
@@ -176,7 +176,7 @@ def test_weights_equal_repetition(mode) -> None:
 def test_fewer_than_two_points_falls_back() -> None:
     points = moons_points()
     labels, random = Labels.of(points.weight, 1), np.random.default_rng(0)
-    result = refit(label_free_basis(points, random), labels, np.empty(0, dtype=int), rng=random)
+    result = refit(LabelFreeBases(points, random), labels, np.empty(0, dtype=int), rng=random)
     assert len(result.points) == 0
     assert result.intercept == pytest.approx(0.0, abs=1e-9)
     X, y = make_moons(40, noise=0.3, random_state=0)

@@ -24,6 +24,8 @@ RowSource = _core.RowSource
 
 # Below this many points the whole Gram matrix in float64 is small and float32 buys nothing.
 _DOUBLE_UP_TO = 2000
+# So many bytes are taken without asking how many are free, which takes milliseconds.
+_ALWAYS_THERE = 16 << 20
 # Query rows handed to the core at once: extra memory does not grow with the number of rows.
 _QUERY_BLOCK = 8192
 
@@ -115,8 +117,12 @@ class Kernel:
         """
         if not self._named:
             return gram_row_source(X if self.precomputed else self.matrix(X, X))
-        points, room = self._training_points(X), cache_bytes(cache_size, X)
-        needed = min(room, X.shape[0] ** 2 * (4 if points.single else 8))
+        points = self._training_points(X)
+        whole = X.shape[0] ** 2 * (4 if points.single else 8)
+        if cache_size == "auto" and whole <= _ALWAYS_THERE:
+            return _core.kernel_row_source(points, whole, n_threads(n_jobs))
+        room = cache_bytes(cache_size, X)
+        needed = min(room, whole)
         if needed > (free := available_memory()):
             raise MemoryError(
                 f"cache_size={cache_size!r} asks for {needed >> 20} MB of kernel rows, {free >> 20} MB are "

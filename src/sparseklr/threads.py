@@ -6,8 +6,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from .kernels import n_threads
 
@@ -28,7 +29,7 @@ class _OneThread:
     def __enter__(self) -> None:
         with self.lock:
             if self.inside == 0:
-                self.limits = threadpool_limits(1, user_api="blas")
+                self.limits = _linear_algebra().limit(limits=1, user_api="blas")
             self.inside += 1
 
     def __exit__(self, *exception: object) -> None:
@@ -36,6 +37,12 @@ class _OneThread:
             self.inside -= 1
             if self.inside == 0:
                 self.limits.restore_original_limits()
+
+
+@cache
+def _linear_algebra() -> ThreadpoolController:
+    """The libraries of NumPy and SciPy, looked for once: that takes as long as a small fit."""
+    return ThreadpoolController()
 
 
 _one_thread = _OneThread()

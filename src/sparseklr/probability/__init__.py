@@ -1,24 +1,25 @@
-"""From a sparse model to probabilities: features of the span of some points (:mod:`basis`), the logistic
-loss (:mod:`loss`), the penalised likelihood and its leave-one-out values (:mod:`likelihood`), the refit of
-the kept points with the choice of its strength (:mod:`refit`), the choice of the kernel (:mod:`width`), the
-pruning of points (:mod:`prune`), and the sigmoid and the link of the margin loss (:mod:`calibration`;
+"""From a sparse model to probabilities: the span of some points (:mod:`basis`) and how they are drawn
+(:mod:`pivots`), the logistic loss (:mod:`loss`), the penalised likelihood and its leave-one-out values
+(:mod:`likelihood`), the refit of the kept points with the choice of its strength (:mod:`refit`), their
+pruning (:mod:`prune`), and the sigmoid and the link of the margin loss (:mod:`calibration`;
 :mod:`cross_fit` makes what the sigmoid is fitted to).
 """
 
-from .basis import Basis, label_free_basis
+from .basis import Basis
 from .calibration import link, log_probabilities, platt
 from .likelihood import Labels, fit_likelihood, leave_one_out
 from .loss import LogisticLoss, cross_entropies
+from .pivots import LabelFreeBases
 from .refit import choose_C
 
 __all__ = [
     "Basis",
+    "LabelFreeBases",
     "Labels",
     "LogisticLoss",
     "choose_C",
     "cross_entropies",
     "fit_likelihood",
-    "label_free_basis",
     "leave_one_out",
     "link",
     "log_probabilities",

@@ -1,37 +1,32 @@
-r"""The span of a few kernel functions, as well-conditioned features of all training points.
+r"""The span of a few kernel functions, and sums over all training points in coordinates that suit it.
 
 With points :math:`B`, :math:`K_{BB} = LL^\top` and :math:`\phi(x) = L^{-1} k(B, x)`, a function
 :math:`f = \sum_b \beta_b k(x_b, \cdot) = v^\top\phi` has the norm :math:`\|f\|^2 = \beta^\top K_{BB}
-\beta = \|v\|^2`. The features :math:`\phi` of the training points are what every likelihood is fitted on.
+\beta = \|v\|^2`. A likelihood is fitted in the coordinates v and an intercept, which comes last.
 
-Of many points a few are drawn by randomly pivoted Cholesky (Chen, Epperly, Tropp and Webber, "Randomly
-pivoted Cholesky: practical approximation of a kernel matrix with few entry evaluations", Communications on
-Pure and Applied Mathematics 78, 2025), whose factor *is* the matrix of these features.
+The features :math:`\phi` of the training points need not be computed: what is asked for are products with
+them, and those are products with the kernel columns :math:`k(B, x)` and triangular systems of the size of B.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.linalg import qr, solve_triangular
+from scipy.linalg import qr
 from scipy.linalg.lapack import dpstrf
 
 from ..data import DistinctPoints
 from ..kernels import rounded
 from ..threads import Map
+from .triangular import solve_lower
 
-# Rows of a block of features, and the memory for features that are kept rather than computed again.
+# Rows of a block of kernel columns, and the memory for columns that are kept rather than computed again.
 _BLOCK = 2048
 _KEEP_BYTES = 1 << 29
-# Points drawn at once, and among how many points at most.
-_DRAWN_AT_ONCE = 64
-_CANDIDATES = 20_000
-# Up to so many points the label-free basis is all of them; of more, so many are drawn.
-ALL_POINTS = 800
-LABEL_FREE_POINTS = 300
+# Multiplications for which a thread is worth its start.
+_WORTH_A_THREAD = 1_000_000
 
 
 def independent(K: np.ndarray, tolerance: float = 1e-8) -> tuple[np.ndarray, np.ndarray]:
@@ -51,16 +46,18 @@ def independent(K: np.ndarray, tolerance: float = 1e-8) -> tuple[np.ndarray, np.
     return order[pivots[:rank] - 1], np.tril(factor[:rank, :rank])
 
 
-def _slices(n: int) -> list[slice]:
+def row_blocks(n: int) -> list[slice]:
+    """The blocks of rows in which everything is computed, whatever the number of threads."""
     return [slice(start, min(start + _BLOCK, n)) for start in range(0, n, _BLOCK)]
 
 
-def _fits(n: int, size: int) -> bool:
-    return 8 * n * (size + 1) <= _KEEP_BYTES
+def columns_fit(n: int, size: int) -> bool:
+    """Whether so many kernel columns of so many points are kept in memory."""
+    return 8 * n * size <= _KEEP_BYTES
 
 
 class Basis:
-    """The span of some of the points: features ``[L^-1 k(B, x), 1]`` of all points, in blocks of rows.
+    """The span of some of the points, with products over all points in blocks of rows.
 
     Parameters
     ----------
@@ -71,8 +68,10 @@ class Basis:
         Cholesky factor of their kernel matrix, in this order.
     map_ : callable
         Calls a function for every block, in order (:func:`~sparseklr.threads.ordered_threads`).
-    blocks : list of arrays, optional
-        The features, where they are known. They are computed otherwise, and kept if there is room.
+    columns : list of arrays, optional
+        Blocks of k(x, B), where they are known. They are computed otherwise, and kept if there is room.
+    whitened : bool
+        The columns given are features L^-1 k(B, x) instead.
     """
 
     def __init__(
@@ -81,131 +80,135 @@ class Basis:
         chosen: np.ndarray,
         L: np.ndarray,
         map_: Map = map,
-        blocks: list[np.ndarray] | None = None,
+        columns: list[np.ndarray] | None = None,
+        whitened: bool = False,
     ) -> None:
         self.points, self.chosen, self.L, self.map_ = points, chosen, L, map_
-        self._kept = blocks
-        if blocks is None and _fits(len(points), self.size):
-            self._kept = list(self._map_rows(self._features))
+        self.whitened, self._columns = whitened, columns
+        if columns is None and columns_fit(len(points), self.size):
+            self._columns = list(self._over_blocks(lambda rows, K: K, 0))
 
     @classmethod
-    def of(cls, points: DistinctPoints, chosen: np.ndarray, map_: Map = map) -> Basis:
-        """The span of the given points, without those that depend on others."""
-        kept, L = independent(points.values(chosen, chosen))
+    def of(
+        cls, points: DistinctPoints, chosen: np.ndarray, map_: Map = map, tolerance: float = 1e-8
+    ) -> Basis:
+        """The span of the given points, without those that depend on others (:func:`independent`)."""
+        kept, L = independent(points.values(chosen, chosen), tolerance)
         return cls(points, chosen[kept], L, map_)
 
-    def nested(self, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Q and L' such that the first s points in this order have the features of all times ``Q[:, :s]``.
+    def whiten(self) -> Basis:
+        """The same with features instead of kernel columns, for many sums over few points."""
+        if self._columns is None:
+            return self
+        columns = list(self._over_blocks(lambda _, K: self._from_left(K.T).T, self.size**2))
+        return Basis(self.points, self.chosen, self.L, self.map_, columns, whitened=True)
 
-        ``L'[:s, :s]`` is the factor of their kernel matrix. With ``L[order] = L' Q'`` (a QR factorisation)
-        both follow from ``k(B, x) = L phi(x)``; Q is orthogonal.
-        """
-        Q, R = qr(self.L[order].T, check_finite=False)
-        return Q, R.T
+    def part(self, positions: np.ndarray) -> Basis:
+        """The span of some of the points, without another look at the kernel if columns are kept."""
+        rows, columns = self.L[positions], None
+        if self._columns is not None:
+            pick = (lambda _, K: K @ rows.T) if self.whitened else (lambda _, K: K[:, positions])
+            columns = list(self._over_blocks(pick, self.size * len(rows) if self.whitened else 0))
+        (R,) = qr(rows.T, mode="r", check_finite=False)
+        L = R[: len(rows)].T
+        return Basis(self.points, self.chosen[positions], L * np.sign(L.diagonal()), self.map_, columns)
 
-    def part(self, order: np.ndarray, Q: np.ndarray, L: np.ndarray) -> Basis:
-        """The span of the first points of :meth:`nested`, as many as Q has columns; needs no kernel value."""
-        size, blocks = Q.shape[1], None
-        if self._kept is not None:
-            turn = np.zeros((self.size + 1, size + 1))
-            turn[:-1, :-1], turn[-1, -1] = Q, 1
-            blocks = list(self.map_blocks(lambda rows, A: np.asfortranarray(A @ turn)))
-        return Basis(self.points, self.chosen[order[:size]], L[:size, :size], self.map_, blocks)
+    def turned(self, positions: np.ndarray, part: Basis, matrix: np.ndarray) -> np.ndarray:
+        """A :meth:`curvature` of this basis as that of :meth:`part` at these positions."""
+        T = np.zeros((part.size + 1, self.size + 1))
+        T[:-1, :-1] = solve_lower(part.L, self.L[positions])
+        T[-1, -1] = 1
+        return T @ matrix @ T.T
 
     @property
     def size(self) -> int:
         return len(self.chosen)
 
-    def _map_rows(self, function: Callable[[slice], Any]) -> Iterable[Any]:
-        # a kernel that is the user's own function is called by one thread at a time
-        map_ = map if self._kept is None and callable(self.points.kernel.name) else self.map_
-        return map_(function, _slices(len(self.points)))
-
-    def _features(self, rows: slice) -> np.ndarray:
-        K = self.points.values(rows, self.chosen)
-        out = np.empty((K.shape[0], self.size + 1), order="F")
-        out[:, -1] = 1
-        if self.size:
-            out[:, :-1] = solve_triangular(self.L, K.T, lower=True, check_finite=False).T
-        return out
-
-    def map_blocks(self, function: Callable[[slice, np.ndarray], Any]) -> Iterable[Any]:
-        """``function(rows, features)`` of every block of rows, in order."""
+    def _over_blocks(self, function: Callable[[slice, np.ndarray], Any], work: int) -> Iterable[Any]:
+        """``function(rows, columns)`` of every block of rows, in order; ``work`` is what it does in a row."""
+        kept = self._columns
 
         def call(rows: slice) -> Any:
-            kept = self._kept
-            return function(rows, self._features(rows) if kept is None else kept[rows.start // _BLOCK])
+            return function(
+                rows, self.points.values(rows, self.chosen) if kept is None else kept[rows.start // _BLOCK]
+            )
 
-        return self._map_rows(call)
+        # a kernel that is the user's own function is called by one thread at a time
+        alone = callable(self.points.kernel.name) if kept is None else _BLOCK * work < _WORTH_A_THREAD
+        return (map if alone else self.map_)(call, row_blocks(len(self.points)))
 
-    def outputs(self, v: np.ndarray) -> np.ndarray:
-        """f of all points, from coordinates v with the intercept last."""
-        return np.concatenate(list(self.map_blocks(lambda rows, A: A @ v)))
+    # -- coordinates and coefficients -----------------------------------------------------------
 
     def coefficients(self, v: np.ndarray) -> np.ndarray:
         """beta of the chosen points (without the intercept ``v[-1]``)."""
-        return solve_triangular(self.L, v[:-1], lower=True, trans="T", check_finite=False)
+        return solve_lower(self.L, v[:-1], trans=True)
 
+    def coordinates(self, coef: np.ndarray, intercept: float) -> np.ndarray:
+        """v of the function with these coefficients."""
+        return np.append(self.L.T @ coef, intercept)
 
-def random_basis(
-    points: DistinctPoints, among: np.ndarray, size: int, rng: np.random.Generator, map_: Map = map
-) -> Basis:
-    """The span of ``size`` of the given points by randomly pivoted Cholesky, or of all if they are fewer.
+    # -- sums over the training points ----------------------------------------------------------
 
-    A point is drawn with probability proportional to what the points drawn before leave of its kernel
-    function: spread out, but not after outliers. Weights and labels play no part.
-    """
-    if len(among) <= size:
-        return Basis.of(points, among, map_)
-    n = len(points)
-    if n > _CANDIDATES and not _fits(n, size):  # a part of the points shows as well where they are
-        some = np.sort(rng.choice(among, min(len(among), _CANDIDATES), replace=False))
-        of_some = random_basis(points.part(some), np.arange(len(some)), size, rng, map_)
-        return Basis.of(points, some[of_some.chosen], map_)
-    blocks = [np.empty((part.stop - part.start, size + 1), order="F") for part in _slices(n)]
-    residual = np.maximum(points.diagonal(), 0.0)
-    floor = 1e-6 * residual[among].max()
-    chosen, L = np.empty(0, dtype=np.intp), np.zeros((size, size))
-    while (m := len(chosen)) < size and (left := residual[among]).max() > floor:
-        drawn = among[np.unique(rng.choice(len(among), min(_DRAWN_AT_ONCE, size - m), p=left / left.sum()))]
-        # of the points drawn, those that are not nearly in the span of the rest
-        before = np.array([blocks[i // _BLOCK][i % _BLOCK, :m] for i in drawn])
-        kept, corner = independent(points.values(drawn, drawn) - before @ before.T, tolerance=1e-3)
-        if not len(kept):  # a kernel that is not positive semidefinite
-            break
-        drawn, before = drawn[kept], before[kept]
-        extend = partial(_extend, points, drawn, before, corner, residual)
-        list((map if callable(points.kernel.name) else map_)(extend, _slices(n), blocks))
-        L[m : m + len(kept), :m], L[m : m + len(kept), m : m + len(kept)] = before, corner
-        chosen = np.append(chosen, drawn)
-        residual[chosen] = 0.0
-    m = len(chosen)
-    for block in blocks:
-        block[:, m] = 1
-    return Basis(points, chosen, L[:m, :m], map_, [block[:, : m + 1] for block in blocks])
+    def outputs(self, v: np.ndarray) -> np.ndarray:
+        """f of all points, from coordinates v with the intercept last; v may have several columns."""
+        coef = v[:-1] if self.whitened else self.coefficients(v)
+        return np.concatenate(list(self._over_blocks(lambda rows, K: K @ coef, coef.size))) + v[-1]
 
+    def project(self, e: np.ndarray) -> np.ndarray:
+        """``sum_i e_i [phi(x_i), 1]``: the gradient of ``e @ outputs(v)`` in v."""
+        out = np.zeros(self.size)
+        for part in self._over_blocks(lambda rows, K: e[rows] @ K, self.size):
+            out += part
+        return np.append(self._from_left(out), e.sum())
 
-def _extend(
-    points: DistinctPoints,
-    drawn: np.ndarray,
-    before: np.ndarray,
-    L: np.ndarray,
-    residual: np.ndarray,
-    rows: slice,
-    block: np.ndarray,
-) -> None:
-    """Add the features of the points drawn to a block of rows, and take them from its residual.
+    def curvature(self, information: np.ndarray) -> np.ndarray:
+        """``sum_i h_i [phi(x_i), 1] [phi(x_i), 1]'``; rows with h = 0 cost nothing."""
+        root, some = np.sqrt(information), information > 0
 
-    ``before`` are the features that the points drawn have so far, L is the factor of what is left of them.
-    """
-    m = before.shape[1]
-    rest = points.values(rows, drawn) - block[:, :m] @ before.T
-    new = solve_triangular(L, rest.T, lower=True, check_finite=False).T
-    block[:, m : m + len(drawn)] = new
-    residual[rows] = np.maximum(residual[rows] - np.einsum("ij,ij->i", new, new), 0.0)
+        def block(rows: slice, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            kept: Any = slice(None) if some[rows].all() else some[rows]
+            scale = root[rows][kept]
+            scaled = K[kept] * scale[:, None]
+            return scaled.T @ scaled, scale @ scaled
 
+        m = self.size
+        H = np.zeros((m + 1, m + 1))
+        for square, border in self._over_blocks(block, m * m):
+            H[:m, :m] += square
+            H[m, :m] += border
+        H[:m, :m] = self._from_left(self._from_left(H[:m, :m]).T)
+        H[m, :m] = H[:m, m] = self._from_left(H[m, :m])
+        H[m, m] = information.sum()
+        return H
 
-def label_free_basis(points: DistinctPoints, rng: np.random.Generator, map_: Map = map) -> Basis:
-    """The basis on which C is chosen: all points, or a few hundred drawn without looking at labels."""
-    n = len(points)
-    return random_basis(points, np.arange(n), ALL_POINTS if n <= ALL_POINTS else LABEL_FREE_POINTS, rng, map_)
+    def leverages(self, factor: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """``[phi, 1]' H^-1 [phi, 1]`` of the points at ``rows`` (a mask), H = factor factor'; 0 elsewhere."""
+        m = self.size
+        inverse = np.eye(m + 1)
+        if not self.whitened:
+            inverse[:m, :m] = solve_lower(self.L, inverse[:m, :m])
+        inverse = solve_lower(factor, inverse)
+        slope, intercept = np.ascontiguousarray(inverse[:, :m].T), inverse[:, m]
+
+        def block(part: slice, K: np.ndarray) -> np.ndarray:
+            some, out = rows[part], np.zeros(len(K))
+            half = K[some] @ slope + intercept
+            out[some] = np.einsum("ij,ij->i", half, half)
+            return out
+
+        return np.concatenate(list(self._over_blocks(block, m * m)))
+
+    def features(self, indices: np.ndarray) -> np.ndarray:
+        """``[phi, 1]`` of the given points, (len(indices), size + 1)."""
+        out = np.ones((len(indices), self.size + 1))
+        if self.whitened and self._columns is not None:
+            out[:, :-1] = [self._columns[i // _BLOCK][i % _BLOCK] for i in indices]
+        else:
+            out[:, :-1] = self._from_left(self.points.values(indices, self.chosen).T).T
+        return out
+
+    def _from_left(self, columns: np.ndarray) -> np.ndarray:
+        """L^-1 times vectors of products with kernel columns; what are features already stays."""
+        if self.whitened or not self.size:
+            return columns
+        return solve_lower(self.L, columns)

@@ -7,6 +7,10 @@ With basis points ``B`` the model is :math:`f(x) = \sum_{b \in B} \beta_b k(x_b,
 over *all* training rows. Equal rows are one point with all their weight :math:`w_i`; the share of it that
 the positive class has is the target :math:`t_i`. In the coordinates v of :class:`~.basis.Basis` the penalty
 is :math:`\tfrac12\|v\|^2` and Newton's system is well conditioned.
+
+A Newton matrix costs as much as tens of products with it. So Newton's equations are solved by conjugate
+gradients, preconditioned by the matrix of an earlier step or of a neighbouring C; a new one is computed when
+that takes too many products.
 """
 
 from __future__ import annotations
@@ -14,13 +18,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.linalg import cholesky
 
 from .basis import Basis
 from .loss import cross_entropies, derivatives
+from .triangular import solve_symmetric
 
 # At most so many heavy points get a second step when they are left out.
 _SECOND_STEPS = 64
+# ... whose loss changes by this share of the total loss at least.
+_SECOND_STEP_FROM = 3e-4
+# Conjugate gradients reduce the residual of Newton's equations by this factor.
+_REDUCTION = 0.03
+# The share of the information that is left out of Newton matrices.
+_LEFT_OUT = 0.01
+# Leaving out a row is not looked at if that could change the mean loss by this share at most.
+_NO_CHANGE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,31 +77,12 @@ class LikelihoodFit:
     v: np.ndarray  # coordinates in the basis, the intercept last
     f: np.ndarray  # outputs of all points
     C: float
-    factor: np.ndarray  # Cholesky factor (lower) of the Newton matrix at f, in units of the likelihood
+    curvature: np.ndarray  # second derivatives of the likelihood (at f, unless asked otherwise), in v
+    factor: np.ndarray  # Cholesky factor (lower) of the Newton matrix: curvature plus ridge
 
-
-def newton_system(
-    basis: Basis, labels: Labels, ridge: np.ndarray, f: np.ndarray, v: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Factor of the Newton matrix at outputs f, and the gradient at coordinates v.
-
-    Without v, minus the gradient is the right-hand side whose solution is where a Newton step leads from f.
-    """
-    slope, information = labels.derivatives(f)
-    if v is None:
-        slope = slope - information * f
-    root = np.sqrt(information)
-
-    def part(rows: slice, A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        scaled = A * root[rows, None]
-        return scaled.T @ scaled, A.T @ slope[rows]
-
-    H, gradient = np.diag(ridge), np.zeros(len(ridge)) if v is None else ridge * v
-    for matrix, vector in basis.map_blocks(part):
-        H += matrix
-        gradient += vector
-    H[-1, -1] += 1e-12 * (1 + H[-1, -1])  # all rows saturated: the intercept is free
-    return cholesky(H, lower=True, overwrite_a=True, check_finite=False), gradient
+    def embedded(self, basis: Basis) -> np.ndarray:
+        """Coordinates of the same function in a basis of which this one is the beginning."""
+        return np.concatenate([self.v[:-1], np.zeros(basis.size + 1 - len(self.v)), self.v[-1:]])
 
 
 def fit_likelihood(
@@ -98,12 +92,24 @@ def fit_likelihood(
     start: np.ndarray | None = None,
     *,
     near: np.ndarray | None = None,
-    tol: float = 1e-12,
+    curvature: np.ndarray | None = None,
+    fresh: bool = True,
+    tol: float = 1e-10,
 ) -> LikelihoodFit:
     """Damped Newton for ``|v|^2 / (2C) + sum_i w_i [log(1 + exp(f_i)) - t_i f_i]``.
 
-    Stops when the Newton decrement is below ``tol`` times the value. Starts at coordinates ``start``, or at
-    those to which a Newton step leads from outputs ``near`` the solution's (of another basis).
+    Parameters
+    ----------
+    start : array, optional
+        Coordinates to start at; zero by default.
+    near : array, optional
+        Outputs near those of the solution (of another basis): starts where a Newton step leads from them.
+    curvature : array, optional
+        Second derivatives of the likelihood somewhere near the solution.
+    fresh : bool
+        The curvature returned is that at the solution; otherwise it may be a neighbour's.
+    tol : float
+        Ends with the step whose Newton decrement is below ``tol`` times the value.
     """
     ridge = np.full(basis.size + 1, 1.0 / C)
     ridge[-1] = 0.0
@@ -111,24 +117,94 @@ def fit_likelihood(
     def value(v: np.ndarray, f: np.ndarray) -> float:
         return float(0.5 * ridge @ v**2 + labels.weight @ labels.losses(f))
 
-    if near is not None:
-        factor, gradient = newton_system(basis, labels, ridge, near, None)
-        start = -cho_solve((factor, True), gradient, check_finite=False)
     v = np.zeros(basis.size + 1) if start is None else start
+    if near is not None:
+        slope, information = labels.derivatives(near)
+        information = _most_of(information)
+        curvature = basis.curvature(information)
+        toward = basis.project(information * near - slope)
+        v = solve_symmetric(_factor(curvature, ridge), toward)
+    factor = None if curvature is None else _factor(curvature, ridge)
     f = basis.outputs(v)
-    current = value(v, f)
+    current, products = value(v, f), 0
+    enough = 3 + basis.size // 30  # products that cost about as much as a new matrix
     while True:
-        factor, gradient = newton_system(basis, labels, ridge, f, v)
-        step = -cho_solve((factor, True), gradient, check_finite=False)
+        slope, information = labels.derivatives(f)
+        gradient = basis.project(slope) + ridge * v
+        if factor is None:
+            curvature = basis.curvature(_most_of(information))
+            factor = _factor(curvature, ridge)
+        step, change, taken = _newton_step(basis, information, ridge, gradient, factor, enough)
+        products += taken
         decrement = -float(gradient @ step)
-        if decrement <= tol * max(abs(current), 1e-300) or decrement <= 1e-14 * labels.weight.sum():
-            return LikelihoodFit(v, f, C, factor)
-        change, t = basis.outputs(step), 1.0
+        t = 1.0
         while (trial := value(v + t * step, f + t * change)) > current - 1e-4 * t * decrement and t > 1e-10:
             t /= 2
-        if not trial < current:  # rounding is all that is left
-            return LikelihoodFit(v, f, C, factor)
-        v, f, current = v + t * step, f + t * change, trial
+        done = decrement <= max(tol * abs(current), 1e-14 * labels.weight.sum())
+        if trial < current:
+            v, f, current = v + t * step, f + t * change, trial
+        else:  # rounding is all that is left
+            done = True
+        if done:
+            break
+        if products >= enough:
+            factor, products = None, 0
+    if fresh:
+        curvature = basis.curvature(labels.derivatives(f)[1])
+        factor = _factor(curvature, ridge)
+    assert curvature is not None
+    return LikelihoodFit(v, f, C, curvature, factor)
+
+
+def _most_of(information: np.ndarray) -> np.ndarray:
+    """The information of the rows that have most of it, 99% together; 0 for the others.
+
+    Where the classes are well separated a small part of the rows is left. The Newton matrices made of them
+    serve where something corrects for the rest, as conjugate gradients do, or a few percent do not matter.
+    """
+    ordered = np.sort(information)
+    share = np.cumsum(ordered)
+    return np.where(information >= ordered[np.searchsorted(share, _LEFT_OUT * share[-1])], information, 0.0)
+
+
+def _factor(curvature: np.ndarray, ridge: np.ndarray) -> np.ndarray:
+    """Cholesky factor of the Newton matrix."""
+    H = curvature + np.diag(ridge)
+    H[-1, -1] += 1e-12 * (1 + H[-1, -1])  # all rows saturated: the intercept is free
+    try:
+        return cholesky(H, lower=True, check_finite=False)
+    except np.linalg.LinAlgError:  # a ridge below the rounding errors of the curvature
+        H[np.diag_indices_from(H)] += 1e-12 * np.trace(H)
+        return cholesky(H, lower=True, check_finite=False)
+
+
+def _newton_step(
+    basis: Basis,
+    information: np.ndarray,
+    ridge: np.ndarray,
+    gradient: np.ndarray,
+    factor: np.ndarray,
+    most_products: int,
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Conjugate gradients for Newton's equations: the step, its change of the outputs, products taken."""
+    step, change = np.zeros_like(gradient), np.zeros_like(information)
+    residual = -gradient
+    direction = z = solve_symmetric(factor, residual)
+    size = first = float(residual @ z)
+    products = 0
+    while products < most_products:
+        products += 1
+        along = basis.outputs(direction)
+        turned = basis.project(information * along) + ridge * direction
+        length = size / max(float(direction @ turned), 1e-300)
+        step, change = step + length * direction, change + length * along
+        residual = residual - length * turned
+        z = solve_symmetric(factor, residual)
+        last, size = size, float(residual @ z)
+        if size <= _REDUCTION**2 * first:
+            break
+        direction = z + (size / last) * direction
+    return step, change, products
 
 
 def leave_one_out(basis: Basis, labels: Labels, fit: LikelihoodFit) -> np.ndarray:
@@ -141,25 +217,27 @@ def leave_one_out(basis: Basis, labels: Labels, fit: LikelihoodFit) -> np.ndarra
     second one follows for the few whose loss changes most. (Points of equal weight do not need it: their
     mean loss is within 2% of the exact one.)
 
+    Rows that are fitted so well that leaving them out changes next to nothing keep their output: with
+    :math:`s_i \le C k(x_i, x_i)` but for the intercept, the change of their loss is known to be small.
+
     References
     ----------
     Cawley and Talbot (2008), "Efficient approximate leave-one-out cross-validation for kernel logistic
     regression", Machine Learning 71, 243-264.
     """
-
-    def leverage(rows: slice, A: np.ndarray) -> np.ndarray:
-        half = solve_triangular(fit.factor, A.T, lower=True, check_finite=False)
-        return np.einsum("ij,ij->j", half, half)
-
-    s = np.concatenate(list(basis.map_blocks(leverage)))
     slope, information = labels.derivatives(fit.f)
+    most = fit.C * basis.points.diagonal() + 1 / max(float(information.sum()), 1e-300)
+    looked_at = slope**2 * most > _NO_CHANGE * labels.weight * labels.mean(labels.losses(fit.f))[0]
+    s = basis.leverages(fit.factor, looked_at)
     a = slope / np.maximum(1 - information * s, 1e-3)
     loo = fit.f + a * s
-    heavy = np.flatnonzero(labels.weight > 2 * labels.weight.mean())
-    if len(heavy):
-        change = labels.weight * (labels.losses(loo) - labels.losses(fit.f))
-        heavy = np.sort(heavy[np.argsort(-change[heavy], kind="stable")[:_SECOND_STEPS]])
-        loo[heavy] += s[heavy] * _second_step(basis, labels, fit, heavy, a[heavy])
+    before = labels.weight * labels.losses(fit.f)
+    change = labels.weight * labels.losses(loo) - before
+    heavy = (labels.weight > 2 * labels.weight.mean()) & (change > _SECOND_STEP_FROM * before.sum())
+    if heavy.any():
+        most_changed = np.argsort(np.where(heavy, -change, 0.0), kind="stable")
+        out = np.sort(most_changed[: min(_SECOND_STEPS, np.count_nonzero(heavy))])
+        loo[out] += s[out] * _second_step(basis, labels, fit, out, a[out])
     return loo
 
 
@@ -171,22 +249,12 @@ def _second_step(
     Leaving out i has led from v to :math:`v + a_i u_i`, :math:`u_i = H^{-1}\phi_i`. This is a Newton step
     along :math:`u_i` from there, on the objective of all other points.
     """
-    features = np.empty((len(out), basis.size + 1))
-
-    def collect(rows: slice, A: np.ndarray) -> None:
-        inside = (out >= rows.start) & (out < rows.stop)
-        features[inside] = A[out[inside] - rows.start]
-
-    list(basis.map_blocks(collect))
-    U = cho_solve((fit.factor, True), features.T, check_finite=False)
-
-    def along(rows: slice, A: np.ndarray) -> np.ndarray:
-        c = A @ U
-        slope, curvature = derivatives(labels.target[rows, None], fit.f[rows, None] + a * c)
-        weight = np.repeat(labels.weight[rows, None], len(out), axis=1)
-        weight[(np.arange(rows.start, rows.stop)[:, None] == out)] = 0.0
-        return np.array([(weight * slope * c).sum(axis=0), (weight * curvature * c**2).sum(axis=0)])
-
-    norms = U[:-1].T @ fit.v[:-1] + a * (U[:-1] ** 2).sum(axis=0), (U[:-1] ** 2).sum(axis=0)
-    first, second = sum(basis.map_blocks(along), start=np.array(norms) / fit.C)
+    U = solve_symmetric(fit.factor, basis.features(out).T)
+    C = basis.outputs(U)
+    slope, curvature = derivatives(labels.target[:, None], fit.f[:, None] + a * C)
+    weight = np.repeat(labels.weight[:, None], len(out), axis=1)
+    weight[out, np.arange(len(out))] = 0.0
+    square = (U[:-1] ** 2).sum(axis=0)
+    first = (U[:-1].T @ fit.v[:-1] + a * square) / fit.C + (weight * slope * C).sum(axis=0)
+    second = square / fit.C + (weight * curvature * C**2).sum(axis=0)
     return -first / second

@@ -17,18 +17,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
 from ..data import DistinctPoints
 from ..threads import Map, ordered_threads
-from .basis import Basis, label_free_basis, random_basis
+from .basis import Basis
 from .calibration import log_probabilities
 from .likelihood import Labels, LikelihoodFit, fit_likelihood, leave_one_out
+from .pivots import LabelFreeBases, random_basis
 from .prune import prune
 
 # More points than this were numerically redundant for every smooth kernel that was tried.
 MAX_POINTS = 700
+# A larger basis is worth a look at a still larger one if the leave-one-out loss has fallen by this many
+# standard errors of the paired difference and by this share.
+_GROWTH_ERRORS, _GROWTH_SHARE = 0.5, 0.005
 C_RANGE = 1e-4, 1e5  # below, the model is constant; above, there is no regularisation left
 
 
@@ -43,39 +48,73 @@ class Refit:
     loo: np.ndarray  # leave-one-out outputs of all points at the chosen C
 
 
-def choose_C(basis: Basis, labels: Labels) -> tuple[LikelihoodFit, np.ndarray]:
+def choose_C(bases: Sequence[Basis], labels: Labels) -> tuple[LikelihoodFit, np.ndarray]:
     """The fit of least leave-one-out log-loss over decades of C, and its leave-one-out outputs.
 
-    The search starts at C = 10 and goes in either direction while the loss falls; a clear increase ends it,
-    or two slight ones in a row. The approximation is too optimistic for large C, so a larger C must be better
-    by half a standard error of the paired difference.
+    The search starts at C = 10 on the smallest basis and goes in either direction while the loss falls; a
+    clear increase ends it, or two slight ones in a row. The approximation is too optimistic for large C, so a
+    larger C must be better by half a standard error of the paired difference. Then the basis grows, each the
+    beginning of the next, for as long as that makes the loss clearly smaller. If it has done so, the search
+    goes on from there on the largest.
     """
+    best = _climb(bases[0], labels, _attempt(bases[0], labels, 10.0))
+    grown = None
+    for basis in islice(bases, 1, None):
+        smaller = best
+        best = _attempt(basis, labels, smaller.fit.C, smaller.fit.embedded(basis))
+        gain, error = labels.mean(smaller.losses - best.losses)
+        if gain <= max(_GROWTH_ERRORS * error, _GROWTH_SHARE * labels.mean(smaller.losses)[0]):
+            break
+        grown = basis
+    if grown is not None:
+        best = _climb(basis, labels, best)
+    return best.fit, best.loo
 
-    def attempt(C: float, start: np.ndarray | None) -> tuple[np.ndarray, LikelihoodFit, np.ndarray]:
-        fit = fit_likelihood(basis, labels, C, start, tol=1e-5)
-        loo = leave_one_out(basis, labels, fit)
-        return labels.losses(loo), fit, loo
 
-    def better(new: np.ndarray, old: np.ndarray, by: float) -> bool:
-        gain, error = labels.mean(old - new)
+@dataclass(frozen=True, eq=False)
+class _Attempt:
+    """A fit that was tried, its leave-one-out outputs and their losses."""
+
+    fit: LikelihoodFit
+    loo: np.ndarray
+    losses: np.ndarray
+
+
+def _attempt(
+    basis: Basis,
+    labels: Labels,
+    C: float,
+    start: np.ndarray | None = None,
+    curvature: np.ndarray | None = None,
+) -> _Attempt:
+    fit = fit_likelihood(basis, labels, C, start, curvature=curvature, tol=1e-3)
+    loo = leave_one_out(basis, labels, fit)
+    return _Attempt(fit, loo, labels.losses(loo))
+
+
+def _climb(basis: Basis, labels: Labels, first: _Attempt) -> _Attempt:
+    """The best of the neighbours of an attempt, from decade to decade."""
+
+    def better(new: _Attempt, old: _Attempt, by: float) -> bool:
+        gain, error = labels.mean(old.losses - new.losses)
         return gain > by * error
 
-    best = first = attempt(10.0, None)
+    best = first
     for direction, by in ((10.0, 0.5), (0.1, -0.5)):
         last, failures = first, 0
-        while failures < 2 and C_RANGE[0] < last[1].C < C_RANGE[1]:
-            last = attempt(last[1].C * direction, last[1].v)
-            if better(last[0], best[0], by):
+        while failures < 2 and C_RANGE[0] < last.fit.C < C_RANGE[1]:
+            last = _attempt(basis, labels, last.fit.C * direction, last.fit.v, last.fit.curvature)
+            if better(last, best, by):
                 best, failures = last, 0
             else:
-                failures += 2 if better(best[0], last[0], 1.0) else 1
+                failures += 2 if better(best, last, 1.0) else 1
         if best is not first:  # the loss falls in this direction: no need to look into the other
             break
-    return best[1], best[2]
+    return best
 
 
 def refit(
-    label_free: Basis,
+    label_free: Sequence[Basis],
     labels: Labels,
     selected: np.ndarray,
     *,
@@ -86,22 +125,26 @@ def refit(
 ) -> Refit:
     """Refit one binary problem on the points selected; ``prune_within`` 0 keeps all of them.
 
-    ``selected`` are positions in ``label_free.points``, the basis on which C is chosen.
+    ``selected`` are positions in the points of ``label_free``, the bases on which C is chosen.
     """
+    points = label_free[0].points
     if C == "alo":
         reference, loo = choose_C(label_free, labels)
     else:
-        reference = fit_likelihood(label_free, labels, float(C))
-        loo = leave_one_out(label_free, labels, reference)
+        reference = fit_likelihood(label_free[-1], labels, float(C), tol=1e-6)
+        loo = leave_one_out(label_free[-1], labels, reference)
     _, error = labels.mean(labels.losses(loo))
 
-    basis = random_basis(label_free.points, selected, MAX_POINTS, rng, map_)
+    # A point adds nothing if it moves f by less than a hundredth, in standard deviations of the prior.
+    tolerance = min(max(1e-4 / reference.C, 1e-8), 1e-3)
+    basis = random_basis(points, selected, MAX_POINTS, rng, map_, tolerance)
     # Fitting the pruned model to the unpruned one's probabilities instead of the labels, or to a mix
     # of both, was tried: the same log-loss within noise on the five small sets.
-    fit = fit_likelihood(basis, labels, reference.C, near=reference.f, tol=1e-6)
+    fit = fit_likelihood(basis, labels, reference.C, near=reference.f, fresh=False, tol=1e-4)
     if prune_within > 0:
         basis, fit = prune(basis, labels, fit, prune_within * error)
-    fit = fit_likelihood(basis, labels, reference.C, fit.v)  # now to full accuracy
+    # now to full accuracy
+    fit = fit_likelihood(basis, labels, reference.C, fit.v, curvature=fit.curvature, fresh=False)
     return Refit(basis.chosen, basis.coefficients(fit.v), float(fit.v[-1]), reference.C, loo)
 
 
@@ -118,7 +161,7 @@ def refit_outputs(
     n_outputs = len(selected)
     labels = [Labels.of(points.weight, k if n_outputs > 1 else 1) for k in range(n_outputs)]
     with ordered_threads(n_jobs) as map_:
-        label_free = label_free_basis(points, rng, map_)
+        label_free = LabelFreeBases(points, rng, map_)
         return [
             refit(
                 label_free,
