@@ -23,9 +23,9 @@ from .._warn import warn
 from ..data import DistinctPoints
 from ..kernels import Kernel
 from ..threads import Map, ordered_threads
-from .basis import label_free_basis
 from .calibration import log_probabilities
 from .likelihood import Labels
+from .pivots import LabelFreeBases
 from .refit import choose_C
 
 STEP = 3.0
@@ -91,8 +91,8 @@ class WidthSearch:
 
     def _leave_one_out(self, kernel: Kernel) -> tuple[np.ndarray, np.ndarray]:
         points = replace(self.points, kernel=kernel)
-        basis = label_free_basis(points, np.random.default_rng(self.seed), self.map_)
-        chosen = [choose_C(basis, labels) for labels in self.outputs]
+        bases = LabelFreeBases(points, np.random.default_rng(self.seed), self.map_)
+        chosen = [choose_C(bases, labels) for labels in self.outputs]
         logarithms = log_probabilities(np.column_stack([loo for _, loo in chosen]))
         losses = -(points.weight * logarithms).sum(axis=1) / points.weight.sum(axis=1)
         return losses, np.array([fit.C for fit, _ in chosen])
