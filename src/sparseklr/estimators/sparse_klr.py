@@ -20,6 +20,7 @@ from ..probability.cross_fit import fit_sigmoids
 from ..probability.refit import leave_one_out_log_loss, refit_outputs
 from .base import KernelClassifier
 from .dual_model import DualModel
+from .expectation import say_what_to_expect
 from .notices import warn_of_solutions
 from .parameters import NON_NEGATIVE, POSITIVE, SOLVER_CONSTRAINTS, prune_width
 from .training import GivenData
@@ -249,6 +250,8 @@ class SparseKLR(CallbackSupportMixin, KernelClassifier):
 
     @with_callbacks
     def _fit_data(self, given: GivenData) -> None:
+        if getattr(self, "_unfinished", None) is None:
+            say_what_to_expect(self, given.X, given.y)
         rows = data = self._training_set(given)
         if self.calibration == "refit":  # S-KLR selects among distinct points, by relative weights
             points = DistinctPoints.of(rows).relative()
