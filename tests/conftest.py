@@ -12,7 +12,9 @@ from joblib import parallel_config
 from sklearn.preprocessing import minmax_scale
 from standins import DATA, PUBLISHED, stand_in
 
-from sparseklr.datasets import BENCHMARKS, load_benchmark
+from sparseklr.compact import large
+from sparseklr.datasets import BENCHMARKS, load_benchmark, make_ringnorm
+from sparseklr.estimators import compact_klr
 
 # New inputs in every run; failing ones are kept in .hypothesis and tried again first.
 settings.register_profile(
@@ -49,3 +51,19 @@ def benchmark() -> Callable[[str], tuple[np.ndarray, np.ndarray]]:
         return np.ascontiguousarray(minmax_scale(X)), np.where(positive, 1.0, -1.0)
 
     return load
+
+
+@pytest.fixture
+def small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fit of 12 000 rows is streamed, with everything at a fifteenth of its size."""
+    monkeypatch.setattr(compact_klr, "LARGE", 3000)
+    monkeypatch.setattr(large, "BASE", 2048)
+    monkeypatch.setattr(large, "HELD_OUT", 2000)
+    monkeypatch.setattr(large, "STARTERS", 1000)
+    monkeypatch.setattr(large, "LEAST_FISHER", 512)
+
+
+@pytest.fixture(scope="session")
+def ring() -> tuple[np.ndarray, np.ndarray]:
+    """12 000 rows of six features."""
+    return make_ringnorm(12_000, 6, random_state=0)

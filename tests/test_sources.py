@@ -27,6 +27,7 @@ from sparseklr.sources import (
     NpySource,
     TableSource,
     as_source,
+    class_shares,
     draw,
     summarise,
     uniform,
@@ -215,18 +216,23 @@ def test_samples_are_nested_and_balanced_ones_weigh_what_they_stand_for(rows):
     X, _, weight = rows
     y = (np.arange(N) % 100 == 0).astype(int)
     blocks, counts = LocalBlocks(ArraySource(X, y, weight)), np.bincount(y)
-    small, large = (draw(blocks, n, counts, salt=3)[0] for n in (500, 2000))
+    small, large = (draw(blocks, class_shares(n, counts), salt=3) for n in (500, 2000))
     assert abs(len(large) - 2000) < 5 * np.sqrt(2000)
-    assert {tuple(row) for row in small.X} < {tuple(row) for row in large.X}
-    balanced, shares = draw(blocks, 2000, counts, salt=3, least=300)
+    np.testing.assert_array_equal(small.X, large.X[: len(small)])
+    first = np.array([np.flatnonzero((row == X).all(axis=1))[0] for row in large.X[:200]])
+    assert abs(first.mean() - N / 2) < 5 * N / np.sqrt(12 * 200)  # in random order
+    shares = class_shares(2000, counts, least=300)
+    balanced = draw(blocks, shares, salt=3)
     assert shares[1] == 0.75
     assert (balanced.y == 1).sum() > 250
     for label in (0, 1):
         estimate = balanced.weight[balanced.y == label].sum() / shares.max()
         exact = weight[y == label].sum()
         assert abs(estimate - exact) < 5 * exact / np.sqrt((balanced.y == label).sum())
-    everything, _ = draw(blocks, 10 * N, counts)
-    np.testing.assert_array_equal(everything.X, X)
+    everything = draw(blocks, class_shares(10 * N, counts))
+    np.testing.assert_array_equal(np.sort(everything.X[:, 0]), np.sort(X[:, 0]))
+    with pytest.raises(ValueError, match="no row was drawn"):
+        draw(blocks, np.array([1e-12]))
 
 
 # -- tables ------------------------------------------------------------------------------------

@@ -25,8 +25,8 @@ class Plan:
 
     n_points: int
     C: float
-    start_widths: tuple[np.ndarray, ...]  # log gamma: their mean is where it starts
-    moved_at: tuple[float, ...]  # C of each segment of moves
+    start_widths: tuple[np.ndarray, ...] = ()  # log gamma: their mean is where it starts
+    moved_at: tuple[float, ...] = ()  # C of each segment of moves
     rounds: tuple[Round, ...] = ()  # in which features are dropped
     shrinkage: float = 1.0
     start: CompactModel | None = None  # instead of cluster centres

@@ -57,7 +57,7 @@ class Scaling:
             if scale > 0 and auto:
                 z = (x - mean) / scale
                 if abs(float(share @ z**3)) > SKEWED and np.abs(z).max() > CLIP:
-                    knots[len(varies)] = _rank_knots(x, weight)
+                    knots[len(varies)] = rank_knots(x, weight)
             varies.append(j)
             centre.append(mean)
             spread.append(scale if scale > 0 else 1.0)
@@ -100,7 +100,7 @@ def _columns(X: Any) -> Any:
     return (np.asarray(X[:, j], dtype=np.float64) for j in range(X.shape[1]))
 
 
-def _rank_knots(x: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def rank_knots(x: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Distinct values of x (at most 257 of them) and the normal quantile of the middle of their rank."""
     values, code = np.unique(x, return_inverse=True)
     mass = np.bincount(code, weight)

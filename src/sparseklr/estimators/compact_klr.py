@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 from numbers import Integral, Real
+from os import PathLike
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -24,9 +25,11 @@ from ..compact.rows import LabelledRows, scaled_rows
 from ..compact.scaling import Scaling
 from ..kernels import n_threads
 from ..progress import StageProgressBar
+from ..sources import ArraySource, Source, as_source
+from .compact_large import LARGE, first_look, fit_large, is_stream, whole
 from .explanation import ExplainsByPoints
 from .parameters import COUNT, POSITIVE, check_parameters
-from .training import ROWS, check_data, weighted_classes
+from .training import ROWS, GivenData, check_data, weighted_classes
 
 # Rows predicted at once: the memory that prediction takes does not grow with the number of rows.
 _BLOCK = 65536
@@ -72,6 +75,12 @@ class CompactKLR(ExplainsByPoints, ClassifierMixin, BaseEstimator):
         Threads; -1 for all. Results do not depend on it.
     random_state : int, RandomState instance or None, default=0
         Decides which rows are held out.
+    memory : float, default=1e9
+        Bytes that a fit of more than 50 000 rows takes for itself at most, about; the rows may be many more.
+    checkpoint : path or None, default=None
+        File in which a fit of more than 50 000 rows writes down whatever it has decided. A fit that was
+        interrupted or killed goes on from there when it is started again with the same rows and parameters,
+        and ends with the same model. The file is removed at the end.
     verbose : int, default=0
         1 shows progress.
 
@@ -118,6 +127,13 @@ class CompactKLR(ExplainsByPoints, ClassifierMixin, BaseEstimator):
     points and widths on its minimum (variable projection). Rows that are equal are merged and put in the
     order of a hash of their contents, so that a weight of 2 is the same as a repetition, to the last bit.
 
+    Beyond 50 000 rows, sizes are fitted to a sample of 150 rows for each parameter and judged on 65 536 rows
+    that are held out; the size that is chosen moves on with the gradients of all rows. Points, widths and
+    coefficients then take steps of Levenberg and Marquardt together, one pass over the rows each. Which rows
+    are held out or drawn depends on a hash of their numbers and the seed. The result is the same on threads
+    and on a cluster, and in whatever container the same rows come in the same order. ``relevance="sparse"``
+    chooses the features on a sample of 20 000 rows.
+
     References
     ----------
     E. Snelson and Z. Ghahramani, "Sparse Gaussian processes using pseudo-inputs", NIPS 2005: inducing points
@@ -148,6 +164,8 @@ class CompactKLR(ExplainsByPoints, ClassifierMixin, BaseEstimator):
         "warm_start": ["boolean"],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
+        "memory": [POSITIVE],
+        "checkpoint": [str, PathLike, None],
         "verbose": ["verbose"],
     }
 
@@ -164,6 +182,8 @@ class CompactKLR(ExplainsByPoints, ClassifierMixin, BaseEstimator):
         warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: Any = 0,
+        memory: float = 1e9,
+        checkpoint: str | PathLike | None = None,
         verbose: int = 0,
     ) -> None:
         self.n_points = n_points
@@ -176,20 +196,26 @@ class CompactKLR(ExplainsByPoints, ClassifierMixin, BaseEstimator):
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.memory = memory
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     # -- fitting ------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model to the training data.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows of a sparse matrix are made dense.
-        y : array-like of shape (n_samples,)
-            Class labels of any type.
-        sample_weight : array-like of shape (n_samples,), default=None
+        X : {array-like, sparse matrix, Dask array or data frame} of shape (n_samples, n_features), Source or
+        path
+            Rows of a sparse matrix are made dense. A :class:`~sparseklr.sources.Source` is read block by
+            block, as are files: a path, a folder or a pattern such as ``"part-*.parquet"``. Dask collections
+            are worked on by the running client, if there is one.
+        y : array-like or Dask collection of shape (n_samples,), or str
+            Class labels of any type. The column that holds them where X is a path; None for a source, which
+            holds them itself.
+        sample_weight : array-like or Dask collection of shape (n_samples,), or str, default=None
             Non-negative weights; a weight of 2 equals repeating the row, 0 equals leaving it out.
 
         Returns
@@ -198,27 +224,43 @@ class CompactKLR(ExplainsByPoints, ClassifierMixin, BaseEstimator):
         """
         fitted = copy.copy(self)  # a failed or interrupted fit leaves the estimator as it was
         check_parameters(self._parameter_constraints, self.get_params(deep=False), type(self).__name__)
-        given = check_data(X, y, sample_weight, precomputed=False, estimator=fitted)
+        if is_stream(X, y, sample_weight):
+            fitted._fit_source(as_source(X, y, sample_weight))
+        else:
+            given = check_data(X, y, sample_weight, precomputed=False, estimator=fitted)
+            if len(given.y) > LARGE:
+                fitted._fit_large(ArraySource(given.X, given.y, given.weight))
+            else:
+                fitted._fit_rows(given)
+        self.__dict__.update(fitted.__dict__)
+        return self
+
+    def _fit_source(self, source: Source) -> None:
+        """Fit the rows of a source, as a stream if there are many."""
+        if source.n_rows > LARGE:
+            self.n_features_in_ = source.n_features
+            self._fit_large(source)
+        else:
+            block = whole(source)
+            self._fit_rows(check_data(block.X, block.y, block.weight, precomputed=False, estimator=self))
+        if source.feature_names is not None:
+            self.feature_names_in_ = np.array(source.feature_names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def _fit_rows(self, given: GivenData) -> None:
+        """Fit rows in memory, equal ones merged."""
         kept, codes, classes, weight = weighted_classes(given, self.class_weight)
         goes_on = self._goes_on(classes, given.X.shape[1])
-        seed = int(check_random_state(self.random_state).randint(2**31))
         rows, scaling = scaled_rows(
             given.X[kept],
             codes,
             weight,
             len(classes),
             scale=self._scaling if goes_on else self.scale == "auto",
-            seed=seed,
+            seed=self._seed(),
         )
-        settings = PathSettings(
-            n_points=None if self.n_points == "auto" else int(self.n_points),
-            max_points=int(self.max_points),
-            C=None if self.C == "auto" else float(self.C),
-            shared=self.relevance == "shared",
-            sparse=self.relevance == "sparse",
-            tol=float(self.tol),
-            threads=n_threads(self.n_jobs),
-        )
+        settings = self._settings()
         with StageProgressBar(type(self).__name__, bool(self.verbose)) as progress:
             if goes_on:
                 found = refit_compact(rows, settings, self._model, settings.C or self.C_, self.shrinkage_)
@@ -229,10 +271,42 @@ class CompactKLR(ExplainsByPoints, ClassifierMixin, BaseEstimator):
                 f"n_points={settings.n_points} is more than the {len(rows)} distinct rows of X with positive "
                 f"weight: the model has {found.model.n_points} points."
             )
-        fitted.classes_ = classes
-        fitted._set_fit(given.X[kept[:1]], scaling, rows, found)
-        self.__dict__.update(fitted.__dict__)
-        return self
+        self.classes_ = classes
+        self._set_fit(given.X[kept[:1]], scaling, rows, found)
+
+    def _fit_large(self, source: Source) -> None:
+        """Fit many rows, in passes over all of them."""
+        settings, memory = self._settings(), float(self.memory)
+        with StageProgressBar(type(self).__name__, bool(self.verbose)) as progress:
+            progress.stage("first look at the rows", 0.0)
+            rows = first_look(
+                source,
+                class_weight=self.class_weight,
+                scale=self.scale == "auto",
+                seed=self._seed(),
+                memory=memory,
+                n_jobs=self.n_jobs,
+            )
+            start = None
+            if self._goes_on(rows.classes, source.n_features):
+                rows, start = rows.rescaled(self._scaling), (self._model, settings.C or self.C_)
+            sample, found = fit_large(rows, settings, memory, self.checkpoint, start, progress.stage)
+        self.classes_ = rows.classes
+        self._set_fit(rows.summary.least[None], rows.scaling, sample, found)
+
+    def _settings(self) -> PathSettings:
+        return PathSettings(
+            n_points=None if self.n_points == "auto" else int(self.n_points),
+            max_points=int(self.max_points),
+            C=None if self.C == "auto" else float(self.C),
+            shared=self.relevance == "shared",
+            sparse=self.relevance == "sparse",
+            tol=float(self.tol),
+            threads=n_threads(self.n_jobs),
+        )
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31))
 
     def _goes_on(self, classes: np.ndarray, n_features: int) -> bool:
         """Whether there is a model to start from, of the same classes and features."""

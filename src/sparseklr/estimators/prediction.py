@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from ..probability.calibration import log_probabilities
+from ..sources import is_dask, lazily
 
 
 class PredictsFromOutputs:
     """Mixin of classifiers that have ``classes_`` and implement :meth:`_outputs`.
 
-    There is one output for two classes, the logit of the second; otherwise there is one for each class.
+    There is one output for two classes, the logit of the second; otherwise there is one for each class. Of a
+    Dask array or data frame all predictions are lazy: a Dask array that is computed chunk by chunk.
     """
 
     classes_: np.ndarray
@@ -29,12 +32,14 @@ class PredictsFromOutputs:
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array or data frame} of shape (n_samples, n_features)
 
         Returns
         -------
         array (n_samples,) or (n_samples, n_classes)
         """
+        if is_dask(X):
+            return self._lazily(X, "decision_function")
         outputs = self._outputs(X)
         return outputs[:, 0] if len(self.classes_) == 2 else outputs
 
@@ -43,12 +48,14 @@ class PredictsFromOutputs:
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array or data frame} of shape (n_samples, n_features)
 
         Returns
         -------
         array (n_samples,)
         """
+        if is_dask(X):
+            return self._lazily(X, "predict")
         outputs = self._outputs(X)
         codes = (outputs[:, 0] > 0).astype(int) if len(self.classes_) == 2 else outputs.argmax(axis=1)
         return self.classes_[codes]
@@ -58,12 +65,14 @@ class PredictsFromOutputs:
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array or data frame} of shape (n_samples, n_features)
 
         Returns
         -------
         array (n_samples, n_classes)
         """
+        if is_dask(X):
+            return self._lazily(X, "predict_log_proba")
         return self._log_proba(self._outputs(X))
 
     def _log_proba(self, outputs: np.ndarray) -> np.ndarray:
@@ -74,10 +83,20 @@ class PredictsFromOutputs:
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask array or data frame} of shape (n_samples, n_features)
 
         Returns
         -------
         array (n_samples, n_classes)
         """
+        if is_dask(X):
+            return self._lazily(X, "predict_proba")
         return np.exp(self.predict_log_proba(X))
+
+    def _lazily(self, X: Any, method: str) -> Any:
+        """What a method makes of the rows of a Dask collection, as a Dask array."""
+        check_is_fitted(self)
+        n_classes = len(self.classes_)
+        columns = {"predict": None, "decision_function": None if n_classes == 2 else n_classes}
+        dtype = self.classes_.dtype if method == "predict" else np.float64
+        return lazily(X, getattr(self, method), columns.get(method, n_classes), dtype)

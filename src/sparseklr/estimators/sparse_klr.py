@@ -21,6 +21,7 @@ from ..probability.cross_fit import fit_sigmoids
 from ..probability.refit import leave_one_out_log_loss, refit_outputs
 from .base import KernelClassifier
 from .dual_model import DualModel, HasDualModel
+from .expectation import say_what_to_expect
 from .kernel_choice import searched_training_set, searches, width_path
 from .notices import warn_of_solutions
 from .parameters import NON_NEGATIVE, POSITIVE, SOLVER_CONSTRAINTS, has_gamma, prune_width
@@ -266,6 +267,8 @@ class SparseKLR(CallbackSupportMixin, HasDualModel, KernelClassifier):
 
     @with_callbacks
     def _fit_data(self, given: GivenData) -> None:
+        if getattr(self, "_unfinished", None) is None:
+            say_what_to_expect(self, given.X, given.y)
         seed = check_random_state(self.random_state).randint(2**31)
         rows = data = self._training_set(given, seed)
         if self.calibration == "refit":  # S-KLR selects among distinct points, by relative weights

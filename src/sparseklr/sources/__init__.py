@@ -9,11 +9,11 @@ its results, with threads or on a Dask cluster, to the same sum to the last bit.
 from .arrays import ArraySource, NpySource
 from .base import Block, Source
 from .cluster import ClusterBlocks
-from .collections import DaskSource, is_dask
+from .collections import DaskSource, is_dask, lazily
 from .generated import GeneratorSource
 from .open import as_source, blocks_of
 from .passes import Blocks, LocalBlocks
-from .sample import Summary, draw, summarise, uniform
+from .sample import Summary, class_shares, draw, summarise, uniform
 from .tables import TableSource
 
 __all__ = [
@@ -30,8 +30,10 @@ __all__ = [
     "TableSource",
     "as_source",
     "blocks_of",
+    "class_shares",
     "draw",
     "is_dask",
+    "lazily",
     "summarise",
     "uniform",
 ]

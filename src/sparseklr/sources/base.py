@@ -53,6 +53,12 @@ class Block:
         return np.arange(self.start, self.start + len(self), dtype=np.uint64)
 
     @property
+    def labels(self) -> np.ndarray:
+        """``y`` of a block that has labels."""
+        assert self.y is not None
+        return self.y
+
+    @property
     def weights(self) -> np.ndarray:
         """The weights as an array, float64."""
         return np.ones(len(self)) if self.weight is None else np.asarray(self.weight, dtype=np.float64)

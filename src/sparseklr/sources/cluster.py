@@ -90,9 +90,9 @@ class ClusterBlocks(Blocks):
 def running_client() -> Any:
     """The client that Dask would use, None if there is none."""
     try:
-        from distributed import default_client
+        from distributed import Client
 
-        return default_client()
+        return Client.current()
     except (ImportError, ValueError):
         return None
 

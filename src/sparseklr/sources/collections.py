@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -95,6 +95,33 @@ class DaskSource(Source):
             low, high = max(0, start - begin), min(len(block), stop - begin)
             if low < high:
                 yield block.take(slice(low, high))
+
+
+def lazily(X: Any, function: Callable[[Any], np.ndarray], n_columns: int | None, dtype: Any) -> Any:
+    """A Dask array of what a function makes of the rows of X, chunk by chunk, when it is computed.
+
+    The function gets arrays or data frames, as X is, and returns one row for each; ``n_columns`` of None
+    stands for one number per row.
+    """
+    import dask.array as da
+
+    if hasattr(X, "map_partitions"):
+        parts = X.to_delayed()
+        lengths = [np.nan] * len(parts)
+    else:
+        X = X.rechunk({1: -1})
+        parts, lengths = X.to_delayed().ravel(), X.chunks[0]
+    from dask import delayed
+
+    shared = delayed(function, pure=True)
+    tail = () if n_columns is None else (n_columns,)
+    return da.concatenate(
+        [
+            da.from_delayed(shared(part), (length, *tail), dtype)
+            for part, length in zip(parts, lengths, strict=True)
+        ],
+        allow_unknown_chunksizes=True,
+    )
 
 
 def _as_array(values: Any, name: str) -> Any:

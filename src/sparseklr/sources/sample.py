@@ -174,48 +174,57 @@ def summarise(blocks: Blocks, source: Source, each: Any = None) -> Summary:
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
-    """Statistic that keeps a row if its hash is below the share of its class, as a list of blocks.
+class Draw:
+    """Statistic that keeps a row if its hash is below the share of its class.
 
-    Weights are divided by the share where the shares of the classes differ: sums over the sample then
-    estimate sums over all rows, up to a common factor.
+    A row's turn is its hash over the share: rows in the order of their turns are in random order, and the
+    first of them are a smaller sample with the same shares.
     """
 
     shares: np.ndarray
     salt: int
 
-    def __call__(self, block: Block) -> list[Block]:
+    def __call__(self, block: Block) -> list[tuple[np.ndarray, Block]]:
         share = self.shares[0] if len(self.shares) == 1 or block.y is None else self.shares[block.y]
-        kept = np.flatnonzero(uniform(block.rows, self.salt) < share)
+        turn = uniform(block.rows, self.salt) / share
+        kept = np.flatnonzero(turn < 1)
         part = block.take(kept)
         if np.ptp(self.shares):
             part = replace(part, weight=part.weights * (self.shares.max() / share[kept]))
-        return [part]
+        return [(turn[kept], part)] if len(kept) else []
 
 
-def draw(
-    blocks: Blocks, n_rows: int, counts: np.ndarray, *, salt: int = 0, least: int = 0, each: Any = None
-) -> tuple[Block, np.ndarray]:
-    """A sample of about ``n_rows`` rows, as one block, and the shares of the classes that it holds.
+def class_shares(n_rows: int, counts: np.ndarray, least: int = 0) -> np.ndarray:
+    """The shares of the classes that a sample of about ``n_rows`` rows holds.
+
+    With ``least`` at 0 it is uniform; otherwise at least so many rows of each class are drawn, or all of
+    them.
+    """
+    share = min(1.0, n_rows / counts.sum())
+    return np.minimum(1.0, np.maximum(share, least / np.maximum(1, counts)))
+
+
+def draw(blocks: Blocks, shares: np.ndarray, *, salt: int = 0, each: Any = None) -> Block:
+    """A sample of the rows in random order, as one block.
 
     Parameters
     ----------
     blocks : Blocks
         With codes of the classes as labels.
-    n_rows : int
-        Expected number of rows.
-    counts : array of int (n_classes,)
-        Rows of each class.
+    shares : array (n_classes,) or (1,)
+        Share of the rows of each class to draw. Where they differ, weights are divided by them, up to a
+        common factor: sums over the sample then stand for sums over all rows.
     salt : int
-        Another number draws another sample; with the same, a larger sample contains a smaller.
-    least : int
-        Rows of each class that are drawn at least (or all of them): 0 is a uniform sample, otherwise rare
-        classes are drawn more often than frequent ones, and weigh less for it.
+        Another number draws another sample; with the same, a larger sample contains a smaller one.
     each : callable, optional
         As in :meth:`Blocks.sum`.
     """
-    share = min(1.0, n_rows / counts.sum())
-    shares = np.minimum(1.0, np.maximum(share, least / np.maximum(1, counts)))
-    pieces = blocks.sum(Sample(shares, salt), each)
-    pieces = [piece for piece in pieces if len(piece)] or pieces[:1]
-    return joined(pieces), shares
+    return in_turn(blocks.sum(Draw(shares, salt), each))
+
+
+def in_turn(drawn: list[tuple[np.ndarray, Block]]) -> Block:
+    """The rows of a sample as one block, in the order of their turns."""
+    if not drawn:
+        raise ValueError("no row was drawn: the sample is too small for so few rows.")
+    order = np.argsort(np.concatenate([turn for turn, _ in drawn]), kind="stable")
+    return joined([block for _, block in drawn]).take(order)

@@ -1,0 +1,314 @@
+"""What benchmarks/scale.py measures, each in a process of its own: data of a known best log-loss, and fits to it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparseklr.datasets import (
+    expected_log_loss,
+    make_clusters,
+    make_ringnorm,
+    make_twonorm,
+    make_waveform,
+    true_log_proba,
+)
+
+CHUNK = 250_000  # rows drawn at once, each chunk with a seed of its own
+TEST_ROWS = 200_000
+
+
+# -- data --------------------------------------------------------------------------------------
+
+
+def draw(name: str, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows (float32) and labels 0/1; the waveform task is class 1 against the others."""
+    if name == "waveform":
+        X, y = make_waveform(n, random_state=seed)
+        return X.astype(np.float32), (y == 1).astype(np.int64)
+    make = {"ring": make_ringnorm, "twonorm": make_twonorm, "clusters": make_clusters}[name]
+    X, y = make(n, random_state=seed)
+    return X.astype(np.float32), y
+
+
+def truth(name: str, X: np.ndarray) -> np.ndarray:
+    log_proba = true_log_proba({"ring": "ringnorm"}.get(name, name), X)
+    if name != "waveform":
+        return log_proba
+    return np.column_stack([np.logaddexp(log_proba[:, 0], log_proba[:, 2]), log_proba[:, 1]])
+
+
+def chunks(name: str, n: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    for seed, start in enumerate(range(0, n, CHUNK)):
+        yield draw(name, min(CHUNK, n - start), seed)
+
+
+def arrays(name: str, n: int) -> tuple[np.ndarray, np.ndarray]:
+    parts = list(chunks(name, n))
+    return np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts])
+
+
+def parquet_folder(folder: Path, name: str, n: int) -> Path:
+    """Parts of a million rows, written once."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    target = folder / f"{name}-{n}"
+    if target.is_dir():
+        return target
+    building = folder / f".{name}-{n}"
+    shutil.rmtree(building, ignore_errors=True)
+    building.mkdir(parents=True)
+    writer, rows = None, 0
+    for X, y in chunks(name, n):
+        table = pa.table({**{f"x{j}": X[:, j] for j in range(X.shape[1])}, "y": y})
+        if writer is None:
+            path = building / f"part-{rows // 1_000_000:04d}.parquet"
+            writer = parquet.ParquetWriter(path, table.schema, compression="none")
+        writer.write_table(table)
+        rows += len(y)
+        if rows % 1_000_000 == 0 or rows == n:
+            writer.close()
+            writer = None
+    building.rename(target)
+    return target
+
+
+# -- what is measured in a process of its own ----------------------------------------------------
+
+
+def peak_above(start: float) -> float:
+    """MB of the high-water mark of this process above a start."""
+    return status("VmHWM") - start
+
+
+def status(name: str) -> float:
+    return int(Path("/proc/self/status").read_text().split(name + ":")[1].split()[0]) / 1024
+
+
+def fit_model(rival: str, n_jobs: int) -> Callable[[Any, Any], Any]:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.kernel_approximation import Nystroem, RBFSampler
+    from sklearn.linear_model import LogisticRegression, SGDClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    from sparseklr import CompactKLR
+
+    def gamma(p: int) -> float:
+        return 0.5 / p
+
+    def fit(X: np.ndarray, y: np.ndarray) -> Any:
+        p = X.shape[1]
+        model = {
+            "CompactKLR": lambda: CompactKLR(n_jobs=n_jobs),
+            "HistGradientBoosting": lambda: HistGradientBoostingClassifier(random_state=0),
+            "Nystroem 300 + logistic": lambda: make_pipeline(
+                StandardScaler(),
+                Nystroem(gamma=gamma(p), n_components=300, random_state=0, n_jobs=n_jobs),
+                LogisticRegression(C=100, max_iter=200),
+            ),
+            "RBFSampler 300 + SGD": lambda: make_pipeline(
+                StandardScaler(),
+                RBFSampler(gamma=gamma(p), n_components=300, random_state=0),
+                SGDClassifier(loss="log_loss", alpha=1e-6, random_state=0),
+            ),
+        }[rival]()
+        return model.fit(X, y)
+
+    return fit
+
+
+def points_of(model: Any) -> int | None:
+    return getattr(model, "n_points_", None)
+
+
+def measure_million(name: str, rival: str, n: int) -> dict[str, Any]:
+    X, y = arrays(name, n)
+    fresh, _ = draw(name, min(TEST_ROWS, n), 10**6)
+    start = time.perf_counter()
+    model = fit_model(rival, -1)(X, y)
+    seconds = time.perf_counter() - start
+    true = truth(name, fresh)
+    log_proba = np.log(np.clip(model.predict_proba(fresh), 1e-300, 1.0))
+    best = float(expected_log_loss(true, true).mean())
+    loss = float(expected_log_loss(true, log_proba).mean())
+    return {
+        "seconds": seconds,
+        "log_loss": loss,
+        "bayes": best,
+        "ratio": loss / best,
+        "points": points_of(model),
+    }
+
+
+def measure_growth(name: str, n: int, folder: str) -> dict[str, Any]:
+    from sparseklr import CompactKLR
+    from sparseklr.sources import TableSource
+
+    CompactKLR(n_points=2, C=10.0).fit(*draw(name, 2000, 0))  # whatever is loaded on first use
+    source = TableSource(parquet_folder(Path(folder), name, n), "y")
+    Path("/proc/self/clear_refs").write_text("5")
+    base, start = status("VmRSS"), time.perf_counter()
+    model = CompactKLR(n_jobs=-1).fit(source)
+    seconds = time.perf_counter() - start
+    fresh, _ = draw(name, min(TEST_ROWS, n), 10**6)
+    true = truth(name, fresh)
+    ratio = (
+        expected_log_loss(true, model.predict_log_proba(fresh)).mean() / expected_log_loss(true, true).mean()
+    )
+    return {"seconds": seconds, "peak_mb": peak_above(base), "ratio": float(ratio), "points": model.n_points_}
+
+
+def difference(model: Any, other: Any) -> float:
+    """Largest difference of points, coefficients and widths, relative to the largest of each."""
+    if model.n_points_ != other.n_points_:
+        return float("inf")
+    pairs = [
+        (getattr(model, a), getattr(other, a)) for a in ("points_", "dual_coef_", "intercept_", "relevance_")
+    ]
+    return float(max(np.abs(a - b).max() / np.abs(a).max() for a, b in pairs))
+
+
+def measure_cluster(name: str, n: int, folder: str) -> dict[str, Any]:
+    import dask.dataframe as dd
+    from distributed import Client, LocalCluster
+
+    from sparseklr import CompactKLR
+    from sparseklr.sources import TableSource
+
+    path = parquet_folder(Path(folder), name, n)
+    start = time.perf_counter()
+    threads = CompactKLR(n_jobs=2).fit(TableSource(path, "y"))
+    seconds = time.perf_counter() - start
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        client.run(_import)
+        data = dd.read_parquet(path)
+        start = time.perf_counter()
+        model = CompactKLR(n_jobs=1).fit(data.drop(columns="y"), data.y)
+        on_cluster = time.perf_counter() - start
+    return {"seconds": seconds, "on_cluster": on_cluster, "slower": on_cluster / seconds,
+            "difference": difference(threads, model)}  # fmt: skip
+
+
+def _import() -> None:
+    import sparseklr.estimators.compact_klr  # noqa: F401
+
+
+def measure_dead_worker(name: str, n: int, folder: str) -> dict[str, Any]:
+    """One of two workers is killed when all rows are gone through for the second time."""
+    import dask.dataframe as dd
+    from distributed import Client, LocalCluster
+
+    from sparseklr import CompactKLR
+    from sparseklr.compact import gauss_newton
+
+    path = parquet_folder(Path(folder), name, n)
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        client.run(_import)
+        data = dd.read_parquet(path)
+        expected = CompactKLR().fit(data.drop(columns="y"), data.y)
+        victim = next(iter(client.run(os.getpid).values()))
+        calls, original = [], gauss_newton.RowsObjective.__call__
+
+        def deadly(self: Any, model: Any) -> Any:
+            calls.append(self.blocks.n_rows)
+            if calls.count(n) == 2:
+                os.kill(victim, signal.SIGKILL)
+            return original(self, model)
+
+        gauss_newton.RowsObjective.__call__ = deadly  # type: ignore[method-assign]
+        start = time.perf_counter()
+        model = CompactKLR().fit(data.drop(columns="y"), data.y)
+        seconds = time.perf_counter() - start
+    return {"seconds": seconds, "difference": difference(expected, model), "killed": calls.count(n) >= 2}
+
+
+KILLED = """
+import sys
+from sparseklr import CompactKLR
+from sparseklr.compact import checkpoint
+from sparseklr.sources import TableSource
+save, saved = checkpoint.Checkpoint.save, []
+def announce(self, state):
+    save(self, state)
+    saved.append(1)
+    print(len(saved), flush=True)
+checkpoint.Checkpoint.save = announce
+CompactKLR(n_jobs=-1, checkpoint=sys.argv[2]).fit(TableSource(sys.argv[1], "y"))
+"""
+
+
+def measure_killed_fit(name: str, n: int, folder: str) -> dict[str, Any]:
+    """SIGKILL after three checkpoints, then the same fit again."""
+    from sparseklr import CompactKLR
+    from sparseklr.sources import TableSource
+
+    path = parquet_folder(Path(folder), name, n)
+    expected = CompactKLR(n_jobs=-1).fit(TableSource(path, "y"))
+    with tempfile.TemporaryDirectory() as scratch:
+        file = Path(scratch) / "fit.npz"
+        with subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(path), str(file)], stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if line.strip() == "3":
+                    process.send_signal(signal.SIGKILL)
+        assert file.exists()
+        model = CompactKLR(n_jobs=-1, checkpoint=file).fit(TableSource(path, "y"))
+    return {"difference": difference(expected, model)}
+
+
+def measure_predict(name: str, n: int, folder: str) -> dict[str, Any]:
+    """The command line: model from 10^5 rows, predictions of all."""
+    path = parquet_folder(Path(folder), name, n)
+    small = parquet_folder(Path(folder), name, min(n, 100_000))
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        model, out = f"{scratch}/model.skops", f"{scratch}/out.parquet"
+        run = [sys.executable, "-m", "sparseklr"]
+        subprocess.run(
+            [*run, "fit", f"{small}/*.parquet", "--target", "y", "--model", "compact", "-o", model],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        start = time.perf_counter()
+        process = subprocess.Popen([*run, "predict", model, f"{path}/*.parquet", "-o", out])
+        peak = 0.0
+        while process.poll() is None:
+            try:
+                text = Path(f"/proc/{process.pid}/status").read_text()
+                peak = max(peak, int(text.split("VmHWM:")[1].split()[0]) / 1024)
+            except (OSError, IndexError):
+                pass
+            time.sleep(0.02)
+        seconds = time.perf_counter() - start
+        if process.returncode:
+            raise RuntimeError("predict failed")
+    return {"seconds": seconds, "rows_per_second": n / seconds, "peak_mb": peak}
+
+
+MEASURES = {
+    "million": measure_million,
+    "growth": measure_growth,
+    "cluster": measure_cluster,
+    "dead worker": measure_dead_worker,
+    "killed fit": measure_killed_fit,
+    "predict": measure_predict,
+}

@@ -1,0 +1,295 @@
+"""The fit to many rows: sizes on a sample that grows with them, and the size that is chosen on all rows.
+
+The rows that are held out, and those of the samples, are those whose numbers have small hashes. A model with
+d parameters that is fitted to m rows has an expected loss of about d / (2 m) above the best of its kind, so
+that a sample of a fixed multiple of d rows costs all sizes the same. On all rows that cost vanishes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..sources import ArraySource, Blocks, LocalBlocks
+from ..threads import ordered_threads
+from .checkpoint import Checkpoint
+from .fisher import Parameters
+from .fit import CompactFit, Plan
+from .gauss_newton import MOST_TOGETHER, Descent, RowsObjective, descend
+from .large_rows import LargeRows
+from .objective import CompactModel, Objective
+from .path import (
+    FACTOR,
+    FIRST_C,
+    LEAST_C,
+    MOST_C,
+    PathSettings,
+    Stage,
+    choose,
+    nothing_to_say,
+    standard_error,
+)
+from .rows import LabelledRows
+from .start import base_rate, started
+
+# Rows of the smallest sample, and rows for each parameter of a larger one: 150 cost 0.003 in log-loss.
+BASE, PER_PARAMETER = 32_768, 150
+# Rows held out: this many, or this share if there are fewer.
+HELD_OUT, HELD_OUT_SHARE = 65_536, 0.2
+# Rows that coefficients start from, and rows of the Fisher information for each parameter, between these
+# bounds.
+STARTERS, FISHER, LEAST_FISHER, MOST_FISHER = 20_000, 4, 4096, 20_000
+# A size stops moving when two steps lower the objective by less than this share each, or after so many steps.
+SIZE_TOL, SIZE_STEPS = 1e-3, 40
+# The same on all rows, where the tolerance is a share of the user's.
+ALL_STEPS, ALL_TOL = 20, 0.1
+# A size has to lower the held-out loss by this share; so many that do not end the path, and one of more than
+# 32 points does.
+GAIN, PATIENCE, PATIENT_UP_TO = 1e-3, 2, 32
+# Rows for each parameter that the largest size has at least.
+LEAST_ROWS = 10
+
+Report = Callable[[str, float], Any]
+
+
+class LargeFit:
+    """The fit of a compact model to prepared rows.
+
+    Parameters
+    ----------
+    rows : LargeRows
+    settings : PathSettings
+    checkpoint : Checkpoint
+        Where every decision is written as soon as it is made.
+    memory : float
+        Bytes that a sample may take.
+    report : callable
+        Told what is going on, and the share of the fit that is done.
+    """
+
+    def __init__(
+        self,
+        rows: LargeRows,
+        settings: PathSettings,
+        checkpoint: Checkpoint,
+        memory: float,
+        report: Report = nothing_to_say,
+    ) -> None:
+        self.rows, self.settings, self.checkpoint = rows, settings, checkpoint
+        self.n_rows, self.p = rows.summary.n_rows, len(rows.scaling.kept)
+        self.progress = RowProgress(report, self.n_rows)
+        self.held_out_share = min(HELD_OUT_SHARE, HELD_OUT / self.n_rows)
+        self.most_in_memory = max(BASE, int(memory / (4 * self.p + 12)))
+        self._began = time.perf_counter()
+
+    def run(self, start: tuple[CompactModel, float] | None = None) -> CompactFit:
+        """Choose what the settings leave open, then fit all rows; or go on from a model with its C."""
+        with ordered_threads(1):  # linear algebra on one thread: its last digit depends on their number
+            return self._run(start)
+
+    def _run(self, start: tuple[CompactModel, float] | None) -> CompactFit:
+        self.state = self.checkpoint.load()
+        self._began -= self.state.seconds[-1] if self.state.seconds else 0.0
+        self.progress.stage("a sample", 0.0)
+        self._draw(8 * BASE)
+        stages: list[Stage] = []
+        if start is not None:
+            model, C = start
+        else:
+            stages = self._path()
+            chosen = stages[-1] if self.settings.n_points else choose(stages, self.held_out.weight)
+            model, C = chosen.models[0], self._C_of(chosen.C, self.n_rows)
+        end = self._all_rows(model, C) if model.n_points else self._base_rate()
+        self.checkpoint.remove()
+        return CompactFit(
+            model=end.model,
+            features=np.arange(self.p if model.n_points else 0),
+            plan=Plan(model.n_points, C),
+            stages=stages,
+            held_out_loss=chosen.loss if stages else None,
+            gradient_norm=end.gradient_norm / self.rows.weight,
+            n_iter=end.n_steps,
+        )
+
+    # -- sizes ---------------------------------------------------------------------------------
+
+    def sizes(self) -> list[int]:
+        """As many points as classes, and twice as many each time; one size if the number is given."""
+        if self.settings.n_points is not None:
+            return [self.settings.n_points]
+        most = min(self.settings.max_points, max(1, self.n_rows // (LEAST_ROWS * self._parameters(1))))
+        sizes = [min(self.rows.n_classes, most)]
+        while 2 * sizes[-1] <= most:
+            sizes.append(2 * sizes[-1])
+        return sizes
+
+    def _path(self) -> list[Stage]:
+        """All stages until larger models stop paying; those of the checkpoint are only judged again."""
+        C = FIRST_C if self.settings.C is None else self.settings.C * BASE / self.n_rows
+        stages = [self._judged(base_rate(self.sample), C, 0.0)]
+        best, without_gain, sizes = stages[0].loss, 0, self.sizes() if self.p else []
+        for position, size in enumerate(sizes):
+            if position == len(self.state.models):
+                self.progress.stage(f"{size} points", position / (len(sizes) + 1))
+                model, C = self._fit_size(size, stages[-1].models[0].log_gamma, stages[-1].C)
+                self.state.models.append(model)
+                self.state.Cs.append(C)
+                self.state.seconds.append(time.perf_counter() - self._began)
+                self.checkpoint.save(self.state)
+            state = self.state
+            stages.append(self._judged(state.models[position], state.Cs[position], state.seconds[position]))
+            loss = stages[-1].loss
+            without_gain = 0 if loss < (1 - GAIN) * best else without_gain + 1
+            best = min(best, loss)
+            if without_gain == PATIENCE or (without_gain and size > PATIENT_UP_TO):
+                break
+        return stages
+
+    def _fit_size(self, size: int, log_gamma: np.ndarray, C: float) -> tuple[CompactModel, float]:
+        """A model of a size on as many rows as it needs, and C for the smallest sample."""
+        n_rows, n_jobs = max(BASE, PER_PARAMETER * self._parameters(size)), self.settings.threads
+        blocks, weight, n_rows = self._blocks(n_rows)
+        here = self._C_of(C, n_rows)
+        model = started(self.sample, size, log_gamma)
+        starters = self._first(STARTERS, weight)
+        model, _ = Objective(starters.compiled(), threads=n_jobs).solve(model, here, 1e-4)
+        objective = RowsObjective(blocks, self.rows.n_classes, here, self.settings.shared, self.progress.each)
+        fisher = self._first(self._fisher_rows(model), weight)
+        end = descend(objective, fisher, Descent(model), max_steps=SIZE_STEPS, tol=SIZE_TOL, n_jobs=n_jobs)
+        if self.settings.C is not None or n_rows > BASE:
+            return end.model, C
+        return self._best_C(end.model, C)
+
+    def _best_C(self, model: CompactModel, C: float) -> tuple[CompactModel, float]:
+        """The coefficients with the best of C and its neighbours on the smallest sample."""
+        objective = Objective(self._first(BASE, 0.0).compiled(), threads=self.settings.threads)
+        trials = [(self._judged(model, C, 0.0).loss, model, C)]
+        for value in (C / FACTOR, C * FACTOR):
+            if LEAST_C <= value <= MOST_C:
+                solved = objective.solve(model, value, 1e-5)[0]
+                trials.append((self._judged(solved, value, 0.0).loss, solved, value))
+        _, model, C = min(trials, key=lambda trial: trial[0])
+        return model, C
+
+    def _judged(self, model: CompactModel, C: float, seconds: float) -> Stage:
+        outputs = model.outputs(self._compiled_held_out, self.settings.threads)
+        losses, weight = self.held_out.losses(outputs), self.held_out.weight
+        loss, error = float(np.average(losses, weights=weight)), standard_error(losses, weight)
+        return Stage(model.n_points, C, (), (), (model,), outputs, losses, loss, error, seconds)
+
+    # -- all rows --------------------------------------------------------------------------------
+
+    def _all_rows(self, model: CompactModel, C: float) -> Descent:
+        """Steps on all rows, those that were held out included."""
+        state, settings, rows = self.state, self.settings, self.rows
+        if state.descent is None:
+            state.descent = Descent(model, damping=1e-3)
+        objective = RowsObjective(rows.blocks, rows.n_classes, C, settings.shared, self.progress.each)
+        fisher = self._first(self._fisher_rows(model), rows.weight)
+        max_steps = ALL_STEPS * max(1, self._parameters(model.n_points) // MOST_TOGETHER)
+
+        def keep(descent: Descent) -> None:
+            state.descent = descent
+            self.checkpoint.save(state)
+            self.progress.stage(f"all rows, step {descent.n_steps + 1}", 0.9, max_steps - descent.n_steps)
+
+        self.progress.stage("all rows", 0.9, max_steps)
+        return descend(
+            objective,
+            fisher,
+            state.descent,
+            max_steps=max_steps,
+            tol=ALL_TOL * settings.tol,
+            n_jobs=settings.threads,
+            report=keep,
+        )
+
+    def _base_rate(self) -> Descent:
+        """The model without points."""
+        n = self.rows.n_classes
+        classes = LabelledRows(np.empty((n, 0)), np.arange(n, dtype=np.int32), self.rows.class_weights, n)
+        return Descent(base_rate(classes), gradient_norm=0.0)
+
+    # -- rows ------------------------------------------------------------------------------------
+
+    def _parameters(self, size: int) -> int:
+        n_outputs = 1 if self.rows.n_classes == 2 else self.rows.n_classes
+        return Parameters(size, self.p, n_outputs, self.settings.shared).size
+
+    def _fisher_rows(self, model: CompactModel) -> int:
+        size = min(MOST_TOGETHER, Parameters.of(model, self.settings.shared).size)
+        return min(max(FISHER * size, LEAST_FISHER), MOST_FISHER)
+
+    def _C_of(self, C: float, n_rows: int) -> float:
+        """C for so many rows: it is scaled with their number."""
+        return C * n_rows / BASE
+
+    def _draw(self, n_rows: int) -> None:
+        """Rows that are held out, and a sample of the others."""
+        n_rows = min(n_rows, self.most_in_memory)
+        held_out, self.sample = self.rows.split(self.held_out_share, n_rows, self.progress.each)
+        self.held_out, self._compiled_held_out = held_out, held_out.compiled()
+        self._drawn = n_rows
+
+    def _blocks(self, n_rows: int) -> tuple[Blocks, float, int]:
+        """At least so many rows that are not held out, the sum of their weights, and how many they are.
+
+        In memory as long as they fit and are not most of the rows; otherwise all that are not held out.
+        """
+        if n_rows > self._drawn and self._drawn < min(self.most_in_memory, self.n_rows // 2):
+            self._draw(4 * n_rows)
+        if n_rows > len(self.sample):
+            weight = (1 - self.held_out_share) * self.rows.weight
+            n_rows = int((1 - self.held_out_share) * self.n_rows)
+            return self.rows.unseen(self.held_out_share), weight, n_rows
+        part = self._first(n_rows, 0.0)
+        source = ArraySource(part.X, part.label, part.weight)
+        return LocalBlocks(source, self.settings.threads), float(part.weight.sum()), n_rows
+
+    def _first(self, n_rows: int, weight: float) -> LabelledRows:
+        """The first rows of the sample, which is in random order.
+
+        Their weights add up to ``weight`` if that is not zero.
+        """
+        part = self.sample.part(np.arange(min(n_rows, len(self.sample))))
+        return replace(part, weight=part.weight * (weight / part.weight.sum())) if weight else part
+
+
+class RowProgress:
+    """Turns numbers of rows into what a progress bar shows: rows per second, and the time left of a stage.
+
+    Examples
+    --------
+    >>> shown = []
+    >>> progress = RowProgress(lambda text, share: shown.append(text), n_rows=1000)
+    >>> progress.stage("all rows", 0.5)
+    >>> shown
+    ['all rows']
+    """
+
+    def __init__(self, report: Report, n_rows: int) -> None:
+        self.report, self.n_rows = report, n_rows
+        self._name, self._share, self._n_passes, self._rows = "", 0.0, 0, 0
+        self._began = self._last = time.perf_counter()
+
+    def stage(self, name: str, share: float, n_passes: int = 0) -> None:
+        """A new stage begins, of at most so many passes over all rows if that is known."""
+        self._name, self._share, self._n_passes, self._rows = name, share, n_passes, 0
+        self._began = self._last = time.perf_counter()
+        self.report(name, share)
+
+    def each(self, n_rows: int) -> None:
+        """So many more rows are done."""
+        self._rows += n_rows
+        now = time.perf_counter()
+        if now - self._last < 0.5:
+            return
+        self._last = now
+        rate = self._rows / (now - self._began)
+        left = max(0.0, self._n_passes * self.n_rows - self._rows) / rate
+        text = f"{self._name}, {rate / 1e6:.2g} million rows/s"
+        self.report(f"{text}, at most {left:.0f} s left" if self._n_passes else text, self._share)
