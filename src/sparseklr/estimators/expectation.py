@@ -23,10 +23,10 @@ def say_what_to_expect(estimator: Any, X: Any, y: np.ndarray) -> None:
     """Warn, with the time and memory that a fit is expected to take at most, if there are many rows.
 
     The time is that of a trial fit times the power of the ratio of the rows; what grows linearly, as the
-    refit does, takes less.
+    refit does, takes less. A fit that goes on from an earlier one says nothing.
     """
     n = len(y)
-    if n < MANY or estimator.kernel == "precomputed":
+    if n < MANY or estimator.kernel == "precomputed" or getattr(estimator, "_unfinished", None) is not None:
         return
     some = np.random.default_rng(0).permutation(n)[:TRIAL]
     expected = ""

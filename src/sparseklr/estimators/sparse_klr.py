@@ -252,10 +252,10 @@ class SparseKLR(CallbackSupportMixin, HasDualModel, KernelClassifier):
     # -- fitting ------------------------------------------------------------------------------
 
     def _unused_parameters(self) -> dict[str, str]:
-        unused = super()._unused_parameters()
-        if self.calibration != "refit":
-            unused |= dict.fromkeys(("C_refit", "prune"), f"with calibration={self.calibration!r}")
-        return unused
+        refit_only = () if self.calibration == "refit" else ("C_refit", "prune")
+        return super()._unused_parameters() | dict.fromkeys(
+            refit_only, f"with calibration={self.calibration!r}"
+        )
 
     _unfinished: DualModel | None  # where an interrupted fit stood, or where this one starts
 
@@ -267,8 +267,7 @@ class SparseKLR(CallbackSupportMixin, HasDualModel, KernelClassifier):
 
     @with_callbacks
     def _fit_data(self, given: GivenData) -> None:
-        if getattr(self, "_unfinished", None) is None:
-            say_what_to_expect(self, given.X, given.y)
+        say_what_to_expect(self, given.X, given.y)
         seed = check_random_state(self.random_state).randint(2**31)
         rows = data = self._training_set(given, seed)
         if self.calibration == "refit":  # S-KLR selects among distinct points, by relative weights
