@@ -25,8 +25,9 @@ from .start import base_rate, started
 
 # Iterations of L-BFGS between two looks at the held-out rows, and at most so many of these segments per size.
 SEGMENT, SEGMENTS = 25, 2
-# Beyond this many points one segment has to do.
-LARGE = 128
+# Beyond this many points a size costs more than all before it together: one segment has to do, and a size
+# that does not lower the held-out loss by this share is not taken and is the last.
+LARGE, LARGE_GAIN = 128, 0.01
 # C is sought from here by factors of ten, between these bounds. The upper one keeps separable data finite.
 FIRST_C, FACTOR, LEAST_C, MOST_C = 10.0, 10.0, 0.1, 1e5
 # A size has to lower the held-out loss by this share and by this much. The path ends after so many sizes that
@@ -166,6 +167,8 @@ class Path:
                 widths = [model.log_gamma for model in stages[-1].models]
                 stages.append(self.fit_size(each, self.folds, size, stages[-1].C, widths))
                 loss = stages[-1].loss
+                if size > LARGE and loss > (1 - LARGE_GAIN) * best:
+                    break
                 without_gain = 0 if loss < best - (GAIN * best + LEAST_GAIN) else without_gain + 1
                 best = min(best, loss)
                 if without_gain >= PATIENCE and size >= TRIED:
@@ -265,8 +268,15 @@ def standard_error(values: np.ndarray, weight: np.ndarray) -> float:
 def choose(stages: list[Stage], weight: np.ndarray) -> Stage:
     """The smallest model that is nearly as good as the best.
 
-    Its loss exceeds the best by at most a standard error of the difference, and by at most 2%.
+    Its loss exceeds the best by at most a standard error of the difference, and by at most 2%. A large model
+    has to be clearly better than all that are smaller to count at all.
     """
+    least = np.minimum.accumulate([np.inf, *(stage.loss for stage in stages[:-1])])
+    stages = [
+        stage
+        for stage, smaller in zip(stages, least, strict=True)
+        if stage.n_points <= LARGE or stage.loss <= (1 - LARGE_GAIN) * smaller
+    ]
     best = min(stages, key=lambda stage: stage.loss)
     for stage in stages:
         allowed = min(standard_error(stage.losses - best.losses, weight), EXCESS * best.loss)
