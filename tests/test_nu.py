@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,7 +14,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparseklr import SparseKLR, solve_dual
-from sparseklr.dual.nu import lam_for_nu, nu_bar
+from sparseklr.dual.nu import lam_for_nu, nu_bar, search_margin
 from sparseklr.dual.theory import nu_limit, rho
 
 pytestmark = pytest.mark.numerical
@@ -105,6 +107,19 @@ def test_nu_next_to_its_limit_is_told(moons) -> None:
     K, signs = rbf_kernel(X), np.where(y == 1, 1, -1)
     with pytest.raises(ValueError, match="too close to its limit 2400 for tol=1e-12"):
         lam_for_nu(K, signs, C=20.0, nu=2400 * (1 - 1e-11), tol=1e-12)
+
+
+def test_every_margin_is_solved_once() -> None:
+    """Solves that stop early have sums that depend on their start: asked again, signs might not differ."""
+    solved = {}
+
+    def solve(lam, start):
+        assert lam not in solved
+        solved[lam] = SimpleNamespace(alpha=np.array([lam + (0.9 if len(solved) % 2 else -0.9)]))
+        return solved[lam]
+
+    lam, solution = search_margin(solve, 1.5, 10.0, 1e-6)
+    assert solution is solved[lam]
 
 
 def test_bad_input_is_named(moons) -> None:

@@ -165,17 +165,21 @@ def search_margin(
     method). Each solve starts from the one before it.
     """
     check_nu(nu, limit)
-    latest = lam, solve(lam, None)
+    # All are kept: solved again from another start, a margin would have another sum within the tolerance.
+    solved, latest = {lam: solve(lam, None)}, lam
 
     def excess(lam: float) -> float:
         nonlocal latest
-        if lam != latest[0]:
-            latest = lam, solve(lam, latest[1])
-        difference = float(latest[1].alpha.sum()) - nu
+        if lam not in solved:
+            solved[lam] = solve(lam, solved[latest])
+            latest = lam
+        difference = float(solved[lam].alpha.sum()) - nu
         return 0.0 if abs(difference) <= tol * nu else difference  # an exact zero ends the search
 
-    if (reached := excess(lam)) == 0 or (reached > 0 and excess(0.0) >= 0):
-        return latest
+    if (reached := excess(lam)) == 0:
+        return lam, solved[lam]
+    if reached > 0 and excess(0.0) >= 0:
+        return 0.0, solved[0.0]
     if reached > 0:
         low, high = 0.0, lam
     else:
@@ -188,5 +192,6 @@ def search_margin(
                     f"is {nu + reached:g}. Use a smaller nu or a smaller tol."
                 )
             low, high = high, 2 * high
-    excess(brentq(excess, low, high, xtol=1e-12, rtol=1e-12))
-    return latest
+    root = float(brentq(excess, low, high, xtol=1e-12, rtol=1e-12))
+    excess(root)
+    return root, solved[root]

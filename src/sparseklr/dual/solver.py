@@ -350,8 +350,11 @@ def solve_dual(
     if not problem.feasible:
         positive = problem.y > 0
         smaller = min(box[positive].sum(), box[~positive].sum())
+        given = f"bound={bound!r}" + (
+            f" ({BOUND_SHARE:g} times C and sample_weight)" if bound is None else ""
+        )
         raise ValueError(
-            f"bound={bound:g} is infeasible: the bounds of one class add up to more than the boxes of "
+            f"{given} is infeasible: the bounds of one class add up to more than the boxes of "
             f"the other, so y'alpha = 0 has no solution; use a bound below {smaller / len(box):g}."
         )
     if alpha0 is not None:
