@@ -22,6 +22,7 @@ from sparseklr import (
 from . import exact
 from .findings import Findings
 from .inputs import CONTAINERS, Data, Rng
+from .tables import table
 from .trial import Trial
 
 BOUND_SHARE = 1e-9  # the documented default of ``bound``, as a share of C times the weight
@@ -382,6 +383,7 @@ SUBJECTS: dict[str, tuple[int, Subject]] = {
     "ImportVectorMachine": (2, import_vector),
     "HalfKLR": (2, half),
     "CompactKLR": (2, compact),
+    "tabular_pipeline": (1, table),
     "klr_path": (1, path),
     "solve_dual": (3, dual),
 }

@@ -19,6 +19,7 @@ class Trial:
         self.rng, self.data, self.findings, self.model, self.tame = rng, data, findings, model, tame
         self.kernel_form = "named"
         self.rows: Any = data.contain(data.dense)
+        self.new_rows: Any = None  # to predict; None: the queries of the data, in their container
 
     def precompute(self) -> None:
         """Sometimes the kernel is given as a matrix or as a function instead of by name."""
@@ -55,8 +56,7 @@ class Trial:
     def predict(self) -> None:
         """Finite, consistent answers."""
         model, add = self.model, self.findings.add
-        Q = self.data.queries(self.rng)
-        given = self.queries(Q)
+        given = self.queries(self.data.queries(self.rng)) if self.new_rows is None else self.new_rows
         with self.findings.watch("predict", tame=self.tame):
             f, P, log_P, labels = (
                 model.decision_function(given),
