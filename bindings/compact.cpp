@@ -104,34 +104,39 @@ void make_inner(CompactSolver* self, const CompactRowSet& rows, int threads) {
         rows.rows);
 }
 
-void move(CompactSolver& self, matrix<double> points, vector<double> gamma) {
-    self.rows.visit([&](const auto& held) {
-        if (points.shape(1) != held.n_features() || gamma.shape(0) != held.n_features())
-            throw nb::value_error("points and gamma must have one column per feature of the rows");
-    });
-    nb::gil_scoped_release release;
-    std::visit([&](auto& inner) { inner->move(points.data(), gamma.data(), points.shape(0)); }, self.inner);
-}
-
-// A monitor that looks for an interrupt, and calls `check` unless it is None, every tenth of a second.
-std::function<void()> watching(nb::handle check) {
-    return [check, last = std::chrono::steady_clock::now()]() mutable {
+// Calls body(inner) without the interpreter's lock.  An interrupt, and `check` unless it is None, is looked at every
+// twentieth of a second.
+template <class Body> auto watched(const CompactSolver& self, nb::handle check, const Body& body) {
+    const auto monitor = [check, last = std::chrono::steady_clock::now()]() mutable {
         const auto now = std::chrono::steady_clock::now();
-        if (now - last < std::chrono::milliseconds(100)) return;
+        if (now - last < std::chrono::milliseconds(50)) return;
         last = now;
         nb::gil_scoped_acquire gil;
         if (PyErr_CheckSignals() != 0) throw nb::python_error();
         if (!check.is_none()) check();
     };
+    nb::gil_scoped_release release;
+    return std::visit(
+        [&](const auto& inner) {
+            inner->watch(monitor);
+            return body(*inner);
+        },
+        self.inner);
+}
+
+void move(CompactSolver& self, matrix<double> points, vector<double> gamma) {
+    self.rows.visit([&](const auto& held) {
+        if (points.shape(1) != held.n_features() || gamma.shape(0) != held.n_features())
+            throw nb::value_error("points and gamma must have one column per feature of the rows");
+    });
+    watched(self, nb::none(), [&](auto& inner) { inner.move(points.data(), gamma.data(), points.shape(0)); });
 }
 
 InnerOutcome solve(CompactSolver& self, doubles coef, double C, double tol, int max_steps) {
     const std::size_t size = self.rows.visit([](const auto& held) { return held.n_outputs(); }) *
                              std::visit([](const auto& inner) { return inner->n_points() + 1; }, self.inner);
     if (coef.size() != size) throw nb::value_error("coef must be (n_outputs, n_points + 1)");
-    const auto monitor = watching(nb::none());
-    nb::gil_scoped_release release;
-    return std::visit([&](auto& inner) { return inner->solve(coef.data(), {C, tol, max_steps}, monitor); }, self.inner);
+    return watched(self, nb::none(), [&](auto& inner) { return inner.solve(coef.data(), {C, tol, max_steps}); });
 }
 
 MoveOutcome descend(CompactSolver& self, doubles points, doubles log_gamma, doubles coef, double C, double rho, double tau,
@@ -142,23 +147,16 @@ MoveOutcome descend(CompactSolver& self, doubles points, doubles log_gamma, doub
     const std::size_t k = points.shape(0);
     if (coef.size() != m * (k + 1)) throw nb::value_error("coef must be (n_outputs, n_points + 1)");
     const MoveSettings settings{C, rho, tau, shared, max_iter, tol, inner_tol};
-    const auto monitor = watching(check);
-    nb::gil_scoped_release release;
-    return std::visit(
-        [&](auto& inner) {
-            return move_points(*inner, p, points.data(), log_gamma.data(), coef.data(), k, coef.size(), settings, monitor);
-        },
-        self.inner);
+    return watched(self, check, [&, n_features = p](auto& inner) {
+        return move_points(inner, n_features, points.data(), log_gamma.data(), coef.data(), k, coef.size(), settings);
+    });
 }
 
 nb::tuple gradient(const CompactSolver& self, double C) {
     const std::size_t k = std::visit([](const auto& inner) { return inner->n_points(); }, self.inner);
     const std::size_t p = self.rows.visit([](const auto& held) { return held.n_features(); });
     std::vector<double> points(k * p, 0.0), widths(p, 0.0);
-    {
-        nb::gil_scoped_release release;
-        std::visit([&](const auto& inner) { inner->gradient(C, points.data(), widths.data()); }, self.inner);
-    }
+    watched(self, nb::none(), [&](auto& inner) { inner.gradient(C, points.data(), widths.data()); });
     return nb::make_tuple(to_numpy(std::move(points), {k, p}), to_numpy(std::move(widths), {p}));
 }
 

@@ -8,8 +8,11 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <vector>
 
 #ifdef _OPENMP
@@ -44,9 +47,13 @@ inline std::size_t compact_chunks(std::size_t n_blocks, std::size_t bytes_per_ch
     return std::min(n_blocks, std::clamp<std::size_t>(room, 1, 32));
 }
 
-// body(thread, chunk, first block, last block) for every chunk.
+// body(thread, chunk, first block, last block) for every chunk.  Between chunks the calling thread asks the monitor,
+// if there is one; what it throws ends the loop.
 template <class Body>
-void over_chunks(std::size_t n_blocks, std::size_t n_chunks, int threads, const Body& body) {
+void over_chunks(std::size_t n_blocks, std::size_t n_chunks, int threads, const Body& body,
+                 const std::function<void()>& monitor = {}) {
+    std::atomic<bool> ended = false;
+    std::exception_ptr reason;  // exceptions must not leave a parallel loop
 #pragma omp parallel for num_threads(threads) schedule(dynamic) if (threads > 1 && n_chunks > 1)
     for (std::size_t c = 0; c < n_chunks; ++c) {
 #ifdef _OPENMP
@@ -54,8 +61,17 @@ void over_chunks(std::size_t n_blocks, std::size_t n_chunks, int threads, const 
 #else
         const int thread = 0;
 #endif
+        if (ended) continue;
+        if (monitor && thread == 0) try {
+            monitor();
+        } catch (...) {
+            reason = std::current_exception();
+            ended = true;
+            continue;
+        }
         body(thread, c, c * n_blocks / n_chunks, (c + 1) * n_blocks / n_chunks);
     }
+    if (reason) std::rethrow_exception(reason);
 }
 
 // Points and widths as the kernel loop wants them.

@@ -30,7 +30,7 @@ template <class T> void CompactInner<T>::move(const double* points, const double
     over_chunks(rows_.n_blocks(), rows_.n_blocks(), threads_, [&](int thread, std::size_t b, std::size_t, std::size_t) {
         compact_loops<T>().kernel(rows_.X(b), rows_.rows(b), p_, z.root.data(), z.points.data(), k,
                                   scaled[std::size_t(thread)].data(), K_.data() + b * block * k);
-    });
+    }, monitor_);
     // Among themselves the points are rows of another block, in double.
     const std::size_t lines = (k + 15) / 16 * 16;
     turned_.assign(lines * p_, 0.0);
@@ -62,7 +62,7 @@ template <class T> void CompactInner<T>::values(const std::vector<double>& coef,
     over_chunks(rows_.n_blocks(), rows_.n_blocks(), threads_, [&](int, std::size_t b, std::size_t, std::size_t) {
         compact_loops<T>().values(K_.data() + b * block * k_, rows_.rows(b), k_, weights.data(), start.data(), m_,
                                   out.data() + offset(b));
-    });
+    }, monitor_);
 }
 
 template <class T> double CompactInner<T>::evaluate(double t) {
@@ -71,7 +71,7 @@ template <class T> double CompactInner<T>::evaluate(double t) {
         const std::size_t at = offset(b), count = m_ * rows_.rows(b);
         for (std::size_t i = at; i < at + count; ++i) trial_[i] = f_[i] + t * change_[i];
         loss[b] = rows_.losses(b, trial_.data() + at, e_.data() + at, prob_.data() + at);
-    });
+    }, monitor_);
     double total = 0;
     for (double part : loss) total += part;
     return total;
@@ -85,7 +85,7 @@ template <class T> void CompactInner<T>::project(const std::vector<double>& e, s
         for (std::size_t b = first; b < last; ++b)
             compact_loops<T>().project(K_.data() + b * block * k_, rows_.rows(b), k_, e.data() + offset(b), m_,
                                        partial.data() + c * size);
-    });
+    }, monitor_);
     out.assign(size, 0.0);
     for (std::size_t c = 0; c < n_chunks; ++c)
         for (std::size_t i = 0; i < size; ++i) out[i] += partial[c * size + i];
@@ -104,7 +104,7 @@ template <class T> void CompactInner<T>::take_hessian() {
                 compact_loops<T>().curvature(K_.data() + b * block * k_, rows_.rows(b), k_, h, h + block,
                                              partial.data() + c * size + o * n * n);
             }
-    });
+    }, monitor_);
     H_.assign(size, 0.0);
     for (std::size_t c = 0; c < n_chunks; ++c)
         for (std::size_t i = 0; i < size; ++i) H_[i] += partial[c * size + i];
@@ -143,7 +143,7 @@ void CompactInner<T>::multiply(const std::vector<double>& direction, double C, s
                 }
             compact_loops<T>().project(K_.data() + b * block * k_, r, k_, u, m_, partial.data() + c * size);
         }
-    });
+    }, monitor_);
     out.assign(size, 0.0);
     for (std::size_t c = 0; c < n_chunks; ++c)
         for (std::size_t i = 0; i < size; ++i) out[i] += partial[c * size + i];
@@ -238,7 +238,7 @@ int CompactInner<T>::conjugate_gradients(const std::vector<double>& g, double C,
 // -- the solve ----------------------------------------------------------------------------------
 
 template <class T>
-InnerOutcome CompactInner<T>::solve(double* coef, const InnerSettings& settings, const std::function<void()>& monitor) {
+InnerOutcome CompactInner<T>::solve(double* coef, const InnerSettings& settings) {
     const std::size_t n = k_ + 1, size = m_ * n;
     const double C = settings.C;
     // More iterations than a new Hessian would cost: (k + 1)^2 / 2 against 4 k products per row, which run at
@@ -264,7 +264,6 @@ InnerOutcome CompactInner<T>::solve(double* coef, const InnerSettings& settings,
     outcome.value = outcome.loss + penalty(v);
     fresh_ = false;
     while (true) {
-        monitor();
         project(e_, g);
         whiten(g);
         for (std::size_t o = 0; o < m_; ++o)
@@ -335,7 +334,7 @@ void CompactInner<T>::gradient(double C, double* point_gradient, double* width_g
             compact_loops<T>().moments(K_.data() + b * block * k_, rows_.X(b), rows_.rows(b), k_, p_,
                                        e_.data() + offset(b), coef.data(), m_, rooms[std::size_t(thread)].data(),
                                        moments, moments + k_ * p_, moments + k_ * p_ + k_);
-    });
+    }, monitor_);
     for (std::size_t c = 0; c < n_chunks; ++c)
         for (std::size_t i = 0; i < size; ++i) total[i] += partial[c * size + i];
     const CompactModel model{k_, p_, m_, points_.data(), gamma_.data(), nullptr, nullptr};

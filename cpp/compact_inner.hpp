@@ -32,15 +32,17 @@ template <class T> class CompactInner {
 public:
     static constexpr double jitter = 1e-6;
 
-    // `monitor` is called from time to time while a solve runs; it may throw to end it.
     CompactInner(const CompactRows<T>& rows, int threads);
+
+    // The monitor is called many times a second whatever runs; it may throw to end it.
+    void watch(std::function<void()> monitor) { monitor_ = std::move(monitor); }
 
     // Takes new points and widths: kernel values and the Cholesky factor.  The Hessian of the last solve is kept as
     // a preconditioner if the number of points is the same.
     void move(const double* points, const double* gamma, std::size_t n_points);
 
     // Minimises J from coef ([n_outputs][n_points + 1], the intercept last), in place.
-    InnerOutcome solve(double* coef, const InnerSettings& settings, const std::function<void()>& monitor);
+    InnerOutcome solve(double* coef, const InnerSettings& settings);
 
     // Adds the gradient of J in points and log gamma at the coefficients of the last solve.
     void gradient(double C, double* point_gradient, double* width_gradient) const;
@@ -62,6 +64,7 @@ private:
 
     const CompactRows<T>& rows_;
     int threads_;
+    std::function<void()> monitor_;
     std::size_t m_, p_, k_ = 0;
     std::vector<double> points_, gamma_, L_, coef_;
     std::vector<double> turned_, K_zz_;                 // the points as a block of rows, and their kernel values

@@ -15,12 +15,10 @@ double dot(const Vector& a, const Vector& b) { return compact_algebra().dot(a.da
 // x = (points, log-widths) and its F, as the line search wants it.
 template <class T> class Outer {
 public:
-    Outer(CompactInner<T>& inner, std::size_t k, std::size_t p, Vector coef, const MoveSettings& settings,
-          const std::function<void()>& monitor)
-        : inner_(inner), k_(k), p_(p), settings_(settings), monitor_(monitor), coef_(std::move(coef)), gamma_(p) {}
+    Outer(CompactInner<T>& inner, std::size_t k, std::size_t p, Vector coef, const MoveSettings& settings)
+        : inner_(inner), k_(k), p_(p), settings_(settings), coef_(std::move(coef)), gamma_(p) {}
 
     double operator()(const Vector& x, Vector& gradient) {
-        monitor_();
         ++evaluations;
         const double* widths = x.data() + k_ * p_;
         const auto log_gamma = [&](std::size_t j) { return widths[settings_.shared ? 0 : j]; };
@@ -31,7 +29,7 @@ public:
             mean += log_gamma(j) / double(p_);
         }
         inner_.move(x.data(), gamma_.data(), k_);
-        double value = inner_.solve(coef_.data(), {settings_.C, settings_.inner_tol, 100}, monitor_).value;
+        double value = inner_.solve(coef_.data(), {settings_.C, settings_.inner_tol, 100}).value;
         gradient.assign(k_ * p_ + p_, 0.0);
         double* by_width = gradient.data() + k_ * p_;
         inner_.gradient(settings_.C, gradient.data(), by_width);
@@ -63,7 +61,6 @@ private:
     CompactInner<T>& inner_;
     std::size_t k_, p_;
     const MoveSettings& settings_;
-    const std::function<void()>& monitor_;
     Vector coef_, gamma_;
 };
 
@@ -119,12 +116,11 @@ double cubic_minimum(double a, double fa, double da, double b, double fb, double
 
 template <class T>
 MoveOutcome move_points(CompactInner<T>& inner, std::size_t p, double* points, double* log_gamma, double* coef,
-                        std::size_t k, std::size_t n_coef, const MoveSettings& settings,
-                        const std::function<void()>& monitor) {
+                        std::size_t k, std::size_t n_coef, const MoveSettings& settings) {
     const std::size_t n_widths = settings.shared ? 1 : p;
     Vector x(points, points + k * p);
     x.insert(x.end(), log_gamma, log_gamma + n_widths);
-    Outer<T> outer(inner, k, p, Vector(coef, coef + n_coef), settings, monitor);
+    Outer<T> outer(inner, k, p, Vector(coef, coef + n_coef), settings);
     Memory memory;
     MoveOutcome outcome;
     Vector g, trial, trial_g;
@@ -186,8 +182,8 @@ MoveOutcome move_points(CompactInner<T>& inner, std::size_t p, double* points, d
 }
 
 template MoveOutcome move_points<float>(CompactInner<float>&, std::size_t, double*, double*, double*, std::size_t,
-                                        std::size_t, const MoveSettings&, const std::function<void()>&);
+                                        std::size_t, const MoveSettings&);
 template MoveOutcome move_points<double>(CompactInner<double>&, std::size_t, double*, double*, double*, std::size_t,
-                                         std::size_t, const MoveSettings&, const std::function<void()>&);
+                                         std::size_t, const MoveSettings&);
 
 }  // namespace sparseklr

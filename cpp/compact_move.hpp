@@ -26,10 +26,9 @@ struct MoveOutcome {
 };
 
 // Moves points ([k][p]), log_gamma ([p], or [1] if shared) and coef ([n_outputs][k + 1]) in place, to the best place
-// seen.  `monitor` is called from time to time; it may throw, and then nothing has moved.
+// seen.  If the monitor of `inner` ends it, nothing has moved.
 template <class T>
 MoveOutcome move_points(CompactInner<T>& inner, std::size_t n_features, double* points, double* log_gamma, double* coef,
-                        std::size_t n_points, std::size_t n_coef, const MoveSettings& settings,
-                        const std::function<void()>& monitor);
+                        std::size_t n_points, std::size_t n_coef, const MoveSettings& settings);
 
 }  // namespace sparseklr
