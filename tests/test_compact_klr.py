@@ -240,6 +240,29 @@ def fit_quietly(model: CompactKLR, X: np.ndarray, y: np.ndarray) -> CompactKLR:
     return model
 
 
+@pytest.mark.parametrize("factor", [1e300, 1e-300])
+def test_units_of_any_size(moons, factor) -> None:
+    """Squares of such values are beyond the range of doubles."""
+    X, y = moons
+    model = fit_quietly(CompactKLR(4, C=10.0), factor * X, y)
+    assert model.score(factor * X, y) > 0.9
+    assert (np.abs(model.points_) < 10 * factor).all()
+
+
+def test_values_at_the_end_of_the_range(moons) -> None:
+    X, y = moons
+    X = X.copy()
+    X[:2, 0] = 1.7e308, -1.7e308
+    fit_quietly(CompactKLR(4, C=10.0), X, y)
+
+
+def test_unscaled_values_beyond_single_precision(moons) -> None:
+    X, y = moons
+    with pytest.raises(ValueError, match=r"scale=None takes values of X up to 3.4e\+38; got .*e\+200"):
+        CompactKLR(scale=None).fit(1e200 * X, y)
+    fit_quietly(CompactKLR(scale=None, n_points=2, C=1.0), 1e30 * X, y)
+
+
 def test_labels_that_are_noise() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 5)), rng.random(300) < 0.3

@@ -52,15 +52,17 @@ class Scaling:
         for j, x in enumerate(_columns(X)):
             if x.min() == x.max():
                 continue
-            mean = float(share @ x)
-            scale = float(np.sqrt(share @ (x - mean) ** 2)) if auto else 1.0
-            if scale > 0 and auto:
-                z = (x - mean) / scale
+            size = float(np.abs(x).max())  # in this unit no square overflows or vanishes
+            unit = x / size
+            mean = float(share @ unit)
+            scale = float(np.sqrt(share @ (unit - mean) ** 2)) if auto else 0.0
+            if scale > 0:
+                z = (unit - mean) / scale
                 if abs(float(share @ z**3)) > SKEWED and np.abs(z).max() > CLIP:
                     knots[len(varies)] = rank_knots(x, weight)
             varies.append(j)
-            centre.append(mean)
-            spread.append(scale if scale > 0 else 1.0)
+            centre.append(mean * size)
+            spread.append(scale * size if scale * size > 0 else 1.0)
         return cls(
             np.array(varies, dtype=np.intp),
             np.array(centre),
@@ -73,7 +75,8 @@ class Scaling:
         """Scaled values of the kept features, float64."""
         X = X[:, self.kept]
         X = np.ascontiguousarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
-        scaled = (X - self.centre) / self.spread
+        with np.errstate(over="ignore"):
+            scaled = (X - self.centre) / self.spread
         np.clip(scaled, -self.clip, self.clip, out=scaled)
         for j, (x, z) in self.knots.items():
             scaled[:, j] = np.interp(X[:, j], x, z)
@@ -81,7 +84,10 @@ class Scaling:
 
     def inverse(self, scaled: np.ndarray) -> np.ndarray:
         """Values of the kept features with the given scaled values, or the nearest that there are."""
-        X = scaled * self.spread + self.centre
+        with np.errstate(over="ignore"):
+            X = scaled * self.spread + self.centre
+        largest = np.finfo(np.float64).max
+        np.clip(X, -largest, largest, out=X)
         for j, (x, z) in self.knots.items():
             X[:, j] = np.interp(scaled[:, j], z, x)
         return X
