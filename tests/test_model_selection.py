@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_moons
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import accuracy_score, make_scorer
+from sklearn.metrics import accuracy_score, log_loss, make_scorer
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -31,6 +31,11 @@ def moons() -> tuple[np.ndarray, np.ndarray]:
 @pytest.fixture(scope="module")
 def fitted(moons) -> SparseKLRCV:
     return SparseKLRCV().fit(*moons)
+
+
+@pytest.fixture(scope="module")
+def grid_fitted(moons) -> SparseKLRCV:
+    return SparseKLRCV(lams=[0.01, 0.1, 1.0], scoring="accuracy").fit(*moons)
 
 
 RAW = SparseKLR(tol=1e-12, calibration=None)
@@ -76,12 +81,13 @@ def test_scores_are_those_of_a_grid_search(moons, scoring) -> None:
     assert model.n_splits_ == searched.n_splits_ == 4
 
 
-def test_cv_results_have_grid_searchs_form_and_the_sparsity(fitted) -> None:
-    table = pd.DataFrame(fitted.cv_results_)
+def test_cv_results_have_grid_searchs_form_and_the_sparsity(grid_fitted) -> None:
+    table = pd.DataFrame(grid_fitted.cv_results_)
     assert len(table) == 9
     splits = table[[f"split{k}_test_score" for k in range(5)]]
     np.testing.assert_allclose(table["mean_test_score"], splits.mean(axis=1))
     np.testing.assert_allclose(table["std_test_score"], splits.std(axis=1, ddof=0))
+    np.testing.assert_allclose(table["standard_error"], splits.sem(axis=1))
     assert table["rank_test_score"].min() == 1
     assert table.loc[table["rank_test_score"] == 1, "mean_test_score"].nunique() == 1
     np.testing.assert_allclose(table["mean_support_share"], table["mean_n_support"] / 160)
@@ -91,18 +97,28 @@ def test_cv_results_have_grid_searchs_form_and_the_sparsity(fitted) -> None:
     assert ratios == [0.01, 0.1, 1.0]
 
 
-def test_chosen_model_is_the_estimator_fitted_on_all_rows(moons, fitted) -> None:
-    X, y = moons
-    same = SparseKLR(C=fitted.C_, lam=fitted.lam_).fit(X, y)
-    np.testing.assert_array_equal(fitted.predict_proba(X), same.predict_proba(X))
-    np.testing.assert_array_equal(fitted.predict_log_proba(X), same.predict_log_proba(X))
-    np.testing.assert_array_equal(fitted.decision_function(X), same.decision_function(X))
-    np.testing.assert_array_equal(fitted.predict(X), same.predict(X))
+def same_models(found: SparseKLRCV, same: SparseKLR, X: np.ndarray, y: np.ndarray) -> None:
+    np.testing.assert_array_equal(found.predict_proba(X), same.predict_proba(X))
+    np.testing.assert_array_equal(found.predict_log_proba(X), same.predict_log_proba(X))
+    np.testing.assert_array_equal(found.decision_function(X), same.decision_function(X))
+    np.testing.assert_array_equal(found.predict(X), same.predict(X))
     for name in ("support_", "support_vectors_", "dual_coef_", "intercept_", "n_support_", "classes_"):
-        np.testing.assert_array_equal(getattr(fitted, name), getattr(same, name))
-    assert fitted.best_params_ == {"C": fitted.C_, "lam": fitted.lam_}
-    assert fitted.gamma_ == pytest.approx(1 / (2 * X.var()))
-    assert fitted.score(X, y) == same.score(X, y)
+        np.testing.assert_array_equal(getattr(found, name), getattr(same, name))
+
+
+def test_chosen_model_is_the_estimator_fitted_on_all_rows(moons, fitted, grid_fitted) -> None:
+    X, y = moons
+    C, lam = grid_fitted.best_params_["C"], grid_fitted.best_params_["lam"]
+    same = SparseKLR(C=C, lam=lam).fit(X, y)
+    same_models(grid_fitted, same, X, y)
+    assert (grid_fitted.C_, grid_fitted.lam_, grid_fitted.gamma_) == (C, lam, same.gamma_)
+    assert grid_fitted.score(X, y) == same.score(X, y)
+
+    same = SparseKLR(**fitted.best_params_).fit(X, y)
+    same_models(fitted, same, X, y)
+    assert fitted.best_params_ == {"kernel": same.kernel_, "gamma": fitted.gamma_}
+    assert (fitted.C_, fitted.lam_, fitted.gamma_) == (same.C, same.lam_, same.gamma_)
+    assert fitted.score(X, y) == pytest.approx(-log_loss(y, same.predict_proba(X)))
 
 
 def test_every_parameter_of_the_estimator_is_passed_on(moons) -> None:
@@ -125,7 +141,11 @@ def test_every_parameter_of_the_estimator_is_passed_on(moons) -> None:
 def table(scores: list[list[float]], share: list[float]) -> dict[str, np.ndarray]:
     splits = np.array(scores, dtype=float)
     results = {f"split{k}_test_score": column for k, column in enumerate(splits.T)}
-    return {**results, "mean_test_score": splits.mean(axis=1), "mean_support_share": np.array(share)}
+    errors = (
+        splits.std(axis=1, ddof=1) / np.sqrt(splits.shape[1]) if splits.shape[1] > 1 else 0 * splits[:, 0]
+    )
+    means = {"mean_test_score": splits.mean(axis=1), "standard_error": errors}
+    return {**results, **means, "mean_support_share": np.array(share)}
 
 
 def test_rules_choose_what_they_say() -> None:
@@ -169,7 +189,9 @@ def test_models_never_see_the_rows_they_are_scored_on(moons) -> None:
     flipped = y.copy()
     flipped[first_test] = 1 - flipped[first_test]
     scores = [
-        SparseKLRCV([1, 100], cv=splits[:1]).fit(X, labels).cv_results_["split0_test_score"]
+        SparseKLRCV([1, 100], cv=splits[:1], scoring="accuracy")
+        .fit(X, labels)
+        .cv_results_["split0_test_score"]
         for labels in (y, flipped)
     ]
     np.testing.assert_allclose(scores[0] + scores[1], 1.0)
@@ -183,7 +205,7 @@ def test_models_never_see_the_rows_they_are_scored_on(moons) -> None:
 def test_noise_is_not_learned() -> None:
     X = np.random.default_rng(0).normal(size=(120, 5))
     y = np.random.default_rng(1).integers(0, 2, 120)
-    assert cross_val_score(SparseKLRCV([1, 10], lams=[0.1, 1]), X, y, cv=3).mean() < 0.6
+    assert cross_val_score(SparseKLRCV(), X, y, cv=3, scoring="accuracy").mean() < 0.6
 
 
 def test_the_same_seed_gives_the_same_result(moons) -> None:
@@ -199,8 +221,9 @@ def test_the_same_seed_gives_the_same_result(moons) -> None:
 
 def test_nested_in_cross_val_score_and_a_pipeline(moons) -> None:
     model = make_pipeline(StandardScaler(), SparseKLRCV([10, 100], lams=[0.1], cv=3))
-    assert cross_val_score(model, *moons, cv=3).mean() > 0.85
-    searched = GridSearchCV(SparseKLRCV([10, 100], lams=[0.1], cv=3), {"selection": ["best", "one-se"]}, cv=2)
+    assert cross_val_score(model, *moons, cv=3, scoring="accuracy").mean() > 0.85
+    search = SparseKLRCV([10, 100], lams=[0.1], cv=3, scoring="accuracy")
+    searched = GridSearchCV(search, {"selection": ["best", "one-se"]}, cv=2)
     assert searched.fit(*moons).best_score_ > 0.85
 
 
@@ -237,7 +260,7 @@ def test_other_inputs(moons, kind) -> None:
 def test_more_than_two_classes_of_any_type() -> None:
     X, y = load_iris(return_X_y=True)
     names = np.array(["setosa", "versicolor", "virginica"])[y]
-    model = SparseKLRCV([10, 1000], lams=[0.1], cv=3).fit(X, names)
+    model = SparseKLRCV([10, 1000], lams=[0.1], cv=3, scoring="accuracy").fit(X, names)
     assert model.score(X, names) > 0.95
     assert model.cv_results_["mean_n_support"].max() <= 100
     assert set(model.predict(X)) <= set(names)
@@ -287,9 +310,9 @@ def test_scorers_that_cannot_weigh_are_not_asked_to(moons) -> None:
         ({"gammas": "scale"}, ValueError, "gammas must be"),
         ({"selection": "worst"}, ValueError, "'selection' parameter"),
         (
-            {"selection": lambda results: 99},
+            {"selection": lambda results: 99, "gammas": [1, 2]},
             ValueError,
-            "index of a candidate, 0 to 8; it returned 99",
+            "index of a candidate, 0 to 1; it returned 99",
         ),
         ({"scoring": "acuracy"}, ValueError, "'scoring' parameter"),
         ({"scoring": lambda model, X, y: np.nan, "Cs": [1]}, ValueError, "gave NaN or infinite scores"),
@@ -298,7 +321,7 @@ def test_scorers_that_cannot_weigh_are_not_asked_to(moons) -> None:
             TypeError,
             "estimator must be a SparseKLR or None; got StandardScaler",
         ),
-        ({"estimator": SparseKLR(nu=3)}, ValueError, "estimator.nu must be None"),
+        ({"estimator": SparseKLR(nu=3), "Cs": [1]}, ValueError, "estimator.nu must be None"),
         ({"cv": 1}, ValueError, "'cv' parameter"),
     ],
 )
@@ -333,7 +356,7 @@ def test_a_class_missing_in_a_fold_is_named() -> None:
 
 def test_a_margin_beyond_saturation_is_told(moons) -> None:
     with pytest.warns(UserWarning, match=r"lam=1e\+06 at C=1000 is beyond the saturation bound") as caught:
-        SparseKLRCV([1000], lams=[0.1, 1000]).fit(*moons)
+        SparseKLRCV([1000], lams=[0.1, 1000], estimator=SparseKLR(calibration=None)).fit(*moons)
     assert sum("saturation" in str(warning.message) for warning in caught) == 1
 
 

@@ -44,7 +44,7 @@ def test_draws_every_candidate_and_marks_the_chosen(model) -> None:
     np.testing.assert_array_equal(marked, [x[model.best_index_], y[model.best_index_]])
     low, high = display.chosen_[2][0].get_segments()[0][:, 1]
     assert (high - low) / 2 == pytest.approx(results["std_test_score"][model.best_index_] / 2)  # 5 splits
-    assert display.ax_.get_ylabel() == "mean accuracy"
+    assert display.ax_.get_ylabel() == "mean score"
 
 
 def test_front_holds_the_best_of_each_size(model) -> None:

@@ -138,8 +138,8 @@ def add_json(parser: Parser) -> None:
     )
 
 
-def add_training(parser: Parser) -> Any:
-    """What fit and tune have in common; returns the group of the model's options."""
+def add_training(parser: Parser, kernel: str = "rbf") -> Any:
+    """What fit and tune have in common; ``kernel`` says what its default is. Returns the model's options."""
     add_data(parser, "column of the classes (not for svmlight files, which hold them)")
     group = parser.add_argument_group("columns, whose kinds are found where nothing is given")
     for option, meaning in {
@@ -169,7 +169,7 @@ def add_training(parser: Parser) -> Any:
     group.add_argument(
         "--kernel",
         choices=("rbf", "linear", "poly", "laplacian", "sigmoid", "loo"),
-        help="loo: rbf or laplacian, whichever leave-one-out prefers (default: rbf)",
+        help=f"loo: rbf or laplacian, whichever is better (default: {kernel})",
     )
     group.add_argument("--degree", type=number(least=0), help="of the poly kernel (default: 3)")
     group.add_argument(

@@ -1,4 +1,4 @@
-"""``sparseklr tune``: the model chosen by cross-validation."""
+"""``sparseklr tune``: the model of the best kernel, or of the best C and lam."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from .options import add_command, add_training, number, output_of
 EXAMPLES = """\
   sparseklr tune customers.csv --target churned -o model.skops
   sparseklr tune customers.csv --target churned --selection one-se --gammas scale 1 10 -o model.skops
-  sparseklr tune customers.csv --target churned --scoring neg_log_loss --cv 10 --jobs -1 -o model.skops"""
+  sparseklr tune customers.csv --target churned --scoring roc_auc --cv 10 --jobs -1 -o model.skops
+  sparseklr tune customers.csv --target churned --calibration none --Cs 1 100 1e4 -o model.skops"""
 
 
 def add_parser(subparsers: Any) -> None:
@@ -19,37 +20,43 @@ def add_parser(subparsers: Any) -> None:
         subparsers,
         "tune",
         run,
-        "Choose C, lam and gamma by cross-validation, and fit the chosen model. The file is prepared as by "
-        "sparseklr fit.",
+        "Choose the kernel and its width by leave-one-out, and fit the model. C and lam, which hardly matter "
+        "for refitted models, are chosen instead if they are given or if --calibration is not refit; by "
+        "cross-validation. The file is prepared as by sparseklr fit.",
         EXAMPLES,
     )
-    add_training(parser)
+    add_training(parser, kernel="loo; rbf where C, lam or gamma is given")
     group = parser.add_argument_group("candidates and choice")
     group.add_argument(
         "--Cs",
         metavar="C",
         nargs="+",
         type=number(above=0),
-        default=[1e3, 1e4, 1e5],
-        help="weights of the loss",
+        help="weights of the loss (1e3 1e4 1e5 where they are chosen)",
     )
     group.add_argument(
         "--lams",
         metavar="LAM",
         nargs="+",
         type=number(least=0),
-        default=[0.01, 0.1, 1.0],
-        help="margins, in units of C (default: 0.01 0.1 1)",
+        help="margins, in units of C (0.01 0.1 1 where they are chosen)",
     )
     group.add_argument(
         "--gammas",
         metavar="GAMMA",
         nargs="+",
         type=number(above=0, words=("scale", "auto")),
-        help="kernel widths",
+        help="kernel widths (default: around scale, in factors of three)",
     )
-    group.add_argument("--cv", type=number(least=2, kind=int), default=5, help="number of folds (default: 5)")
-    group.add_argument("--scoring", help="a scorer of scikit-learn (default: accuracy)")
+    group.add_argument(
+        "--cv",
+        type=number(least=2, kind=int),
+        help="number of folds (default: leave-one-out for kernels, 5 for C and lam)",
+    )
+    group.add_argument(
+        "--scoring",
+        help="a scorer of scikit-learn (default: neg_log_loss; accuracy if --calibration is none)",
+    )
     group.add_argument(
         "--selection",
         choices=("best", "sparsest-of-3", "one-se"),
@@ -62,6 +69,7 @@ def run(args: Namespace) -> None:
     from sklearn.metrics import get_scorer_names
 
     from ..estimators.cv import SparseKLRCV
+    from ..estimators.judges import default_scoring
     from .errors import unknown
     from .models import save_model
     from .show import say, show_fit
@@ -70,11 +78,15 @@ def run(args: Namespace) -> None:
     output = output_of(args)
     if args.scoring is not None and args.scoring not in get_scorer_names():
         raise unknown("--scoring: there is no scorer", args.scoring, get_scorer_names(), "scorers")
+    searched: dict[str, str] = {}
+    if not (args.Cs or args.lams or args.gammas) and args.calibration in (None, "refit"):
+        searched = {} if args.kernel else {"kernel": "loo"}
+        searched |= {} if args.kernel == "linear" else {"gamma": "loo"}
     search = SparseKLRCV(
         args.Cs,
         lams=args.lams,
         gammas=args.gammas,
-        estimator=make_estimator(args),
+        estimator=make_estimator(args, **searched),
         cv=args.cv,
         scoring=args.scoring,
         selection=args.selection,
@@ -83,7 +95,7 @@ def run(args: Namespace) -> None:
     )
     pipeline, rows, summary = train(args, search)
     tuning = {
-        "scoring": args.scoring or "accuracy",
+        "scoring": args.scoring or default_scoring(search.estimator),
         "selection": args.selection,
         "chosen": search.best_index_,
         "candidates": _candidates(search),
@@ -104,8 +116,9 @@ def _candidates(search: Any) -> list[dict[str, Any]]:
         {
             **params,
             "score": float(found["mean_test_score"][k]),
-            "std": float(found["std_test_score"][k]),
+            "standard_error": float(found["standard_error"][k]),
             "n_points": float(found["mean_n_support"][k]),
+            "seconds": float(found["mean_fit_time"][k]),
             "rank": int(found["rank_test_score"][k]),
         }
         for k, params in enumerate(found["params"])
@@ -119,28 +132,18 @@ def _show(tuning: dict[str, Any], stderr: bool, most: int = 10) -> None:
     candidates, chosen = tuning["candidates"], tuning["chosen"]
     order = sorted(range(len(candidates)), key=lambda k: candidates[k]["rank"])
     shown = [k for place, k in enumerate(order) if place < most or k == chosen]
-    widths = ["gamma"] if "gamma" in candidates[0] else []
+    names = [name for name in ("kernel", "gamma", "C", "lam") if name in candidates[0]]
     rows = []
     for k in shown:
         one = candidates[k]
-        values = [
-            f"{one[name]:g}" if isinstance(one[name], float) else one[name] for name in ("C", "lam", *widths)
-        ]
+        values = [f"{one[name]:.4g}" if isinstance(one[name], float) else f"{one[name]}" for name in names]
+        measures = [f"{one['score']:.4f}", f"{one['standard_error']:.4f}", f"{one['n_points']:.0f}"]
         mark = "chosen" if k == chosen else ""
-        rows.append(
-            [
-                f"{one['rank']}",
-                *values,
-                f"{one['score']:.4f}",
-                f"{one['std']:.4f}",
-                f"{one['n_points']:.0f}",
-                mark,
-            ]
-        )
+        rows.append([f"{one['rank']}", *values, *measures, f"{one['seconds']:.2f}", mark])
     left = f", {len(shown)} shown" if len(shown) < len(candidates) else ""
     show_table(
         f"{len(candidates)} candidates{left}",
-        ("rank", "C", "lam", *widths, tuning["scoring"], "std", "points", ""),
+        ("rank", *names, tuning["scoring"], "error", "points", "seconds", ""),
         rows,
         bold=shown.index(chosen),
         stderr=stderr,

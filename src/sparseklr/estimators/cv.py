@@ -1,4 +1,4 @@
-"""Choosing C, lam and the kernel's width by cross-validation over whole paths."""
+"""Choosing the kernel and its width, or C and lam, by leave-one-out or by cross-validation."""
 
 from __future__ import annotations
 
@@ -20,44 +20,54 @@ from .._sklearn import HasMethods, StrOptions, response_of, takes_weights
 from ..dual.path import LamScale, check_grid
 from ..progress import GridProgressBar
 from .chosen import PredictsByChosen
-from .folds import MEASURES, Fold, Scoring, score_fits, score_path
+from .folds import Fold, Scoring
+from .judges import CrossValidation, Grid, LeaveOneOut, default_scoring, judge_all
+from .kernel_choice import KINDS, KernelOption, kernel_options, searches
 from .parameters import check_parameters, warn_of_unused
 from .selection import SELECTION_RULES, results_table
 from .sparse_klr import SparseKLR
-from .training import GivenData, check_data
+from .training import GivenData, check_data, weighted_classes
 
 
 class SparseKLRCV(PredictsByChosen, ClassifierMixin, BaseEstimator):
-    r"""Sparse kernel logistic regression with C and lam chosen by cross-validation.
+    r"""Sparse kernel logistic regression with the kernel, or C and lam, chosen by their score.
 
-    In each fold the whole grid is solved as one warm-started path on one kernel matrix
-    (:func:`~sparseklr.klr_path`); the chosen model is then fitted on all rows.
+    With the refit, which is the default, C and lam hardly change the probabilities, and the kernel and its
+    width change them most. So these are what is searched: rbf and Laplacian kernels of several widths are
+    fitted on all rows, and judged by the leave-one-out log-loss of the refit. C and lam are searched if they
+    are given, and for models that are not refitted; leave-one-out knows nothing of them, so they are judged
+    by cross-validation.
 
     Parameters
     ----------
-    Cs : array-like, default=(1e3, 1e4, 1e5)
-        Weights of the loss; the smaller, the smoother and the less sparse.
-    lams : array-like, default=(0.01, 0.1, 1)
+    Cs : array-like or None, default=None
+        Weights of the loss; the smaller, the smoother and the less sparse. None, if ``lams`` is None too,
+        searches the kernel instead, and otherwise stands for ``(1e3, 1e4, 1e5)``.
+    lams : array-like or None, default=None
         Margins in units of C: ``0.1`` is the paper's rule ``lam = C / 10``, and in general ``r`` is close to
         a support vector machine of box ``1 / r``. With ``lam_scale="absolute"`` they are the margins
-        themselves.
+        themselves. None is as for ``Cs``, and otherwise stands for ``(0.01, 0.1, 1)``.
     lam_scale : {"ratio", "absolute"}, default="ratio"
         Whether ``lams`` are ratios to C or margins.
     gammas : list or None, default=None
-        Kernel widths to try, each as ``gamma`` of :class:`SparseKLR`; None takes that of ``estimator``.
+        Kernel widths to try, each as ``gamma`` of :class:`SparseKLR`. None takes that of ``estimator``; where
+        it is ``"loo"``, widths around ``"scale"`` in factors of three: from 1/9 to 3, and further while the
+        best is the last one.
     estimator : SparseKLR or None, default=None
-        Every other parameter: kernel, tol, calibration, class_weight, ... Its C, lam and (with
-        ``gammas``) gamma are replaced. None is ``SparseKLR()``.
-    cv : int, cross-validation generator or iterable, default=None
-        Splits, as in :class:`~sklearn.model_selection.GridSearchCV`; None is 5 stratified folds.
+        Every other parameter: kernel, tol, calibration, class_weight, ... What is searched is replaced. None
+        is ``SparseKLR()``, and where no candidates are given its kernel and width are searched.
+    cv : int, cross-validation generator, iterable or None, default=None
+        Splits, as in :class:`~sklearn.model_selection.GridSearchCV`. None judges kernels by leave-one-out,
+        and C and lam by 5 stratified folds.
     scoring : str, callable or None, default=None
-        A scorer; None is accuracy. See Notes.
+        A scorer; None is ``"neg_log_loss"``, or accuracy for ``calibration=None``, whose probabilities are
+        of little use.
     selection : {"best", "sparsest-of-3", "one-se"} or callable, default="best"
         ``"best"``: highest mean score, ties go to the sparsest. ``"sparsest-of-3"``: the sparsest
         of the three highest, the paper's rule. ``"one-se"``: the sparsest whose score is within one
         standard error of the highest. A callable takes ``cv_results_`` and returns an index.
     n_jobs : int or None, default=None
-        Values of C solved at the same time; -1 for all cores. Results do not depend on it.
+        Threads; -1 for all cores. Results do not depend on it.
     verbose : int, default=0
         1 shows progress.
 
@@ -67,7 +77,7 @@ class SparseKLRCV(PredictsByChosen, ClassifierMixin, BaseEstimator):
         The chosen model, fitted on all rows. ``predict``, ``predict_proba``, ``decision_function``,
         ``support_``, ``support_vectors_``, ``dual_coef_``, ``intercept_`` and ``n_support_`` are its own.
     C_, lam_, gamma_ : float
-        Its parameters; ``gamma_`` as a number.
+        Its parameters as numbers; ``gamma_`` only for kernels that have one.
     best_params_ : dict
     best_index_ : int
         Row of ``cv_results_``.
@@ -75,13 +85,14 @@ class SparseKLRCV(PredictsByChosen, ClassifierMixin, BaseEstimator):
         Its mean score. It was chosen because it is high and is therefore optimistic; nested cross-validation
         (``cross_val_score(SparseKLRCV(), X, y)``) is not.
     cv_results_ : dict of arrays
-        As of :class:`~sklearn.model_selection.GridSearchCV`, one row per (gamma, C, lam), and
-        ``mean_n_support``, ``std_n_support``: points kept by the models that were scored;
-        ``mean_support_share``: these as a share of the training rows (each counted by its weight).
+        As of :class:`~sklearn.model_selection.GridSearchCV`, one row per candidate, and ``standard_error``:
+        of the mean score; ``mean_n_support``, ``std_n_support``: points kept by the models that were scored;
+        ``mean_support_share``: these as a share of the training rows (each counted by its weight). By
+        leave-one-out there is one split, and the models that were scored are fitted on all rows.
     n_splits_ : int
     scorer_ : callable
     refit_time_ : float
-        Seconds of the last fit.
+        Seconds of the fit of the chosen model on all rows.
     classes_ : array (n_classes,)
     n_features_in_ : int
     feature_names_in_ : array
@@ -89,13 +100,16 @@ class SparseKLRCV(PredictsByChosen, ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    Scorers that ask for predictions or decision values (accuracy, f1, roc_auc, ...) are given those
-    of the S-KLR models of the path, before any calibration. Scorers that ask for probabilities
-    (neg_log_loss, ...) and callables of one's own are given fitted estimators instead, calibration
-    included, which takes a fit for each candidate and fold.
+    Leave-one-out values are those of ``SparseKLR.loo_decision_function_``: they belong to the likelihood with
+    the strength of the refit, before points are selected and pruned. A scorer is given a model that knows
+    them; the standard error is that of the jackknife over ten parts of the rows.
 
-    The default grid lies around the default of :class:`SparseKLR`. It was chosen among 17 on the 12 sets of
-    the paper (features in [0, 1], 5 folds, 2 for the two largest): its best point has a mean accuracy of
+    In a cross-validation every candidate is fitted as it would be returned, calibration included. Only where
+    that cannot change a prediction (``calibration`` None or "link", and a scorer that asks for predictions or
+    decision values) the grid of C and lam is solved as one warm-started path (:func:`~sparseklr.klr_path`).
+
+    The grid of C and lam lies around the default of :class:`SparseKLR`. It was chosen among 17 on the 12 sets
+    of the paper (features in [0, 1], 5 folds, 2 for the two largest): its best point has a mean accuracy of
     0.933, and the sparsest of its three best keeps 26% of the points. ``Cs=(1, 10, 100, 1e3, 1e4)`` reaches
     0.935 with 59% in more than twice the time, which is worth it where classes overlap much and the S-KLR
     model itself is wanted (``calibration=None``).
@@ -111,10 +125,10 @@ class SparseKLRCV(PredictsByChosen, ClassifierMixin, BaseEstimator):
     >>> from sklearn.datasets import make_moons
     >>> X, y = make_moons(200, noise=0.2, random_state=0)
     >>> model = SparseKLRCV(selection="one-se").fit(X, y)
-    >>> model.score(X, y) > 0.95
+    >>> model.best_estimator_.score(X, y) > 0.95
     True
     >>> sorted(model.best_params_)
-    ['C', 'lam']
+    ['gamma', 'kernel']
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -128,9 +142,9 @@ class SparseKLRCV(PredictsByChosen, ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        Cs: Any = (1e3, 1e4, 1e5),
+        Cs: Any = None,
         *,
-        lams: Any = (0.01, 0.1, 1.0),
+        lams: Any = None,
         lam_scale: LamScale = "ratio",
         gammas: Any = None,
         estimator: SparseKLR | None = None,
@@ -156,7 +170,7 @@ class SparseKLRCV(PredictsByChosen, ClassifierMixin, BaseEstimator):
     __metadata_request__fit: ClassVar[dict] = {"groups": UNUSED}  # for the splitter, not for this class
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None, **metadata: Any) -> Self:
-        """Choose the parameters by cross-validation and fit the chosen model on all rows.
+        """Judge all candidates and fit the chosen one on all rows.
 
         Parameters
         ----------
@@ -183,51 +197,61 @@ class SparseKLRCV(PredictsByChosen, ClassifierMixin, BaseEstimator):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, metadata: dict[str, Any]) -> None:
         check_parameters(self._parameter_constraints, self.get_params(deep=False), type(self).__name__)
-        Cs, lams = check_grid(self.Cs, self.lams, self.lam_scale)
-        models = self._templates()
-        models[0]._check_parameters()
-        precomputed = models[0].kernel == "precomputed"
-        given = check_data(X, y, sample_weight, precomputed=precomputed, estimator=self)
-        checked = models[0]._training_set(given)
+        template = self._template()
+        grid = self._grid(template)
+        kinds = self._kinds(template, searched=grid is None)
+        template._check_parameters()
+        given = check_data(X, y, sample_weight, precomputed=template.kernel == "precomputed", estimator=self)
+        _, _, classes, _ = weighted_classes(given, template.class_weight)
         self.scorer_ = self._make_scorer()
         for_splitter, for_scorer = self._routed("fit", sample_weight=given.weight, **metadata)
-        splits = self._splits(given, checked.classes, for_splitter)
-        scoring = Scoring(self.scorer_, for_scorer)
+        judge = self._judge(template, grid, given, classes, for_splitter, Scoring(self.scorer_, for_scorer))
+        self.n_splits_ = judge.n_splits
 
-        by_path = response_of(self.scorer_) in ("predict", "decision_function")
-        evaluate = score_path if by_path else score_fits
-        measured = np.empty((len(models), *lams.shape, len(splits), len(MEASURES)))
-        n_solves = measured[..., 0].size * (len(checked.signs()) if by_path else 1)
-        with GridProgressBar(type(self).__name__, n_solves, bool(self.verbose)) as progress:
-            for k, (train, test) in enumerate(splits):
-                fold = Fold.of(given, train, test, scoring)
-                for g, model in enumerate(models):
-                    measured[g, :, :, k] = evaluate(
-                        model, fold, Cs, lams, progress.advance, check_saturation=k == 0
-                    )
-        if not np.isfinite(measured[..., 0]).all():
+        n_fits = sum(map(len, kinds)) * judge.n_splits * (1 if grid is None else grid.lams.size)
+        with GridProgressBar(type(self).__name__, n_fits, bool(self.verbose)) as progress:
+            options, judged = judge_all(judge, template, kinds, grid, given, progress.advance)
+        if not all(np.isfinite(one.score) for one in judged):
             raise ValueError(f"scoring={self.scoring!r} gave NaN or infinite scores; expected finite ones.")
-        grid = [
-            {"C": float(C), "lam": float(lam), **({} if self.gammas is None else {"gamma": model.gamma})}
-            for model in models
-            for C, row in zip(Cs, lams, strict=True)
-            for lam in row
-        ]
-        self.cv_results_ = results_table(grid, measured.reshape(len(grid), len(splits), -1))
-        self.n_splits_ = len(splits)
+        self.cv_results_ = results_table(judged)
         self.best_index_ = self._select()
-        self.best_params_ = grid[self.best_index_]
-        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        best = judged[self.best_index_]
+        self.best_params_, self.best_score_ = best.params, best.score
 
         start = time.perf_counter()
-        self.best_estimator_ = clone(models[0]).set_params(**self.best_params_)._fit_checked(given)
-        self.refit_time_ = time.perf_counter() - start
-        self.C_, self.lam_ = self.best_params_["C"], self.best_params_["lam"]
-        self.gamma_ = self.best_estimator_._kernel.gamma
+        if best.model is not None:
+            self.best_estimator_, self.refit_time_ = best.model, float(best.measured[0, 3])
+        else:
+            cell = {name: value for name, value in best.params.items() if name in ("C", "lam")}
+            chosen = options[self.best_index_].applied(template, given).set_params(**cell)
+            self.best_estimator_ = chosen._fit_checked(given)
+            self.refit_time_ = time.perf_counter() - start
+        self.C_, self.lam_ = float(self.best_estimator_.C), self.best_estimator_.lam_
+        if hasattr(self.best_estimator_, "gamma_"):
+            self.gamma_ = self.best_estimator_.gamma_
         self.classes_ = self.best_estimator_.classes_
 
+    def _judge(
+        self,
+        template: SparseKLR,
+        grid: Grid | None,
+        given: GivenData,
+        classes: np.ndarray,
+        for_splitter: dict[str, Any],
+        scoring: Scoring,
+    ) -> LeaveOneOut | CrossValidation:
+        """How candidates are judged."""
+        if grid is None and self.cv is None:
+            if for_splitter.get("groups") is not None:
+                raise ValueError("groups were given, but leave-one-out has no use for them; give a cv.")
+            return LeaveOneOut(given, scoring)
+        folds = [Fold.of(given, *split, scoring) for split in self._splits(given, classes, for_splitter)]
+        of_outputs = response_of(self.scorer_) in ("predict", "decision_function")
+        return CrossValidation(folds, of_outputs and template.calibration in (None, "link"))
+
     def _make_scorer(self) -> Any:
-        return check_scoring(SparseKLR(), "accuracy" if self.scoring is None else self.scoring)
+        scoring = default_scoring(self.estimator) if self.scoring is None else self.scoring
+        return check_scoring(SparseKLR(), scoring)
 
     def get_metadata_routing(self) -> MetadataRouter:
         """What the splitter and the scorer request, see scikit-learn's metadata routing.
@@ -258,28 +282,44 @@ class SparseKLRCV(PredictsByChosen, ClassifierMixin, BaseEstimator):
         weighted = weight is not None and takes_weights(self.scorer_)
         return {"groups": groups}, {"sample_weight": weight} if weighted else {}
 
-    def _templates(self) -> list[SparseKLR]:
-        """The estimator with each of the kernel widths."""
-        template = SparseKLR() if self.estimator is None else self.estimator
-        if not isinstance(template, SparseKLR):
-            raise TypeError(f"estimator must be a SparseKLR or None; got {template!r}.")
+    def _template(self) -> SparseKLR:
+        """The estimator whose parameters are replaced."""
+        if self.estimator is None:
+            nothing_given = self.Cs is None and self.lams is None and self.gammas is None
+            template = SparseKLR(kernel="loo", gamma="loo") if nothing_given else SparseKLR()
+        elif isinstance(self.estimator, SparseKLR):
+            template = clone(self.estimator)
+        else:
+            raise TypeError(f"estimator must be a SparseKLR or None; got {self.estimator!r}.")
+        return template if self.n_jobs is None else template.set_params(n_jobs=self.n_jobs)
+
+    def _grid(self, template: SparseKLR) -> Grid | None:
+        """C and lam that are candidates: where they are given, and where there is nothing else to search."""
+        open_kernel = self.gammas is not None or searches(template.kernel, template.gamma)
+        Cs = (1e3, 1e4, 1e5) if self.Cs is None else self.Cs
+        lams = (0.01, 0.1, 1.0) if self.lams is None else self.lams
+        grid = Grid(*check_grid(Cs, lams, self.lam_scale))
+        if self.Cs is None and self.lams is None and open_kernel and template.calibration == "refit":
+            return None
         if template.nu is not None:
             raise ValueError(f"estimator.nu must be None: lam is what is chosen; got nu={template.nu!r}.")
         replaced = dict.fromkeys(("C", "lam"), "in an estimator of SparseKLRCV, which chooses it")
-        if self.gammas is not None:
-            replaced["gamma"] = "with gammas"
         warn_of_unused(SparseKLR.__init__, template.get_params(deep=False), replaced)
-        if self.n_jobs is not None:
-            template = clone(template).set_params(n_jobs=self.n_jobs)
+        return grid
+
+    def _kinds(self, template: SparseKLR, searched: bool) -> list[list[KernelOption]]:
+        """The kernels that are candidates, by kind. Beside C and lam a fit chooses its own by ``"loo"``."""
         if self.gammas is None:
-            return [template]
+            return kernel_options(template) if searched else [[KernelOption(template.kernel, template.gamma)]]
+        warn_of_unused(SparseKLR.__init__, template.get_params(deep=False), {"gamma": "with gammas"})
         gammas = list(self.gammas) if np.iterable(self.gammas) and not isinstance(self.gammas, str) else []
         if not gammas or not all(map(_is_width, gammas)):
             raise ValueError(
                 'gammas must be a non-empty list of positive numbers, "scale" or "auto"; '
                 f"got {self.gammas!r}."
             )
-        return [clone(template).set_params(gamma=gamma) for gamma in gammas]
+        kinds = KINDS if template.kernel == "loo" else [template.kernel]
+        return [[KernelOption(kind, gamma) for gamma in gammas] for kind in kinds]
 
     def _splits(
         self, given: GivenData, classes: np.ndarray, metadata: dict[str, Any]
@@ -313,7 +353,7 @@ class SparseKLRCV(PredictsByChosen, ClassifierMixin, BaseEstimator):
     # -- the chosen model ---------------------------------------------------------------------
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, **metadata: Any) -> float:
-        """Score of the chosen model by ``scoring``: its accuracy by default.
+        """Score of the chosen model by ``scoring``: minus its log-loss by default.
 
         Parameters
         ----------

@@ -1,14 +1,13 @@
-"""One fold of a cross-validation: every (C, lam) of a grid fitted on one part and scored on the other."""
+"""One fold of a cross-validation: models fitted on one part and scored on the other."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from ..dual.path import solve_grid
 from .base import KernelClassifier
@@ -51,10 +50,11 @@ class Fold:
         n_samples = len(given.y)
         return cls(given.part(train), given.part(test, train), scoring.part(test, n_samples))
 
-    def share(self, kept: np.ndarray) -> float:
-        """Share of the training rows kept, each counted by its weight."""
-        weight = np.ones(len(self.train.y)) if self.train.weight is None else self.train.weight
-        return float(weight[kept].sum() / weight.sum())
+
+def weight_share(given: GivenData, kept: np.ndarray) -> float:
+    """Share of the rows kept, each counted by its weight."""
+    weight = np.ones(len(given.y)) if given.weight is None else given.weight
+    return float(weight[kept].sum() / weight.sum())
 
 
 def score_path(
@@ -84,40 +84,32 @@ def score_path(
     measured = np.empty((*lams.shape, len(MEASURES)))
     for cell in np.ndindex(*lams.shape):
         start = time.perf_counter()
-        score = fold.scoring(_Known(outputs[cell], data.classes), fold.test.X, fold.test.y)
+        score = fold.scoring(Known(outputs[cell], data.classes), fold.test.X, fold.test.y)
         score_time = shared_time + time.perf_counter() - start
         solutions = path.solutions[cell]
         kept = data.positions[np.unique(np.concatenate([s.support for s in solutions]))]
         fit_time = sum(float(s.history["seconds"][-1]) for s in solutions)
-        measured[cell] = score, len(kept), fold.share(kept), fit_time, score_time
+        measured[cell] = score, len(kept), weight_share(fold.train, kept), fit_time, score_time
     return measured
 
 
-def score_fits(
-    model: SparseKLR,
-    fold: Fold,
-    Cs: np.ndarray,
-    lams: np.ndarray,
-    done: Callable[[], None],
-    *,
-    check_saturation: bool,
-) -> np.ndarray:
-    """The same of estimators fitted one by one, calibration included; saturation is not looked for."""
-    measured = np.empty((*lams.shape, len(MEASURES)))
-    for cell in np.ndindex(*lams.shape):
+def score_fits(models: Sequence[SparseKLR], fold: Fold, done: Callable[[], None]) -> np.ndarray:
+    """Measures (len(models), len(MEASURES)) of estimators, calibration included, which are fitted here."""
+    measured = np.empty((len(models), len(MEASURES)))
+    for k, model in enumerate(models):
         start = time.perf_counter()
-        fitted = clone(model).set_params(C=float(Cs[cell[0]]), lam=float(lams[cell]))
-        fitted._fit_checked(fold.train)
+        model._fit_checked(fold.train)
         fit_time = time.perf_counter() - start
         start = time.perf_counter()
-        score = fold.scoring(fitted, fold.test.X, fold.test.y)
+        score = fold.scoring(model, fold.test.X, fold.test.y)
         score_time = time.perf_counter() - start
-        measured[cell] = score, len(fitted.support_), fold.share(fitted.support_), fit_time, score_time
+        kept = model.support_
+        measured[k] = score, len(kept), weight_share(fold.train, kept), fit_time, score_time
         done()
     return measured
 
 
-class _Known(KernelClassifier):
+class Known(KernelClassifier):
     """A model known by its outputs for the rows that it is asked for."""
 
     kernel = "rbf"

@@ -1,16 +1,25 @@
-"""The training set of a model whose kernel, or its width, is chosen by leave-one-out."""
+"""Kernels that are chosen: by leave-one-out inside a fit, or as the candidates of a search."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import clone
 
 from ..data import DistinctPoints, TrainingSet
-from ..probability.width import Candidate, choose_kernel, laplacian_like
+from ..kernels import Kernel
+from ..probability.width import MAX_STEPS, STEP, Candidate, choose_kernel, laplacian_like
 from .parameters import has_gamma
 from .training import GivenData, training_set
+
+if TYPE_CHECKING:
+    from .sparse_klr import SparseKLR
+
+# The kernels that ``kernel="loo"`` stands for, and the widths that a search tries at least.
+KINDS = "rbf", "laplacian"
+FACTORS = STEP**-2, 1 / STEP, 1.0, STEP
 
 
 def searches(kernel: Any, gamma: Any) -> bool:
@@ -18,26 +27,36 @@ def searches(kernel: Any, gamma: Any) -> bool:
     return has_gamma(kernel) and "loo" in (kernel, gamma)
 
 
+def middle_kernels(rows: TrainingSet, kernel: str, gamma: Any) -> list[Kernel]:
+    """Every kind of kernel that may be chosen, with the given width or that around which the search goes.
+
+    ``rows`` have the kernel that belongs to ``"rbf"`` or to the only kind, with ``gamma="scale"`` for
+    ``"loo"``.
+    """
+    first, n_features = rows.kernel, rows.X.shape[1]
+    kinds = [replace(first, name=name) for name in (KINDS if kernel == "loo" else [kernel])]
+    if gamma != "loo":
+        return kinds
+    return [laplacian_like(kind, n_features) if kind.name == "laplacian" else kind for kind in kinds]
+
+
 def searched_training_set(
     given: GivenData, *, kernel: Any, gamma: Any, seed: int, n_jobs: int | None, **parameters: Any
 ) -> tuple[TrainingSet, list[Candidate]]:
     """The training set with the kernel that was chosen, and all kernels that were tried.
 
-    The widths around which the search goes are those of ``gamma="scale"``; where ``gamma`` is given only the
-    kinds of kernels are compared.
+    Where ``gamma`` is given only the kinds of kernels are compared.
     """
-    climb = gamma == "loo"
-    middle, name = "scale" if climb else gamma, "rbf" if kernel == "loo" else kernel
-    rows = training_set(given, kernel=name, gamma=middle, **parameters)
-    first, n_features = rows.kernel, rows.X.shape[1]
-    kernels = [first]
-    if climb and name == "laplacian":
-        kernels = [laplacian_like(first, n_features)]
-    elif kernel == "loo":
-        kernels.append(laplacian_like(first, n_features) if climb else replace(first, name="laplacian"))
+    rows = _unsearched(given, kernel, gamma, **parameters)
     points = DistinctPoints.of(rows, n_jobs).relative()
-    chosen, tried = choose_kernel(points, kernels, climb=climb, seed=seed, n_jobs=n_jobs)
+    kernels = middle_kernels(rows, kernel, gamma)
+    chosen, tried = choose_kernel(points, kernels, climb=gamma == "loo", seed=seed, n_jobs=n_jobs)
     return replace(rows, kernel=chosen), tried
+
+
+def _unsearched(given: GivenData, kernel: Any, gamma: Any, **parameters: Any) -> TrainingSet:
+    name, width = KINDS[0] if kernel == "loo" else kernel, "scale" if gamma == "loo" else gamma
+    return training_set(given, kernel=name, gamma=width, **parameters)
 
 
 def width_path(tried: list[Candidate]) -> dict[str, np.ndarray]:
@@ -50,3 +69,54 @@ def width_path(tried: list[Candidate]) -> dict[str, np.ndarray]:
         "standard_error": np.array([one.error for one in tried]),
         "seconds": np.array([one.seconds for one in tried]),
     }
+
+
+@dataclass(frozen=True)
+class KernelOption:
+    """A kernel among the candidates of a search.
+
+    Attributes
+    ----------
+    kernel : str or callable
+    gamma : float, "scale" or "auto"
+        The width itself, as the user gave it.
+    factor : float or None
+        Instead of ``gamma``: the width in units of the middle one of the rows that a model is fitted to.
+    """
+
+    kernel: Any
+    gamma: Any = None
+    factor: float | None = None
+
+    def applied(self, template: SparseKLR, given: GivenData) -> SparseKLR:
+        """The estimator with this kernel, to be fitted to these rows."""
+        gamma = self.gamma
+        if self.factor is not None:
+            rows = _unsearched(
+                given,
+                self.kernel,
+                "loo",
+                coef0=template.coef0,
+                degree=template.degree,
+                class_weight=template.class_weight,
+            )
+            gamma = self.factor * middle_kernels(rows, self.kernel, "loo")[0].gamma
+        return clone(template).set_params(kernel=self.kernel, gamma=gamma)
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether there is a next width beyond this one."""
+        return self.factor is not None and STEP**-MAX_STEPS < self.factor < STEP**MAX_STEPS
+
+    def next(self, direction: int) -> KernelOption:
+        """The next smoother (-1) or narrower (+1) one."""
+        assert self.factor is not None
+        return replace(self, factor=self.factor * STEP**direction)
+
+
+def kernel_options(template: SparseKLR) -> list[list[KernelOption]]:
+    """What an estimator leaves open by ``"loo"``: the widths of every kind of kernel, smoothest first."""
+    kinds = KINDS if template.kernel == "loo" else [template.kernel]
+    if template.gamma == "loo":
+        return [[KernelOption(kind, factor=factor) for factor in FACTORS] for kind in kinds]
+    return [[KernelOption(kind, template.gamma)] for kind in kinds]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
 
 from .folds import MEASURES
+from .judges import Judged
 
 # Scores of models that differ in nothing but rounding count as equal.
 _SAME_SCORE = 1e-12
@@ -37,10 +38,7 @@ def select_one_se(results: Mapping[str, Any]) -> int:
     """Index of the sparsest model within one standard error of the best (Breiman et al. 1984)."""
     score = results["mean_test_score"]
     best = int(score.argmax())
-    splits = [
-        results[key][best] for key in results if key.startswith("split") and key.endswith("_test_score")
-    ]
-    error = float(np.std(splits, ddof=1) / np.sqrt(len(splits))) if len(splits) > 1 else 0.0
+    error = results["standard_error"][best]
     return _sparsest(results, np.flatnonzero(score >= score[best] - error - _SAME_SCORE))
 
 
@@ -51,17 +49,19 @@ SELECTION_RULES: dict[str, Callable[[Mapping[str, Any]], int]] = {
 }
 
 
-def results_table(grid: list[dict[str, Any]], measured: np.ndarray) -> dict[str, Any]:
-    """``cv_results_`` of what was measured, an array (n_candidates, n_splits, len(MEASURES))."""
+def results_table(judged: Sequence[Judged]) -> dict[str, Any]:
+    """``cv_results_`` of the candidates."""
+    measured = np.array([one.measured for one in judged])  # (n_candidates, n_splits, len(MEASURES))
     by_name = dict(zip(MEASURES, np.moveaxis(measured, -1, 0), strict=True))
-    results: dict[str, Any] = {"params": grid}
-    for name in grid[0]:
-        values = [candidate[name] for candidate in grid]
-        results[f"param_{name}"] = np.ma.MaskedArray(values, mask=np.zeros(len(grid), dtype=bool))
+    results: dict[str, Any] = {"params": [one.params for one in judged]}
+    for name in judged[0].params:
+        values = [one.params[name] for one in judged]
+        results[f"param_{name}"] = np.ma.MaskedArray(values, mask=np.zeros(len(values), dtype=bool))
     for k, scores in enumerate(by_name["test_score"].T):
         results[f"split{k}_test_score"] = scores
     for name, values in by_name.items():
         results[f"mean_{name}"], results[f"std_{name}"] = values.mean(axis=1), values.std(axis=1)
+    results["standard_error"] = np.array([one.error for one in judged])
     ranks = rankdata(-np.round(results["mean_test_score"] / _SAME_SCORE), method="min")
     results["rank_test_score"] = ranks.astype(np.int32)
     return results

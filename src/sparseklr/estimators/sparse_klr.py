@@ -82,8 +82,8 @@ class SparseKLR(CallbackSupportMixin, HasDualModel, KernelClassifier):
         log-loss.
     prune : float, default=0.05
         After the refit, drop points while the predicted probabilities stay the same: within
-        ``prune`` standard errors of the leave-one-out loss in mean Kullback-Leibler distance. 0 keeps
-        all. True stands for 0.05, False for 0.
+        ``prune`` standard errors of the leave-one-out loss in mean Kullback-Leibler distance. 0 and False
+        keep all, True stands for 0.05.
     class_weight : dict, "balanced" or None, default=None
         Factors on C by class; ``"balanced"`` makes the classes weigh the same.
     warm_start : bool, default=False
@@ -105,8 +105,7 @@ class SparseKLR(CallbackSupportMixin, HasDualModel, KernelClassifier):
         The kept points; for ``kernel="precomputed"`` the kernel matrix between them. Prediction
         needs nothing else: a precomputed kernel may also be given as k(x, kept points).
     dual_coef_ : array (n_outputs, n_kept)
-        Coefficients of the kernel functions; one row for two classes, one per class otherwise.
-        ``alpha_j y_j`` unless refitted.
+        Coefficients of the kernel functions, ``alpha_j y_j`` unless refitted; one row for two classes.
     intercept_ : array (n_outputs,)
     kernel_ : str or callable
         The kernel used: ``kernel``, or the one that was chosen.

@@ -87,7 +87,9 @@ class AccuracySparsityDisplay:
         """
         check_is_fitted(estimator, "cv_results_")
         results = estimator.cv_results_
-        names = [name for name in ("C", "gamma") if f"param_{name}" in results]
+        names = [name for name in ("kernel", "C", "gamma") if f"param_{name}" in results]
+        if len(names) > 1 and "C" not in names:  # the widths of a kernel are one line
+            names.remove("gamma")
         groups = [
             ", ".join(
                 f"{name}={params[name]:g}" if not isinstance(params[name], str) else f"{name}={params[name]}"
@@ -95,13 +97,11 @@ class AccuracySparsityDisplay:
             )
             for params in results["params"]
         ]
-        score_name = "accuracy" if estimator.scoring is None else str(estimator.scoring)
-        if callable(estimator.scoring):
-            score_name = "score"
+        score_name = estimator.scoring if isinstance(estimator.scoring, str) else "score"
         display = cls(
             n_support=results["mean_n_support"],
             score=results["mean_test_score"],
-            score_error=results["std_test_score"] / np.sqrt(max(1, estimator.n_splits_ - 1)),
+            score_error=results["standard_error"],
             groups=groups,
             chosen=estimator.best_index_,
             score_name=score_name,

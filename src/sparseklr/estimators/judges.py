@@ -1,0 +1,168 @@
+"""How the candidates of a search are judged: by leave-one-out, or on the folds of a cross-validation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from ..data import shuffled_keys
+from .folds import MEASURES, Fold, Known, Scoring, score_fits, score_path, weight_share
+from .kernel_choice import KernelOption, searches
+from .sparse_klr import SparseKLR
+from .training import GivenData
+
+# Parts of the rows that are left out in turn, for the standard error of any score.
+_PARTS = 10
+
+
+def default_scoring(estimator: Any) -> str:
+    """The score that candidates are judged by unless another is asked for.
+
+    The paper's probabilities, those of ``calibration=None``, are of little use where models are sparse.
+    """
+    return "accuracy" if getattr(estimator, "calibration", "refit") is None else "neg_log_loss"
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """A candidate: its parameters, what was measured of it, and the model if it was fitted on all rows."""
+
+    params: dict[str, Any]
+    measured: np.ndarray  # (n_splits, len(MEASURES))
+    error: float  # standard error of the mean score
+    model: SparseKLR | None = None
+
+    @property
+    def score(self) -> float:
+        return float(self.measured[:, 0].mean())
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Values of C and of lam (len(Cs), n_lams) that are candidates; none where an estimator keeps its own."""
+
+    Cs: np.ndarray
+    lams: np.ndarray
+
+    def cells(self) -> list[dict[str, float]]:
+        """The parameters of every candidate."""
+        return [
+            {"C": float(C), "lam": float(lam)}
+            for C, row in zip(self.Cs, self.lams, strict=True)
+            for lam in row
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class LeaveOneOut:
+    """Judges a kernel by the leave-one-out outputs of the model fitted on all rows."""
+
+    given: GivenData
+    scoring: Scoring
+    n_splits = 1
+
+    def __call__(
+        self, template: SparseKLR, option: KernelOption, grid: Grid | None, done: Callable[[], None]
+    ) -> list[Judged]:
+        """One candidate: C and lam are the estimator's own, leave-one-out knows nothing of them."""
+        assert grid is None
+        start = time.perf_counter()
+        model = option.applied(template, self.given)._fit_checked(self.given)
+        fit_time = time.perf_counter() - start
+        start = time.perf_counter()
+        score, error = self._scores(model)
+        score_time = time.perf_counter() - start
+        share = weight_share(self.given, model.support_)
+        measured = np.array([[score, len(model.support_), share, fit_time, score_time]])
+        done()
+        return [Judged({}, measured, error, model)]
+
+    def _scores(self, model: SparseKLR) -> tuple[float, float]:
+        """The score of the leave-one-out outputs and its jackknife error, parts of the rows left out in turn.
+
+        Equal rows are in one part.
+        """
+        n = len(self.given.y)
+        outputs = model.loo_decision_function_.reshape(n, -1)
+        rows = np.flatnonzero(np.isfinite(outputs).all(axis=1))  # those of positive weight
+        keys = np.unique(shuffled_keys(self.given.X, seed=0)[rows], return_inverse=True)[1] % _PARTS
+
+        def score(part: np.ndarray) -> float:
+            known = Known(outputs[part], model.classes_)
+            return self.scoring.part(part, n)(known, self.given.X[part], self.given.y[part])
+
+        without = [score(rows[keys != k]) for k in range(_PARTS) if 0 < np.sum(keys == k) < len(rows)]
+        error = np.sqrt((len(without) - 1) * np.var(without)) if len(without) > 1 else 0.0
+        return score(rows), float(error)
+
+
+@dataclass(frozen=True, eq=False)
+class CrossValidation:
+    """Judges a candidate by its scores on folds, each by models fitted on the rest."""
+
+    folds: Sequence[Fold]
+    by_path: bool  # S-KLR predicts the same as the whole model: solve the grid as one path
+
+    @property
+    def n_splits(self) -> int:
+        return len(self.folds)
+
+    def __call__(
+        self, template: SparseKLR, option: KernelOption, grid: Grid | None, done: Callable[[], None]
+    ) -> list[Judged]:
+        """All candidates of a grid with one kernel; one candidate without a grid."""
+        cells: list[dict[str, Any]] = [{}] if grid is None else grid.cells()
+        measured = np.empty((len(cells), len(self.folds), len(MEASURES)))
+        for k, fold in enumerate(self.folds):
+            model = option.applied(template, fold.train)
+            if searches(model.kernel, model.gamma):  # once for all C and lam, which have no part in it
+                kernel = model._training_set(fold.train).kernel
+                model.set_params(kernel=kernel.name, gamma=kernel.gamma)
+            if grid is not None and self.by_path:
+                path = score_path(model, fold, grid.Cs, grid.lams, done, check_saturation=k == 0)
+                measured[:, k] = path.reshape(len(cells), -1)
+            else:
+                measured[:, k] = score_fits([clone(model).set_params(**cell) for cell in cells], fold, done)
+        scores = measured[:, :, 0]
+        n = len(self.folds)
+        errors = scores.std(axis=1, ddof=1) / np.sqrt(n) if n > 1 else np.zeros(len(cells))
+        return [Judged(*one) for one in zip(cells, measured, errors.tolist(), strict=True)]
+
+
+def judge_all(
+    judge: LeaveOneOut | CrossValidation,
+    template: SparseKLR,
+    kinds: Sequence[Sequence[KernelOption]],
+    grid: Grid | None,
+    given: GivenData,
+    done: Callable[[], None],
+) -> tuple[list[KernelOption], list[Judged]]:
+    """All candidates with their kernels: the given widths of every kind, and more while the last is best.
+
+    ``given`` are all rows, to which the widths in the table belong.
+    """
+    kernel_is_searched = sum(map(len, kinds)) > 1
+    options: list[KernelOption] = []
+    judged: list[Judged] = []
+
+    def consider(option: KernelOption) -> float:
+        params = {"kernel": option.kernel} if len(kinds) > 1 else {}
+        if kernel_is_searched:
+            params["gamma"] = option.applied(template, given).gamma
+        found = judge(template, option, grid, done)
+        options.extend([option] * len(found))
+        judged.extend(replace(one, params={**one.params, **params}) for one in found)
+        return max(one.score for one in found)
+
+    for widths in kinds:
+        scores = {option: consider(option) for option in widths}
+        for direction, end in ((-1, widths[0]), (1, widths[-1])):
+            while end.may_go_on and max(scores, key=lambda option: scores[option]) == end:
+                end = end.next(direction)
+                scores[end] = consider(end)
+    return options, judged

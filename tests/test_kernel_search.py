@@ -1,0 +1,103 @@
+"""SparseKLRCV without a grid: kernels and widths, judged by leave-one-out or on folds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+from sklearn.datasets import make_moons
+from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.model_selection import StratifiedKFold
+
+from sparseklr import SparseKLR, SparseKLRCV
+from sparseklr.probability.loss import cross_entropies
+
+pytestmark = pytest.mark.numerical
+
+
+@pytest.fixture(scope="module")
+def moons() -> tuple[np.ndarray, np.ndarray]:
+    return make_moons(200, noise=0.3, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def fitted(moons) -> SparseKLRCV:
+    return SparseKLRCV().fit(*moons)
+
+
+def test_by_default_kernels_are_judged_by_leave_one_out(moons, fitted) -> None:
+    X, y = moons
+    table = pd.DataFrame(fitted.cv_results_)
+    assert set(table["param_kernel"]) == {"rbf", "laplacian"}
+    assert table.groupby("param_kernel").size().min() >= 4
+    for row in table.itertuples():
+        alone = SparseKLR(**row.params).fit(X, y)
+        assert row.mean_test_score == pytest.approx(-alone.loo_log_loss_, rel=1e-9)
+        assert row.mean_n_support == len(alone.support_)
+        losses = cross_entropies(y, alone.loo_decision_function_)
+        assert row.standard_error == pytest.approx(losses.std() / np.sqrt(len(y)), rel=0.5)
+    assert (table["mean_fit_time"] > 0).all()
+    assert fitted.best_score_ == table["mean_test_score"].max()
+
+
+def test_widths_go_on_while_the_last_is_the_best() -> None:
+    X = np.random.default_rng(0).uniform(0, 12, (500, 1))
+    y = np.floor(X[:, 0]) % 2  # stripes, far narrower than the data is wide
+    model = SparseKLRCV(estimator=SparseKLR(gamma="loo")).fit(X, y)
+    gammas = np.sort(model.cv_results_["param_gamma"].astype(float))
+    np.testing.assert_allclose(np.diff(np.log(gammas)), np.log(3))
+    assert len(gammas) > 4
+    assert gammas[0] < model.gamma_ < gammas[-1]
+
+
+def test_kernels_are_judged_by_folds_if_they_are_given(moons) -> None:
+    X, y = moons
+    model = SparseKLRCV(cv=3).fit(X, y)
+    assert model.n_splits_ == 3
+    assert {"split0_test_score", "split2_test_score"} <= set(model.cv_results_)
+    train, test = next(StratifiedKFold(3).split(X, y))
+    row = model.cv_results_["params"].index(model.best_params_)
+    middle = SparseKLR().fit(X, y).gamma_ / SparseKLR().fit(X[train], y[train]).gamma_
+    in_fold = model.gamma_ / (middle if model.best_estimator_.kernel == "rbf" else np.sqrt(middle))
+    alone = SparseKLR(kernel=model.best_params_["kernel"], gamma=in_fold).fit(X[train], y[train])
+    expected = -log_loss(y[test], alone.predict_proba(X[test]))
+    assert model.cv_results_["split0_test_score"][row] == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("scoring", ["accuracy", "roc_auc", "neg_brier_score"])
+def test_any_score_of_the_leave_one_out_values(moons, scoring) -> None:
+    X, y = moons
+    model = SparseKLRCV(gammas=[0.3, 3.0], scoring=scoring).fit(X, y)
+    one = SparseKLR(gamma=0.3).fit(X, y).loo_decision_function_
+    expected = {
+        "accuracy": np.mean((one > 0) == y),
+        "roc_auc": roc_auc_score(y, one),
+        "neg_brier_score": -np.mean((expit(one) - y) ** 2),
+    }[scoring]
+    assert model.cv_results_["mean_test_score"][0] == pytest.approx(expected, rel=1e-9)
+    assert (model.cv_results_["standard_error"] > 0).all()
+
+
+def test_leave_one_out_counts_weights_and_nothing_else(moons) -> None:
+    X, y = moons
+    weight = np.random.default_rng(0).integers(0, 3, len(y))
+    rows = np.repeat(np.arange(len(y)), weight)
+    weighted = SparseKLRCV().fit(X, y, sample_weight=weight)
+    repeated = SparseKLRCV(n_jobs=2).fit(X[rows], y[rows])
+    assert weighted.best_params_ == repeated.best_params_
+    for name in ("mean_test_score", "standard_error", "mean_n_support"):
+        np.testing.assert_allclose(weighted.cv_results_[name], repeated.cv_results_[name], rtol=1e-9)
+    with pytest.raises(ValueError, match="groups were given, but leave-one-out"):
+        SparseKLRCV().fit(X, y, groups=np.arange(len(y)))
+
+
+def test_a_width_chosen_inside_the_folds_of_a_grid(moons) -> None:
+    X, y = moons
+    estimator = SparseKLR(calibration=None, gamma="loo")
+    model = SparseKLRCV([10], lams=[0.1], estimator=estimator, cv=3).fit(X, y)
+    assert sorted(model.best_params_) == ["C", "lam"]
+    assert model.gamma_ == estimator.fit(X, y).gamma_
+    train, test = next(StratifiedKFold(3).split(X, y))
+    alone = SparseKLR(10, lam=1.0, calibration=None, gamma="loo").fit(X[train], y[train])
+    assert model.cv_results_["split0_test_score"][0] == alone.score(X[test], y[test])
