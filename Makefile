@@ -6,13 +6,13 @@ OLDEST := .venv-oldest
 SOURCES := $(wildcard cpp/* bindings/*) CMakeLists.txt pyproject.toml
 
 .PHONY: demo test test-oldest test-machines fuzz sanitize compile-aarch64 lint architecture format bench bench-quick \
-  explorer wheel clean
+  docs docs-test explorer wheel clean
 
 # The package in an environment of its own, built again when the C++ part changes.
 $(VENV)/.installed: $(SOURCES)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,lint,bench]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,lint,bench,docs]"
 	touch $@
 
 demo: $(VENV)/.installed
@@ -69,9 +69,20 @@ format: $(VENV)/.installed
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.speed
+	$(BIN)/python -m benchmarks.overview
 
 bench-quick: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.speed --quick
+
+# The site in docs/_build/html: every warning is an error, every link inside it is followed, and the code of README and
+# of the pages is run. docs-test opens it in a browser.
+docs: $(VENV)/.installed
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/python tools/check_links.py docs/_build/html
+	$(BIN)/python -m pytest -q tests/test_documentation.py
+
+docs-test: docs
+	$(BIN)/python -m pytest -q tests/test_site.py
 
 # The explorer's solver: the core as WebAssembly. Needs emscripten; the result is committed.
 explorer:
@@ -82,4 +93,4 @@ wheel:
 	PYTHON=$(PYTHON) .ci/wheel
 
 clean:
-	rm -rf $(VENV) $(OLDEST) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(OLDEST) build dist docs/_build docs/gallery docs/api/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

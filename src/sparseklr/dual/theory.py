@@ -177,8 +177,8 @@ def saturation_bound(
               + \sum_{k \in N} \alpha_k (K_{jk} - K_{ik}) \le P_{ij},
 
     .. math:: P_{ij} = \sum_{k \in M} C_k (K_{ik} - K_{jk})_+
-              + \max\Big\{\sum_{k \in N} a_k (K_{jk} - K_{ik})_+ :
-              0 \le a_k \le C_k,\ \sum_N a_k \le \sum_M C_k\Big\}.
+              + \max\Bigl\{\sum_{k \in N} a_k (K_{jk} - K_{ik})_+ :
+              0 \le a_k \le C_k,\ \sum_N a_k \le \sum_M C_k\Bigr\}.
 
     But :math:`\sum_N \alpha_j = \sum_M \alpha_k < \sum_M C_k - \gamma_i`. So the bound is the largest, over i
     in M, of the roots of

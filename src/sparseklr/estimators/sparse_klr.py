@@ -49,10 +49,9 @@ class SparseKLR(CallbackSupportMixin, HasDualModel, KernelClassifier):
         (within ``tol * nu``), from which the margin is found by a root search. It must be below
         ``2 * C * n_min``, where n_min is the size of the smaller class. Small values give kernel logistic
         regression.
-    kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed", "loo"} or callable, \
-            default="rbf"
-        A callable takes two arrays of rows and returns the matrix of kernel values. ``"loo"`` is rbf or
-        Laplacian: the latter where its leave-one-out log-loss is clearly lower.
+    kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed", "loo"} or callable
+        ``"rbf"`` by default. A callable takes two arrays of rows and returns the matrix of kernel values.
+        ``"loo"`` is rbf or Laplacian: the latter where its leave-one-out log-loss is clearly lower.
     gamma : {"scale", "auto", "loo"} or float, default="scale"
         Kernel coefficient; ``"scale"`` is ``1 / (n_features * X.var())``, ``"auto"``
         ``1 / n_features``. ``"loo"`` chooses it by leave-one-out log-loss, see Notes.

@@ -46,8 +46,7 @@ class HalfKLR(KernelClassifier):
         May be given instead of C: the number of points to keep (for each class if there are more than two).
         C becomes the one at which the next point would pass the threshold, which is the sparsity-driven
         rule of Xu et al. (2012); see ``C_``.
-    kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed"} or callable, \
-            default="rbf"
+    kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed"} or callable, default="rbf"
         A callable takes two arrays of rows and returns the matrix of kernel values.
     gamma : {"scale", "auto"} or float, default="scale"
         Kernel coefficient; ``"scale"`` is ``1 / (n_features * X.var())``, ``"auto"``

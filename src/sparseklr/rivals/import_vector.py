@@ -40,8 +40,7 @@ class ImportVectorMachine(KernelClassifier):
         Weight of the loss. Zhu and Hastie's :math:`\lambda` (mean loss plus
         :math:`\tfrac\lambda2\|f\|^2`) is ``1 / (C * n_samples)``; Roscher's, whose two-class model
         has two outputs, is ``2 / (C * n_samples)`` for two classes.
-    kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed"} or callable, \
-            default="rbf"
+    kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed"} or callable, default="rbf"
         A callable takes two arrays of rows and returns the matrix of kernel values.
     gamma : {"scale", "auto"} or float, default="scale"
         Kernel coefficient; ``"scale"`` is ``1 / (n_features * X.var())``, ``"auto"``
@@ -112,7 +111,7 @@ class ImportVectorMachine(KernelClassifier):
     :math:`\varphi_j = (K_{Nj} - \Phi\Phi_j^\top) / (K_{jj} - \|\Phi_j\|^2)^{1/2}` and leaves the rest
     as it is, so a Newton step from the present model lowers the objective by
     :math:`\tfrac12 r_j^2 / s_j` more than without it, where s is the Schur complement of the bordered
-    Hessian and r that of its gradient. This takes O(N |S|) operations for each candidate, in matrix
+    Hessian and r that of its gradient. This takes ``O(N |S|)`` operations for each candidate, in matrix
     products over all of them; with several classes the Hessian's blocks between classes are left
     out. The ten best are then followed on the objective itself for one (``update="one-step"``) or
     three steps in the metric of that Hessian with an exact line search, and the lowest wins.

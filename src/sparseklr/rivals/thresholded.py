@@ -42,8 +42,7 @@ class ThresholdedKLR(KernelClassifier):
         neither is given it is 1e-5, below which the paper counts a dual variable as zero.
     retrain : bool, default=False
         Fit again on the kept points.
-    kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed"} or callable, \
-            default="rbf"
+    kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed"} or callable, default="rbf"
     gamma : {"scale", "auto"} or float, default="scale"
     degree, coef0 : float, default=3, 0
         See :class:`~sparseklr.SparseKLR`.

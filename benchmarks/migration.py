@@ -1,0 +1,39 @@
+"""What changes for users of SVC(probability=True): five sets, features standardised, nothing tuned.
+
+Against ``SVC(probability=True)``, which scikit-learn 1.9 deprecates, and the replacement it recommends,
+``CalibratedClassifierCV(SVC(), ensemble=False)``. Cells are shared with :mod:`benchmarks.overview`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .overview import FOLDS, known, run
+from .store import store
+
+SETS = ("sonar", "ionosphere", "diabetes", "wisconsin", "spambase")
+MODELS = ("`SVC(probability=True)`", "calibrated `SVC()`", "`SparseKLR()`", "`CompactKLR()`")
+KEYS = ("seconds", "points", "loss", "accuracy", "agreement")
+NOTE = (
+    f"Five sets, {FOLDS} test folds of five, features standardised. Calibrated: `CalibratedClassifierCV(SVC(), ensemble=False)`. Agreement: rows for "
+    "which predict is the class of the largest probability. Fit time is the wall clock."
+)
+
+
+def main() -> None:
+    run(SETS, MODELS)
+    cells = known()
+
+    def means(label: str, sets: tuple[str, ...]) -> list:
+        found = [[c[key] for key in KEYS] for c in cells if c["model"] == label and c["set"] in sets]
+        seconds, kept, loss, accuracy, agreement = np.mean(found, axis=0)
+        return [seconds, round(kept), loss, accuracy, f"{agreement:.1%}"]
+
+    rows = [[name, label, *means(label, (name,))] for name in SETS for label in MODELS]
+    rows += [["**mean**", label, *means(label, SETS)] for label in MODELS]
+    columns = ["set", "model", "fit time (s)", "points", "log-loss", "accuracy", "agreement"]
+    store("migration", "python -m benchmarks.migration", NOTE, columns, rows)
+
+
+if __name__ == "__main__":
+    main()

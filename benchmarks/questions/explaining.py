@@ -1,0 +1,56 @@
+"""Which features a model uses: ten of noise are added to three sets."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from sparseklr import CompactKLR
+
+from .rows import splits, test_loss
+
+SETS = ("diabetes", "wisconsin", "banknote")
+NOTE = 'Ten features of noise are added to each set (at most 500 training rows). Share of `feature_importances_` that the noise has, features kept by `relevance="sparse"`, and log-loss on new rows.'
+COLUMNS = [
+    "set",
+    "importance of the noise",
+    "kept: real",
+    "kept: noise",
+    "log-loss",
+    "log-loss, sparse",
+    "log-loss without the noise",
+]
+
+
+def measure() -> list[list[Any]]:
+    warnings.simplefilter("ignore")
+    rng = np.random.default_rng(0)
+    rows = []
+    for name in SETS:
+        X, y, new, truth = next(splits(name))
+        p = X.shape[1]
+        noisy = (
+            np.hstack([X, rng.normal(size=(len(X), 10))]),
+            y,
+            np.hstack([new, rng.normal(size=(len(new), 10))]),
+            truth,
+        )
+        plain, sparse = CompactKLR(), CompactKLR(relevance="sparse")
+        losses = [
+            test_loss(plain, noisy),
+            test_loss(sparse, noisy),
+            test_loss(CompactKLR(), (X, y, new, truth)),
+        ]
+        kept = sparse.get_support()
+        rows.append(
+            [
+                name,
+                f"{plain.feature_importances_[p:].sum():.1%}",
+                f"{kept[:p].sum()} of {p}",
+                f"{kept[p:].sum()} of 10",
+                *losses,
+            ]
+        )
+    return rows

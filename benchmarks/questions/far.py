@@ -1,0 +1,45 @@
+"""Probabilities far from the data: test rows are moved away from the centre."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from sparseklr import CompactKLR, SparseKLR
+
+from .rows import splits
+
+FACTORS = (1, 2, 4, 8, 16)
+NOTE = (
+    "Mean largest class probability of test rows of waveform (standardised, 1000 training rows, two splits) after their distance from the centre "
+    "is multiplied."
+)
+COLUMNS = ["model", *(f"{factor} times" for factor in FACTORS)]
+MODELS = {
+    "`SparseKLR()`": SparseKLR(),
+    "`CompactKLR()`": CompactKLR(),
+    "calibrated `SVC()`": CalibratedClassifierCV(SVC(), ensemble=False),
+    "`LogisticRegression()`": LogisticRegression(max_iter=1000),
+    "`HistGradientBoosting`": HistGradientBoostingClassifier(random_state=0),
+}
+
+
+def measure() -> list[list[Any]]:
+    warnings.simplefilter("ignore")
+    found: dict[str, list[list[float]]] = {label: [] for label in MODELS}
+    for X, y, new, _ in splits("waveform", n_train=1000, repeats=2):
+        scaler = StandardScaler().fit(X)
+        rows, test = scaler.transform(X), scaler.transform(new)
+        for label, model in MODELS.items():
+            model.fit(rows, y)
+            found[label].append(
+                [float(model.predict_proba(factor * test).max(axis=1).mean()) for factor in FACTORS]
+            )
+    return [[label, *np.mean(values, axis=0).tolist()] for label, values in found.items()]

@@ -1,0 +1,39 @@
+"""Rows that the questions share: parts of the benchmark sets, in training and test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import log_loss
+from sklearn.model_selection import StratifiedShuffleSplit
+
+from sparseklr.datasets import load_benchmark
+
+from ..common import DATA
+
+Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def splits(name: str, *, n_train: int = 500, repeats: int = 1) -> Iterator[Split]:
+    """Training rows, their labels, test rows, their labels; features as they are in the set."""
+    data = load_benchmark(name, data_home=DATA)
+    X, y = data.data, data.target
+    size = min(n_train, int(0.7 * len(y)))
+    draws = StratifiedShuffleSplit(
+        repeats, train_size=size, test_size=min(4000, len(y) - size), random_state=0
+    )
+    for train, test in draws.split(X, y):
+        yield X[train], y[train], X[test], y[test]
+
+
+def test_loss(model: Any, split: Split) -> float:
+    """Log-loss on the test rows of a model fitted to the training rows."""
+    X, y, new, truth = split
+    return float(log_loss(truth, model.fit(X, y).predict_proba(new)))
+
+
+def best_in_bold(values: list[float]) -> list[str]:
+    """Losses as text, the lowest in bold."""
+    return [f"**{value:.4f}**" if value == min(values) else f"{value:.4f}" for value in values]

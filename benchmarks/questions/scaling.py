@@ -1,0 +1,35 @@
+"""Must features be scaled: the same model on four scales."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, QuantileTransformer, StandardScaler
+
+from sparseklr import CompactKLR, SparseKLR
+
+from .rows import best_in_bold, splits, test_loss
+
+SETS = ("wisconsin", "diabetes", "banknote", "magic", "spambase", "waveform")
+NOTE = "Test log-loss of SparseKLR on four scales of the features, and of CompactKLR, which scales them itself; at most 500 training rows."
+SCALERS = {
+    "as they are": FunctionTransformer(),
+    "[0, 1]": MinMaxScaler(),
+    "standardised": StandardScaler(),
+    "ranks to normal": QuantileTransformer(output_distribution="normal", n_quantiles=200),
+}
+COLUMNS = ["set", *SCALERS, "`CompactKLR()`"]
+
+
+def measure() -> list[list[Any]]:
+    warnings.simplefilter("ignore")
+    rows = []
+    for name in SETS:
+        data = list(splits(name))
+        models = [make_pipeline(scaler, SparseKLR()) for scaler in SCALERS.values()] + [CompactKLR()]
+        losses = [float(np.mean([test_loss(model, split) for split in data])) for model in models]
+        rows.append([name, *best_in_bold(losses)])
+    return rows

@@ -1,0 +1,130 @@
+"""Configuration of the documentation site (``make docs``).
+
+The site needs no network, neither to be built nor to be read: formulas are MathML, and no inventory of another
+site is loaded.
+"""
+
+import os
+import sys
+from pathlib import Path
+from pkgutil import resolve_name
+
+import sparseklr
+from sparseklr import explorer
+
+sys.path.insert(0, str(Path(__file__).parent / "extensions"))
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+project = "sparseklr"
+author = "the sparseklr developers"
+copyright = author
+version = release = sparseklr.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_gallery.gen_gallery",
+    # in docs/extensions
+    "mathml",
+    "measured",
+    "layers",
+]
+exclude_patterns = ["_build", "extensions"]
+suppress_warnings = ["config.cache"]  # sphinx-gallery's settings hold functions
+
+# -- prose ----------------------------------------------------------------------------------------
+myst_enable_extensions = ["dollarmath", "colon_fence"]
+myst_heading_anchors = 3
+myst_fence_as_directive = ["mermaid"]  # as GitHub draws them; docs/extensions/layers.py draws them here
+myst_links_external_new_tab = False
+
+# -- reference ------------------------------------------------------------------------------------
+autosummary_generate = True
+autosummary_ignore_module_all = False
+templates_path = ["_templates"]
+numpydoc_show_class_members = False  # the template of a class lists its methods
+numpydoc_class_members_toctree = False
+autodoc_typehints = "none"  # the docstrings say it in words
+autodoc_member_order = "bysource"
+nitpicky = True
+nitpick_ignore_regex = [("py:.*", r"(?!sparseklr).*")]  # of names that are not ours
+
+# -- gallery --------------------------------------------------------------------------------------
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"plot_",
+    "ignore_pattern": r"demo\.py",
+    "doc_module": ("sparseklr",),
+    "reference_url": {"sparseklr": None},
+    "backreferences_dir": "gallery/backreferences",
+    "within_subsection_order": "FileNameSortKey",
+    "remove_config_comments": True,
+    "show_memory": False,
+    "plot_gallery": "True",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+}
+
+# -- pages ----------------------------------------------------------------------------------------
+html_theme = "pydata_sphinx_theme"
+html_title = "sparseklr"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "navbar_end": ["theme-switcher"],
+    "header_links_before_dropdown": 7,
+    "show_prev_next": True,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "secondary_sidebar_items": ["page-toc"],
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "pygments_light_style": "default",
+    "pygments_dark_style": "monokai",
+}
+html_sidebars = {"index": [], "changelog": [], "explorer": []}
+
+
+def write_explorer(app, error):
+    """The explorer stands beside the pages as a file of its own; docs/explorer.md shows it in a frame."""
+    if error is None and app.builder.format == "html":
+        (Path(app.outdir) / "explorer-page.html").write_text(explorer.page(), encoding="utf-8")
+
+
+def skip_inherited(app, what, name, obj, skip, options):
+    """What comes from scikit-learn is documented there."""
+    return True if str(getattr(obj, "__module__", "")).startswith("sklearn") else skip
+
+
+def resolve_where_defined(app, env, node, contnode):
+    """Links to the module in which a public name is defined lead to where it is documented.
+
+    Other names of the package are left without a link if they exist; if not, Sphinx warns of them.
+    """
+    parts = node.get("reftarget", "").split(".")
+    if parts[0] != "sparseklr":
+        return None
+    for last in (1, 2):  # a function or class, a method
+        for first in range(1, len(parts) - last):
+            target = ".".join(parts[:first] + parts[-last:])
+            found = env.get_domain("py").resolve_xref(
+                env, node["refdoc"], app.builder, "obj", target, node, contnode
+            )
+            if found is not None:
+                return found
+    try:
+        resolve_name(".".join(parts))
+    except (ImportError, AttributeError):
+        return None
+    return contnode
+
+
+def setup(app):
+    app.connect("build-finished", write_explorer)
+    app.connect("autodoc-skip-member", skip_inherited)
+    app.connect("missing-reference", resolve_where_defined)

@@ -1,0 +1,40 @@
+"""The directive ``measured``: a table of stored results, with the machine and the command below it.
+
+``docs/results/NAME.json`` is written by a script of ``benchmarks/`` (``benchmarks.store``).
+"""
+
+import json
+from pathlib import Path
+
+from sphinx.util.docutils import SphinxDirective
+
+
+def cell(value):
+    """A number to three or four significant digits; what is not a number as it is."""
+    if not isinstance(value, float):
+        return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}" if abs(value) < 1 else f"{value:.3g}"
+
+
+class Measured(SphinxDirective):
+    """``{measured} NAME`` with a table of that name."""
+
+    required_arguments = 1
+
+    def run(self):
+        path = Path(self.env.srcdir) / "results" / f"{self.arguments[0]}.json"
+        self.env.note_dependency(str(path))
+        found = json.loads(path.read_text(encoding="utf-8"))
+        lines = [
+            "| " + " | ".join(found["columns"]) + " |",
+            "|---|" + "---:|" * (len(found["columns"]) - 1),
+            *("| " + " | ".join(map(cell, row)) + " |" for row in found["rows"]),
+            "",
+            f"*{found['note']} Measured by `{found['command']}`: {found['conditions']}.*",
+        ]
+        return self.parse_text_to_nodes("\n".join(lines))
+
+
+def setup(app):
+    app.add_directive("measured", Measured)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
