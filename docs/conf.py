@@ -1,7 +1,7 @@
 """Configuration of the documentation site (``make docs``).
 
-The site needs no network, neither to be built nor to be read: formulas are MathML, and no inventory of another
-site is loaded.
+The site needs no network, neither to be built nor to be read: formulas are MathML, and no inventory of
+another site is loaded.
 """
 
 import os
