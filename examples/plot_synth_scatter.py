@@ -24,6 +24,8 @@ models = [sparse_klr(nu).fit(X, y) for nu in figures.NUS]
 
 figure = figures.synth_scatter(plt.figure(figsize=(8, 7), layout="constrained"))
 figure.suptitle("Selected points (bold) of sparse kernel logistic regression, C = 60")
+figure.supxlabel("First feature")
+figure.supylabel("Second feature")
 plt.show()
 
 # %%

@@ -21,6 +21,7 @@ X, y = make_synth()
 sparse, thresholded = figures.sparse_and_thresholded(X, y)
 figure = figures.synth_thresholding(plt.figure(figsize=(7, 6), layout="constrained"))
 figure.suptitle("Sparse kernel logistic regression against thresholding, C = 60")
+figure.axes[0].set(xlabel="First feature", ylabel="Second feature")
 plt.show()
 
 # %%

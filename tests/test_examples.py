@@ -12,7 +12,7 @@ import pytest
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 
-@pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive")
+@pytest.mark.filterwarnings("error", "ignore:FigureCanvasAgg is non-interactive")
 @pytest.mark.parametrize("script", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
 def test_example_runs(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     matplotlib.use("Agg")
@@ -24,9 +24,13 @@ def test_example_runs(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_plots_state_their_lesson_first() -> None:
-    for script in EXAMPLES.glob("plot_*.py"):
+    scripts = sorted(EXAMPLES.glob("plot_*.py"))
+    assert len(scripts) >= 12
+    for script in scripts:
         lines = script.read_text().splitlines()
         assert lines[0].lstrip("r").startswith('"""'), script.name
         title, underline = lines[1], lines[2]
         assert len(title) == len(underline) > 0, script.name
         assert set(underline) == {"="}, script.name
+        assert lines[3] == "", script.name
+        assert "plt.show()" in lines, script.name

@@ -27,8 +27,10 @@ def make_synth(seed: int = SEED) -> tuple[np.ndarray, np.ndarray]:
 
 
 def sparse_klr(nu: float) -> SparseKLR:
-    """The paper's model: linear kernel, C = 60, dual variables up to 1e-5 counted as zero."""
-    return SparseKLR(C=C, nu=nu, kernel="linear", bound=1e-5, tol=1e-6, calibration=None)
+    """The paper's model: linear kernel, C = 60, dual variables up to 1e-5 counted as zero; nu = 0 has no
+    margin."""
+    model = SparseKLR(C=C, kernel="linear", bound=1e-5, tol=1e-6, calibration=None)
+    return model.set_params(nu=nu) if nu > 0 else model.set_params(lam=0)
 
 
 def weights(model: Any) -> np.ndarray:

@@ -135,6 +135,7 @@ class RelevanceDisplay:
         ax.set_yticks(place, self.feature_names[shown])
         for tick, feature in zip(ax.get_yticklabels(), shown, strict=True):
             tick.set_color("black" if kept[feature] else "0.45")
+        ax.tick_params(axis="y", length=0, pad=8)  # room for the crosses
         ax.invert_yaxis()
         ax.set_xlim(left=0)
         ax.set_xlabel(_LABELS[values])

@@ -1,0 +1,63 @@
+"""
+Features that are noise are dropped, not down-weighted
+======================================================
+
+A kernel with one width for all features measures distances in all of them, and every feature that means
+nothing blurs the distances of those that do. :class:`~sparseklr.CompactKLR` learns a width for each feature,
+and with ``relevance="sparse"`` it removes the features that held-out rows do not miss: here two moons in the
+first two columns, and ten columns of noise beside them.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import make_moons
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.metrics import log_loss
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from sparseklr import CompactKLR, RelevanceDisplay
+
+
+def moons_and_noise(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    X, y = make_moons(n_rows, noise=0.25, random_state=seed)
+    return np.hstack([X, np.random.default_rng(seed).normal(size=(n_rows, 10))]), y
+
+
+X, y = moons_and_noise(500, seed=0)
+X_test, y_test = moons_and_noise(4000, seed=1)
+names = ["moon x", "moon y", *(f"noise {k}" for k in range(1, 11))]
+
+models = {
+    "SVC, sigmoid": make_pipeline(StandardScaler(), CalibratedClassifierCV(SVC(), ensemble=False)),
+    "HistGradientBoosting": HistGradientBoostingClassifier(random_state=0),
+    "CompactKLR, shared width": CompactKLR(relevance="shared"),
+    "CompactKLR, a width each": CompactKLR(relevance="features"),
+    "CompactKLR, sparse": CompactKLR(relevance="sparse"),
+}
+losses = {name: log_loss(y_test, model.fit(X, y).predict_proba(X_test)) for name, model in models.items()}
+sparse = models["CompactKLR, sparse"]
+losses["without the noise"] = log_loss(y_test, CompactKLR().fit(X[:, :2], y).predict_proba(X_test[:, :2]))
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(11, 5), layout="constrained", width_ratios=[1.1, 1])
+RelevanceDisplay.from_estimator(sparse, feature_names=names, ax=left)
+colors = ["0.6", "0.6", "#92c5de", "#4393c3", "#2166ac", "black"]
+bars = right.barh(list(losses), list(losses.values()), color=colors)
+right.bar_label(bars, fmt="%.3f", padding=3)
+right.invert_yaxis()
+right.set(xlabel="Test log-loss (lower is better)", title="Two moons beside 10 features of noise")
+right.margins(x=0.15)
+plt.show()
+
+# %%
+# What is dropped is not looked at: the predictions do not change with it.
+changed = X_test.copy()
+changed[:, ~sparse.get_support()] = 1e6
+np.testing.assert_array_equal(sparse.predict_proba(changed), sparse.predict_proba(X_test))
+print("kept:", ", ".join(np.array(names)[sparse.get_support()]))
+assert sparse.get_support()[:2].all()
+assert sparse.get_support()[2:].sum() <= 2
+assert losses["CompactKLR, sparse"] < losses["HistGradientBoosting"] < losses["SVC, sigmoid"]
+assert losses["CompactKLR, sparse"] < 1.1 * losses["without the noise"]
