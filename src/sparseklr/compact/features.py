@@ -21,7 +21,7 @@ from .start import started
 DROPPED = 0.2
 # The fewest features within so many standard errors of the best loss are kept. The search ends where the loss
 # is beyond any doubt: by so many standard errors and by this share of it.
-ALLOWED, HOPELESS, MUCH = 0.5, 3.0, 0.05
+ALLOWED, HOPELESS, MUCH = 1.0, 3.0, 0.05
 # Between the fewest that will do and the next number tried, so many steps are tried at most.
 STEPS = 4
 # Rows on which derivatives are taken.
@@ -82,7 +82,9 @@ def _dropped(path: Path, each: Map, at: Fewer, n_dropped: int) -> Fewer:
     features = [most_used(f.rows, m, n_features) for f, m in zip(at.folds, models, strict=True)]
     folds = list(each(Fold.columns, at.folds, features))
     widths = [model.log_gamma[left] for model, left in zip(models, features, strict=True)]
-    stage = path.fit_size(each, folds, at.stage.n_points, at.stage.C, widths)
+    # With the same C to start from as before: points that start at a larger one end elsewhere, and a stage
+    # that took another way cannot be compared. So ringnorm kept all of 20 noise features in a fold of three.
+    stage = path.fit_size(each, folds, at.stage.n_points, at.stage.moved_at[0], widths)
     return Fewer(stage, folds, (*at.rounds, Round(n_features, stage.moved_at)))
 
 

@@ -57,7 +57,7 @@ class CompactKLR(ExplainsByPoints, ClassifierMixin, BaseEstimator):
         Largest number that ``"auto"`` tries.
     relevance : {"features", "shared", "sparse"}, default="features"
         A width for each feature, or one for all. ``"sparse"``: a width for each, and the features that the
-        model hardly uses are dropped one after the other, as far as the held-out log-loss stays within half a
+        model hardly uses are dropped one after the other, as far as the held-out log-loss stays within one
         standard error of the best.
     C : float or "auto", default="auto"
         Weight of the likelihood against the penalty; ``"auto"`` chooses it along the path.
