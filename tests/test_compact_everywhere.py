@@ -98,10 +98,11 @@ def test_options_reach_the_model(home: Path, tmp_path: Path, capsys: pytest.Capt
     assert found["test"]["n_rows"] == 60
 
 
-def test_useless_columns_are_dropped_and_said(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    argv = ["fit", home / "train.csv", "--target", "churned", "--drop", "weight", "--model", "compact"]
+def test_useless_columns_are_dropped_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    X, y = make_moons(600, noise=0.2, random_state=0)
+    frame = pd.DataFrame(np.hstack([X, np.random.default_rng(0).normal(size=(600, 8))])).add_prefix("x")
+    frame.assign(churned=y).to_csv(tmp_path / "train.csv", index=False)
+    argv = ["fit", tmp_path / "train.csv", "--target", "churned", "--model", "compact"]
     assert main([*map(str, argv), "--relevance", "sparse", "-o", str(tmp_path / "m.skops")]) == 0
     model = load(tmp_path / "m.skops")[-1]
     used = int(model.get_support().sum())
