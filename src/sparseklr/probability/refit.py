@@ -54,19 +54,17 @@ def choose_C(bases: Sequence[Basis], labels: Labels) -> tuple[LikelihoodFit, np.
     The search starts at C = 10 on the smallest basis and goes in either direction while the loss falls; a
     clear increase ends it, or two slight ones in a row. The approximation is too optimistic for large C, so a
     larger C must be better by half a standard error of the paired difference. Then the basis grows, each the
-    beginning of the next, for as long as that makes the loss clearly smaller. If it has done so, the search
-    goes on from there on the largest.
+    beginning of the next, for as long as that makes the loss clearly smaller. If all points are reached, the
+    search goes on from there. (On smaller bases that did not change C on the 12 sets, and took half the time.)
     """
     best = _climb(bases[0], labels, _attempt(bases[0], labels, 10.0))
-    grown = None
     for basis in islice(bases, 1, None):
         smaller = best
         best = _attempt(basis, labels, smaller.fit.C, smaller.fit.embedded(basis))
         gain, error = labels.mean(smaller.losses - best.losses)
         if gain <= max(_GROWTH_ERRORS * error, _GROWTH_SHARE * labels.mean(smaller.losses)[0]):
             break
-        grown = basis
-    if grown is not None:
+    if len(bases) > 1 and len(best.fit.v) > len(bases[0].points):
         best = _climb(basis, labels, best)
     return best.fit, best.loo
 
