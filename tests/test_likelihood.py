@@ -190,6 +190,18 @@ def test_approximate_leave_one_out_of_heavy_points() -> None:
     assert abs(approximate - exact) <= 0.06 * exact
 
 
+def test_a_heavy_point_that_is_fitted_well_needs_no_second_step() -> None:
+    points = moons_points(100)
+    labels, basis = Labels.of(points.weight, 1), LabelFreeBases(points, np.random.default_rng(0))[-1]
+    fit = fit_likelihood(basis, labels, C=10.0)
+    best = np.argmin(labels.losses(fit.f))
+    weight = labels.weight.copy()
+    weight[best] = 3.0
+    heavy = Labels(labels.target, weight)
+    loo = leave_one_out(basis, heavy, fit_likelihood(basis, heavy, C=10.0))
+    assert heavy.losses(loo)[best] == pytest.approx(heavy.losses(fit.f)[best], abs=0.05)
+
+
 def test_elimination_drops_what_is_redundant() -> None:
     points = moons_points(220)
     X = points.X.copy()
@@ -278,15 +290,15 @@ def test_sums_over_rows_are_those_of_the_features(form: str, monkeypatch) -> Non
 def test_label_free_bases_are_nested() -> None:
     points = moons_points(500, gamma=50.0)
     bases = LabelFreeBases(points, np.random.default_rng(0))
-    assert [basis.size for basis in bases] == [100, 200, 400, 500]
+    assert [basis.size for basis in bases] == [100, 300, 500]
     for small, large in zip(bases, list(bases)[1:], strict=False):
         np.testing.assert_array_equal(large.chosen[: small.size], small.chosen)
         np.testing.assert_array_equal(features(large)[:, : small.size], features(small)[:, :-1])
     again = LabelFreeBases(points, np.random.default_rng(0))  # asked in another order
-    np.testing.assert_array_equal(again[-1].chosen, bases[3].chosen)
+    np.testing.assert_array_equal(again[-1].chosen, bases[2].chosen)
     labels = Labels.of(points.weight, 1)
     fit = fit_likelihood(bases[0], labels, C=1.0)
-    np.testing.assert_allclose(bases[2].outputs(fit.embedded(bases[2])), fit.f, atol=1e-12)
+    np.testing.assert_allclose(bases[1].outputs(fit.embedded(bases[1])), fit.f, atol=1e-12)
     few = LabelFreeBases(moons_points(60), np.random.default_rng(0))
     assert len(few) == 1
 

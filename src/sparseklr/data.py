@@ -47,6 +47,15 @@ class TrainingSet:
         """The given rows in the order in which the user gave them."""
         return indices[np.argsort(self.positions[indices])]
 
+    def in_given_rows(self, values: np.ndarray) -> np.ndarray:
+        """Values (n, n_outputs) of the rows, for all rows that the user gave: NaN for those of weight 0.
+
+        A single output is an array (n_samples,).
+        """
+        out = np.full((self.n_samples, values.shape[1]), np.nan)
+        out[self.positions] = values
+        return out[:, 0] if values.shape[1] == 1 else out
+
     def part(self, indices: np.ndarray) -> TrainingSet:
         """Some of the rows, with the same kernel."""
         X = self.points(indices)

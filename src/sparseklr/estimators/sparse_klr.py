@@ -35,7 +35,8 @@ class SparseKLR(CallbackSupportMixin, HasDualModel, KernelClassifier):
     regression in the kernel's feature space whose loss has a margin :math:`\lambda`. With
     ``lam=0`` it is kernel logistic regression, which keeps every training point; as ``lam`` grows
     it becomes a support vector machine of box ``C / lam``, which keeps few. More than two classes
-    are handled one-vs-rest over one kernel.
+    are handled one-vs-rest over one kernel: the time of a fit grows in proportion to their number, and
+    ``n_jobs`` refits several at once.
 
     Parameters
     ----------
@@ -159,10 +160,10 @@ class SparseKLR(CallbackSupportMixin, HasDualModel, KernelClassifier):
     smoothest is taken. All classes share it, and neither the order of the rows nor ``n_jobs`` matters.
 
     The leave-one-out values belong to the penalised likelihood of strength ``C_refit_`` on a basis that no
-    label had a part in choosing: all of up to 250 distinct points, otherwise 100 of them, 200, 400 and so on
-    while the leave-one-out loss falls. The final model has the same strength, on the points that S-KLR
-    selected; leave-one-out on those would be far too optimistic. Its log-loss on held-out rows is the
-    estimate's within 10% on average (``benchmarks/leave_one_out.py``) if no rows are repeated in the data.
+    label had a part in choosing: all of up to 250 distinct points, otherwise 100 of them, or 300 (or all of
+    up to 800) if the leave-one-out loss is smaller there. The final model has the same strength, on the
+    points that S-KLR selected; leave-one-out on those would be far too optimistic. Its log-loss on held-out
+    rows is the estimate's within 10% on average (``benchmarks/leave_one_out.py``) if no rows are repeated.
 
     Kernel values are computed and kept in float64, except that training uses float32 (an error of about
     1e-7, see :meth:`sparseklr.kernels.Kernel.row_source`) for float32 input, and for the rbf and Laplacian
@@ -371,6 +372,7 @@ class SparseKLR(CallbackSupportMixin, HasDualModel, KernelClassifier):
             prune_within=prune_width(self.prune),
             rng=np.random.default_rng(seed),
             n_jobs=self.n_jobs,
+            show=bool(self.verbose),
         )
         coef = np.zeros((len(models), len(data.codes)))
         for k, model in enumerate(models):
@@ -379,10 +381,7 @@ class SparseKLR(CallbackSupportMixin, HasDualModel, KernelClassifier):
         self.C_refit_ = np.array([model.C for model in models])
         loo = np.column_stack([model.loo for model in models])
         self.loo_log_loss_ = leave_one_out_log_loss(points, loo)
-        self.loo_decision_function_ = np.full((rows.n_samples, len(models)), np.nan)
-        self.loo_decision_function_[rows.positions] = loo[points.point_of_row]
-        if len(models) == 1:
-            self.loo_decision_function_ = self.loo_decision_function_[:, 0]
+        self.loo_decision_function_ = rows.in_given_rows(loo[points.point_of_row])
 
     def _outputs(self, X: Any) -> np.ndarray:
         """Logits of the one-vs-rest probabilities, (n_queries, n_outputs)."""

@@ -30,8 +30,8 @@ _SECOND_STEPS = 64
 _SECOND_STEP_FROM = 3e-4
 # Conjugate gradients reduce the residual of Newton's equations by this factor.
 _REDUCTION = 0.03
-# The share of the information that is left out of Newton matrices on the way, and in the end. (A hundredth is too
-# much for leave-one-out: it misleads on sonar for large C.)
+# The share of the information that is left out of Newton matrices on the way, and in the end. (A hundredth
+# is too much for leave-one-out: it misleads on sonar for large C.)
 _LEFT_OUT, _LEFT_OUT_IN_THE_END = 1e-2, 1e-3
 # Leaving out a row is not looked at if that could change the mean loss by this share at most.
 _NO_CHANGE = 1e-3

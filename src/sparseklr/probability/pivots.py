@@ -23,7 +23,7 @@ from .triangular import solve_lower
 _DRAWN_AT_ONCE = 100
 _CANDIDATES = 20_000
 # Sizes of the label-free bases. Up to _ALL_AT_ONCE points there is one basis, of all of them.
-SIZES = 100, 200, 400
+SIZES = 100, 300
 # Fewer points than this may all be a basis.
 _ALL_IN_THE_END = 800
 _ALL_AT_ONCE = 250
@@ -117,7 +117,7 @@ def random_basis(
 
 
 class LabelFreeBases(Sequence[Basis]):
-    """Bases of 100, 200 and 400 points, each the beginning of the next, made when first asked for.
+    """Bases of 100 and 300 points, each the beginning of the next, made when first asked for.
 
     Of up to 800 points all are the last basis, of up to 250 the only one.
     """
@@ -137,6 +137,11 @@ class LabelFreeBases(Sequence[Basis]):
 
     def __len__(self) -> int:
         return len(self.sizes)
+
+    def without_between(self, size: int) -> Sequence[Basis]:
+        """The smallest basis, and those of at least this size."""
+        made = [basis for basis in self._bases if basis.size >= size]
+        return [self[0], *made] if made[0] is not self[0] else made
 
     def __getitem__(self, level: Any) -> Any:
         level = range(len(self.sizes))[level]
