@@ -73,10 +73,12 @@ class Scaling:
 
     def transform(self, X: Any) -> np.ndarray:
         """Scaled values of the kept features, float64."""
-        X = X[:, self.kept]
+        if len(self.kept) < X.shape[1]:
+            X = X[:, self.kept]
         X = np.ascontiguousarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
         with np.errstate(over="ignore"):
-            scaled = (X - self.centre) / self.spread
+            scaled = X - self.centre
+            scaled /= self.spread
         np.clip(scaled, -self.clip, self.clip, out=scaled)
         for j, (x, z) in self.knots.items():
             scaled[:, j] = np.interp(X[:, j], x, z)

@@ -31,8 +31,8 @@ from .explanation import ExplainsByPoints
 from .parameters import COUNT, POSITIVE, check_parameters
 from .training import ROWS, GivenData, check_data, weighted_classes
 
-# Rows predicted at once: the memory that prediction takes does not grow with the number of rows.
-_BLOCK = 65536
+# Rows predicted at once: what is computed for them stays in the processor's cache.
+_BLOCK = 4096
 
 
 class CompactKLR(ExplainsByPoints, ClassifierMixin, BaseEstimator):
