@@ -133,7 +133,8 @@ class Trial:
         kept, number, weight = self.weighted_rows()
         content = self.data.dense[kept]
         if self.kernel_form == "precomputed":
-            content = self.rows[np.ix_(kept, kept)].astype(np.float32)
+            content = self.rows[np.ix_(kept, kept)]
+            content = np.ldexp(content, -np.frexp(np.abs(content).max())[1]).astype(np.float32)
         point = np.unique(content + 0.0, axis=0, return_inverse=True)[1].ravel()  # -0.0 is 0.0
         labels = np.unique(self.data.labels[kept], return_inverse=True)[1]
         pairs = np.column_stack([point, labels])

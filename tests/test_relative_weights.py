@@ -116,6 +116,15 @@ def test_distinct_points_hold_all_weight() -> None:
     assert points.relative().weight.sum() == pytest.approx(3, rel=1e-6)
 
 
+@pytest.mark.parametrize("size", [1e-60, 1.0, 1e60])
+def test_rows_of_a_kernel_matrix_of_any_size_are_told_apart(size: float) -> None:
+    """Up to rounding: the third row is the first one again."""
+    K = size * np.array([[2.0, 1.0, 2.0], [1.0, 2.0, 1.0], [2.0, 1.0, 2.0 * (1 + 1e-15)]])
+    codes, kernel = np.array([0, 1, 0]), Kernel("precomputed")
+    data = TrainingSet(K, codes, np.array([0, 1]), np.ones(3), np.arange(3), 3, kernel)
+    np.testing.assert_array_equal(DistinctPoints.of(data).point_of_row, [0, 1, 0])
+
+
 @pytest.mark.parametrize(
     "check", [check_sample_weight_equivalence_on_dense_data, check_sample_weight_equivalence_on_sparse_data]
 )

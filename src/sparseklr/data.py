@@ -103,8 +103,11 @@ class DistinctPoints:
     def of(cls, data: TrainingSet, n_jobs: int | None = None) -> DistinctPoints:
         """Merge equal rows; the points are in the order of their keys (precomputed kernel: of appearance)."""
         X, precomputed = data.X, data.kernel.precomputed
-        # A repeated point may differ by rounding in a matrix that came from a matrix product.
-        keys = row_keys(X.astype(np.float32) if precomputed else X)
+        rows = X
+        if precomputed:  # a repeated point may differ by rounding in a matrix that came from a matrix product
+            largest = np.frexp(max(X.max(), -X.min()))[1]
+            rows = np.ldexp(X, -largest).astype(np.float32)
+        keys = row_keys(rows)
         _, first, code = np.unique(keys, return_index=True, return_inverse=True)
         if precomputed:
             order = np.argsort(first)
