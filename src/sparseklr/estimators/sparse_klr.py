@@ -160,10 +160,10 @@ class SparseKLR(CallbackSupportMixin, HasDualModel, KernelClassifier):
     smoothest is taken. All classes share it, and neither the order of the rows nor ``n_jobs`` matters.
 
     The leave-one-out values belong to the penalised likelihood of strength ``C_refit_`` on a basis that no
-    label had a part in choosing: all of up to 250 distinct points, otherwise 100 of them, or 300 (or all of
-    up to 800) if the leave-one-out loss is smaller there. The final model has the same strength, on the
-    points that S-KLR selected; leave-one-out on those would be far too optimistic. Its log-loss on held-out
-    rows is the estimate's within 10% on average (``benchmarks/leave_one_out.py``) if no rows are repeated.
+    label had a part in choosing: all of up to 250 distinct points, 200 of up to 1000, otherwise 100, or 300
+    if the leave-one-out loss is smaller there. The final model has the same strength, on the points that
+    S-KLR selected; leave-one-out on those would be far too optimistic. Its log-loss on held-out rows is the
+    estimate's within 10% on average (``benchmarks/leave_one_out.py``) if no rows are repeated.
 
     Kernel values are computed and kept in float64, except that training uses float32 (an error of about
     1e-7, see :meth:`sparseklr.kernels.Kernel.row_source`) for float32 input, and for the rbf and Laplacian

@@ -22,11 +22,11 @@ from .triangular import solve_lower
 # Points drawn at once, and among how many points at most.
 _DRAWN_AT_ONCE = 100
 _CANDIDATES = 20_000
-# Sizes of the label-free bases. Up to _ALL_AT_ONCE points there is one basis, of all of them.
+# Sizes of the label-free bases. Up to _ALL_AT_ONCE points there is one basis, of all of them; up to _FEW
+# points one of _OF_FEW points, because trying several takes longer than one of this size.
 SIZES = 100, 300
-# Fewer points than this may all be a basis.
-_ALL_IN_THE_END = 800
 _ALL_AT_ONCE = 250
+_OF_FEW, _FEW = 200, 1000
 
 
 class RandomPivots:
@@ -119,15 +119,13 @@ def random_basis(
 class LabelFreeBases(Sequence[Basis]):
     """Bases of 100 and 300 points, each the beginning of the next, made when first asked for.
 
-    Of up to 800 points all are the last basis, of up to 250 the only one.
+    Of up to 1000 points there is one basis of 200 of them, of up to 250 one of all.
     """
 
     def __init__(self, points: DistinctPoints, rng: np.random.Generator, map_: Map = map) -> None:
         n = len(points)
         self.points, self.map_ = points, map_
-        self.sizes = [n] if n <= _ALL_AT_ONCE else [size for size in SIZES if size < n]
-        if _ALL_AT_ONCE < n <= _ALL_IN_THE_END:
-            self.sizes.append(n)
+        self.sizes = [n] if n <= _ALL_AT_ONCE else [_OF_FEW] if n <= _FEW else list(SIZES)
         self._bases: list[Basis] = []
         self._lock = threading.Lock()  # outputs may ask in several threads
         self._some: Any = None
@@ -152,8 +150,9 @@ class LabelFreeBases(Sequence[Basis]):
 
     def _grown(self, size: int) -> Basis:
         pivots = self._pivots
-        if len(self) == 1:  # all points, in the order in which they add most
-            return Basis.of(self.points, np.arange(size), self.map_).whiten()
+        if len(self) == 1:
+            drawn = np.sort(pivots.rng.choice(len(self.points), size, replace=False))
+            return Basis.of(self.points, drawn, self.map_).whiten()
         pivots.grow(size)
         if self._some is not None:
             return Basis(self.points, self._some[pivots.chosen], pivots.L, self.map_)

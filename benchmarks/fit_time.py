@@ -1,0 +1,124 @@
+"""The time of a fit against a calibrated SVC, on one thread.
+
+CPU seconds of ``SparseKLR`` (without and with the search of the width) divided by those of
+``CalibratedClassifierCV(SVC(), ensemble=False)`` (a sigmoid from five folds): on the 12 sets, features in [0, 1] or
+standardised (``--standard``), and on 26 classes of 3000 rows. Fits of the two alternate, and the fastest of each
+counts. What was measured is kept in ``--results`` and not measured again; ``--fresh`` forgets it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import make_classification
+from sklearn.preprocessing import minmax_scale, scale
+from sklearn.svm import SVC
+from threadpoolctl import threadpool_limits
+
+from sparseklr import SparseKLR
+
+from .common import NAMES, load, show
+
+LETTERS = "26 classes"
+RIVAL = "calibrated SVC"
+MODELS: dict[str, Callable[[], ClassifierMixin]] = {
+    RIVAL: lambda: CalibratedClassifierCV(SVC(), ensemble=False),
+    "SparseKLR": lambda: SparseKLR(gamma="scale"),
+    "width by leave-one-out": lambda: SparseKLR(gamma="loo"),
+}
+# What the ratios should be at most: without and with the search of the width; for each set of two classes
+# and for 26 classes.
+BARS = {"SparseKLR": 0.8, "width by leave-one-out": 1.5}
+BAR_OF_LETTERS = 2.0
+
+
+def load_any(name: str, standard: bool) -> tuple[np.ndarray, np.ndarray]:
+    """A benchmark set, or a mixture of one cluster for each of 26 classes in 16 dimensions."""
+    if name == LETTERS:
+        X, y = make_classification(
+            3000,
+            16,
+            n_informative=12,
+            n_redundant=0,
+            n_classes=26,
+            n_clusters_per_class=1,
+            class_sep=2.0,
+            random_state=0,
+        )
+        X = minmax_scale(X)
+    else:
+        X, y = load(name)
+    return (scale(X) if standard else X), y
+
+
+def seconds(name: str, standard: bool) -> dict[str, float]:
+    """CPU seconds of the fastest fit of each model; small sets are fitted more often."""
+    X, y = load_any(name, standard)
+    models = dict(MODELS)
+    if name == LETTERS:
+        del models["width by leave-one-out"]
+    fastest = dict.fromkeys(models, np.inf)
+    for _ in range(1 if len(y) > 15_000 else 3 if len(y) > 2000 else 9):
+        for title, make in models.items():
+            start = time.process_time()
+            make().fit(X, y)
+            fastest[title] = min(fastest[title], time.process_time() - start)
+    return fastest
+
+
+def measure(sets: list[str], standard: bool, results: Path) -> dict[str, dict[str, float]]:
+    found = json.loads(results.read_text()) if results.exists() else {}
+    scaling = "standardised" if standard else "in [0, 1]"
+    with threadpool_limits(1):
+        SparseKLR().fit([[0.0], [1.0]], [0, 1])  # what is loaded by the first fit is not counted
+        for name in sets:
+            if f"{name}, {scaling}" not in found:
+                found[f"{name}, {scaling}"] = seconds(name, standard)
+                results.write_text(json.dumps(found, indent=1))
+                print(
+                    name, {title: round(s, 3) for title, s in found[f"{name}, {scaling}"].items()}, flush=True
+                )
+    return {name: found[f"{name}, {scaling}"] for name in sets}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--sets", nargs="*", default=[*NAMES, LETTERS])
+    parser.add_argument("--standard", action="store_true", help="standardise features")
+    parser.add_argument("--results", type=Path, default=Path("fit_time.json"))
+    parser.add_argument("--fresh", action="store_true", help="forget what was measured before")
+    arguments = parser.parse_args()
+    if arguments.fresh:
+        arguments.results.unlink(missing_ok=True)
+    found = measure(arguments.sets, arguments.standard, arguments.results)
+    table, ratios = [], {title: [] for title in BARS}
+    for name, times in found.items():
+        row: list[object] = [name, times[RIVAL]]
+        for title, bar in BARS.items():
+            if title not in times:
+                row += ["", ""]
+                continue
+            ratio = times[title] / times[RIVAL]
+            if name != LETTERS:
+                ratios[title].append(ratio)
+            above = ratio > (BAR_OF_LETTERS if name == LETTERS else bar)
+            row += [times[title], f"{ratio:.2f}{' above' if above else ''}"]
+        table.append(row)
+    means = [float(np.exp(np.mean(np.log(values)))) if values else np.nan for values in ratios.values()]
+    table.append(["geometric mean of the sets", "", "", f"{means[0]:.2f}", "", f"{means[1]:.2f}"])
+    columns = ["set", RIVAL, *(title for name in BARS for title in (name, "ratio"))]
+    bars = ", ".join(f"{title} {bar:g}" for title, bar in BARS.items())
+    show(f"CPU seconds of a fit; bars: {bars}, {LETTERS} {BAR_OF_LETTERS:g}", columns, table)
+
+
+if __name__ == "__main__":
+    main()
