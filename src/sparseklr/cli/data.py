@@ -174,10 +174,15 @@ def _features(model: Any, table: Table, fill: bool) -> tuple[Any, list[str], tup
     return X, notes, missing
 
 
+def seen_rows(model: Any, X: Any) -> int:
+    """How many rows equal rows that the model was fitted to, as far as its file knows."""
+    reader = getattr(model, "named_steps", {}).get("read")
+    return 0 if reader is None else int(reader.seen(X).sum())
+
+
 def _familiar(model: Any, X: Any) -> list[str]:
     """A word where most rows are those that the model was fitted to."""
-    reader = getattr(model, "named_steps", {}).get("read")
-    n_seen = 0 if reader is None else int(reader.seen(X).sum())
+    n_seen = seen_rows(model, X)
     if 2 * n_seen <= len(X):
         return []
     return [

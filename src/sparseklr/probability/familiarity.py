@@ -16,7 +16,7 @@ _MOST_POINTS = 700
 # Of the largest k(z, z): points that nearly depend on others, and leaving out one of them, do no harm.
 _RIDGE = 1e-8
 # The training rows are remembered by so many quantiles.
-_LEVELS = 500
+_LEVELS = 250
 
 
 class Span:
@@ -42,12 +42,12 @@ class Span:
         self._factor = cholesky(K + self._ridge * np.eye(len(K)), lower=True)
 
     def shares(self, K: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
-        """The share explained of each row, from k(x, z), (n_rows, n_points), and k(x, x)."""
+        """The share explained of each row in millionths, from k(x, z), (n_rows, n_points), and k(x, x)."""
         half = solve_triangular(self._factor, K[:, self.chosen].T, lower=True, check_finite=False)
         return _share(np.einsum("ij,ij->j", half, half), diagonal)
 
     def shares_left_out(self) -> np.ndarray:
-        """The share of each chosen point that the others explain.
+        """The share of each chosen point that the others explain, in millionths.
 
         With :math:`d_b` the diagonal of :math:`(K_{zz} + rI)^{-1}`, the others leave :math:`1/d_b - r`.
         """
@@ -57,9 +57,10 @@ class Span:
 
 
 def _share(explained: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
-    """Explained over k(x, x), in millionths: equal shares must not differ by rounding."""
+    """Explained over k(x, x) in millionths, whole ones: equal shares must not differ by rounding."""
     whole = np.where(diagonal > 0, diagonal, 1.0)
-    return np.round(np.where(diagonal > 0, np.clip(explained / whole, 0.0, 1.0), 1.0), 6)
+    share = np.where(diagonal > 0, np.clip(explained / whole, 0.0, 1.0), 1.0)
+    return np.round(1e6 * share).astype(np.int32)
 
 
 def weighted_quantiles(values: np.ndarray, weight: np.ndarray, levels: np.ndarray) -> np.ndarray:
