@@ -299,7 +299,7 @@ def test_failed_write_leaves_what_was_there(
         (["fit", "a.csv", "-o", "m", "--kernel", "cosine"], ["--kernel", "cosine", "laplacian"]),
         (["tune", "a.csv", "-o", "m", "--cv", "1"], ["--cv", "whole number of at least 2", "'1'"]),
         (["tune", "a.csv", "-o", "m", "--cv", "2.5"], ["--cv", "'2.5'"]),
-        (["report", "-o", "r.html"], ["MODEL"]),
+        (["report", "-o", "r.html"], ["FILE"]),
         (["fit", "a.csv", "-o", "m", "--colour", "red"], ["unrecognized", "--colour"]),
         (["fit", "a.csv", "-o", "m", "--sep", "ab"], ["--sep", "one character", "'ab'"]),
         (["fit", "a.csv", "-o", "m", "--decimal", "x"], ["--decimal", "'x'"]),

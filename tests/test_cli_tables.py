@@ -289,3 +289,48 @@ def test_explain_of_bad_input_and_of_models_from_python(home: Path, tmp_path: Pa
     run("fit", tmp_path / "rows.svm", "-o", tmp_path / "svm.skops")
     run("explain", tmp_path / "svm.skops", tmp_path / "rows.svm", "--row", 3)
     assert "log-odds of" in capsys.readouterr().out
+
+
+# -- unfamiliar rows ------------------------------------------------------------------------------
+
+
+def test_unfamiliar_rows_are_marked(home: Path, tmp_path: Path, capsys: Any) -> None:
+    frame = shop(60, 1).astype(object)
+    frame.loc[3, "city"] = "Bergen"
+    frame.loc[7, "x"] = 1e4
+    frame.loc[8, "day"] = "01/01/1970"
+    frame.loc[9, "z"] = ""
+    frame.loc[[11, 12], ["x", "z"]] = [[3.4, -3.4], [-3.4, 3.4]]  # each inside its margin, together far out
+    frame.to_csv(tmp_path / "odd.csv", index=False)
+    run("predict", home / "model.skops", tmp_path / "odd.csv", "--flag", "-o", tmp_path / "flagged.csv")
+    flags = pd.read_csv(tmp_path / "flagged.csv", keep_default_na=False)["unfamiliar"]
+    assert "city is new" in flags[3]
+    assert "x is high" in flags[7]
+    assert "day is low" in flags[8]
+    assert "z is missing" in flags[9]
+    assert "unlike the training rows" in flags[7]
+    others = flags.drop([3, 7, 8, 9, 11, 12])
+    assert (others == "").mean() > 0.9
+    err = capsys.readouterr().err
+    assert f"{(flags != '').sum()} of 60 rows" in err
+    assert "--flag" not in err
+    run("predict", home / "model.skops", tmp_path / "odd.csv", "-o", tmp_path / "plain.csv")
+    assert "unfamiliar" not in pd.read_csv(tmp_path / "plain.csv").columns
+    assert "are unfamiliar: " in (err := capsys.readouterr().err)
+    assert "--flag marks them" in err
+    run("predict", home / "model.skops", home / "new.csv", "-o", tmp_path / "same.csv")
+    assert "unfamiliar" not in capsys.readouterr().err  # rows like those of the training are not worth a word
+
+
+def test_missing_columns_are_an_error_unless_rows_are_flagged(
+    home: Path, tmp_path: Path, capsys: Any
+) -> None:
+    shop(20, 1).drop(columns=["city", "z"]).to_csv(tmp_path / "part.csv", index=False)
+    run("predict", home / "model.skops", tmp_path / "part.csv", code=2)
+    assert "columns of the model are missing: z, city" in capsys.readouterr().err
+    run("predict", home / "model.skops", tmp_path / "part.csv", "--flag", "-o", tmp_path / "out.csv")
+    assert "missing and count as unknown: z, city" in capsys.readouterr().err
+    assert pd.read_csv(tmp_path / "out.csv")["unfamiliar"].str.contains("z is missing; city is missing").all()
+    (tmp_path / "none.csv").write_text("a,b\n1,2\n")
+    run("predict", home / "model.skops", tmp_path / "none.csv", "--flag", code=2)
+    assert "none of the columns of the model" in capsys.readouterr().err

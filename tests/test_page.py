@@ -374,3 +374,20 @@ def test_one_real_cell(open_page: Any, tmp_path: Path, monkeypatch: pytest.Monke
     assert len(marks(page, "accuracy-sparsity")) == 2
     assert page.locator("#ranks").is_hidden()
     assert page.locator("input[name=mode]").count() == 0
+
+
+# -- said before it is used ------------------------------------------------------------------------
+
+
+def test_processes_methods_and_small_figures_are_explained(report: Path, summary: Summary) -> None:
+    known = {"cores": 4, "jobs": -1}
+    assert page_sections._processes(known) == 4
+    assert page_sections._processes({**known, "jobs": -2}) == 3
+    assert page_sections._processes({**known, "jobs": 2}) == 2
+    text = report.read_text(encoding="utf-8")
+    assert text.index("ours minus the") < text.index('title="paper, difference"')
+    for method in METHODS:
+        assert f"<dt>{method}</dt>" in text
+    assert set(explanations.METHOD_WORDS) == set(METHODS)
+    colours = re.search(r":root \{(.*?)\}", text, re.DOTALL)[1]
+    assert "--best" not in colours  # orange is the colour of a method, and nothing else

@@ -177,12 +177,7 @@ class DistinctPoints:
 
     def diagonal(self) -> np.ndarray:
         """k(x, x) of every point, float64."""
-        if self.kernel.precomputed:
-            return self.X.diagonal().astype(np.float64)
-        if self.kernel.name in ("rbf", "laplacian"):
-            return np.ones(len(self))
-        n = np.arange(len(self))
-        return np.concatenate([self.values(n[k : k + 64], n[k : k + 64]).diagonal() for k in n[::64]])
+        return self.kernel.diagonal(self.X)
 
 
 def check_weight(sample_weight: Any, n_samples: int) -> np.ndarray:

@@ -162,6 +162,16 @@ class Kernel:
             data, queries = self._points(Y, False, center), self._points(X, False, center)
         return _core.kernel_matrix(data, queries, n_threads(n_jobs))
 
+    def diagonal(self, X: Any) -> np.ndarray:
+        """k(x, x) of every row, float64; for ``"precomputed"``, X is the matrix."""
+        if self.precomputed:
+            return X.diagonal().astype(np.float64)
+        n = X.shape[0]
+        if self._by_distance:
+            return np.ones(n)
+        blocks = [X[start : start + 64].astype(np.float64) for start in range(0, n, 64)]
+        return np.concatenate([np.empty(0), *(self.matrix(block, block).diagonal() for block in blocks)])
+
     def sum(self, X: Any, support: Any, coef: np.ndarray, *, n_jobs: int | None = None) -> np.ndarray:
         """``K(X, support) @ coef.T``, computed in blocks; ``coef`` is (n_outputs, n_support).
 

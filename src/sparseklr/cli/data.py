@@ -43,6 +43,7 @@ class Rows:
     weight: np.ndarray | None
     table: Table | None = None
     svmlight: dict[str, Any] | None = None
+    missing: tuple[str, ...] = ()  # columns of the model that the file has not; they hold nothing
 
 
 def read_table(args: Any, data: bytes, form: str) -> Table:
@@ -104,10 +105,13 @@ def read_training(args: Any) -> Rows:
     return Rows(table.frame[features], y, weight, table)
 
 
-def read_rows(args: Any, model: Any, metadata: dict[str, Any], with_labels: bool) -> tuple[Rows, list[str]]:
+def read_rows(
+    args: Any, model: Any, metadata: dict[str, Any], with_labels: bool, fill: bool = False
+) -> tuple[Rows, list[str]]:
     """Rows for a model, read as in training, and what is to be said about them.
 
-    With labels, ``args`` has also target and sample_weight_column.
+    With ``fill``, columns that are missing hold nothing; they are an error otherwise. With labels,
+    ``args`` has also target and sample_weight_column.
     """
     data = read_bytes(args.data)
     form, name = format_of(args.data, args.format, data), source_name(args.data)
@@ -129,15 +133,15 @@ def read_rows(args: Any, model: Any, metadata: dict[str, Any], with_labels: bool
             raise CliError(f"--target: which column holds the classes? {listing(table.frame.columns)}")
         y, weight = _labels(table, target, classes), _weights(table, args.sample_weight_column)
         _check_known(y, classes, f"{name}: --target {target}")
-    X, notes = _features(model, table)
+    X, notes, missing = _features(model, table, fill)
     notes = ([] if table.usual else [told(table)]) + notes
     if with_labels:
         notes += _familiar(model, X)
-    return Rows(X, y, weight, table), notes
+    return Rows(X, y, weight, table, missing=missing), notes
 
 
-def _features(model: Any, table: Table) -> tuple[Any, list[str]]:
-    """The columns of a model, read as in its training."""
+def _features(model: Any, table: Table, fill: bool) -> tuple[Any, list[str], tuple[str, ...]]:
+    """The columns of a model, read as in its training, and those that are missing."""
     reader = getattr(model, "named_steps", {}).get("read")
     if reader is None:  # a model of one's own, written by sparseklr.save
         if not hasattr(model, "feature_names_in_"):
@@ -149,21 +153,36 @@ def _features(model: Any, table: Table) -> tuple[Any, list[str]]:
         numbers = list(model.feature_names_in_)
         reader = TableReader()
         reader.columns_, reader.decimal_ = {name: Column("number") for name in numbers}, "."
+    frame = table.frame
+    missing: tuple[str, ...] = ()
+    if fill:
+        missing = tuple(name for name in reader.get_feature_names_out() if name not in frame.columns)
+        if len(missing) == len(reader.get_feature_names_out()):
+            raise CliError(f"{table.name}: it has none of the columns of the model: {listing(missing)}")
+        frame = frame.assign(**dict.fromkeys(missing, None))
     reader.set_params(na=[*reader.na, *table.na], decimal=table.decimal or reader.decimal_)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TableWarning)
         try:
-            X = reader.transform(table.frame)
+            X = reader.transform(frame)
         except TableError as error:
             raise CliError(f"{table.name}: {error}") from error
     warnings.simplefilter("ignore", TableWarning)  # each is said once; until the end of the command
-    return X, [str(warning.message) for warning in caught]
+    notes = [str(warning.message) for warning in caught]
+    if missing:
+        notes.insert(0, f"columns of the model are missing and count as unknown: {listing(missing)}")
+    return X, notes, missing
+
+
+def seen_rows(model: Any, X: Any) -> int:
+    """How many rows equal rows that the model was fitted to, as far as its file knows."""
+    reader = getattr(model, "named_steps", {}).get("read")
+    return 0 if reader is None else int(reader.seen(X).sum())
 
 
 def _familiar(model: Any, X: Any) -> list[str]:
     """A word where most rows are those that the model was fitted to."""
-    reader = getattr(model, "named_steps", {}).get("read")
-    n_seen = 0 if reader is None else int(reader.seen(X).sum())
+    n_seen = seen_rows(model, X)
     if 2 * n_seen <= len(X):
         return []
     return [

@@ -67,14 +67,16 @@ def share(text: str) -> float:
     return value
 
 
-def add_data(parser: Parser, target_help: str, optional: bool = False) -> None:
+def add_data(parser: Parser, target_help: str) -> None:
     """DATA, its labels and weights, and how to read it."""
     parser.add_argument(
-        "data",
-        metavar="DATA",
-        nargs="?" if optional else None,
-        help="CSV, TSV, Parquet or svmlight (LIBSVM) file; - is standard input",
+        "data", metavar="DATA", help="CSV, TSV, Parquet or svmlight (LIBSVM) file; - is standard input"
     )
+    add_labels(parser, target_help)
+
+
+def add_labels(parser: Parser, target_help: str) -> None:
+    """The labels and weights of DATA, and how to read it."""
     parser.add_argument("--target", metavar="COL", help=target_help)
     parser.add_argument("--sample-weight-column", metavar="COL", help="column of non-negative row weights")
     add_reading(parser)

@@ -38,6 +38,12 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--keep", action="store_true", help="write all columns of DATA before the predictions"
     )
+    parser.add_argument(
+        "--flag",
+        action="store_true",
+        help="write a column unfamiliar: why a row is unlike the training rows, empty if it is not. Columns "
+        "of the model may then be missing",
+    )
     add_reading(parser)
     add_output(
         parser,
@@ -57,6 +63,7 @@ def run(args: Namespace) -> None:
     from .files import SUFFIXES, check_output, writing
     from .models import load_model
     from .show import say
+    from .unfamiliar import summary, unfamiliar
 
     output = check_output(args.output or "-", args.force)
     form = args.output_format or ("csv" if output.name == "-" or output.is_fifo() else "")
@@ -66,11 +73,12 @@ def run(args: Namespace) -> None:
     if args.model == "-" and args.data == "-":
         raise CliError("MODEL and DATA cannot both be standard input")
     pipeline, metadata = load_model(args.model)
-    rows, notes = read_rows(args, pipeline, metadata, with_labels=False)
+    rows, notes = read_rows(args, pipeline, metadata, with_labels=False, fill=args.flag)
     prob = pipeline.predict_proba(rows.X)
     made = {"predicted": pipeline.predict(rows.X)}
     made |= {f"p_{label}": prob[:, k] for k, label in enumerate(pipeline.classes_)}
-    result = pd.DataFrame(made)
+    reasons = unfamiliar(pipeline, rows)
+    result = pd.DataFrame(made | ({"unfamiliar": reasons} if args.flag else {}))
     if (args.keep or args.id is not None) and rows.table is None:
         raise CliError(f"--{'keep' if args.keep else 'id'}: not for svmlight files, which have no columns")
     if rows.table is not None:
@@ -88,7 +96,7 @@ def run(args: Namespace) -> None:
             result.to_parquet(temporary, index=False)
         else:
             result.to_csv(temporary, index=False, sep="\t" if form == "tsv" else ",")
-    say(args.data, notes)
+    say(args.data, notes + summary(reasons, args.flag))
     if output.name != "-":
         print(f"{len(result)} predictions written to {args.output}", file=sys.stdout)
 

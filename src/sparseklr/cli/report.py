@@ -1,14 +1,16 @@
-"""``sparseklr report``: a page on the probabilities of a model, or on the results of the experiments."""
+"""``sparseklr report``: a page on models and their decisions, or on the results of the experiments."""
 
 from __future__ import annotations
 
 from argparse import Namespace
+from pathlib import Path
 from typing import Any
 
-from .options import add_command, add_data, add_output
+from .options import add_command, add_labels, add_output
 
 EXAMPLES = """\
   sparseklr report model.skops test.csv -o report.html
+  sparseklr report small.skops large.skops test.csv -o both.html
   sparseklr report model.skops test.parquet --target outcome -o report.md
   sparseklr report results.sqlite -o report.html"""
 
@@ -18,46 +20,85 @@ def add_parser(subparsers: Any) -> None:
         subparsers,
         "report",
         run,
-        "Write a page on how far the probabilities of a model can be trusted, with a reliability diagram. "
-        "With the results of the paper's experiments as the only file, the page is on these.",
+        "Write a page on models and rows with known classes: the threshold that costs of one's own ask for, "
+        "whether the probabilities can be trusted, the most confident errors with their explanation, and "
+        "rows that are unlike the training rows. With the results of the paper's experiments as the only "
+        "file, the page is on these.",
         EXAMPLES,
     )
-    parser.add_argument("model", metavar="MODEL", help="file written by sparseklr fit or tune, or results")
-    add_data(parser, "column of the classes, if not the one the model was fitted to", optional=True)
-    add_output(parser, "the page: .html, .md or .json (of results: .html, .md or .tex)")
+    parser.add_argument(
+        "files",
+        metavar="FILE",
+        nargs="+",
+        help="one or more models, written by sparseklr fit or tune, and last the data; or a file of results",
+    )
+    add_labels(parser, "column of the classes, if not the one the model was fitted to")
+    add_output(parser, "the page: .html, of a single model also .md or .json; of results: .html, .md or .tex")
 
 
 def run(args: Namespace) -> None:
     from .errors import CliError
-    from .files import check_output, writing
+    from .files import check_output
 
     output = check_output(args.output, args.force)
     suffix = ".html" if output.name == "-" else output.suffix
-    expected = (".html", ".md", ".tex") if args.data is None else (".html", ".md", ".json")
-    if args.data is None:
-        if not _is_sqlite(args.model):
-            raise CliError(f"{args.model}: not a file of results; for a model, give the data too: MODEL DATA")
-        _check_suffix(args.output, suffix, expected)
-        from ..experiments import write_report
-
-        with writing(output, suffix) as temporary:
-            write_report(args.model, temporary)
+    if len(args.files) == 1:
+        if not _is_sqlite(args.files[0]):
+            raise CliError(
+                f"{args.files[0]}: not a file of results; for a model, give the data too: MODEL DATA"
+            )
+        _check_suffix(args.output, suffix, (".html", ".md", ".tex"))
+        _report_on_results(args.files[0], output, suffix)
     else:
-        from ..inspection.probability_report import probability_report
-        from .data import read_rows
-        from .models import load_model
-        from .show import say
-
-        pipeline, metadata = load_model(args.model)
-        rows, notes = read_rows(args, pipeline, metadata, with_labels=True)
-        _check_suffix(args.output, suffix, expected)
-        report = probability_report(pipeline, rows.X, rows.y, sample_weight=rows.weight)
-        writers = {".html": report.to_html, ".md": report.to_markdown, ".json": report.to_json}
-        with writing(output) as temporary:
-            temporary.write_text(writers[suffix](), encoding="utf-8")
-        say(args.data, notes)
+        *models, args.data = args.files
+        _check_suffix(args.output, suffix, (".html", ".md", ".json") if len(models) == 1 else (".html",))
+        _report_on_models(args, models, output, suffix)
     if output.name != "-":
         print(f"Report written to {args.output}")
+
+
+def _report_on_results(results: str, output: Path, suffix: str) -> None:
+    from ..experiments import write_report
+    from .files import writing
+
+    with writing(output, suffix) as temporary:
+        write_report(results, temporary)
+
+
+def _report_on_models(args: Namespace, paths: list[str], output: Path, suffix: str) -> None:
+    from ..inspection.probability_report import probability_report
+    from .data import read_rows
+    from .errors import CliError, listing
+    from .files import source_name, writing
+    from .model_page import Shown, model_page
+    from .models import load_model
+    from .show import say
+
+    if [*paths, args.data].count("-") > 1:
+        raise CliError("only one of the files can be standard input")
+    if twice := [path for path in dict.fromkeys(paths) if paths.count(path) > 1]:
+        raise CliError(f"{twice[0]}: the model is given twice")
+    models, notes = [], []
+    for path in paths:
+        pipeline, metadata = load_model(path)
+        rows, told = read_rows(args, pipeline, metadata, with_labels=True)
+        name = source_name(path) if len({Path(one).name for one in paths}) < len(paths) else Path(path).name
+        models.append(Shown(name, pipeline, metadata, rows))
+        notes += [note for note in told if note not in notes]
+        if models[0].classes != models[-1].classes:
+            raise CliError(
+                f"{path}: its classes are {listing(models[-1].classes)}, those of {paths[0]} are "
+                f"{listing(models[0].classes)}; one page is on models of the same classes"
+            )
+    if suffix == ".html":
+        text = model_page(models, Path(source_name(args.data)).name)
+    else:
+        rows = models[0].rows
+        report = probability_report(models[0].pipeline, rows.X, rows.y, sample_weight=rows.weight)
+        text = report.to_markdown() if suffix == ".md" else report.to_json()
+    with writing(output) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    say(args.data, notes)
 
 
 def _check_suffix(path: str, suffix: str, expected: tuple[str, ...]) -> None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from threading import Event
 
 import numpy as np
+from sklearn.metrics.pairwise import euclidean_distances
 
 from .. import _core
 
@@ -47,6 +48,13 @@ class CompactModel:
         """Points, gamma, coefficients and intercepts as the compiled core takes them."""
         coef = np.ascontiguousarray(self.coef[:, :-1])
         return self.points, self.gamma, coef, np.ascontiguousarray(self.coef[:, -1])
+
+    def distances(self, X: np.ndarray) -> np.ndarray:
+        """Distances of rows from the points in units of the widths: the kernel is exp(-distance^2)."""
+        if not self.n_points:
+            return np.zeros((len(X), 0))
+        root = np.sqrt(self.gamma)
+        return euclidean_distances(X * root, self.points * root)
 
     def squared_derivatives(self, X: np.ndarray) -> np.ndarray:
         """Mean over rows of the squared derivative of the outputs in each feature (summed over outputs)."""

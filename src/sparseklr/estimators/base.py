@@ -15,14 +15,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data import TrainingSet
 from .explanation import ExplainsByPoints
+from .familiarity import TellsFamiliarity
 from .parameters import KERNEL_CONSTRAINTS, check_parameters, unused_by_kernel, warn_of_unused
 from .training import ROWS, GivenData, check_data, training_set
 
 # Attributes that a fit sets, besides those that end in an underscore.
-_SET_BY_FIT = {"_kernel", "_n_samples", "_platt", "_unfinished"}
+_SET_BY_FIT = {"_kernel", "_n_samples", "_platt", "_posteriors", "_reference", "_unfinished"}
 
 
-class KernelClassifier(ExplainsByPoints, ClassifierMixin, BaseEstimator):
+class KernelClassifier(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, BaseEstimator):
     """Base of classifiers of the form ``f(x) = dual_coef_ @ k(support_vectors_, x) + intercept_``.
 
     A subclass implements ``_fit_data``, which calls :meth:`_training_set` first and :meth:`_set_model` last.
@@ -67,7 +68,9 @@ class KernelClassifier(ExplainsByPoints, ClassifierMixin, BaseEstimator):
         try:
             fitted._check_parameters()
             precomputed = self.kernel == "precomputed"
-            fitted._fit_data(check_data(X, y, sample_weight, precomputed=precomputed, estimator=fitted))
+            given = check_data(X, y, sample_weight, precomputed=precomputed, estimator=fitted)
+            fitted._fit_data(given)
+            fitted._set_reference(given.X, given.weight)
         except KeyboardInterrupt:
             if getattr(self, "warm_start", False):  # the next fit continues from here, and nothing else
                 self.__dict__ = {**self._blank_copy().__dict__, "_unfinished": fitted._unfinished}
@@ -89,6 +92,7 @@ class KernelClassifier(ExplainsByPoints, ClassifierMixin, BaseEstimator):
         if given.feature_names is not None:
             self.feature_names_in_ = given.feature_names
         self._fit_data(given)
+        self._set_reference(given.X, given.weight)
         return self
 
     def _fit_data(self, given: GivenData) -> None:
@@ -151,21 +155,36 @@ class KernelClassifier(ExplainsByPoints, ClassifierMixin, BaseEstimator):
 
     def _outputs(self, X: Any) -> np.ndarray:
         """f(x) of every output, shape (n_queries, n_outputs)."""
-        self._check_is_fitted()
-        X = self._check_queries(X, self.support_)
+        X = self._checked(X)
         return (
             self._kernel.sum(X, self.support_vectors_, self.dual_coef_, n_jobs=self.n_jobs) + self.intercept_
         )
 
-    def _to_points(self, X: Any) -> tuple[np.ndarray, np.ndarray | None]:
-        """Kernel values and distances between rows and the kept points."""
-        X = self._check_queries(X, self.support_)
+    def _checked(self, X: Any) -> Any:
+        self._check_is_fitted()
+        return self._check_queries(X, self.support_)
+
+    def _kernel_to_points(self, rows: Any) -> np.ndarray:
         if self._kernel.precomputed:
-            return np.asarray(X, dtype=np.float64), None
+            return np.asarray(rows, dtype=np.float64)
         if not len(self.support_):
-            return np.zeros((X.shape[0], 0)), np.zeros((X.shape[0], 0))
-        K = self._kernel.matrix(X, self.support_vectors_, n_jobs=self.n_jobs)
-        return K.astype(np.float64), euclidean_distances(X, self.support_vectors_)
+            return np.zeros((rows.shape[0], 0))
+        return self._kernel.matrix(rows, self.support_vectors_, n_jobs=self.n_jobs).astype(np.float64)
+
+    def _distance_to_points(self, rows: Any) -> np.ndarray | None:
+        if self._kernel.precomputed:
+            return None
+        if not len(self.support_):
+            return np.zeros((rows.shape[0], 0))
+        return euclidean_distances(rows, self.support_vectors_)
+
+    def _kernel_of_points(self) -> np.ndarray:
+        if self._kernel.precomputed:
+            return self.support_vectors_
+        return self._kernel_to_points(self.support_vectors_.astype(np.float64))
+
+    def _diagonal(self, rows: Any) -> np.ndarray | None:
+        return None if self._kernel.precomputed else self._kernel.diagonal(rows)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

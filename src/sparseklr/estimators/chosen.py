@@ -21,25 +21,30 @@ class PredictsByChosen:
         check_is_fitted(self)
         return self.best_estimator_.predict(X)
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Any, moderated: bool = False) -> np.ndarray:
         """Class probabilities of the chosen model; see :meth:`SparseKLR.predict_proba`."""
         check_is_fitted(self)
-        return self.best_estimator_.predict_proba(X)
+        return self.best_estimator_.predict_proba(X, moderated)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Their logarithms; see :meth:`SparseKLR.predict_log_proba`."""
         check_is_fitted(self)
         return self.best_estimator_.predict_log_proba(X)
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Any, return_std: bool = False) -> Any:
         """Decision values of the chosen model; see :meth:`SparseKLR.decision_function`."""
         check_is_fitted(self)
-        return self.best_estimator_.decision_function(X)
+        return self.best_estimator_.decision_function(X, return_std)
 
     def explain(self, X: Any) -> Explanation:
         """Explanations by the chosen model; see :meth:`SparseKLR.explain`."""
         check_is_fitted(self)
         return self.best_estimator_.explain(X)
+
+    def familiarity(self, X: Any) -> np.ndarray:
+        """How familiar rows are to the chosen model; see :meth:`SparseKLR.familiarity`."""
+        check_is_fitted(self)
+        return self.best_estimator_.familiarity(X)
 
     @property
     def support_(self) -> np.ndarray:

@@ -12,7 +12,6 @@ import numpy as np
 from scipy import sparse
 from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -28,6 +27,7 @@ from ..progress import StageProgressBar
 from ..sources import ArraySource, Source, as_source
 from .compact_large import LARGE, first_look, fit_large, is_stream, whole
 from .explanation import ExplainsByPoints
+from .familiarity import TellsFamiliarity
 from .parameters import COUNT, POSITIVE, check_parameters
 from .training import ROWS, GivenData, check_data, weighted_classes
 
@@ -35,7 +35,7 @@ from .training import ROWS, GivenData, check_data, weighted_classes
 _BLOCK = 4096
 
 
-class CompactKLR(ExplainsByPoints, ClassifierMixin, BaseEstimator):
+class CompactKLR(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, BaseEstimator):
     r"""Kernel logistic regression on a few points that move.
 
     The model is :math:`f(x) = \sum_b \beta_b \exp(-\sum_j \gamma_j (x_j - z_{bj})^2) + c`. Points
@@ -334,6 +334,9 @@ class CompactKLR(ExplainsByPoints, ClassifierMixin, BaseEstimator):
             worth = model.squared_derivatives(rows.X[:4096, found.features])
             self.feature_importances_[looked_at] = worth / max(worth.sum(), np.finfo(float).tiny)
         self.n_points_ = model.n_points
+        self._set_reference_of(
+            np.exp(-(model.distances(rows.X[:2000, found.features]) ** 2)), rows.weight[:2000]
+        )
         self.C_ = found.plan.C
         self.shrinkage_ = found.plan.shrinkage
         self.gradient_norm_ = found.gradient_norm
@@ -353,8 +356,7 @@ class CompactKLR(ExplainsByPoints, ClassifierMixin, BaseEstimator):
 
     def _outputs(self, X: Any) -> np.ndarray:
         """f(x) of every output, shape (n_queries, n_outputs)."""
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **ROWS)
+        X = self._checked(X)
         n, parts, threads = X.shape[0], self._model.parts(), n_threads(self.n_jobs)
         out = np.empty((n, len(self.intercept_)))
         for start in range(0, n, _BLOCK):
@@ -365,14 +367,21 @@ class CompactKLR(ExplainsByPoints, ClassifierMixin, BaseEstimator):
             out[start : start + size] = rows.decision(*parts, threads)
         return out
 
-    def _to_points(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Kernel values and distances, in units of the widths, between rows and the points."""
-        X = validate_data(self, X, reset=False, **ROWS)
-        if not self.n_points_:
-            return np.zeros((X.shape[0], 0)), np.zeros((X.shape[0], 0))
-        root = np.sqrt(self._model.gamma)
-        distance = euclidean_distances(self._scaling.transform(X) * root, self._model.points * root)
-        return np.exp(-(distance**2)), distance
+    def _checked(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return validate_data(self, X, reset=False, **ROWS)
+
+    def _kernel_to_points(self, rows: Any) -> np.ndarray:
+        return np.exp(-(self._distance_to_points(rows) ** 2))
+
+    def _distance_to_points(self, rows: Any) -> np.ndarray:
+        return self._model.distances(self._scaling.transform(rows))
+
+    def _kernel_of_points(self) -> np.ndarray:
+        return np.exp(-(self._model.distances(self._model.points) ** 2))
+
+    def _diagonal(self, rows: Any) -> np.ndarray:
+        return np.ones(rows.shape[0])
 
     def _log_proba(self, outputs: np.ndarray) -> np.ndarray:
         if len(self.classes_) > 2:  # one model of all classes: softmax

@@ -65,10 +65,11 @@ class HasDualModel:
         """Keep what prediction needs, and the numbers that describe the fit.
 
         What grows with the training data is dropped: ``dual_model_`` (the S-KLR solution behind a refit, of
-        which ``dual_decision_function`` and a warm start are made) and ``loo_decision_function_``.
+        which ``dual_decision_function`` and a warm start are made), ``loo_decision_function_``, and the
+        posterior, which deviations and moderated probabilities are made of.
         """
         self._check_is_fitted()
-        for name in ("dual_model_", "loo_decision_function_"):
+        for name in ("dual_model_", "loo_decision_function_", "_posteriors"):
             self.__dict__.pop(name, None)
         return self
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .prediction import PredictsFromOutputs
+from .points import PredictsFromPoints
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,15 +106,8 @@ class Explanation:
         return RowExplanation(self.classes[code], contributions, float(intercept), distance)
 
 
-class ExplainsByPoints(PredictsFromOutputs):
-    """Mixin of classifiers whose outputs are sums over points; they implement :meth:`_to_points`."""
-
-    dual_coef_: np.ndarray
-    intercept_: np.ndarray
-
-    def _to_points(self, X: Any) -> tuple[np.ndarray, np.ndarray | None]:
-        """Kernel values and distances between checked rows and the points, each (n_queries, n_points)."""
-        raise TypeError(f"{type(self).__name__} must implement _to_points")
+class ExplainsByPoints(PredictsFromPoints):
+    """Mixin of classifiers that predict from points: what each of them adds."""
 
     def _line(self, outputs: np.ndarray) -> tuple[Any, Any]:
         """Slope and offset of the calibration at each output: it is ``slope * outputs + offset``."""
@@ -136,13 +129,14 @@ class ExplainsByPoints(PredictsFromOutputs):
         --------
         sparseklr.ExplanationDisplay : The picture of one row.
         """
-        self._outputs(X)  # checks that the model is fitted, and that no value overflows
-        K, distance = self._to_points(X)
-        contributions = K[:, None, :] * self.dual_coef_
+        self._outputs(X)  # checks that no value overflows
+        rows = self._checked(X)
+        contributions = self._kernel_to_points(rows)[:, None, :] * self.dual_coef_
         outputs = contributions.sum(axis=2) + self.intercept_
         slope, offset = self._line(outputs)
         intercept = self.intercept_ * slope + np.zeros_like(outputs) + offset
         contributions *= np.broadcast_to(slope, outputs.shape)[:, :, None]
         if len(self.classes_) == 2:
             contributions, intercept = contributions[:, 0], intercept[:, 0]
-        return Explanation(contributions, intercept, distance, getattr(self, "support_", None), self.classes_)
+        support = getattr(self, "support_", None)
+        return Explanation(contributions, intercept, self._distance_to_points(rows), support, self.classes_)

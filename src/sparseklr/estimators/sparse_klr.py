@@ -26,9 +26,10 @@ from .kernel_choice import searched_training_set, searches, width_path
 from .notices import warn_of_solutions
 from .parameters import NON_NEGATIVE, POSITIVE, SOLVER_CONSTRAINTS, has_gamma, prune_width
 from .training import GivenData
+from .uncertainty import TellsUncertainty
 
 
-class SparseKLR(CallbackSupportMixin, HasDualModel, KernelClassifier):
+class SparseKLR(TellsUncertainty, CallbackSupportMixin, HasDualModel, KernelClassifier):
     r"""Sparse kernel logistic regression.
 
     Minimises :math:`\tfrac12\|f\|^2 + C \sum_i c_i \log(1 + e^{\lambda - y_i f(x_i)})`: logistic
@@ -363,7 +364,7 @@ class SparseKLR(CallbackSupportMixin, HasDualModel, KernelClassifier):
         if min(len(solution.support) for solution in solutions) < 2:
             warn(
                 "Fewer than two points were selected: the refit is a constant probability. A smaller "
-                "bound or another C or gamma selects more.",
+                "bound or another C or gamma selects more."
             )
         models = refit_outputs(
             points,
@@ -379,6 +380,7 @@ class SparseKLR(CallbackSupportMixin, HasDualModel, KernelClassifier):
             coef[k, np.searchsorted(point_of_row, model.points)] = model.coef
         self._set_model(data, coef, np.array([model.intercept for model in models]))
         self.C_refit_ = np.array([model.C for model in models])
+        self._set_posteriors(points, models)
         loo = np.column_stack([model.loo for model in models])
         self.loo_log_loss_ = leave_one_out_log_loss(points, loo)
         self.loo_decision_function_ = rows.in_given_rows(loo[points.point_of_row])
@@ -388,8 +390,7 @@ class SparseKLR(CallbackSupportMixin, HasDualModel, KernelClassifier):
         f = super()._outputs(X)
         if self.calibration == "link":
             return link(f, self.lam_)
-        slope, offset = self._line(f)
-        return slope * f + offset
+        return self._line(f)[0] * f + self._line(f)[1]
 
     def _line(self, outputs: np.ndarray) -> tuple[Any, Any]:
         if self.calibration == "link":

@@ -1,8 +1,9 @@
 """From a sparse model to probabilities: the span of some points (:mod:`basis`) and how they are drawn
 (:mod:`pivots`), the logistic loss (:mod:`loss`), the penalised likelihood and its leave-one-out values
 (:mod:`likelihood`), the refit of the kept points with the choice of its strength (:mod:`refit`), their
-pruning (:mod:`prune`), the choice of the kernel and its width (:mod:`width`), and the sigmoid and the link of
-the margin loss (:mod:`calibration`; :mod:`cross_fit` makes what the sigmoid is fitted to).
+pruning (:mod:`prune`), the choice of the kernel and its width (:mod:`width`), the sigmoid and the link of the
+margin loss (:mod:`calibration`; :mod:`cross_fit` makes what the sigmoid is fitted to), and how uncertain
+(:mod:`uncertainty`) and how unlike the training rows (:mod:`familiarity`) a row is.
 """
 
 from .basis import Basis

@@ -48,6 +48,8 @@ class Refit:
     C: float
     loo: np.ndarray  # leave-one-out outputs of all points at the chosen C
     size_of_basis: int  # of the label-free basis on which C was chosen
+    L: np.ndarray  # Cholesky factor of the kernel matrix of the points
+    factor: np.ndarray  # of Newton's matrix at the fit
 
 
 def choose_C(bases: Sequence[Basis], labels: Labels) -> tuple[LikelihoodFit, np.ndarray]:
@@ -144,10 +146,10 @@ def refit(
     fit = fit_likelihood(basis, labels, reference.C, near=reference.f, fresh=False, tol=1e-4)
     if prune_within > 0:
         basis, fit = prune(basis, labels, fit, prune_within * error)
-    # now to full accuracy
-    fit = fit_likelihood(basis, labels, reference.C, fit.v, curvature=fit.curvature, fresh=False)
-    coef, intercept = basis.coefficients(fit.v), float(fit.v[-1])
-    return Refit(basis.chosen, coef, intercept, reference.C, loo, len(reference.v) - 1)
+    # now to full accuracy, and with the curvature that the uncertainty of the model needs
+    fit = fit_likelihood(basis, labels, reference.C, fit.v, curvature=fit.curvature)
+    coef, intercept, size = basis.coefficients(fit.v), float(fit.v[-1]), len(reference.v) - 1
+    return Refit(basis.chosen, coef, intercept, reference.C, loo, size, basis.L, fit.factor)
 
 
 def refit_outputs(
@@ -166,6 +168,7 @@ def refit_outputs(
     needed. With ``show`` a bar shows how many are done.
     """
     n_outputs = len(selected)
+    labels = binary_labels(points, n_outputs)
     randoms = rng.spawn(n_outputs)
     with ordered_threads(n_jobs) as map_, GridProgressBar("refit", n_outputs, show) as progress:
         # several outputs are shared out among the threads, a single one is computed by all of them
@@ -175,7 +178,7 @@ def refit_outputs(
         def fit(k: int, bases: Sequence[Basis]) -> Refit:
             found = refit(
                 bases,
-                Labels.of(points.weight, k if n_outputs > 1 else 1),
+                labels[k],
                 selected[k],
                 C=C,
                 prune_within=prune_within / n_outputs,  # the errors of the one-vs-rest problems add up
@@ -188,6 +191,11 @@ def refit_outputs(
         first = fit(0, label_free)
         rest = label_free.without_between(first.size_of_basis)
         return [first, *map_(lambda k: fit(k, rest), range(1, n_outputs))]
+
+
+def binary_labels(points: DistinctPoints, n_outputs: int) -> list[Labels]:
+    """The labels of every one-vs-rest problem; of the second class where there is a single one."""
+    return [Labels.of(points.weight, k if n_outputs > 1 else 1) for k in range(n_outputs)]
 
 
 def leave_one_out_log_loss(points: DistinctPoints, loo: np.ndarray) -> float:

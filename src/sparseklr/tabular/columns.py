@@ -16,6 +16,7 @@ from .dates import ISO, find_format, parse_dates
 from .numbers import of_unit, parse_numbers, unit_of
 
 FEW = 40  # text with fewer different values is a category
+BEYOND = 0.25  # widths of the training range beyond which a number is outside it
 FEWEST_ROWS = 20  # below, whole numbers that are all different prove nothing
 # Why columns are left out
 EMPTY = "empty in every row"
@@ -37,6 +38,7 @@ class Column:
     low: float | None = None  # the range in training; of dates in seconds since 1970
     high: float | None = None
     categories: tuple[str, ...] | None = None  # the values of text that has few of them
+    holes: bool = True  # whether values were missing in training
 
     @property
     def identifies(self) -> bool:
@@ -95,6 +97,7 @@ def learn(
         learned, doubt = _learn_text(read_cells(column, name, na), name, decimal)
     values, odd = read_column(column, name, learned, decimal, na)
     filled = ~pd.isna(values)
+    learned = replace(learned, holes=not filled.all())
     if not filled.any() and odd is None:
         learned = replace(learned, left_out=EMPTY)
     elif odd and (not filled.any() or (declared == "date" and odd.count > odd.filled / 2)):
@@ -235,3 +238,21 @@ def _floats(column: pd.Series) -> np.ndarray:
     if types.is_timedelta64_dtype(column.dtype):
         column = column.dt.total_seconds()
     return column.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
+
+
+# -- what training has not seen ---------------------------------------------------------------
+
+
+def strange(values: np.ndarray, name: str, learned: Column) -> dict[str, np.ndarray]:
+    """Which values of a column that was read are unlike those of training, and in what way."""
+    missing = pd.isna(values)
+    found = {f"{name} is missing": missing & (not learned.holes)}
+    if learned.kind == "text":
+        if learned.categories is not None:
+            found[f"{name} is new"] = ~missing & ~np.isin(values.astype(object), learned.categories)
+    elif learned.low is not None and learned.high is not None:
+        numbers = values.astype(np.int64) / 1e6 if learned.kind == "date" else values
+        margin = BEYOND * (learned.high - learned.low)
+        found[f"{name} is low"] = ~missing & (numbers < learned.low - margin)
+        found[f"{name} is high"] = ~missing & (numbers > learned.high + margin)
+    return found

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._warn import warn
 from .._words import listing
 from .cells import TableError, TableWarning, read_cells
-from .columns import Column, learn, read_column
+from .columns import Column, learn, read_column, strange
 from .numbers import detect_decimal
 
 
@@ -157,6 +157,36 @@ class TableReader(TransformerMixin, BaseEstimator):
         array of bool (n_samples,)
         """
         return np.isin(_fingerprints(self._read(X)[0]), self.row_fingerprints_)
+
+    def strange(self, X: Any) -> list[str]:
+        """What each row has that the training rows had not: "" for nothing.
+
+        Categories that are new, numbers and dates outside the range of the training rows by more than a
+        quarter of its width, and values that are missing in a column that was complete.
+
+        Parameters
+        ----------
+        X : data frame of pandas or polars, or array
+
+        Returns
+        -------
+        list of str (n_samples,)
+            Such as ``"city is new; income is high"``.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> reader = TableReader().fit(pd.DataFrame({"x": [1.5, 2, 4], "city": ["Oslo", "Rome", "Oslo"]}))
+        >>> reader.strange(pd.DataFrame({"x": [3, 9], "city": ["Rome", "Bern"]}))
+        ['', 'x is high; city is new']
+        """
+        frame, _ = self._read(X)
+        found: list[list[str]] = [[] for _ in range(len(frame))]
+        for name in frame.columns:
+            for words, rows in strange(frame[name].to_numpy(), name, self.columns_[name]).items():
+                for row in np.flatnonzero(rows):
+                    found[row].append(words)
+        return ["; ".join(words) for words in found]
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """The names of the columns that are features."""

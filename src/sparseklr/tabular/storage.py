@@ -36,7 +36,8 @@ _SKRUB = """
 _OWN = """
     compact.objective.CompactModel compact.scaling.Scaling estimators.compact_klr.CompactKLR
     estimators.dual_model.DualModel estimators.sparse_klr.SparseKLR kernels.Kernel
-    rivals.half.HalfKLR rivals.import_vector.ImportVectorMachine rivals.thresholded.ThresholdedKLR
+    probability.uncertainty.Posterior rivals.half.HalfKLR rivals.import_vector.ImportVectorMachine
+    rivals.thresholded.ThresholdedKLR
     tabular.columns.Column tabular.features.TableFeatures tabular.reader.TableReader
 """
 # What a model file may hold beyond the types that skops trusts: classes whose objects are filled with data.

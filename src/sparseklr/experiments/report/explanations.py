@@ -29,3 +29,22 @@ EXPLANATIONS: dict[str, str] = {
     "waveform": "Chance of one fold, in which only candidates that keep every point (C = 0.1) are best on 200 validation rows; the "
     "other four keep 22 to 24%.",
 }
+
+# What the names in the tables stand for.
+METHOD_WORDS = {
+    "S-KLR": "Sparse kernel logistic regression, the paper's method: the loss has a margin λ, which makes dual "
+    "variables zero. Pairs of variables are chosen by second-order information. C and λ are chosen from 90 pairs.",
+    "S-KLR refit": "The default of this package, nothing tuned: the points that S-KLR finds at C = 10000, λ = 1000, "
+    "with coefficients fitted again to the plain likelihood, and pruned.",
+    "lam-choice": "S-KLR with λ = C / 10, the paper's rule; only C is chosen.",
+    "SVM": "The support vector machine of scikit-learn (LIBSVM); it has no probabilities.",
+    "IVM": "The import vector machine: kernel logistic regression whose points are added greedily.",
+    "l1/2-KLR": "Kernel logistic regression with a penalty on the roots of the coefficients, by half thresholding.",
+    "KLR-2ord": "Plain kernel logistic regression (λ = 0), pairs by second-order information.",
+    "KLR-1ord": "The same, pairs by first-order information (Keerthi and others).",
+    "S-KLR-1ord": "S-KLR, pairs by first-order information: the same models, other times.",
+}
+CHOICE_WORDS = (
+    "How the candidate is chosen on the validation rows: the most accurate one, or the sparsest of the three most "
+    "accurate."
+)

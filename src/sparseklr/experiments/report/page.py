@@ -117,6 +117,7 @@ def html_page(summaries: list[Summary], runs: Runs) -> str:
         data=_json(data),
         switch=sections.switch(summaries),
         run=sections.facts(summaries, runs) + each(sections.coverage),
+        methods=sections.methods(summaries),
         findings=each(sections.findings),
         tables=each(lambda summary: "".join(map(to_html, _tables(summary)))),
         comparison=each(sections.comparison),

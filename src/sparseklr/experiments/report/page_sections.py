@@ -12,7 +12,7 @@ import numpy as np
 from ..protocol import METHODS, N_FOLDS
 from . import page_data
 from .comparison import Comparison
-from .explanations import EXPLANATIONS
+from .explanations import CHOICE_WORDS, EXPLANATIONS, METHOD_WORDS
 from .render import difference as change
 from .render import number, to_html
 from .summary import Summary
@@ -87,7 +87,7 @@ def facts(summaries: list[Summary], runs: Runs) -> str:
                 str(len(found)),
                 _duration(sum(record.seconds for record in found)),
                 _duration((end - start).total_seconds()),
-                escape(str(known["scheduler"] or known["jobs"])),
+                escape(str(known["scheduler"] or _processes(known))),
                 f"<td class=words>{escape(machine)}</td>",
                 f"<td class=words>{escape(versions)}</td>",
             ]
@@ -99,6 +99,21 @@ def facts(summaries: list[Summary], runs: Runs) -> str:
     heads = ["Run", "cells", "computing", "elapsed", "processes"]
     heads += [f"<th scope=col class=words>{name}</th>" for name in ("machine", "versions")]
     return f"<ul>{''.join(items)}</ul><p>Source of the data: {origin}.</p>" + _table(heads, rows, "Runs")
+
+
+def _processes(known: dict[str, Any]) -> int:
+    """How many there were: a number below zero counts from that of the cores, as in joblib."""
+    jobs = int(known["jobs"])
+    return jobs if jobs > 0 else max(1, int(known["cores"]) + 1 + jobs)
+
+
+def methods(summaries: list[Summary]) -> str:
+    """What the names of the methods that were run stand for."""
+    run = {method for summary in summaries for method in summary.methods}
+    words = "".join(
+        f"<dt>{escape(name)}</dt><dd>{text}</dd>" for name, text in METHOD_WORDS.items() if name in run
+    )
+    return f"<dl>{words}<dt>best, sparsest of 3</dt><dd>{CHOICE_WORDS}</dd></dl>"
 
 
 def _count(n: float, name: str) -> str:
@@ -254,7 +269,9 @@ def paper_figures() -> str:
     try:
         from .figures import FIGURES, to_svg
     except ImportError:
-        return '<p class=notice>These figures need matplotlib: pip install "sparseklr[plots]".</p>'
+        return (
+            '<p class=notice>These figures need matplotlib: <code>pip install "sparseklr[plots]"</code>.</p>'
+        )
     drawn = [
         f'<figure id="{draw.__name__}"><div role=img aria-label="{escape(caption)}">{to_svg(draw)}</div>'
         f"<figcaption>{escape(caption)}</figcaption></figure>"

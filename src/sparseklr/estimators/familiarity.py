@@ -1,0 +1,93 @@
+"""How familiar rows are to a model, beside its training rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from ..data import shuffled_keys
+from ..probability.familiarity import Span, rank, remembered
+from .points import PredictsFromPoints
+
+_TRAINING_ROWS = 2000  # distinct ones that stand for all
+_BLOCK = 8192
+
+
+class TellsFamiliarity(PredictsFromPoints):
+    """Mixin of classifiers that predict from points; their ``fit`` calls :meth:`_set_reference` last."""
+
+    _reference: np.ndarray | None  # quantiles of the shares explained of the training rows
+
+    def familiarity(self, X: Any) -> np.ndarray:
+        r"""How familiar rows are: the part of the training rows that is farther out than each of them.
+
+        A row is the farther out, the less of its kernel function :math:`k(x, \cdot)` the points of the model
+        explain: :math:`k_{xz} K_{zz}^{-1} k_{zx} / k(x, x)`. A value of 0.05 says that 95% of the training
+        rows are better explained, each of them without itself. Where it is near zero, the model has seen
+        nothing like the row, whatever probability it gives.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array (n_samples,)
+            In [0, 1]; about uniform for rows like the training rows.
+
+        Notes
+        -----
+        Of a kernel of few dimensions, such as the linear one, a few points explain everything, and all rows
+        are equally familiar. A precomputed kernel does not tell k(x, x), and a kernel that is not positive
+        semidefinite has no such share: both raise an error.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from sparseklr import SparseKLR
+        >>> X, y = make_moons(200, noise=0.2, random_state=0)
+        >>> SparseKLR().fit(X, y).familiarity([[0.5, 0.25], [4.0, 4.0]]) > 0.05
+        array([ True, False])
+        """
+        rows = self._checked(X)
+        if self._diagonal(rows[:0]) is None:
+            raise ValueError("kernel='precomputed' does not tell k(x, x), which familiarity(X) needs.")
+        if self._reference is None:
+            raise ValueError(
+                "the kernel is not positive semidefinite on the points: there is no familiarity."
+            )
+        span = Span(self._kernel_of_points())
+        blocks = [rows[start : start + _BLOCK] for start in range(0, rows.shape[0], _BLOCK)]
+        return rank(np.concatenate([self._shares(span, block) for block in blocks]), self._reference)
+
+    def _shares(self, span: Span, rows: Any) -> np.ndarray:
+        rows = rows.astype(np.float64)
+        diagonal = self._diagonal(rows)
+        assert diagonal is not None
+        return span.shares(self._kernel_to_points(rows), diagonal)
+
+    def _set_reference(self, X: Any, weight: np.ndarray | None) -> None:
+        """Remember how well the training rows, as the user gave them, are explained."""
+        self._reference = None
+        if self._diagonal(X[:0]) is None:
+            return
+        try:
+            span = Span(self._kernel_of_points())
+        except LinAlgError:
+            return
+        # the same rows are drawn in whatever order they come and whether they are repeated or weighted
+        _, first, place = np.unique(shuffled_keys(X, 0), return_index=True, return_inverse=True)
+        total = np.bincount(place, weight)[:_TRAINING_ROWS]
+        shares = self._shares(span, X[first[:_TRAINING_ROWS]])
+        if hasattr(self, "support_"):
+            of_points = place[self.support_[span.chosen]]
+            drawn = of_points < len(shares)
+            shares[of_points[drawn]] = span.shares_left_out()[drawn]
+        self._reference = remembered(shares, total) if total.any() else None
+
+    def _set_reference_of(self, K: np.ndarray, weight: np.ndarray) -> None:
+        """The same for rows that are no points, from k(x, points); k(x, x) is 1."""
+        shares = Span(self._kernel_of_points()).shares(K, np.ones(len(K)))
+        self._reference = remembered(shares, weight)

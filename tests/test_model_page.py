@@ -1,0 +1,191 @@
+"""The page of ``sparseklr report MODEL DATA``: its content, and its decisions in a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sparseklr.cli import main
+
+UNSAFE = "<i>no</i>"  # a class whose name is no plain text
+
+
+def rows(n: int, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    x, z = rng.normal(size=(2, n)).round(3)
+    city = rng.choice(["Oslo", "Rome", "Bern"], n)
+    y = np.where(x + (city == "Rome") + rng.normal(size=n) > z, "yes", UNSAFE)
+    return pd.DataFrame({"x": x, "z": z, "city": city, "y": y})
+
+
+def run(*argv: Any, code: int = 0) -> None:
+    assert main([str(arg) for arg in argv]) == code
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("page")
+    rows(150, 0).to_csv(home / "train.csv", index=False)
+    test = rows(120, 1)
+    test.loc[5, ["x", "city"]] = [40.0, "Atlantis"]
+    test.to_csv(home / "test.csv", index=False)
+    for name, C in (("one", 1e4), ("two", 1)):
+        argv = ("fit", home / "train.csv", "--target", "y", "--scale", "standard", "--C", C)
+        run(*argv, "-o", home / f"{name}.skops")
+    run("report", home / "one.skops", home / "test.csv", "-o", home / "one.html")
+    run("report", home / "one.skops", home / "two.skops", home / "test.csv", "-o", home / "both.html")
+    return home
+
+
+def data_of(page: Path) -> dict[str, Any]:
+    text = page.read_text(encoding="utf-8")
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text)[1])
+
+
+# -- content ----------------------------------------------------------------------------------
+
+
+def test_the_page_holds_the_predictions_and_loads_nothing(home: Path, capsys: Any) -> None:
+    text, found = (home / "one.html").read_text(encoding="utf-8"), data_of(home / "one.html")
+    assert not re.search('(?:src|href)="(?!#)', text)
+    assert UNSAFE not in text
+    run("predict", home / "one.skops", home / "test.csv", "-o", home / "p.csv", "--force")
+    predicted = pd.read_csv(home / "p.csv")
+    np.testing.assert_allclose(found["models"][0]["prob"], predicted.iloc[:, 1:], rtol=1e-4)
+    truth = pd.read_csv(home / "test.csv")["y"]
+    assert [found["classes"][k] for k in found["y"]] == truth.tolist()
+    for k in range(2):
+        calibration = found["models"][0]["calibration"][k]
+        assert sum(calibration["counts"]) == sum(row[0] for row in calibration["bins"]) == 120
+    assert sum(found["models"][0]["familiarity"]) == 120
+    for word in ("kept row", "city is new", "x is high", "leave-one-out log-loss", "fitted to", "150 rows"):
+        assert word in text
+    assert "equal rows that" not in text  # none of them was in the training
+
+
+def test_several_models_and_rows_of_the_training(home: Path, tmp_path: Path, capsys: Any) -> None:
+    both = (home / "both.html").read_text(encoding="utf-8")
+    assert both.count('<th scope="col">one.skops</th>') >= 1
+    assert len(data_of(home / "both.html")["models"]) == 2
+    run("report", home / "one.skops", home / "train.csv", "-o", tmp_path / "seen.html")
+    assert (
+        "150 of the 150 rows equal rows that one.skops was fitted to" in (tmp_path / "seen.html").read_text()
+    )
+    frame = rows(80, 3)
+    frame["y"] = np.where(frame["x"] > 0, "a", "b")
+    frame.to_csv(tmp_path / "other.csv", index=False)
+    run("fit", tmp_path / "other.csv", "--target", "y", "-o", tmp_path / "other.skops")
+    capsys.readouterr()
+    run(
+        "report",
+        home / "one.skops",
+        tmp_path / "other.skops",
+        home / "test.csv",
+        "-o",
+        tmp_path / "x.html",
+        code=2,
+    )
+    assert "classes" in capsys.readouterr().err
+    run(
+        "report", home / "one.skops", home / "one.skops", home / "test.csv", "-o", tmp_path / "x.html", code=2
+    )
+    assert "given twice" in capsys.readouterr().err
+    run("report", home / "one.skops", home / "two.skops", home / "test.csv", "-o", tmp_path / "x.md", code=2)
+    assert "expected a name that ends in .html" in capsys.readouterr().err
+    assert not (tmp_path / "x.html").exists()
+
+
+# -- in a browser -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if path is None:
+        pytest.skip("no chromium on PATH")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+def opened(browser: Any, page: Path, width: int = 1100, scheme: str = "light") -> Any:
+    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    tab = context.new_page()
+    tab.errors = []
+    tab.on("pageerror", lambda error: tab.errors.append(str(error)))
+    tab.on("request", lambda request: tab.errors.append(request.url) if "file:" not in request.url else None)
+    tab.goto(page.as_uri())
+    tab.wait_for_selector("#cost-curve svg")
+    return tab
+
+
+def cost_of(found: dict[str, Any], threshold: float, alarm: float, miss: float, positive: int = 1) -> float:
+    p, y = np.array(found["models"][0]["prob"])[:, positive], np.array(found["y"]) == positive
+    return float((alarm * (~y & (p >= threshold)) + miss * (y & (p < threshold))).mean())
+
+
+def test_costs_move_the_threshold(home: Path, browser: Any) -> None:
+    tab, found = opened(browser, home / "one.html"), data_of(home / "one.html")
+    thresholds = {}
+    for alarm, miss in ((1, 1), (1, 8), (20, 1)):
+        tab.fill("#cost-alarm", str(alarm))
+        tab.fill("#cost-miss", str(miss))
+        best, cost = float(tab.inner_text("#best")), float(tab.inner_text("#cost"))
+        thresholds[alarm, miss] = best
+        least = min(cost_of(found, t, alarm, miss) for t in np.linspace(0, 1.001, 4001))
+        assert cost <= least + 1e-4  # found by trying all thresholds
+        assert float(tab.inner_text("#threshold-shown")) == best
+        cells = [int(cell) for cell in tab.locator("#confusion td").all_inner_texts()]
+        assert sum(cells) == 120
+        assert (alarm * cells[2] + miss * cells[1]) / 120 == pytest.approx(cost, abs=1e-4)
+    assert thresholds[1, 8] < thresholds[1, 1] < thresholds[20, 1]
+    before = tab.inner_html("#cost-curve")
+    tab.focus("#threshold")
+    for _ in range(5):
+        tab.keyboard.press("ArrowRight")  # by the keyboard, away from the best
+    assert float(tab.inner_text("#threshold-shown")) == pytest.approx(thresholds[20, 1] + 0.005, abs=0.0011)
+    assert tab.inner_html("#cost-curve") != before
+    tab.click("#use-best")
+    assert float(tab.inner_text("#threshold-shown")) == thresholds[20, 1]
+    assert tab.errors == []
+
+
+def test_class_and_model_can_be_chosen(home: Path, browser: Any) -> None:
+    tab = opened(browser, home / "both.html")
+    tab.fill("#cost-miss", "8")
+    as_yes = float(tab.inner_text("#best"))
+    tab.select_option("select[aria-label=Class]", "0")
+    assert tab.inner_text("#calibration .positive") == UNSAFE
+    assert float(tab.inner_text("#best")) != as_yes
+    first = tab.inner_html("#histogram")
+    assert tab.locator("#errors [data-model]:visible").count() == 1
+    tab.select_option("select[aria-label=Model]", "1")
+    assert tab.inner_html("#histogram") != first
+    assert tab.locator("#errors [data-model]:visible").get_attribute("data-model") == "1"
+    assert tab.locator("#areas li").count() == 2
+    tab.focus("#roc svg")
+    tab.keyboard.press("ArrowRight")  # the points can be walked through
+    assert "threshold" in tab.inner_text("#tip")
+    assert tab.errors == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1100])
+def test_fits_phone_and_desktop_in_light_and_dark(home: Path, browser: Any, scheme: str, width: int) -> None:
+    tab = opened(browser, home / "both.html", width, scheme)
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    colour = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, re.findall(r"\d+", colour)[:3])) < 200) == (scheme == "dark")
+    for id in ("cost-curve", "reliability", "histogram", "roc", "precision", "familiar"):
+        assert tab.locator(f"#{id} svg").bounding_box()["width"] > 250
+    assert tab.errors == []
