@@ -63,11 +63,11 @@ def machines() -> Iterator[Machine]:
     """The table. Variables that have no effect here make a machine that was there before; it is left out."""
     two = {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2", "SPARSEKLR_TEST_JOBS": "2"}
     yield Machine("this one", {})
-    yield Machine("two threads", two, quick=True)
+    yield Machine("two threads", two)
     narrow = {"SPARSEKLR_SIMD": "baseline"}
     yield Machine("core without AVX2", narrow)
     for core in ("Prescott", "Nehalem", "Sandybridge", "Haswell", "Zen", "SkylakeX", "Cooperlake"):
-        yield Machine(f"OpenBLAS of {core}", {"OPENBLAS_CORETYPE": core}, quick=core == "SkylakeX")
+        yield Machine(f"OpenBLAS of {core}", {"OPENBLAS_CORETYPE": core}, quick=core == "Haswell")
     without = {}
     for name, marks in (("AVX-512", ("AVX512", "X86_V4")), ("AVX2", ("AVX2", "FMA3", "X86_V3"))):
         features = dispatched(*marks)
@@ -76,8 +76,8 @@ def machines() -> Iterator[Machine]:
         if features:
             yield Machine(f"NumPy without {name}", {"NPY_DISABLE_CPU_FEATURES": without[name]})
     oldest = {**narrow, "OPENBLAS_CORETYPE": "Prescott", "NPY_DISABLE_CPU_FEATURES": without["AVX2"]}
-    yield Machine("oldest x86-64", oldest, quick=True)
-    yield Machine("oldest x86-64, two threads", {**oldest, **two})
+    yield Machine("oldest x86-64", oldest)
+    yield Machine("oldest x86-64, two threads", {**oldest, **two}, quick=True)
 
 
 def dispatched(*marks: str) -> list[str]:
@@ -130,6 +130,8 @@ def main() -> int:
     failed: dict[str, list[str]] = {}
     for machine in machines():
         if args.quick and not machine.quick:
+            if not machine.variables:  # what "make test" runs anyway
+                seen[machine.probe() or ""] = machine.name
             continue
         code = machine.probe()
         if code is None:
