@@ -123,7 +123,7 @@ def read_rows(
     if svmlight is not None:
         X, y, _ = read_svmlight(args.data, data, **svmlight)
         if with_labels:
-            _check_known(y, classes, f"{name}: the label")
+            check_known(y, classes, f"{name}: the label")
         return Rows(X, y, None, svmlight=svmlight), []
     table = read_table(args, data, form)
     y = weight = None
@@ -132,7 +132,7 @@ def read_rows(
         if target is None:
             raise CliError(f"--target: which column holds the classes? {listing(table.frame.columns)}")
         y, weight = _labels(table, target, classes), _weights(table, args.sample_weight_column)
-        _check_known(y, classes, f"{name}: --target {target}")
+        check_known(y, classes, f"{name}: --target {target}")
     X, notes, missing = _features(model, table, fill)
     notes = ([] if table.usual else [told(table)]) + notes
     if with_labels:
@@ -271,7 +271,7 @@ def _check_classes(y: np.ndarray, what: str) -> None:
         )
 
 
-def _check_known(y: np.ndarray, classes: list[Any], what: str) -> None:
+def check_known(y: np.ndarray, classes: list[Any], what: str) -> None:
     if new := sorted(set(y.tolist()) - set(classes), key=str):
         raise CliError(
             f"{what}: classes the model does not know: {listing(new)}; its own: {listing(classes)}"

@@ -33,10 +33,16 @@ def run(args: Namespace) -> None:
     from .measures import measure
     from .models import load_model
     from .show import say, show_measures
+    from .stream import measured, predicts_in_blocks
 
     pipeline, metadata = load_model(args.model)
-    rows, notes = read_rows(args, pipeline, metadata, with_labels=True)
-    found = measure(pipeline, rows)
+    target = args.target or metadata.get("target")
+    notes: list[str] = []
+    if target is not None and predicts_in_blocks(args, pipeline):
+        found = measured(args, pipeline, target)
+    else:
+        rows, notes = read_rows(args, pipeline, metadata, with_labels=True)
+        found = measure(pipeline, rows)
     say(args.data, notes)
     if args.json:
         print(json.dumps({"model": args.model, "data": args.data, **found}, indent=2))

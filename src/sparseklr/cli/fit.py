@@ -7,11 +7,13 @@ from argparse import Namespace
 from typing import Any
 
 from .options import add_command, add_training, number, output_of
+from .stream import add_stream, is_streamed
 
 EXAMPLES = """\
   sparseklr fit customers.csv --target churned -o model.skops
   sparseklr fit customers.parquet --target churned --id number --drop name --test-size 0.2 -o model.skops
   sparseklr fit customers.csv --target churned --model compact --relevance sparse -o model.skops
+  sparseklr fit 'part-*.parquet' --target churned --model compact --memory 1GB --jobs -1 -o model.skops
   sparseklr fit kunden.csv --target bezahlt --sep ';' --decimal , --categorical plz -o model.skops
   sparseklr fit a9a.svm -o a9a.skops --C 1000 --class-weight balanced --jobs -1"""
 
@@ -61,19 +63,24 @@ def add_parser(subparsers: Any) -> None:
         help="a width for each feature, one for all, or for each and useless features dropped "
         "(default: features)",
     )
+    add_stream(parser)
 
 
 def run(args: Namespace) -> None:
     from .models import save_model
     from .show import say, show_fit
-    from .training import make_estimator, shows_progress, train
+    from .training import make_estimator, shows_progress, train, train_stream
 
-    output = output_of(args)
-    estimator = make_estimator(args, args.model, verbose=shows_progress(args))
-    pipeline, rows, summary = train(args, estimator)
-    if args.model == "sparse":
-        pipeline[-1].compact()
-    save_model(output, pipeline, rows, args, training=summary)
+    output, streamed = output_of(args), is_streamed(args)
+    model = make_estimator(args, args.model, verbose=shows_progress(args))
+    if streamed:
+        summary = train_stream(args, model)
+        save_model(output, model, None, args, training=summary)
+    else:
+        pipeline, rows, summary = train(args, model)
+        if args.model == "sparse":
+            pipeline[-1].compact()
+        save_model(output, pipeline, rows, args, training=summary)
     say(args.data, summary["notes"])
     if args.json:
         print(json.dumps({"model": args.output, **summary}, indent=2))

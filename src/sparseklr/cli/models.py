@@ -34,13 +34,13 @@ def make_pipeline(estimator: Any, rows: Rows, args: Any) -> Any:
     )
 
 
-def save_model(output: Path, pipeline: Any, rows: Rows, args: Any, **more: Any) -> None:
-    """Write a model file, in one step; ``rows`` are those that the model was fitted to."""
+def save_model(output: Path, pipeline: Any, rows: Rows | None, args: Any, **more: Any) -> None:
+    """Write a model file in one step; ``rows`` are those of the fit, None if they were read in blocks."""
     metadata = {
         "target": args.target,
         "id": list(args.id),
-        "svmlight": rows.svmlight,
-        "points": _points(pipeline, rows),
+        "svmlight": None if rows is None else rows.svmlight,
+        "points": {} if rows is None else _points(pipeline, rows),
         **more,
     }
     with writing(output) as temporary:

@@ -11,6 +11,7 @@ from .options import add_command, add_output, add_reading
 EXAMPLES = """\
   sparseklr predict model.skops new.csv -o predictions.csv --id number
   sparseklr predict model.skops new.parquet -o predictions.parquet --keep --force
+  sparseklr predict model.skops 'new-*.parquet' -o predictions.parquet
   zcat new.csv.gz | sparseklr predict model.skops - | head"""
 WRITTEN = ("csv", "tsv", "parquet")
 
@@ -63,6 +64,7 @@ def run(args: Namespace) -> None:
     from .files import SUFFIXES, check_output, writing
     from .models import load_model
     from .show import say
+    from .stream import predicts_in_blocks, write_predictions
     from .unfamiliar import summary, unfamiliar
 
     output = check_output(args.output or "-", args.force)
@@ -73,6 +75,11 @@ def run(args: Namespace) -> None:
     if args.model == "-" and args.data == "-":
         raise CliError("MODEL and DATA cannot both be standard input")
     pipeline, metadata = load_model(args.model)
+    if predicts_in_blocks(args, pipeline):
+        n_rows = write_predictions(args, pipeline, output, form)
+        if output.name != "-":
+            print(f"{n_rows} predictions written to {args.output}")
+        return
     rows, notes = read_rows(args, pipeline, metadata, with_labels=False, fill=args.flag)
     prob = pipeline.predict_proba(rows.X)
     made = {"predicted": pipeline.predict(rows.X)}

@@ -19,6 +19,7 @@ from .errors import CliError
 from .files import source_name
 from .measures import measure
 from .models import make_pipeline
+from .stream import fit_stream
 
 # Options of the command line that are parameters of one estimator; what is not given has its default.
 PARAMETERS = {
@@ -76,6 +77,23 @@ def train(args: Namespace, estimator: Any) -> tuple[Any, Rows, dict[str, Any]]:
         **_table_summary(pipeline, rows),
     }
     return pipeline, part, summary
+
+
+def train_stream(args: Namespace, model: CompactKLR) -> dict[str, Any]:
+    """Fit a model to rows that are read in blocks; a summary."""
+    n_rows, seconds = fit_stream(args, model)
+    return {
+        "n_rows": n_rows,
+        "n_features": model.n_features_in_,
+        "classes": model.classes_.tolist(),
+        **_model_summary(model, n_rows),
+        "seconds": seconds,
+        "test": None,
+        "columns": dict.fromkeys(model.feature_names_in_.tolist(), "number"),
+        "scale": None,
+        "data": None,
+        "notes": [],
+    }
 
 
 def _model_summary(model: SparseKLR | CompactKLR, n_rows: int) -> dict[str, Any]:

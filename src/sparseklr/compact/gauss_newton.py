@@ -35,7 +35,7 @@ from .rows import LabelledRows
 
 # Parameters that are moved together at most: the matrix has this size, and there are four of it at a time.
 # Larger models move in groups of points.
-MOST_TOGETHER = 2600
+MOST_TOGETHER = 2900
 # Damping: at the start, and its bounds.
 _FIRST_DAMPING, _LEAST, _MOST = 1e-2, 1e-6, 1e6
 

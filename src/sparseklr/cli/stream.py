@@ -1,0 +1,206 @@
+"""Data that need not fit into memory: patterns and folders of Parquet, Arrow or CSV files, read in blocks.
+
+The columns are numbers as they stand; what is made of other tables (dates, text, missing values) needs the
+whole table in memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import glob
+import os
+import re
+import time
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .errors import CliError
+
+_UNITS = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+# Blocks of predictions that are written together.
+_TOGETHER = 16
+# What makes features of other columns than numbers, or looks at the rows twice.
+_WHOLE_TABLE = ("categorical", "number", "date", "na", "sep", "decimal", "encoding", "test_size")
+
+
+def size(text: str) -> float:
+    """Type of an option: bytes, as in 500MB, 1GB or 2e9."""
+    found = re.fullmatch(r"([\d.]+(?:e\d+)?)\s*([KMGT]?)i?B?", text.strip(), re.IGNORECASE)
+    try:
+        value = float(found[1]) * _UNITS[found[2].upper()] if found else 0.0
+    except ValueError:
+        value = 0.0
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"expected a size such as 500MB or 1GB; got {text!r}")
+    return value
+
+
+def add_stream(parser: Any) -> None:
+    """Options of a fit to more rows than fit into memory."""
+    group = parser.add_argument_group(
+        "many rows",
+        "DATA is a folder, a pattern such as 'part-*.parquet', or a file with --memory; --model compact",
+    )
+    group.add_argument("--memory", metavar="SIZE", type=size, help="what a fit takes at most (default: 1GB)")
+    group.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster whose workers see the files")
+    group.add_argument(
+        "--checkpoint", metavar="FILE", help="what a fit that was interrupted or killed goes on from"
+    )
+
+
+def is_many(data: str) -> bool:
+    """Whether DATA is a folder, or a pattern."""
+    return data != "-" and (os.path.isdir(data) or (glob.has_magic(data) and not os.path.exists(data)))
+
+
+def is_streamed(args: Namespace) -> bool:
+    """Whether a fit reads its rows in blocks."""
+    given = [name for name in ("memory", "scheduler", "checkpoint") if getattr(args, name) is not None]
+    if not given and not is_many(args.data):
+        return False
+    what = f"--{given[0]}" if given else f"{args.data}: a folder or a pattern"
+    if args.model != "compact":
+        raise CliError(f"{what} is for --model compact")
+    if args.data == "-":
+        raise CliError(f"{what}: standard input can be read only once; give files")
+    for name in _WHOLE_TABLE:
+        if getattr(args, name):
+            raise CliError(f"--{name.replace('_', '-')}: not for rows that are read in blocks ({what})")
+    if args.target is None:
+        raise CliError("--target: which column holds the classes?")
+    return True
+
+
+@contextmanager
+def _cluster(address: str | None) -> Iterator[Any]:
+    if address is None:
+        yield None
+        return
+    from distributed import Client
+
+    try:
+        client = Client(address, timeout=10)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise CliError(f"--scheduler {address}: no scheduler answers there") from error
+    with client:
+        yield client
+
+
+def fit_stream(args: Namespace, model: Any) -> tuple[int, float]:
+    """Fit a CompactKLR to the rows; their number, and the seconds that it took."""
+    from ..sources import TableSource
+
+    source = TableSource(
+        args.data,
+        args.target,
+        weight=args.sample_weight_column,
+        drop=[*args.drop, *args.id],
+        format=args.format,
+    )
+    more = {name: getattr(args, name) for name in ("memory", "checkpoint") if getattr(args, name) is not None}
+    start = time.perf_counter()
+    with _cluster(args.scheduler) as client:
+        model.set_params(**more).fit(source.on(client))
+    model.set_params(checkpoint=None)  # a model file is not bound to a place
+    return source.n_rows, time.perf_counter() - start
+
+
+# -- prediction -------------------------------------------------------------------------------
+
+
+def predicts_in_blocks(args: Namespace, model: Any) -> bool:
+    """Whether rows are predicted in blocks: those of a folder or pattern, and of Parquet by a plain model."""
+    plain = not hasattr(model, "named_steps")
+    in_memory = [name for name in ("keep", "id", "flag") if getattr(args, name, None) not in (None, False)]
+    if is_many(args.data):
+        if in_memory:
+            raise CliError(f"--{in_memory[0]}: not for rows that are read in blocks ({args.data})")
+        if not plain:
+            raise CliError(
+                f"{args.data}: the model makes its features of a whole table; give one file at a time"
+            )
+        return True
+    return (
+        plain
+        and not in_memory
+        and args.data.endswith((".parquet", ".pq"))
+        and hasattr(model, "feature_names_in_")
+    )
+
+
+def predicted_blocks(
+    args: Namespace, model: Any, target: str | None = None, weight: str | None = None
+) -> Iterator[tuple[np.ndarray, Any]]:
+    """Probabilities of the rows and the rows themselves, block by block."""
+    import pandas as pd
+
+    from ..sources import TableSource
+
+    if not hasattr(model, "feature_names_in_"):
+        raise CliError("the model does not know names of columns: it was not fitted to a table")
+    names = model.feature_names_in_.tolist()
+    model.set_params(n_jobs=-1)
+    for block in TableSource(args.data, target, weight=weight, features=names, format=args.format).blocks():
+        if not np.isfinite(block.X).all():
+            row, j = np.argwhere(~np.isfinite(block.X))[0]
+            raise CliError(
+                f"{args.data}: row {block.start + row}: feature {names[j]!r} is {block.X[row, j]:g}; "
+                "expected a finite number"
+            )
+        yield model.predict_proba(pd.DataFrame(block.X, columns=names, copy=False)), block
+
+
+def write_predictions(args: Namespace, model: Any, output: Path, form: str) -> int:
+    """Predictions of all rows to a file; the number of rows."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    from .files import writing
+
+    if args.keep or args.id is not None:
+        raise CliError(f"--{'keep' if args.keep else 'id'}: not for rows that are predicted in blocks")
+    classes, n_rows = model.classes_, 0
+    names = ["predicted", *(f"p_{label}" for label in classes)]
+    schema = pa.schema(zip(names, [pa.array(classes).type, *[pa.float64()] * len(classes)], strict=True))
+    options = csv.WriteOptions(delimiter="\t" if form == "tsv" else ",")
+    waiting: list[Any] = []
+    with (
+        writing(output) as temporary,
+        parquet.ParquetWriter(temporary, schema)
+        if form == "parquet"
+        else csv.CSVWriter(temporary, schema, write_options=options) as writer,
+    ):
+        for prob, block in predicted_blocks(args, model):
+            columns = [classes[prob.argmax(axis=1)], *prob.T]
+            waiting.append(pa.table([pa.array(column) for column in columns], schema=schema))
+            n_rows += len(block)
+            if len(waiting) == _TOGETHER:
+                writer.write_table(pa.concat_tables(waiting))
+                waiting.clear()
+        if waiting:
+            writer.write_table(pa.concat_tables(waiting))
+    return n_rows
+
+
+def measured(args: Namespace, model: Any, target: str) -> dict[str, Any]:
+    """The measures of a model; of each row only its class, weight and probabilities stay in memory."""
+    from .data import Rows, check_known
+    from .measures import measure
+
+    found = [
+        (prob, block.labels, block.weight)
+        for prob, block in predicted_blocks(args, model, target, args.sample_weight_column)
+    ]
+    prob, y = (np.concatenate([part[k] for part in found]) for k in (0, 1))
+    weight = np.concatenate([part[2] for part in found]) if args.sample_weight_column else None
+    check_known(y, model.classes_.tolist(), f"{args.data}: --target {target}")
+    known = copy.copy(model)  # its rows are now the probabilities that it gave
+    known.predict_proba = lambda X: X
+    known.predict = lambda X: model.classes_[X.argmax(axis=1)]
+    return measure(known, Rows(prob, y, weight))

@@ -1,0 +1,173 @@
+"""The command line on files that are read in blocks: patterns, folders, a cluster, checkpoints, bad parts."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from large_rows import N
+
+from sparseklr import CompactKLR
+from sparseklr.cli import main
+from sparseklr.cli.stream import size
+from sparseklr.sources import TableSource
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory, ring):
+    """Three Parquet files with labels and a number of the row."""
+    folder = tmp_path_factory.mktemp("parts")
+    X, y = ring
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(6)])
+    frame = frame.assign(number=np.arange(N), outcome=np.where(y == 1, "yes", "no"))
+    for k, rows in enumerate(np.array_split(np.arange(N), 3)):
+        frame.iloc[rows].to_parquet(folder / f"part-{k}.parquet", index=False)
+    return folder
+
+
+def fit(parts: Path, output: Path, *more: str) -> int:
+    argv = ["fit", f"{parts}/part-*.parquet", "--target", "outcome", "--drop", "number", "--model", "compact"]
+    return main([*argv, "--n-points", "2", "-o", str(output), "--force", *more])
+
+
+@pytest.fixture
+def model(parts, tmp_path, small_is_large):
+    assert fit(parts, tmp_path / "model.skops", "--memory", "100MB") == 0
+    return tmp_path / "model.skops"
+
+
+def test_fit_predict_evaluate(parts, model, tmp_path, ring, capsys):
+    X, y = ring
+    expected = CompactKLR(n_points=2, memory=1e8).fit(
+        TableSource(f"{parts}/part-*.parquet", "outcome", drop=["number"])
+    )
+    prob = expected.predict_proba(pd.DataFrame(X, columns=expected.feature_names_in_))
+    capsys.readouterr()
+    for name, data in (("a.parquet", f"{parts}/part-*.parquet"), ("b.csv", str(parts))):
+        assert main(["predict", str(model), data, "-o", str(tmp_path / name)]) == 0
+        assert f"{N} predictions" in capsys.readouterr().out
+        read = pd.read_parquet if name.endswith("parquet") else pd.read_csv
+        found = read(tmp_path / name)
+        assert list(found.columns) == ["predicted", "p_no", "p_yes"]
+        np.testing.assert_allclose(found[["p_no", "p_yes"]], prob, rtol=1e-12)
+        assert ((found.p_yes > found.p_no) == (found.predicted == "yes")).all()
+    assert main(["evaluate", str(model), str(parts), "--json"]) == 0
+    measured = json.loads(capsys.readouterr().out)
+    assert measured["n_rows"] == N
+    truth = np.where(y == 1, prob[:, 1], prob[:, 0])
+    assert measured["log_loss"] == pytest.approx(-np.log(truth).mean())
+    assert sum(map(sum, measured["confusion"])) == N
+    # one file is predicted in blocks as well, and with --id from memory
+    one = parts / "part-0.parquet"
+    assert main(["predict", str(model), str(one), "-o", str(tmp_path / "c.parquet")]) == 0
+    assert main(["predict", str(model), str(one), "--id", "number", "-o", str(tmp_path / "d.parquet")]) == 0
+    blocks, table = pd.read_parquet(tmp_path / "c.parquet"), pd.read_parquet(tmp_path / "d.parquet")
+    assert table.number.tolist() == list(range(N // 3))
+    np.testing.assert_allclose(blocks.p_yes, table.p_yes, rtol=1e-12)
+
+
+def test_on_a_cluster(parts, model, tmp_path):
+    from distributed import LocalCluster
+
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None, processes=False) as cluster:
+        other = tmp_path / "other.skops"
+        address = cluster.scheduler_address
+        assert fit(parts, other, "--memory", "100MB", "--scheduler", address) == 0
+    for name in (model, other):
+        assert main(["predict", str(name), str(parts), "-o", f"{name}.parquet"]) == 0
+    a, b = (pd.read_parquet(f"{name}.parquet") for name in (model, other))
+    np.testing.assert_array_equal(a.p_yes, b.p_yes)
+
+
+def test_interrupted_fit_leaves_a_checkpoint(parts, tmp_path, small_is_large, monkeypatch, capsys):
+    from sparseklr.compact import checkpoint
+
+    save, file = checkpoint.Checkpoint.save, tmp_path / "fit.npz"
+
+    def interrupted(self, state):
+        save(self, state)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint.Checkpoint, "save", interrupted)
+        assert fit(parts, tmp_path / "model.skops", "--checkpoint", str(file)) == 130
+    assert file.exists()
+    assert not (tmp_path / "model.skops").exists()
+    assert fit(parts, tmp_path / "model.skops", "--checkpoint", str(file)) == 0
+    assert not file.exists()
+
+
+BROKEN = {
+    "missing column": (lambda frame: frame.drop(columns="x3"), "part-1.parquet: there is no column 'x3'"),
+    "another type": (lambda frame: frame.assign(x3="high"), "part-1.parquet: column 'x3' is of type"),
+    "NaN": (
+        lambda frame: frame.assign(x3=np.where(frame.index == 4007, np.nan, frame.x3)),
+        "part-1.parquet, row 7",
+    ),
+    "no class": (
+        lambda frame: frame.assign(outcome=frame.outcome.where(frame.index != 4007)),
+        "part-1.parquet, row 7: the label ('outcome') is missing",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_broken_part(parts, tmp_path, small_is_large, capsys, what):
+    change, message = BROKEN[what]
+    for k in range(3):
+        frame = pd.read_parquet(parts / f"part-{k}.parquet")
+        frame.index += 4000 * k
+        (change(frame) if k == 1 else frame).to_parquet(tmp_path / f"part-{k}.parquet", index=False)
+    assert fit(tmp_path, tmp_path / "model.skops") == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.splitlines()) == 1
+    assert not (tmp_path / "model.skops").exists()
+
+
+def test_part_without_rows(parts, model, tmp_path):
+    """It is passed over, in fits and in predictions."""
+    for k in range(3):
+        os.symlink(parts / f"part-{k}.parquet", tmp_path / f"part-{k}.parquet")
+    empty = pd.read_parquet(parts / "part-0.parquet")[:0]
+    empty.to_parquet(tmp_path / "part-1a.parquet", index=False)
+    assert fit(tmp_path, tmp_path / "other.skops", "--memory", "100MB") == 0
+    found = []
+    for file in (model, tmp_path / "other.skops"):
+        assert main(["predict", str(file), f"{tmp_path}/part-*.parquet", "-o", f"{file}.csv"]) == 0
+        found.append(pd.read_csv(f"{file}.csv"))
+    pd.testing.assert_frame_equal(*found)
+
+
+def test_what_cannot_be_streamed(parts, model, tmp_path, capsys):
+    output = ["-o", str(tmp_path / "x.skops")]
+    data, compact = f"{parts}/part-*.parquet", ["--model", "compact", "--target", "outcome"]
+    for argv, message in (
+        (["fit", data, "--target", "outcome", *output], "a folder or a pattern is for --model compact"),
+        (["fit", "-", *compact, "--memory", "1GB", *output], "standard input can be read only once"),
+        (
+            ["fit", data, *compact, "--categorical", "x0", *output],
+            "--categorical: not for rows that are read in",
+        ),
+        (["fit", data, "--model", "compact", *output], "--target: which column"),
+        (["fit", data, *compact, "--memory", "much", *output], "expected a size such as 500MB"),
+        (["fit", f"{parts}/none-*.parquet", *compact, *output], "no file matches the pattern"),
+        (["fit", data, *compact, "--scheduler", "tcp://127.0.0.1:1", *output], "no scheduler answers there"),
+        (["predict", str(model), data, "--keep", "-o", str(tmp_path / "p.csv")], "--keep: not for rows"),
+    ):
+        assert main(argv) == 2
+        assert message in capsys.readouterr().err
+    frame = pd.read_parquet(parts / "part-0.parquet")
+    frame.loc[5, "x1"] = np.inf
+    frame.to_parquet(tmp_path / "bad.parquet")
+    assert main(["predict", str(model), str(tmp_path / "bad.parquet"), "-o", str(tmp_path / "p.csv")]) == 2
+    assert "row 5: feature 'x1' is inf" in capsys.readouterr().err
+    assert not (tmp_path / "p.csv").exists()
+
+
+def test_sizes():
+    assert [size(text) for text in ("1GB", "500 MB", "2e9", "1.5g", "10")] == [1e9, 5e8, 2e9, 1.5e9, 10.0]
