@@ -16,11 +16,12 @@ from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from .errors import CliError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _UNITS = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 # Blocks of predictions that are written together.
@@ -138,6 +139,7 @@ def predicted_blocks(
     args: Namespace, model: Any, target: str | None = None, weight: str | None = None
 ) -> Iterator[tuple[np.ndarray, Any]]:
     """Probabilities of the rows and the rows themselves, block by block."""
+    import numpy as np
     import pandas as pd
 
     from ..sources import TableSource
@@ -163,8 +165,6 @@ def write_predictions(args: Namespace, model: Any, output: Path, form: str) -> i
 
     from .files import writing
 
-    if args.keep or args.id is not None:
-        raise CliError(f"--{'keep' if args.keep else 'id'}: not for rows that are predicted in blocks")
     classes, n_rows = model.classes_, 0
     names = ["predicted", *(f"p_{label}" for label in classes)]
     schema = pa.schema(zip(names, [pa.array(classes).type, *[pa.float64()] * len(classes)], strict=True))
@@ -190,6 +190,8 @@ def write_predictions(args: Namespace, model: Any, output: Path, form: str) -> i
 
 def measured(args: Namespace, model: Any, target: str) -> dict[str, Any]:
     """The measures of a model; of each row only its class, weight and probabilities stay in memory."""
+    import numpy as np
+
     from .data import Rows, check_known
     from .measures import measure
 
