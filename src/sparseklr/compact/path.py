@@ -31,7 +31,8 @@ LARGE, LARGE_GAIN = 128, 0.01
 # C is sought from here by factors of ten, between these bounds. The upper one keeps separable data finite.
 FIRST_C, FACTOR, LEAST_C, MOST_C = 10.0, 10.0, 0.1, 1e5
 # A size has to lower the held-out loss by this share and by this much. The path ends after so many sizes that
-# do not, but not before this many points: small models cost next to nothing.
+# do not, but not before this many points: small models cost next to nothing. A patience of four sizes took
+# the same size in six folds of spambase and waveform, in twice the time.
 GAIN, LEAST_GAIN, PATIENCE, TRIED = 1e-3, 3e-4, 2, 16
 # The smallest size within this share of the best loss, and within a standard error, is taken.
 EXCESS = 0.02
