@@ -6,7 +6,7 @@ A support vector machine needs the kernel of every pair of rows, and its predict
 support vectors: beyond some ten thousand rows both take too long. :class:`~sparseklr.CompactKLR` needs
 nothing of the rows but sums over them. It is given the *path* of a file, reads that in blocks, a few times in
 all, and learns from the rows that would have had to be left out; its few points then predict a million rows
-in about a second. The data are drawn from known densities, so that one can see how far they can lead.
+in a fraction of a second. The data are drawn from known densities, so that one can see how far they can lead.
 """
 
 import tempfile
@@ -70,6 +70,7 @@ for n, model in models.items():
     left.annotate(f"{model.n_points_} points", (n, loss[n]), (6, 8), textcoords="offset points")
 left.axhline(best, color="black", ls=":", label="the densities themselves")
 left.set(xscale="log", xlabel="Training rows", ylabel="Test log-loss", title="More rows pay")
+left.margins(x=0.15)
 left.legend()
 bars = right.bar(list(pace), list(pace.values()), color=["C0", "0.6"])
 right.bar_label(bars, fmt="%.2g")

@@ -1,9 +1,12 @@
-"""What all tests share: benchmark sets, Hypothesis' settings, and which tests hang on rounding."""
+"""What all tests share: benchmark sets, a browser, Hypothesis' settings, and which tests hang on rounding."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,3 +70,44 @@ def small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
 def ring() -> tuple[np.ndarray, np.ndarray]:
     """12 000 rows of six features."""
     return make_ringnorm(12_000, 6, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A browser without a window; tests that need it are skipped where there is none."""
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if path is None:
+        pytest.skip("no chromium on PATH")
+    flags = "no-sandbox disable-gpu disable-background-networking disable-component-update disable-sync"
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=path, args=[f"--{flag}" for flag in [*flags.split(), "no-first-run"]]
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_file(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Opens files in the browser; at the end nothing may have been reported, nor requested but the files."""
+    complaints: list[str] = []
+    requests: list[str] = []
+    opened: list[tuple[str, Any]] = []
+
+    def open_file(path: Path, width: int = 1200, scheme: str = "light", touch: bool = False) -> Any:
+        page = browser.new_page(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, has_touch=touch
+        )
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(path.as_uri())
+        opened.append((path.as_uri(), page))
+        return page
+
+    yield open_file
+    for _, page in opened:
+        page.close()
+    assert complaints == []
+    assert [url for url in requests if not url.startswith("data:")] == [url for url, _ in opened]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import runpy
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,47 +44,18 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
 # -- in a browser -----------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if path is None:
-        pytest.skip("no chromium on PATH")
-    flags = "no-sandbox disable-gpu disable-background-networking disable-component-update disable-sync"
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=path, args=[f"--{flag}" for flag in [*flags.split(), "no-first-run"]]
-        )
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
-def open_page(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    """Opens the page; at the end nothing may have been reported or requested."""
+def open_page(open_file: Callable[..., Any], tmp_path: Path) -> Callable[..., Any]:
+    """Opens the page, and waits for its solver."""
     path = tmp_path / "explorer.html"
     path.write_text(explorer.page(), encoding="utf-8")
-    complaints: list[str] = []
-    requests: list[str] = []
-    pages: list[Any] = []
 
-    def open_page(width: int = 1200, scheme: str = "light", touch: bool = False) -> Any:
-        page = browser.new_page(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, has_touch=touch
-        )
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: requests.append(request.url))
-        page.goto(path.as_uri())
+    def open_page(**look: Any) -> Any:
+        page = open_file(path, **look)
         page.wait_for_function("window.explorer")
-        pages.append(page)
         return page
 
-    yield open_page
-    for page in pages:
-        page.close()
-    assert complaints == []
-    assert [url for url in requests if not url.startswith("data:")] == [path.as_uri()] * len(pages)
+    return open_page
 
 
 POINTS = "explorer.points.map(p => [p.x, p.y, p.label])"
@@ -240,7 +211,7 @@ def test_python_program_keeps_the_same_points(open_page: Any) -> None:
 @pytest.mark.parametrize("width", [360, 1200])
 def test_layout(open_page: Any, width: int, scheme: str) -> None:
     """Nothing wider than the screen; on a phone the plane stays in view beside the sliders."""
-    page = open_page(width, scheme, touch=width < 500)
+    page = open_page(width=width, scheme=scheme, touch=width < 500)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.locator("#gamma").scroll_into_view_if_needed()
     assert page.evaluate("document.querySelector('canvas').getBoundingClientRect().bottom") > 100

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from alike import (
+    KERNELS,
+    assert_interrupted_fit_changes_nothing,
+    assert_kernels_and_storage_agree,
+    assert_refused,
+    weighted_and_repeated,
+)
 from scipy import sparse
 from scipy.special import expit
 from sklearn.datasets import load_iris, make_moons
@@ -220,42 +227,18 @@ def test_path(moons) -> None:
 # -- data in every form -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "csr", "callable", "precomputed"])
+@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("name", ["moons", "iris"])
 def test_weights_equal_repetition(name, kernel, request) -> None:
     X, y = request.getfixturevalue(name)
-    rng = np.random.default_rng(1)
-    weight = rng.integers(0, 4, len(y))
-    rows = np.repeat(np.arange(len(y)), weight)
-    settings = {"C": 5.0, "gamma": 0.7}
-    if kernel == "precomputed":
-        K = rbf_kernel(X, gamma=0.7)
-        weighted = HalfKLR(**settings | {"kernel": kernel}).fit(K, y, weight)
-        repeated = HalfKLR(**settings | {"kernel": kernel}).fit(K[np.ix_(rows, rows)], y[rows])
-        P, Q = weighted.predict_proba(K), repeated.predict_proba(K[:, rows])
-    else:
-        rows = rng.permutation(rows)
-        if kernel == "callable":
-            settings["kernel"] = lambda A, B: rbf_kernel(A, B, gamma=0.7)
-        form = sparse.csr_array if kernel == "csr" else np.asarray
-        weighted = HalfKLR(**settings).fit(form(X), y, weight)
-        repeated = HalfKLR(**settings).fit(form(X[rows]), y[rows])
-        P, Q = weighted.predict_proba(X), repeated.predict_proba(X)
+    weighted, repeated, _, difference = weighted_and_repeated(HalfKLR(5.0), X, y, kernel)
+    assert difference <= 1e-8
+    if kernel != "precomputed":  # rows that are equal are merged
         assert len(weighted.support_) == len(repeated.support_)
-    np.testing.assert_allclose(P, Q, atol=1e-8)
 
 
 def test_kernels_and_storage_agree(iris) -> None:
-    X, y = iris
-    expected = HalfKLR(10, gamma=0.5).fit(X, y).decision_function(X)
-    K = rbf_kernel(X, gamma=0.5)
-    precomputed = HalfKLR(10, kernel="precomputed").fit(K, y)
-    np.testing.assert_allclose(precomputed.decision_function(K), expected, rtol=1e-3)
-    np.testing.assert_allclose(precomputed.decision_function(K[:, precomputed.support_]), expected, rtol=1e-3)
-    function = HalfKLR(10, kernel=lambda A, B: rbf_kernel(A, B, gamma=0.5)).fit(X, y)
-    np.testing.assert_allclose(function.decision_function(X), expected, rtol=1e-3)
-    csr = HalfKLR(10, gamma=0.5).fit(sparse.csr_matrix(X), y)
-    np.testing.assert_allclose(csr.decision_function(sparse.csr_array(X)), expected, rtol=1e-3)
+    assert_kernels_and_storage_agree(HalfKLR(10), *iris, "decision_function", rtol=1e-3)
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
@@ -317,10 +300,7 @@ def test_features_without_information() -> None:
     ],
 )
 def test_errors_name_the_argument(moons, params, message) -> None:
-    model = HalfKLR(**params)
-    with pytest.raises(ValueError, match=message):
-        model.fit(*moons)
-    assert not hasattr(model, "classes_")
+    assert_refused(HalfKLR(**params), moons, message)
 
 
 def test_max_iter_warns(moons) -> None:
@@ -349,11 +329,7 @@ def test_interrupted_fit_changes_nothing(moons) -> None:
 
     model = HalfKLR(kernel=kernel).fit(X, y)
     model.predict(X)
-    before = dict(vars(model))
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X[::2], y[::2])
-    assert vars(model).keys() == before.keys()
-    assert all(vars(model)[key] is value for key, value in before.items())
+    assert_interrupted_fit_changes_nothing(model, X[::2], y[::2])
 
 
 @pytest.mark.parametrize("params", [{}, {"n_nonzero": 3}, {"algorithm": "published", "tol": 1e-2}])

@@ -6,6 +6,13 @@ import copy
 
 import numpy as np
 import pytest
+from alike import (
+    KERNELS,
+    assert_interrupted_fit_changes_nothing,
+    assert_kernels_and_storage_agree,
+    assert_refused,
+    weighted_and_repeated,
+)
 from reference import primal_newton
 from scipy import sparse
 from scipy.optimize import approx_fprime
@@ -247,47 +254,27 @@ def test_gains_are_those_of_the_bordered_newton_system(name, request) -> None:
 # -- data in every form -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "csr", "callable", "precomputed"])
+@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("name", ["moons", "iris"])
 def test_weights_equal_repetition(name, kernel, request) -> None:
     """Also with candidates drawn at random and rows in another order."""
     X, y = request.getfixturevalue(name)
-    rng = np.random.default_rng(1)
-    weight = rng.integers(0, 4, len(y))
-    rows = np.repeat(np.arange(len(y)), weight)
-    settings = {"C": 5.0, "n_candidates": 20, "gamma": 0.7}
-    if kernel == "precomputed":
-        K = rbf_kernel(X, gamma=0.7)
-        weighted = ImportVectorMachine(**settings | {"kernel": kernel}).fit(K, y, weight)
-        repeated = ImportVectorMachine(**settings | {"kernel": kernel}).fit(K[np.ix_(rows, rows)], y[rows])
-        P, Q = weighted.predict_proba(K), repeated.predict_proba(K[:, rows])
-    else:
-        rows = rng.permutation(rows)
-        if kernel == "callable":
-            settings["kernel"] = lambda A, B: rbf_kernel(A, B, gamma=0.7)
-        form = sparse.csr_array if kernel == "csr" else np.asarray
-        weighted = ImportVectorMachine(**settings).fit(form(X), y, weight)
-        repeated = ImportVectorMachine(**settings).fit(form(X[rows]), y[rows])
-        P, Q = weighted.predict_proba(X), repeated.predict_proba(X)
+    machine = ImportVectorMachine(5.0, n_candidates=20)
+    weighted, repeated, rows, difference = weighted_and_repeated(machine, X, y, kernel)
+    assert difference <= 1e-10
+    if kernel != "precomputed":
         np.testing.assert_array_equal(X[weighted.selection_], X[rows[repeated.selection_]])
-    np.testing.assert_allclose(P, Q, atol=1e-10)
 
 
 def test_kernels_and_storage_agree(iris) -> None:
     X, y = iris
-    expected = ImportVectorMachine(gamma=0.5, n_candidates="all").fit(X, y).predict_proba(X)
-    K = rbf_kernel(X, gamma=0.5)
-    precomputed = ImportVectorMachine(kernel="precomputed", n_candidates="all").fit(K, y)
-    function = ImportVectorMachine(kernel=lambda A, B: rbf_kernel(A, B, gamma=0.5), n_candidates="all").fit(
-        X, y
+    machine = ImportVectorMachine(n_candidates="all")
+    assert_kernels_and_storage_agree(machine, X, y, "predict_proba", rtol=0, atol=1e-8)
+    double, single = (
+        ImportVectorMachine(gamma=0.5, n_candidates="all").fit(rows, y).predict_proba(rows)
+        for rows in (X, X.astype(np.float32))
     )
-    csr = ImportVectorMachine(gamma=0.5, n_candidates="all").fit(sparse.csr_matrix(X), y)
-    np.testing.assert_allclose(precomputed.predict_proba(K), expected, atol=1e-8)
-    np.testing.assert_allclose(precomputed.predict_proba(K[:, precomputed.support_]), expected, atol=1e-8)
-    np.testing.assert_allclose(function.predict_proba(X), expected, atol=1e-8)
-    np.testing.assert_allclose(csr.predict_proba(sparse.csr_array(X)), expected, atol=1e-8)
-    single = ImportVectorMachine(gamma=0.5, n_candidates="all").fit(X.astype(np.float32), y)
-    np.testing.assert_allclose(single.predict_proba(X.astype(np.float32)), expected, atol=1e-3)
+    np.testing.assert_allclose(single, double, atol=1e-3)
 
 
 def test_columns_without_the_whole_matrix(moons, monkeypatch) -> None:
@@ -363,10 +350,7 @@ def test_features_without_information() -> None:
     ],
 )
 def test_errors_name_the_argument(moons, params, message) -> None:
-    model = ImportVectorMachine(**params)
-    with pytest.raises(ValueError, match=message):
-        model.fit(*moons)
-    assert not hasattr(model, "classes_")
+    assert_refused(ImportVectorMachine(**params), moons, message)
 
 
 def test_max_iter_warns(moons) -> None:
@@ -378,7 +362,6 @@ def test_max_iter_warns(moons) -> None:
 def test_interrupted_fit_changes_nothing(moons, monkeypatch) -> None:
     X, y = moons
     model = ImportVectorMachine(C=3.0).fit(X, y)
-    before = dict(vars(model))
     calls = []
 
     def interrupt(self: Machine, *args: object) -> None:
@@ -389,10 +372,7 @@ def test_interrupted_fit_changes_nothing(moons, monkeypatch) -> None:
 
     minimise = Machine.minimise
     monkeypatch.setattr(Machine, "minimise", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X[::2], y[::2])
-    assert vars(model).keys() == before.keys()
-    assert all(vars(model)[key] is value for key, value in before.items())
+    assert_interrupted_fit_changes_nothing(model, X[::2], y[::2])
 
 
 def test_progress_is_shown(moons, capsys) -> None:

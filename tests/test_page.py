@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -212,45 +211,16 @@ def test_figures_of_the_paper(draw: Any) -> None:
 # -- in a browser -----------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if path is None:
-        pytest.skip("no chromium on PATH")
-    flags = "no-sandbox disable-gpu disable-background-networking disable-component-update disable-sync"
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=path, args=[f"--{flag}" for flag in [*flags.split(), "no-first-run"]]
-        )
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
-def open_page(browser: Any) -> Iterator[Any]:
-    """Opens a file; at the end nothing may have been reported or requested."""
-    complaints: list[str] = []
-    requests: list[str] = []
-    files: list[str] = []
-    pages = []
+def open_page(open_file: Callable[..., Any]) -> Callable[..., Any]:
+    """Opens a report, and waits for its last figure."""
 
-    def open_page(path: Path, width: int = 1200, scheme: str = "light") -> Any:
-        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: requests.append(request.url))
-        page.goto(path.as_uri())
+    def open_page(path: Path, **look: Any) -> Any:
+        page = open_file(path, **look)
         page.wait_for_selector("#times svg")
-        pages.append(page)
-        files.append(path.as_uri())
         return page
 
-    yield open_page
-    for page in pages:
-        page.close()
-    assert complaints == []
-    assert requests == files
+    return open_page
 
 
 def marks(page: Any, figure: str) -> list[str]:
