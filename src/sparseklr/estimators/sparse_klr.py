@@ -114,7 +114,7 @@ class SparseKLR(TellsUncertainty, CallbackSupportMixin, HasDualModel, KernelClas
         Its coefficient as a number; only for kernels that have one.
     width_path_ : dict of arrays
         With ``"loo"``, the kernels that were tried, in this order: ``kernel``, ``gamma``, ``C`` (the strength
-        that was best for it; the median of several outputs), ``loss`` (its leave-one-out log-loss),
+        that was best for it; the median of several outputs), ``loss`` (leave-one-out log-loss),
         ``standard_error`` and ``seconds``. A kernel that failed is not among them; a warning names it.
     n_support_ : array (n_classes,)
         Kept points of each class.
@@ -157,8 +157,8 @@ class SparseKLR(TellsUncertainty, CallbackSupportMixin, HasDualModel, KernelClas
 
     ``gamma="loo"`` tries widths around ``"scale"`` (for the Laplacian kernel ``1 / (n_features * X.std())``)
     in factors of three: first smoother, then narrower ones, in each direction while the leave-one-out loss
-    falls, each with the strength C that is best for it. Of those that are not clearly worse than the best the
-    smoothest is taken. All classes share it, and neither the order of the rows nor ``n_jobs`` matters.
+    falls by half a standard error, each with the C that is best for it. At most 3000 points are looked at.
+    All classes share the width, and neither the order of the rows nor ``n_jobs`` matters.
 
     The leave-one-out values belong to the penalised likelihood of strength ``C_refit_`` on a basis that no
     label had a part in choosing: all of up to 250 distinct points, 200 of up to 1000, otherwise 100, or 300

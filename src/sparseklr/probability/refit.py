@@ -52,16 +52,16 @@ class Refit:
     factor: np.ndarray  # of Newton's matrix at the fit
 
 
-def choose_C(bases: Sequence[Basis], labels: Labels) -> tuple[LikelihoodFit, np.ndarray]:
+def choose_C(bases: Sequence[Basis], labels: Labels, start: float = 10.0) -> tuple[LikelihoodFit, np.ndarray]:
     """The fit of least leave-one-out log-loss over decades of C, and its leave-one-out outputs.
 
-    The search starts at C = 10 on the smallest basis and goes in either direction while the loss falls; a
+    The search starts at ``start`` on the smallest basis and goes in either direction while the loss falls; a
     clear increase ends it, or two slight ones in a row. The approximation is too optimistic for large C, so a
     larger C must be better by half a standard error of the paired difference. Then the basis grows, each the
     beginning of the next, for as long as that makes the loss clearly smaller. (Searching
     for C again on the larger basis did not change it on the 12 sets.)
     """
-    first = _attempt(bases[0], labels, 10.0, near=4 * labels.target - 2)  # probabilities of .12 and .88
+    first = _attempt(bases[0], labels, start, near=4 * labels.target - 2)  # probabilities of .12 and .88
     best = _climb(bases[0], labels, first)
     for basis in islice(bases, 1, None):
         smaller = best
