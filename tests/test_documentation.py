@@ -88,7 +88,9 @@ NUMBER = re.compile(r"\d+\.?\d*(?:e-?\d+)?")
 def same_text(printed: str, expected: str) -> bool:
     """Whether two texts agree but for blanks, seconds, and the digits in which machines differ."""
     texts = [re.sub(r"(Seconds\D*)[\d.]+", r"\1", text) for text in (printed, expected)]
-    words, numbers = zip(*((NUMBER.sub("#", t).split(), NUMBER.findall(t)) for t in texts), strict=True)
+    words, numbers = zip(
+        *(("".join(NUMBER.sub("#", t).split()), NUMBER.findall(t)) for t in texts), strict=True
+    )
     pairs = [(float(a), float(b)) for a, b in zip(*numbers, strict=False)]
     return words[0] == words[1] and all(abs(a - b) <= 0.05 * abs(b) + 0.02 for a, b in pairs)
 
