@@ -122,7 +122,8 @@ def test_deviations_are_those_of_the_gaussian_process() -> None:
     p = expit(model.decision_function(rows))
     k = prior(NEW[:40], rows)
     explained = (k * np.linalg.solve(prior(rows, rows) + np.diag(1 / (p * (1 - p))), k.T).T).sum(axis=1)
-    np.testing.assert_allclose(std**2, C + flat - explained, rtol=1e-3)
+    # points that move f by less than .03 deviations of the prior are not in the basis of the refit
+    np.testing.assert_allclose(std**2, C + flat - explained, atol=5 * 0.03**2 * C)
 
 
 def test_deviations_grow_away_from_the_data(model) -> None:
