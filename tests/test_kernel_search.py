@@ -30,7 +30,7 @@ def test_by_default_kernels_are_judged_by_leave_one_out(moons, fitted) -> None:
     X, y = moons
     table = pd.DataFrame(fitted.cv_results_)
     assert set(table["param_kernel"]) == {"rbf", "laplacian"}
-    assert table.groupby("param_kernel").size().min() >= 4
+    assert table.groupby("param_kernel").size().min() >= 3
     for row in table.itertuples():
         alone = SparseKLR(**row.params).fit(X, y)
         assert row.mean_test_score == pytest.approx(-alone.loo_log_loss_, rel=1e-9)
@@ -47,7 +47,7 @@ def test_widths_go_on_while_the_last_is_the_best() -> None:
     model = SparseKLRCV(estimator=SparseKLR(gamma="loo")).fit(X, y)
     gammas = np.sort(model.cv_results_["param_gamma"].astype(float))
     np.testing.assert_allclose(np.diff(np.log(gammas)), np.log(3))
-    assert len(gammas) > 4
+    assert len(gammas) > 3
     assert gammas[0] < model.gamma_ < gammas[-1]
 
 

@@ -17,9 +17,9 @@ from .training import GivenData, training_set
 if TYPE_CHECKING:
     from .sparse_klr import SparseKLR
 
-# The kernels that ``kernel="loo"`` stands for, and the widths that a search tries at least.
+# The kernels that ``kernel="loo"`` stands for, and the widths with which a search begins.
 KINDS = "rbf", "laplacian"
-FACTORS = STEP**-2, 1 / STEP, 1.0, STEP
+FACTORS = 1 / STEP, 1.0
 
 
 def searches(kernel: Any, gamma: Any) -> bool:
