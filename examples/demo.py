@@ -1,8 +1,8 @@
 """A first look: few points, honest probabilities, and how it compares with a calibrated SVC.
 
 The width of the kernel matters more than anything else: the usual rule (``gamma="scale"``) is too narrow for
-the breast cancer data, and there a calibrated SVC has the better probabilities. ``gamma="loo"`` finds a better
-width from the training rows alone. CPU seconds are those of one fit.
+the breast cancer data, and there a calibrated SVC has the better probabilities. ``gamma="loo"`` finds a
+better width from the training rows alone. CPU seconds are those of one fit.
 """
 
 from __future__ import annotations
