@@ -1,12 +1,20 @@
-"""A first look: few points, honest probabilities, and how it compares with SVC."""
+"""A first look: few points, honest probabilities, and how it compares with a calibrated SVC.
+
+The width of the kernel matters more than anything else: the usual rule (``gamma="scale"``) is too narrow for
+the breast cancer data, and there a calibrated SVC has the better probabilities. ``gamma="loo"`` finds a
+better width from the training rows alone. CPU seconds are those of one fit.
+"""
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, make_moons
-from sklearn.model_selection import StratifiedKFold, cross_validate
-from sklearn.pipeline import make_pipeline
+from sklearn.metrics import accuracy_score, log_loss
+from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
@@ -18,10 +26,33 @@ SETS = {
 }
 
 
+MODELS = {
+    "SparseKLR()": SparseKLR(),
+    'SparseKLR(gamma="loo")': SparseKLR(gamma="loo"),
+    "SVC, calibrated": CalibratedClassifierCV(SVC(), ensemble=False),
+}
+
+
 def kept(model: SparseKLR | CalibratedClassifierCV) -> int:
     if isinstance(model, SparseKLR):
         return len(model.support_)
     return len(model.calibrated_classifiers_[0].estimator.support_)
+
+
+def evaluate(
+    model: SparseKLR | CalibratedClassifierCV,
+    X: np.ndarray,
+    y: np.ndarray,
+    train: np.ndarray,
+    test: np.ndarray,
+) -> tuple[float, ...]:
+    """Points, accuracy, log-loss on the test rows, and CPU seconds of the fit."""
+    scaler = StandardScaler().fit(X[train])
+    start = time.process_time()
+    fitted = clone(model).fit(scaler.transform(X[train]), y[train])
+    seconds = time.process_time() - start
+    p = fitted.predict_proba(scaler.transform(X[test]))
+    return kept(fitted), accuracy_score(y[test], p.argmax(axis=1)), log_loss(y[test], p), seconds
 
 
 def main() -> None:
@@ -29,25 +60,12 @@ def main() -> None:
     for title, (X, y) in SETS.items():
         print(f"\n{title}: means over the test parts of 5 folds")
         lines = []
-        for name, model in {
-            "SparseKLR": SparseKLR(verbose=1),
-            "SVC, calibrated": CalibratedClassifierCV(SVC(), ensemble=False),
-        }.items():
-            result = cross_validate(
-                make_pipeline(StandardScaler(), model),
-                X,
-                y,
-                cv=folds,
-                scoring=["accuracy", "neg_log_loss"],
-                return_estimator=True,
-            )
-            points = np.mean([kept(fit[-1]) for fit in result["estimator"]])
-            accuracy, loss = result["test_accuracy"].mean(), -result["test_neg_log_loss"].mean()
-            seconds = result["fit_time"].mean()
-            share = points / (0.8 * len(y))
-            size = f"{points:5.0f} ({share:5.1%})"
-            lines.append(f"{name:16s} {size} {accuracy:9.3f} {loss:9.3f} {seconds:8.2f} s")
-        print(f"{'':16s} {'points kept':>13s} {'accuracy':>9s} {'log-loss':>9s} {'fit time':>10s}")
+        for name, model in MODELS.items():
+            results = [evaluate(model, X, y, train, test) for train, test in folds.split(X, y)]
+            points, accuracy, loss, seconds = np.mean(results, axis=0)
+            size = f"{points:5.0f} ({points / (0.8 * len(y)):5.1%})"
+            lines.append(f"{name:24s} {size} {accuracy:9.3f} {loss:9.3f} {seconds:8.2f} s")
+        print(f"{'':24s} {'points kept':>13s} {'accuracy':>9s} {'log-loss':>9s} {'CPU time':>10s}")
         print("\n".join(lines))
 
 

@@ -150,9 +150,8 @@ class LabelFreeBases(Sequence[Basis]):
 
     def _grown(self, size: int) -> Basis:
         pivots = self._pivots
-        if len(self) == 1:
-            drawn = np.sort(pivots.rng.choice(len(self.points), size, replace=False))
-            return Basis.of(self.points, drawn, self.map_).whiten()
+        if size == len(self.points):
+            return Basis.of(self.points, np.arange(size), self.map_).whiten()
         pivots.grow(size)
         if self._some is not None:
             return Basis(self.points, self._some[pivots.chosen], pivots.L, self.map_)
