@@ -133,7 +133,8 @@ def test_new_categories_are_told(home: Path, tmp_path: Path, capsys: pytest.Capt
     err = capsys.readouterr().err
     assert "column 'city'" in err
     assert "values are new to the model: 'Quito' (row " in err
-    assert err.count("\n") == 1
+    assert "20 of 60 rows (33%) are unfamiliar: city is new (20)" in err
+    assert err.count("\n") == 2
 
 
 def test_training_rows_are_told(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
