@@ -1,5 +1,4 @@
-"""CompactKLR: kernel logistic regression on a handful of points that are fitted, behind scikit-learn's
-interface."""
+"""CompactKLR: kernel logistic regression on a handful of points that are fitted."""
 
 from __future__ import annotations
 
@@ -39,8 +38,7 @@ class CompactKLR(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, BaseEstima
     r"""Kernel logistic regression on a few points that move.
 
     The model is :math:`f(x) = \sum_b \beta_b \exp(-\sum_j \gamma_j (x_j - z_{bj})^2) + c`. Points
-    :math:`z_b`, a width
-    :math:`\gamma_j` for every feature and the coefficients are all fitted to the penalised likelihood
+    :math:`z_b`, a width :math:`\gamma_j` for every feature and the coefficients are all fitted to the penalised likelihood
 
     .. math:: \sum_i w_i \log(1 + e^{-y_i f(x_i)}) + \tfrac1{2C} \beta^\top K_{zz} \beta,
 
