@@ -36,6 +36,7 @@ METHOD_WORDS = {
     "variables zero. Pairs of variables are chosen by second-order information. C and λ are chosen from 90 pairs.",
     "S-KLR refit": "The default of this package, nothing tuned: the points that S-KLR finds at C = 10000, λ = 1000, "
     "with coefficients fitted again to the plain likelihood, and pruned.",
+    "Compact": "The other classifier of this package, CompactKLR: a few points that are fitted instead of chosen, with a width for each feature.",
     "lam-choice": "S-KLR with λ = C / 10, the paper's rule; only C is chosen.",
     "SVM": "The support vector machine of scikit-learn (LIBSVM); it has no probabilities.",
     "IVM": "The import vector machine: kernel logistic regression whose points are added greedily.",
