@@ -38,8 +38,8 @@ class CompactKLR(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, BaseEstima
     r"""Kernel logistic regression on a few points that move.
 
     The model is :math:`f(x) = \sum_b \beta_b \exp(-\sum_j \gamma_j (x_j - z_{bj})^2) + c`. Points
-    :math:`z_b`, a width :math:`\gamma_j` for every feature and the coefficients are all fitted to the penalised
-    likelihood
+    :math:`z_b`, a width :math:`\gamma_j` for every feature and the coefficients are all fitted to the
+    penalised likelihood
 
     .. math:: \sum_i w_i \log(1 + e^{-y_i f(x_i)}) + \tfrac1{2C} \beta^\top K_{zz} \beta,
 
