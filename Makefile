@@ -6,7 +6,7 @@ OLDEST := .venv-oldest
 SOURCES := $(wildcard cpp/* bindings/*) CMakeLists.txt pyproject.toml
 
 .PHONY: demo test test-oldest test-machines fuzz sanitize compile-aarch64 lint architecture format bench bench-quick \
-  docs docs-test explorer wheel clean
+  figures docs docs-test explorer wheel clean
 
 # The package in an environment of its own, built again when the C++ part changes.
 $(VENV)/.installed: $(SOURCES)
@@ -74,9 +74,15 @@ bench: $(VENV)/.installed
 bench-quick: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.speed --quick
 
+# The stored figures of the user guide and of the page for users of SVC.
+figures: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.migration
+	$(BIN)/python -m benchmarks.questions
+
 # The site in docs/_build/html: every warning is an error, every link inside it is followed, and the code of README and
 # of the pages is run. docs-test opens it in a browser.
 docs: $(VENV)/.installed
+	rm -rf docs/api/generated
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	$(BIN)/python tools/check_links.py docs/_build/html
 	$(BIN)/python -m pytest -q tests/test_documentation.py

@@ -24,6 +24,10 @@ class Measured(SphinxDirective):
     def run(self):
         path = Path(self.env.srcdir) / "results" / f"{self.arguments[0]}.json"
         self.env.note_dependency(str(path))
+        if not path.exists():
+            return self.parse_text_to_nodes(
+                f"*No results of `{self.arguments[0]}` are stored; `make figures` measures them.*"
+            )
         found = json.loads(path.read_text(encoding="utf-8"))
         lines = [
             "| " + " | ".join(found["columns"]) + " |",
