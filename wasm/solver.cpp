@@ -82,7 +82,7 @@ int refit(const double* X, const double* y, int n, const double* Z, int n_kept, 
     InnerSettings settings;
     settings.C = C;
     settings.tol = 1e-10;
-    return inner.solve(coef, settings, [] {}).converged;
+    return inner.solve(coef, settings).converged;
 }
 
 // out[i] = sum_b coef[b] k(Q_i, Z_b) + intercept
