@@ -157,7 +157,7 @@ class SparseKLR(TellsUncertainty, CallbackSupportMixin, HasDualModel, KernelClas
 
     ``gamma="loo"`` tries widths around ``"scale"`` (for the Laplacian kernel ``1 / (n_features * X.std())``)
     in factors of three: first smoother, then narrower ones, in each direction while the leave-one-out loss
-    falls by half a standard error, each with the C that is best for it. At most 3000 points are looked at.
+    falls by half a standard error, each with the C that is best for it. At most 6000 points are looked at.
     All classes share the width, and neither the order of the rows nor ``n_jobs`` matters.
 
     The leave-one-out values belong to the penalised likelihood of strength ``C_refit_`` on a basis that no
