@@ -62,7 +62,9 @@ def test_information_is_that_of_the_definition(n_classes, shared):
     m, C = rows.n_outputs, 3.0
     again = rows.part(np.repeat(np.arange(40), m))  # row i gives column i modulo m
     parameters = Parameters.of(model, shared)
-    found = fisher_information(again, model, C, np.arange(3), shared=shared, n_jobs=1)
+    found = fisher_information(
+        again, model, C, np.arange(3), np.arange(rows.X.shape[1]), shared=shared, n_jobs=1
+    )
     X, step = rows.X.astype(np.float64), 1e-5
     slopes = np.stack(
         [
@@ -92,10 +94,13 @@ def test_information_is_that_of_the_definition(n_classes, shared):
 def test_information_of_some_points_is_a_part_of_that_of_all():
     rows, model = problem(2)
     all_, some = (
-        fisher_information(rows, model, 1.0, points, shared=False, n_jobs=1)
-        for points in (np.arange(3), np.array([0, 2]))
+        fisher_information(rows, model, 1.0, points, features, shared=False, n_jobs=1)
+        for points, features in (
+            (np.arange(3), np.arange(rows.X.shape[1])),
+            (np.array([0, 2]), np.array([1])),
+        )
     )
-    where = Parameters.of(model, False).together(np.array([0, 2]))
+    where = Parameters.of(model, False).together(np.array([0, 2]), np.array([1]))
     np.testing.assert_allclose(some, all_[np.ix_(where, where)], rtol=1e-5, atol=1e-3)
 
 

@@ -29,7 +29,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from .. import _core
 from ..sources.base import Block
 from ..sources.passes import Blocks
-from .fisher import Parameters, fisher_information, kernel_matrix
+from .fisher import Parameters, fisher_information, kernel_matrix, moving_features
 from .objective import CompactModel, width_penalty
 from .rows import LabelledRows
 
@@ -160,23 +160,40 @@ def descend(
     value, gradient = objective(now.model)
     now = replace(now, value=value, n_passes=now.n_passes + 1)
     while now.n_steps < max_steps and not now.done:
-        points, n_turns = _turn(now, objective.shared)
-        G = fisher_information(sample, now.model, objective.C, points, shared=objective.shared, n_jobs=n_jobs)
-        last, (now, gradient) = now, _step(objective, now, gradient, G, points)
+        turn = Turn.of(now.model, objective.shared, now.n_steps)
+        G = fisher_information(
+            sample,
+            now.model,
+            objective.C,
+            turn.points,
+            turn.features,
+            shared=objective.shared,
+            n_jobs=n_jobs,
+        )
+        last, (now, gradient) = now, _step(objective, now, gradient, G, turn)
         gained = (last.value - now.value) >= tol * abs(last.value) and now.value < last.value
         idle = 0 if gained else last.idle + 1
-        stuck = n_turns == 1 and now.value == last.value
-        now = replace(now, idle=idle, done=stuck or idle >= max(2, n_turns))
+        stuck = turn.n_turns == 1 and now.value == last.value
+        now = replace(now, idle=idle, done=stuck or idle >= max(2, turn.n_turns))
         report(now)
     return now
 
 
-def _turn(now: Descent, shared: bool) -> tuple[np.ndarray, int]:
-    """The points that move in the next step and the number of turns: all at once, or as many as fit."""
-    parameters = Parameters.of(now.model, shared)
-    room = MOST_TOGETHER - (parameters.size - parameters.k * parameters.p)
-    n_turns = -(-parameters.k // max(1, room // parameters.p))
-    return np.arange(now.n_steps % n_turns, parameters.k, n_turns), n_turns
+@dataclass(frozen=True, eq=False)
+class Turn:
+    """What moves in a step: some features of some points, besides widths and coefficients."""
+
+    points: np.ndarray
+    features: np.ndarray
+    n_turns: int  # until all points have moved
+
+    @classmethod
+    def of(cls, model: CompactModel, shared: bool, n_steps: int = 0) -> Turn:
+        """All points at once, or as many as the matrix has room for."""
+        parameters, features = Parameters.of(model, shared), moving_features(model.gamma)
+        room = MOST_TOGETHER - (parameters.size - parameters.k * parameters.p)
+        n_turns = -(-parameters.k // max(1, room // len(features)))
+        return cls(np.arange(n_steps % n_turns, parameters.k, n_turns), features, n_turns)
 
 
 def _step(
@@ -184,12 +201,15 @@ def _step(
     now: Descent,
     gradient: np.ndarray,
     G: np.ndarray,
-    points: np.ndarray,
+    turn: Turn,
 ) -> tuple[Descent, np.ndarray]:
     """The next state and the gradient there: damped more and more until J falls, or stays as it is."""
     parameters = Parameters.of(now.model, objective.shared)
-    together = parameters.together(points)
-    g, scale = gradient[together], _scale(G, now.model.gamma, len(points), parameters.n_widths)
+    together = parameters.together(turn.points, turn.features)
+    g, scale = (
+        gradient[together],
+        _scale(G, now.model.gamma[turn.features], len(turn.points), parameters.n_widths),
+    )
     damping, more, n_passes = now.damping, 2.0, now.n_passes
     diagonal = np.diag(G).copy()
     n_outer = parameters.k * parameters.p + parameters.n_widths

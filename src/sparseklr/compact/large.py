@@ -17,9 +17,9 @@ import numpy as np
 from ..sources import ArraySource, Blocks, LocalBlocks
 from ..threads import ordered_threads
 from .checkpoint import Checkpoint
-from .fisher import Parameters
+from .fisher import moving_features
 from .fit import CompactFit, Plan
-from .gauss_newton import MOST_TOGETHER, Descent, RowsObjective, descend
+from .gauss_newton import MOST_TOGETHER, Descent, RowsObjective, Turn, descend
 from .large_rows import LargeRows
 from .objective import CompactModel, Objective
 from .path import (
@@ -36,8 +36,8 @@ from .path import (
 from .rows import LabelledRows
 from .start import base_rate, started
 
-# Rows of the smallest sample, and rows for each parameter of a larger one: 150 cost 0.003 in log-loss.
-BASE, PER_PARAMETER = 32_768, 150
+# Rows of the smallest sample, and rows for each parameter of a larger one: 450 cost 0.001 in log-loss.
+BASE, PER_PARAMETER = 32_768, 450
 # Rows held out: this many, or this share if there are fewer.
 HELD_OUT, HELD_OUT_SHARE = 65_536, 0.2
 # Rows that coefficients start from, and rows of the Fisher information for each parameter, between these
@@ -47,9 +47,9 @@ STARTERS, FISHER, LEAST_FISHER, MOST_FISHER = 20_000, 4, 4096, 20_000
 SIZE_TOL, SIZE_STEPS = 1e-3, 40
 # The same on all rows, where the tolerance is a share of the user's.
 ALL_STEPS, ALL_TOL = 20, 0.1
-# A size has to lower the held-out loss by this share; so many that do not end the path, and one of more than
-# 32 points does.
-GAIN, PATIENCE, PATIENT_UP_TO = 1e-3, 2, 32
+# A size has to lower the held-out loss by this share, one of more than 32 points by more, as its fit takes
+# twice as long as all before; so many that do not end the path, and one of more than 32 points does.
+GAIN, LARGE_GAIN, PATIENCE, PATIENT_UP_TO = 1e-3, 3e-3, 2, 32
 # Rows for each parameter that the largest size has at least.
 LEAST_ROWS = 10
 
@@ -121,7 +121,9 @@ class LargeFit:
         """As many points as classes, and twice as many each time; one size if the number is given."""
         if self.settings.n_points is not None:
             return [self.settings.n_points]
-        most = min(self.settings.max_points, max(1, self.n_rows // (LEAST_ROWS * self._parameters(1))))
+        most = min(
+            self.settings.max_points, max(1, self.n_rows // (LEAST_ROWS * self._parameters(1, self.p)))
+        )
         sizes = [min(self.rows.n_classes, most)]
         while 2 * sizes[-1] <= most:
             sizes.append(2 * sizes[-1])
@@ -143,7 +145,8 @@ class LargeFit:
             state = self.state
             stages.append(self._judged(state.models[position], state.Cs[position], state.seconds[position]))
             loss = stages[-1].loss
-            without_gain = 0 if loss < (1 - GAIN) * best else without_gain + 1
+            gain = GAIN if size <= PATIENT_UP_TO else LARGE_GAIN
+            without_gain = 0 if loss < (1 - gain) * best else without_gain + 1
             best = min(best, loss)
             if without_gain == PATIENCE or (without_gain and size > PATIENT_UP_TO):
                 break
@@ -151,7 +154,8 @@ class LargeFit:
 
     def _fit_size(self, size: int, log_gamma: np.ndarray, C: float) -> tuple[CompactModel, float]:
         """A model of a size on as many rows as it needs, and C for the smallest sample."""
-        n_rows, n_jobs = max(BASE, PER_PARAMETER * self._parameters(size)), self.settings.threads
+        n_moving, n_jobs = len(moving_features(np.exp(log_gamma))), self.settings.threads
+        n_rows = max(BASE, PER_PARAMETER * self._parameters(size, n_moving))
         blocks, weight, n_rows = self._blocks(n_rows)
         here = self._C_of(C, n_rows)
         model = started(self.sample, size, log_gamma)
@@ -190,7 +194,7 @@ class LargeFit:
             state.descent = Descent(model, damping=1e-3)
         objective = RowsObjective(rows.blocks, rows.n_classes, C, settings.shared, self.progress.each)
         fisher = self._first(self._fisher_rows(model), rows.weight)
-        max_steps = ALL_STEPS * max(1, self._parameters(model.n_points) // MOST_TOGETHER)
+        max_steps = ALL_STEPS * Turn.of(model, settings.shared).n_turns
 
         def keep(descent: Descent) -> None:
             state.descent = descent
@@ -216,13 +220,13 @@ class LargeFit:
 
     # -- rows ------------------------------------------------------------------------------------
 
-    def _parameters(self, size: int) -> int:
-        n_outputs = 1 if self.rows.n_classes == 2 else self.rows.n_classes
-        return Parameters(size, self.p, n_outputs, self.settings.shared).size
+    def _parameters(self, size: int, n_moving: int) -> int:
+        """Numbers that are fitted for so many points that move in so many features."""
+        return size * n_moving + self.p + self.sample.n_outputs * (size + 1)
 
     def _fisher_rows(self, model: CompactModel) -> int:
-        size = min(MOST_TOGETHER, Parameters.of(model, self.settings.shared).size)
-        return min(max(FISHER * size, LEAST_FISHER), MOST_FISHER)
+        size = self._parameters(model.n_points, len(moving_features(model.gamma)))
+        return min(max(FISHER * min(MOST_TOGETHER, size), LEAST_FISHER), MOST_FISHER)
 
     def _C_of(self, C: float, n_rows: int) -> float:
         """C for so many rows: it is scaled with their number."""
