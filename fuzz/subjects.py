@@ -196,7 +196,9 @@ def sparse_klr_cv(rng: Rng, data: Data, findings: Findings) -> None:
 
 def thresholded(rng: Rng, data: Data, findings: Findings) -> None:
     parameters = {"C": constant(rng, -3, 5), **kernel_parameters(rng, data), **common_parameters(rng, data)}
-    parameters |= {"tol": float(10 ** rng.uniform(-6, -1)), "retrain": bool(rng.random() < 0.3)}
+    parameters |= {"tol": float(10 ** rng.uniform(-6, -1)), "max_iter": int(rng.choice([-1, 1, 3000]))}
+    parameters["retrain"] = bool(rng.random() < 0.3)
+    limit_steps(parameters, data)
     if rng.random() < 0.5:
         parameters["n_points"] = int(rng.integers(1, len(data.labels) + 2))
     illegal(rng, parameters)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris, make_moons
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -63,6 +64,15 @@ def test_retraining_is_a_fit_on_the_kept_points(moons) -> None:
     model = ThresholdedKLR(C=30, n_points=15, gamma=1.0, tol=1e-8, retrain=True).fit(X, y)
     alone = plain(X[model.support_], y[model.support_])
     np.testing.assert_allclose(model.decision_function(X), alone.decision_function(X), atol=1e-5)
+
+
+def test_a_limit_of_steps_is_told() -> None:
+    X, y = make_moons(100, noise=0.3, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="Raise max_iter or tol, or scale the features"):
+        model = ThresholdedKLR(n_points=9, max_iter=5).fit(X, y)
+    assert not model.converged_
+    assert model.n_iter_.tolist() == [5]
+    assert ThresholdedKLR(n_points=9).fit(X, y).converged_
 
 
 def test_more_than_two_classes() -> None:

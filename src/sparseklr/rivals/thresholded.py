@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
+from .._sklearn import Options
+from .._warn import warn
 from ..data import DistinctPoints, TrainingSet
-from ..dual.binary import BinarySolver
+from ..dual.binary import BinarySolutions, BinarySolver
 from ..dual.solver import Settings
 from ..estimators.base import KernelClassifier
 from ..estimators.parameters import COUNT, NON_NEGATIVE, POSITIVE
@@ -48,6 +52,9 @@ class ThresholdedKLR(KernelClassifier):
         See :class:`~sparseklr.SparseKLR`.
     tol : float, default=1e-5
         Largest KKT violation that the solver leaves.
+    max_iter : int, default=-1
+        Largest number of pair steps for each binary problem; -1 for no limit, by which features of very
+        different scales may take hours.
     cache_size : float or "auto", default="auto"
         Memory for kernel rows in MB.
     class_weight : dict, "balanced" or None, default=None
@@ -65,6 +72,10 @@ class ThresholdedKLR(KernelClassifier):
     n_support_ : array (n_classes,)
     threshold_ : float
         Largest dual variable among the points left out; 0 if none is.
+    converged_ : bool
+        Whether every binary problem was solved to ``tol``; if not, a ConvergenceWarning says so.
+    n_iter_ : array (n_outputs,)
+        Pair steps of each binary problem, of the last training.
     n_features_in_ : int
     feature_names_in_ : array
         Only when X has column names.
@@ -97,6 +108,7 @@ class ThresholdedKLR(KernelClassifier):
         "threshold": [NON_NEGATIVE, None],
         "retrain": ["boolean"],
         "tol": [POSITIVE],
+        "max_iter": [COUNT, Options(Integral, {-1})],
     }
 
     def __init__(
@@ -111,6 +123,7 @@ class ThresholdedKLR(KernelClassifier):
         degree: float = 3,
         coef0: float = 0.0,
         tol: float = 1e-5,
+        max_iter: int = -1,
         cache_size: float | Literal["auto"] = "auto",
         class_weight: dict | Literal["balanced"] | None = None,
         n_jobs: int | None = None,
@@ -124,6 +137,7 @@ class ThresholdedKLR(KernelClassifier):
         self.degree = degree
         self.coef0 = coef0
         self.tol = tol
+        self.max_iter = max_iter
         self.cache_size = cache_size
         self.class_weight = class_weight
         self.n_jobs = n_jobs
@@ -137,7 +151,8 @@ class ThresholdedKLR(KernelClassifier):
                 f"give n_points or threshold, not both; got n_points={self.n_points!r} and "
                 f"threshold={self.threshold!r}."
             )
-        coef, intercept = self._logistic(data)
+        solved = self._logistic(data)
+        coef, intercept, converged = solved.coef, solved.intercept, solved.converged
         importance = np.abs(coef).max(axis=0)
         kept = self._kept(importance)
         self.threshold_ = float(np.delete(importance, kept).max(initial=0.0))
@@ -151,10 +166,19 @@ class ThresholdedKLR(KernelClassifier):
                     "on. Keep more points (n_points, threshold)."
                 )
             coef = np.zeros_like(coef)
-            coef[:, kept], intercept = self._logistic(part)
+            solved = self._logistic(part)
+            coef[:, kept], intercept = solved.coef, solved.intercept
         else:
             coef[:, np.setdiff1d(np.arange(coef.shape[1]), kept)] = 0.0
         self._set_model(data, coef, intercept)
+        self.n_iter_ = np.array([solution.n_iter for solution in solved.solutions])
+        self.converged_ = converged and solved.converged
+        if not self.converged_:
+            warn(
+                f"The solver stopped with a KKT violation of {solved.kkt_violation:.3g} (asked for: "
+                f"{self.tol:.3g}). Raise max_iter or tol, or scale the features.",
+                ConvergenceWarning,
+            )
 
     def _kept(self, importance: np.ndarray) -> np.ndarray:
         """Positions of the points to keep, ascending; ties go to the first."""
@@ -169,10 +193,9 @@ class ThresholdedKLR(KernelClassifier):
             )
         return kept
 
-    def _logistic(self, data: TrainingSet) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients (n_outputs, n) and intercepts of plain kernel logistic regression."""
-        solver = BinarySolver(data, Settings(tol=self.tol), self.cache_size, self.n_jobs)
+    def _logistic(self, data: TrainingSet) -> BinarySolutions:
+        """Plain kernel logistic regression."""
+        settings = Settings(tol=self.tol, max_iter=self.max_iter)
+        solver = BinarySolver(data, settings, self.cache_size, self.n_jobs)
         problems = solver.problems(float(self.C), lam=0.0)
-        solutions = [solver.solve(problem) for problem in problems]
-        coef = [solution.alpha * problem.y for problem, solution in zip(problems, solutions, strict=True)]
-        return np.array(coef), np.array([solution.intercept for solution in solutions])
+        return BinarySolutions(problems, [solver.solve(problem) for problem in problems])
