@@ -44,7 +44,7 @@ HELD_OUT, HELD_OUT_SHARE = 65_536, 0.2
 # bounds.
 STARTERS, FISHER, LEAST_FISHER, MOST_FISHER = 20_000, 4, 4096, 20_000
 # A size stops moving when two steps lower the objective by less than this share each, or after so many steps.
-SIZE_TOL, SIZE_STEPS = 1e-3, 40
+SIZE_TOL, SIZE_STEPS = 3e-4, 40
 # The same on all rows, where the tolerance is a share of the user's.
 ALL_STEPS, ALL_TOL = 20, 0.1
 # A size has to lower the held-out loss by this share, one of more than 32 points by more, as its fit takes
