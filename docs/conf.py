@@ -4,6 +4,7 @@ The site needs no network, neither to be built nor to be read: formulas are Math
 another site is loaded.
 """
 
+import inspect
 import os
 import sys
 from pathlib import Path
@@ -73,6 +74,8 @@ html_theme = "pydata_sphinx_theme"
 html_title = "sparseklr"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_favicon = "_static/icon.svg"
+html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
@@ -101,6 +104,14 @@ def skip_inherited(app, what, name, obj, skip, options):
     return True if str(getattr(obj, "__module__", "")).startswith("sklearn") else skip
 
 
+def signature_of_init(app, what, name, obj, options, signature, returns):
+    """The parameters of a class are those of its ``__init__``, also where ``__new__`` looks at them first."""
+    if what != "class" or not (signature or "").startswith("(*args"):
+        return None
+    parameters = list(inspect.signature(obj.__init__).parameters.values())[1:]
+    return str(inspect.Signature([p.replace(annotation=p.empty) for p in parameters])), returns
+
+
 def resolve_where_defined(app, env, node, contnode):
     """Links to the module in which a public name is defined lead to where it is documented.
 
@@ -127,4 +138,5 @@ def resolve_where_defined(app, env, node, contnode):
 def setup(app):
     app.connect("build-finished", write_explorer)
     app.connect("autodoc-skip-member", skip_inherited)
+    app.connect("autodoc-process-signature", signature_of_init)
     app.connect("missing-reference", resolve_where_defined)
