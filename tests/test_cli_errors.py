@@ -70,7 +70,7 @@ def test_missing_file(fails: Any, tmp_path: Path, home: Path) -> None:
     fails(["fit", "nowhere.csv", "--target", "y", "-o", tmp_path / "m.skops"], "nowhere.csv", "no such file")
     fails(["predict", "nowhere.skops", home / "data.csv"], "nowhere.skops", "no such file")
     fails(["report", "nowhere.sqlite", "-o", tmp_path / "r.html"], "nowhere.sqlite", "no such file")
-    fails(["fit", tmp_path, "--target", "y", "-o", tmp_path / "m.skops"], "not a file")
+    fails(["fit", tmp_path, "--target", "y", "-o", tmp_path / "m.skops"], "a folder", "--model compact")
 
 
 def test_unknown_suffix(fails: Any, tmp_path: Path) -> None:

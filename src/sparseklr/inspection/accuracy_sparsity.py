@@ -50,7 +50,7 @@ class AccuracySparsityDisplay:
     >>> X, y = make_moons(100, noise=0.2, random_state=0)
     >>> display = AccuracySparsityDisplay.from_estimator(SparseKLRCV(Cs=[10, 1000]).fit(X, y))
     >>> display.ax_.get_ylabel()
-    'mean accuracy'
+    'mean score'
     """
 
     def __init__(

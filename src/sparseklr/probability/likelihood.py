@@ -172,11 +172,14 @@ def _factor(curvature: np.ndarray, ridge: np.ndarray) -> np.ndarray:
     """Cholesky factor of the Newton matrix."""
     H = curvature + np.diag(ridge)
     H[-1, -1] += 1e-12 * (1 + H[-1, -1])  # all rows saturated: the intercept is free
-    try:
-        return cholesky(H, lower=True, check_finite=False)
-    except np.linalg.LinAlgError:  # a ridge below the rounding errors of the curvature
-        H[np.diag_indices_from(H)] += 1e-12 * np.trace(H)
-        return cholesky(H, lower=True, check_finite=False)
+    trace = np.trace(H)
+    for share in (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4):  # a ridge below the rounding errors of the curvature
+        H[np.diag_indices_from(H)] += share * trace
+        try:
+            return cholesky(H, lower=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            continue
+    raise FloatingPointError("the second derivatives of the likelihood are lost in rounding errors")
 
 
 def _newton_step(
@@ -197,7 +200,7 @@ def _newton_step(
         products += 1
         along = basis.outputs(direction)
         turned = basis.project(information * along) + ridge * direction
-        length = size / max(float(direction @ turned), 1e-300)
+        length = size / max(float(information @ along**2 + ridge @ direction**2), 1e-300)
         step, change = step + length * direction, change + length * along
         residual = residual - length * turned
         z = solve_symmetric(factor, residual)
