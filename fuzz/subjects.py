@@ -285,7 +285,7 @@ def compact(rng: Rng, data: Data, findings: Findings) -> None:
     model = CompactKLR(**parameters)
     trial = Trial(rng, data, findings, model, tame)
     findings.start(f"{model!r} on {data.about}")
-    for _ in range(1 + parameters["warm_start"]):
+    for _ in range(2 if parameters["warm_start"] is True else 1):
         trial.fit()
         for name in ("points_", "dual_coef_", "intercept_", "relevance_", "feature_importances_", "C_"):
             findings.finite(name, getattr(model, name))

@@ -112,9 +112,12 @@ class Trial:
         factors = self.model.get_params(deep=False).get("class_weight")
         if factors is None:
             return weight
-        present = np.unique(labels)
-        by_class = compute_class_weight(factors, classes=present, y=labels, sample_weight=weight)
-        return weight * by_class[np.searchsorted(present, labels)]
+        rows = weight > 0
+        present, codes = np.unique(labels[rows], return_inverse=True)
+        by_class = compute_class_weight(factors, classes=present, y=labels[rows], sample_weight=weight[rows])
+        weight = weight.copy()
+        weight[rows] *= by_class[codes]
+        return weight
 
     def weighted_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The rows of positive weight, the number of each row among them (-1 for none), and their weights."""

@@ -13,6 +13,7 @@ from scipy.special import log_softmax, softmax
 
 from sparseklr import _core
 from sparseklr.compact.objective import CompactModel, Objective, gamma_of, width_penalty
+from sparseklr.compact.start import cluster_centres
 
 pytestmark = pytest.mark.numerical
 
@@ -173,6 +174,13 @@ def test_results_do_not_depend_on_threads(single, n_classes) -> None:
         fits.append((value, again, coef, *inner.gradient(1.0)))
     for a, b in zip(*fits, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_cluster_centres_of_rows_with_hardly_any_weight() -> None:
+    """A share of the smallest positive number rounds to all of it."""
+    X = np.arange(6.0)[:, None]
+    centres = cluster_centres(X, np.full(6, 5e-324), 4)
+    assert ((centres >= 0) & (centres <= 5)).all()
 
 
 def independent_minimum(q: Problem, C: float) -> tuple[float, np.ndarray]:

@@ -336,3 +336,20 @@ def test_interrupted_fit_changes_nothing(moons) -> None:
 def test_progress_is_shown(moons, capsys, params) -> None:
     HalfKLR(verbose=1, **params).fit(*moons)
     assert "HalfKLR" in capsys.readouterr().err
+
+
+def test_equal_rows_need_no_point() -> None:
+    """The intercept alone is the minimum, however much the rows weigh."""
+    X, weight = np.ones((2, 1)), np.array([16518640.73422155, 6561406.2852813])
+    model = HalfKLR(260.2452542277681, tol=1e-6).fit(X, [0, 1], sample_weight=weight)
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], weight[1] / weight.sum(), rtol=1e-12)
+    assert model.converged_
+    assert model.fixed_point_residual_ <= model.tol
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_constant_kernel_has_no_points_to_choose() -> None:
+    X, y = np.arange(4.0)[:, None], [0, 0, 0, 1]
+    with pytest.warns(ConvergenceWarning):
+        model = HalfKLR(kernel="poly", degree=0, n_nonzero=2).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], 1 / 4, rtol=1e-6)

@@ -18,7 +18,7 @@ from sparseklr import SparseKLR
 from sparseklr.data import DistinctPoints, TrainingSet
 from sparseklr.datasets import expected_log_loss, make_twonorm, true_log_proba
 from sparseklr.kernels import Kernel
-from sparseklr.probability.calibration import link, platt
+from sparseklr.probability.calibration import link, log_probabilities, platt
 from sparseklr.probability.cross_fit import folds_along
 from sparseklr.probability.likelihood import Labels
 from sparseklr.probability.loss import cross_entropies
@@ -210,6 +210,12 @@ def test_link_and_platt() -> None:
     assert intercept == pytest.approx(-1, abs=0.1)
     slope, _ = platt(np.sign(f), f, np.ones(20_000))  # separable: finite all the same
     assert np.isfinite(slope)
+
+
+def test_class_probabilities_add_up_far_from_the_boundary() -> None:
+    P = np.exp(log_probabilities(np.array([[-2e5, -2e5, -2.1e5, -3e5, -2e5], [-1e300] * 5])))
+    np.testing.assert_allclose(P.sum(axis=1), 1, rtol=1e-15)
+    np.testing.assert_allclose(P, [[1 / 3, 1 / 3, 0, 0, 1 / 3], [0.2] * 5], rtol=1e-15)
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-15])

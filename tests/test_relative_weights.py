@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.datasets import make_classification, make_moons
 from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
@@ -95,6 +96,18 @@ def test_leave_one_out_under_imbalance_is_honest() -> None:
         held_out = log_loss(y[test], model.predict_proba(X[test]), sample_weight=by_class[y[test]])
         ratios.append(model.loo_log_loss_ / held_out)
     assert abs(np.mean(ratios) - 1) < 0.1
+
+
+@pytest.mark.filterwarnings("error")
+def test_balanced_weights_are_those_without_the_rows_of_no_weight() -> None:
+    X, y, weight = problem(0, n_classes=3)
+    weight[y == 2] = 0
+    model = SparseKLR(class_weight="balanced", calibration=None)
+    all_rows, part = clone(model).fit(X, y, sample_weight=weight), weight > 0
+    np.testing.assert_array_equal(
+        all_rows.decision_function(X),
+        clone(model).fit(X[part], y[part], sample_weight=weight[part]).decision_function(X),
+    )
 
 
 def test_distinct_points_hold_all_weight() -> None:

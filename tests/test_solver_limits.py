@@ -94,6 +94,11 @@ def test_a_solution_that_overflows_is_an_error() -> None:
         solve_dual(K, [1, -1], C=1e200, lam=1e200)
     with pytest.raises(ValueError, match="C times sample_weight"):
         solve_dual(np.eye(2), [1, -1], C=1.0, lam=0.0, sample_weight=[1.0, 1e-310])
+    for nonsense in ([], "1", None):
+        with pytest.raises(ValueError, match="lam must be a number >= 0"):
+            solve_dual(np.eye(2), [1, -1], C=1.0, lam=nonsense)
+        with pytest.raises(ValueError, match="C must be a positive number"):
+            solve_dual(np.eye(2), [1, -1], C=nonsense, lam=1.0)
     with pytest.raises(ValueError, match=r"bound=None \(1e-09 times C and sample_weight\) is infeasible"):
         solve_dual(np.eye(2), [1, -1], C=1.0, lam=0.0, sample_weight=[1.0, 1e-20])
 

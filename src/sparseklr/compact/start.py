@@ -64,12 +64,15 @@ def cluster_centres(X: np.ndarray, weight: np.ndarray, n_clusters: int) -> np.nd
     chosen = [0]  # rows are in random order
     distance = np.full(len(X), np.inf)
     for draw in rng.random(n_clusters - 1):
-        last = X[chosen[-1]]
-        distance = np.minimum(distance, np.maximum(norm - 2 * X @ last + last @ last, 0.0))
+        centre = X[chosen[-1]]
+        distance = np.minimum(distance, np.maximum(norm - 2 * X @ centre + centre @ centre, 0.0))
         mass = np.cumsum(weight * distance)
         if mass[-1] <= 0:  # all rows are centres already
             break
-        chosen.append(int(np.searchsorted(mass, draw * mass[-1], side="right")))
+        drawn = np.searchsorted(mass, draw * mass[-1], side="right")
+        chosen.append(
+            int(min(drawn, np.searchsorted(mass, mass[-1])))
+        )  # the product may round up to the whole
     centres = X[chosen]
     rows = np.arange(len(X))
     for _ in range(_SWEEPS):

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -138,7 +139,7 @@ def labels_and_boxes(y: Any, C: float, sample_weight: Any = None) -> tuple[Array
     y = column_or_1d(y).astype(np.float64)
     if not np.isin(y, (-1.0, 1.0)).all() or len(np.unique(y)) < 2:
         raise ValueError(f"y must hold the labels -1 and +1, both of them; got {np.unique(y)[:5]}.")
-    if not (np.isfinite(C) and C > 0):
+    if not (isinstance(C, Real) and np.isfinite(C) and C > 0):
         raise ValueError(f"C must be a positive number; got {C!r}.")
     weight = check_weight(sample_weight, len(y))
     if len(np.unique(y[weight > 0])) < 2:

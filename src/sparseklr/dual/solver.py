@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from enum import Enum
+from numbers import Real
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -341,7 +342,7 @@ def solve_dual(
     check_gram(K)
     y, box = labels_and_boxes(y, C, sample_weight)
     check_consistent_length(K, y)
-    if not (np.isfinite(lam) and lam >= 0):
+    if not (isinstance(lam, Real) and np.isfinite(lam) and lam >= 0):
         raise ValueError(f"lam must be a number >= 0; got {lam!r}.")
     keep = np.flatnonzero(box > 0)
     K_kept = K if len(keep) == len(y) else np.ascontiguousarray(K[np.ix_(keep, keep)])

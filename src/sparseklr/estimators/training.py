@@ -66,12 +66,14 @@ def weighted_classes(
     y = given.y
     weight = np.ones(len(y)) if given.weight is None else given.weight
     if class_weight is not None:
-        present = np.unique(y)
-        by_class = compute_class_weight(class_weight, classes=present, y=y, sample_weight=weight)
+        rows = weight > 0  # a row without weight is as if it were not there
+        present, codes = np.unique(y[rows], return_inverse=True)
+        by_class = compute_class_weight(class_weight, classes=present, y=y[rows], sample_weight=weight[rows])
         if (by_class < 0).any():
             raise ValueError(f"class_weight must be non-negative; got {class_weight!r}.")
+        weight = weight.copy()
         with np.errstate(over="ignore"):
-            weight = weight * by_class[np.searchsorted(present, y)]
+            weight[rows] *= by_class[codes]
         check_largest("class_weight times sample_weight", weight)
     kept = np.flatnonzero(weight > 0)
     classes, codes = np.unique(y[kept], return_inverse=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import log_expit, logsumexp
+from scipy.special import log_expit, log_softmax
 from sklearn.linear_model import LogisticRegression
 
 
@@ -33,8 +33,7 @@ def log_probabilities(outputs: np.ndarray) -> np.ndarray:
     """
     if outputs.shape[1] == 1:
         return log_expit(np.hstack([-outputs, outputs]))
-    log_positive = log_expit(outputs)
-    return log_positive - logsumexp(log_positive, axis=1, keepdims=True)
+    return np.asarray(log_softmax(log_expit(outputs), axis=1))
 
 
 def platt(y: np.ndarray, f: np.ndarray, weight: np.ndarray) -> tuple[float, float]:

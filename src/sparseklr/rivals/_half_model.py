@@ -91,7 +91,7 @@ class HalfModel:
             excess = float(total @ p - wanted)
             step = -excess / max(float(total @ (p * (1 - p))), 1e-300)
             if abs(excess * step) <= 1e-13 * total.sum():  # twice what can still be gained
-                break
+                return b + step if abs(step) < 1e-3 else b  # the last step doubles the digits of the slopes
             low, high = (b, high) if excess < 0 else (low, b)
             new = b + min(max(step, -4.0), 4.0)
             b = new if low < new < high else (low + high) / 2

@@ -113,6 +113,7 @@ class HalfSolver(HalfModel):
             run = self.solve(C, tol, max_iter - steps, callback, n_nonzero)
             steps += run.n_iter
             history.append(run.history[-1])
+        C = C or endless
         for _ in range(20):  # bring C just below the threshold, from whichever side
             C = min(C, 0.999 * self._critical())
             left = self._newton(C, 1e-4 * tol)
