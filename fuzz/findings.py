@@ -22,7 +22,7 @@ _ARGUMENTS = re.compile(
     r"\b(X|y|K|sample_weight|class_weight|kernel|gamma|coef0|degree|C|Cs|lam|lams|lam_scale|nu|tol|max_iter|bound|"
     r"working_set|calibration|C_refit|prune|cache_size|n_jobs|random_state|alpha0|cv|n_splits|scoring|selection|"
     r"gammas|estimator|epsilon|delta_k|max_points|n_candidates|refit|backward|n_nonzero|algorithm|n_points|"
-    r"threshold|retrain|fit_intercept|warm_start|labels?|classes|features?|columns?|scale|relevance|sample\(s\)|samples)\b"
+    r"threshold|retrain|fit_intercept|warm_start|labels?|classes|features?|columns?|scale|relevance|update|sample\(s\)|samples)\b"
 )
 
 

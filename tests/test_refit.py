@@ -227,6 +227,16 @@ def test_a_sigmoid_of_values_without_spread_is_a_constant(noise: float) -> None:
     np.testing.assert_allclose(expit(intercept), targets.mean(), rtol=1e-14)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("heavy", [1e20, 1e100, 1e300])
+@pytest.mark.parametrize("unit", [1e-300, 1e-100, 1.0])
+def test_a_sigmoid_where_one_row_has_nearly_all_weight(heavy: float, unit: float) -> None:
+    f, y = unit * np.array([1.0, 2.0, 3.0, 4.0]), np.array([-1.0, 1.0, -1.0, 1.0])
+    slope, intercept = platt(y, f, np.array([1.0, heavy, 1.0, 1.0]))
+    assert np.isfinite([slope, intercept]).all()
+    assert expit(slope * f[1] + intercept) == pytest.approx(1, abs=1e-9)
+
+
 @pytest.mark.parametrize("weight", [1e-30, 1.0, 1e12, 1e30])
 def test_a_sigmoid_of_two_values_meets_their_targets(weight: float) -> None:
     """Two unknowns, two values: the probabilities are Platt's targets, (n + 1) / (n + 2) and 1 / (n + 2)."""

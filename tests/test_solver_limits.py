@@ -99,6 +99,9 @@ def test_a_solution_that_overflows_is_an_error() -> None:
             solve_dual(np.eye(2), [1, -1], C=1.0, lam=nonsense)
         with pytest.raises(ValueError, match="C must be a positive number"):
             solve_dual(np.eye(2), [1, -1], C=nonsense, lam=1.0)
+    for name in ("tol", "max_iter", "bound"):
+        with pytest.raises(ValueError, match=f"{name} must be"):
+            solve_dual(np.eye(2), [1, -1], C=1.0, lam=1.0, **{name: []})
     with pytest.raises(ValueError, match=r"bound=None \(1e-09 times C and sample_weight\) is infeasible"):
         solve_dual(np.eye(2), [1, -1], C=1.0, lam=0.0, sample_weight=[1.0, 1e-20])
 

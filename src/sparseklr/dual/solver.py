@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from enum import Enum
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -78,11 +78,11 @@ class Settings:
     def __post_init__(self) -> None:
         if self.working_set not in get_args(WorkingSet):
             raise ValueError(f"working_set must be one of {get_args(WorkingSet)}; got {self.working_set!r}.")
-        if not self.tol > 0:
+        if not (isinstance(self.tol, Real) and self.tol > 0):
             raise ValueError(f"tol must be positive; got {self.tol!r}.")
-        if self.max_iter != -1 and self.max_iter < 1:
+        if not isinstance(self.max_iter, Integral) or (self.max_iter != -1 and self.max_iter < 1):
             raise ValueError(f"max_iter must be at least 1, or -1 for no limit; got {self.max_iter!r}.")
-        if self.bound is not None and not self.bound > 0:
+        if self.bound is not None and not (isinstance(self.bound, Real) and self.bound > 0):
             raise ValueError(f"bound must be positive or None; got {self.bound!r}.")
 
     def keys(self) -> Iterator[str]:

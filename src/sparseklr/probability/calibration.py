@@ -49,11 +49,13 @@ def platt(y: np.ndarray, f: np.ndarray, weight: np.ndarray) -> tuple[float, floa
     ones, zeros = np.where(positive, full[1], shrunk[0]), np.where(positive, shrunk[1], full[0])
     # Values without spread say nothing of the classes; with it they are brought to [-1, 1] around zero.
     centre, spread = (f.max() + f.min()) / 2, (f.max() - f.min()) / 2
-    if spread <= 1e-10 * np.abs(f).max():
+    if spread <= max(1e-10 * np.abs(f).max(), 1e-200):
         return 0.0, float(np.log(weight @ ones) - np.log(weight @ zeros))
     rows = np.tile((f - centre) / spread, 2)[:, None]
     labels = np.repeat([1, 0], len(f))
-    model = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-12)
-    model.fit(rows, labels, sample_weight=np.concatenate([weight * ones, weight * zeros]))
+    # The penalty of 1e-14 decides where nearly all weight is on one value, of which no slope follows.
+    relative = weight / weight.sum()
+    model = LogisticRegression(C=1e14, solver="newton-cholesky", tol=1e-12)
+    model.fit(rows, labels, sample_weight=np.concatenate([relative * ones, relative * zeros]))
     slope = model.coef_[0, 0] / spread
     return float(slope), float(model.intercept_[0] - slope * centre)
