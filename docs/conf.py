@@ -90,7 +90,7 @@ html_theme_options = {
     "pygments_light_style": "default",
     "pygments_dark_style": "monokai",
 }
-html_sidebars = dict.fromkeys(("index", "quickstart", "coming-from-svc", "changelog", "explorer"), [])
+html_sidebars: dict = {page: [] for page in ("index", "quickstart", "coming-from-svc", "changelog", "explorer")}
 
 
 def write_explorer(app, error):
