@@ -90,7 +90,8 @@ html_theme_options = {
     "pygments_light_style": "default",
     "pygments_dark_style": "monokai",
 }
-html_sidebars: dict = {page: [] for page in ("index", "quickstart", "coming-from-svc", "changelog", "explorer")}
+_ALONE = ("index", "quickstart", "coming-from-svc", "changelog", "explorer")  # pages without a section
+html_sidebars: dict = {page: [] for page in _ALONE}
 
 
 def write_explorer(app, error):
