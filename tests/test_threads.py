@@ -31,8 +31,8 @@ def test_fits_on_data_of_their_own(calibration: str) -> None:
         X, y = make_moons(150, noise=0.3, random_state=seed)
         return SparseKLR(C=100, calibration=calibration).fit(X, y).predict_proba(X)
 
-    # the number of threads of BLAS is one setting of the process, which fits beside each other change; with it
-    # the rounding of its sums changes, and nothing else
+    # The number of threads of BLAS is one setting of the process, which fits beside each other change. With
+    # it the rounding of sums changes, and nothing else.
     for together, alone in zip(in_threads(fit), map(fit, range(N_THREADS)), strict=True):
         np.testing.assert_allclose(together, alone, atol=1e-6)
 
