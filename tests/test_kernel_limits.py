@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from sparseklr import Settings, SparseKLR, _core
 from sparseklr.dual.problem import DualProblem
 from sparseklr.dual.solver import solve_above_bound
 from sparseklr.kernels import NAMED_KERNELS, Kernel
+from sparseklr.probability.refit import refit_outputs
 
 pytestmark = pytest.mark.numerical
 
@@ -118,6 +120,17 @@ def test_overflow_is_an_error(name: str, make) -> None:
     if name in ("rbf", "laplacian"):
         with pytest.raises(ValueError, match="gamma='scale'"):
             SparseKLR(kernel=name).fit(make(X), y)
+
+
+def test_no_number_that_is_not_finite_leaves_a_fit(monkeypatch) -> None:
+    def overflowing(*args, **options):
+        return [replace(model, intercept=np.inf) for model in refit_outputs(*args, **options)]
+
+    monkeypatch.setattr("sparseklr.estimators.sparse_klr.refit_outputs", overflowing)
+    model = SparseKLR()
+    with pytest.raises(ValueError, match="the coefficients overflow: values of kernel='rbf' or C"):
+        model.fit(np.arange(8.0)[:, None], [0, 1] * 4)
+    assert not hasattr(model, "dual_coef_")
 
 
 def test_coefficients_that_overflow_are_an_error() -> None:

@@ -225,7 +225,9 @@ def _one_sided_bound(K: np.ndarray, box: np.ndarray, minority: np.ndarray, gamma
         # Beyond it every sigmoid is 0 or 1.
         spread = 40.0 + np.log(box[many].sum() / (gamma * box[few].min()))
         low, high = (0.5 * (edge + end) for end in (load.min() - spread, load.max() + spread))
-        bounds.append(brentq(missing, low, high))
+        # Where rounding hides the sign at an end, that end is the root.
+        at_low, at_high = missing(low) >= 0, missing(high) <= 0
+        bounds.append(low if at_low else high if at_high else brentq(missing, low, high))
     return float(max(bounds))
 
 

@@ -121,6 +121,11 @@ class KernelClassifier(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, Base
 
     def _set_model(self, data: TrainingSet, coef: np.ndarray, intercept: np.ndarray) -> None:
         """Keep the points with a non-zero coefficient; ``coef`` is (n_outputs, n rows of data)."""
+        if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
+            raise ValueError(
+                f"the coefficients overflow: values of kernel={self.kernel!r} or C times sample_weight are "
+                "too large. Scale the features, the weights or C."
+            )
         support = data.in_given_order(np.flatnonzero(coef.any(axis=0)))
         self.classes_ = data.classes
         self.support_ = data.positions[support]

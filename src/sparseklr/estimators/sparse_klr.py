@@ -279,7 +279,8 @@ class SparseKLR(TellsUncertainty, CallbackSupportMixin, HasDualModel, KernelClas
             solved = self._solve(solver, problems, part)
             self._set_solutions(data, solved)
             if self.calibration == "refit":
-                self._refit(rows, data, points, point_of_row, solved.solutions, seed)
+                with np.errstate(over="ignore", invalid="ignore"):  # _set_model refuses what is not finite
+                    self._refit(rows, data, points, point_of_row, solved.solutions, seed)
             elif self.calibration == "sigmoid":
                 self._platt = fit_sigmoids(solver, solved)
         del self._unfinished
