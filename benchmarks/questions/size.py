@@ -18,7 +18,6 @@ CASES = [
     *(("SparseKLR", n, 2) for n in (1000, 4000, 16_000, 50_000)),
     *(("CompactKLR", n, 2) for n in (1000, 4000, 16_000, 100_000)),
     *(("SparseKLR", 4000, classes) for classes in (5, 20)),
-    ("CompactKLR", 4000, 5),
 ]
 SCRIPT = """
 import resource, sys, time, warnings
