@@ -29,7 +29,7 @@ class Scaling:
     centre, spread : arrays
         Of the kept features: z = (x - centre) / spread.
     clip : float
-        Where z is cut off; infinity for nowhere.
+        The value of z beyond which it is cut off; infinite if it never is.
     knots : dict
         For a feature mapped by rank (its position among the kept ones): values of x and of z between which z
         is linear in x.
