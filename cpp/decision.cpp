@@ -67,7 +67,7 @@ template <class T> std::size_t rows_that_fit(const Points<T>& data, std::size_t 
 template <class T>
 void kernel_block(const Points<T>& data, const Points<T>& queries, std::size_t begin,
                   std::size_t end, T* out, std::size_t stride, int threads) {
-    const std::size_t step = rows_that_fit(data, std::size_t{4} << 20);
+    const std::size_t step = std::min(rows_that_fit(data, std::size_t{512} << 10), std::max<std::size_t>(end - begin, 1));
     BlockRows<T> block(data, step);
     for (std::size_t first = begin; first < end; first += step) {
         const std::size_t last = std::min(first + step, end);
