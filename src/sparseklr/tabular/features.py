@@ -32,7 +32,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         ``"standard"``: mean 0 and variance 1. ``"quantile"``: ranks, as quantiles of the normal distribution.
         ``"squash"``: skrub's :class:`~skrub.SquashingScaler`, robust and bounded. ``"auto"`` fits
         ``estimator`` with each and takes the one of the lowest leave-one-out log-loss, ``"standard"`` unless
-        another is lower by one percent.
+        another is lower by one and a half standard errors of the difference.
     estimator : SparseKLR or None, default=None
         What ``"auto"`` compares by; None is ``SparseKLR()``.
     max_rows : int, default=2000
@@ -141,7 +141,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):
 
     def _parts(self, X: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         """Quantities, to be filled and scaled, and codes: where values are missing, and what the text is."""
-        numbers = X[self.numbers_].to_numpy(dtype=np.float64)
+        # row by row: sums, and with them the last bits of scales, depend on how an array lies in memory
+        numbers = np.ascontiguousarray(X[self.numbers_].to_numpy(dtype=np.float64))
         holes = X[self.holes_].isna().to_numpy(dtype=np.float64)
         if self.encoder_ is None:
             return numbers, holes
