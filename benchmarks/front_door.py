@@ -159,7 +159,9 @@ def main() -> None:
         rows,
     )
     means = np.mean([[row[2], row[3]] for row in rows], axis=0)
-    print(f"ratio above 1.00 by more than its standard error: {', '.join(worse) or 'none'} of {len(rows)} sets")
+    print(
+        f"ratio above 1.00 by more than its standard error: {', '.join(worse) or 'none'} of {len(rows)} sets"
+    )
     print(
         f"mean log-loss {means[0]:.4f}, by hand {means[1]:.4f}; "
         f"geometric mean of the ratios {np.exp(np.mean(np.log(ratios))):.3f}"
