@@ -78,9 +78,12 @@ class TellsFamiliarity(PredictsFromPoints):
         except LinAlgError:
             return
         # the same rows are drawn in whatever order they come and whether they are repeated or weighted
-        _, first, place = np.unique(shuffled_keys(X, 0), return_index=True, return_inverse=True)
-        total = np.bincount(place, weight)[:_TRAINING_ROWS]
-        shares = self._shares(span, X[first[:_TRAINING_ROWS]])
+        kept = np.arange(X.shape[0]) if weight is None else np.flatnonzero(weight)
+        _, first, code = np.unique(shuffled_keys(X[kept], 0), return_index=True, return_inverse=True)
+        place = np.empty(X.shape[0], dtype=int)
+        place[kept] = code
+        total = np.bincount(code, None if weight is None else weight[kept])[:_TRAINING_ROWS]
+        shares = self._shares(span, X[kept[first[:_TRAINING_ROWS]]])
         if hasattr(self, "support_"):
             of_points = place[self.support_[span.chosen]]
             drawn = of_points < len(shares)

@@ -90,7 +90,7 @@ class LeaveOneOut:
         n = len(self.given.y)
         outputs = model.loo_decision_function_.reshape(n, -1)
         rows = np.flatnonzero(np.isfinite(outputs).all(axis=1))  # those of positive weight
-        keys = np.unique(shuffled_keys(self.given.X, seed=0)[rows], return_inverse=True)[1] % _PARTS
+        keys = np.unique(shuffled_keys(self.given.X[rows], seed=0), return_inverse=True)[1] % _PARTS
 
         def score(part: np.ndarray) -> float:
             known = Known(outputs[part], model.classes_)
