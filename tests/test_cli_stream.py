@@ -10,9 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from large_rows import N
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from sparseklr import CompactKLR
-from sparseklr.cli import main
+from sparseklr.cli import main, stream, stream_measures
+from sparseklr.cli.data import Rows
+from sparseklr.cli.measures import measure
 from sparseklr.cli.stream import size
 from sparseklr.sources import TableSource
 
@@ -68,6 +71,67 @@ def test_fit_predict_evaluate(parts, model, tmp_path, ring, capsys):
     blocks, table = pd.read_parquet(tmp_path / "c.parquet"), pd.read_parquet(tmp_path / "d.parquet")
     assert table.number.tolist() == list(range(N // 3))
     np.testing.assert_allclose(blocks.p_yes, table.p_yes, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_measures_of_blocks_are_those_of_all_rows(n_classes):
+    """Sums are exact; bins of the log-odds are 0.0024 wide, which ROC AUC and ECE hardly notice."""
+    rng = np.random.default_rng(n_classes)
+    classes, n = np.array(["a", "b", "c"])[:n_classes], 5000
+    prob = rng.dirichlet(np.full(n_classes, 0.5), n)
+    y = classes[(rng.random(n)[:, None] > prob.cumsum(axis=1)).sum(axis=1).clip(0, n_classes - 1)]
+    prob[:3] = np.eye(n_classes)[0]  # certain, and wrong in part
+    weight = rng.integers(0, 3, n).astype(float)
+    tally = stream_measures.Tally(classes)
+    for part in np.array_split(np.arange(n), 7):
+        tally.add(prob[part], y[part], weight[part])
+
+    class Known(ClassifierMixin, BaseEstimator):
+        classes_ = classes
+
+        def fit(self, X, y):
+            return self
+
+        def __sklearn_is_fitted__(self):
+            return True
+
+        def predict_proba(self, X):
+            return X
+
+        def predict(self, X):
+            return classes[X.argmax(axis=1)]
+
+    found, expected = tally.measures(), measure(Known(), Rows(prob, y, weight))
+    for name in ("n_rows", "n_classes", "prevalence", "accuracy", "log_loss", "brier"):
+        assert found[name] == pytest.approx(expected[name], rel=1e-12), name
+    np.testing.assert_allclose(found["confusion"], expected["confusion"])
+    for name in ("roc_auc", "ece"):
+        assert found[name] == pytest.approx(expected[name], abs=2e-3), name
+
+
+def test_evaluate_and_report_of_many_rows(parts, model, tmp_path, monkeypatch, capsys):
+    """Of many rows a histogram is kept, and a page shows a sample; both are said."""
+    evaluate = ["evaluate", str(model), str(parts), "--json"]
+    assert main(evaluate) == 0
+    exact = json.loads(capsys.readouterr().out)
+    monkeypatch.setattr(stream_measures, "EXACT_ROWS", 5000)
+    assert main(evaluate) == 0
+    said = capsys.readouterr()
+    assert "16384 bins" in said.err
+    found = json.loads(said.out)
+    assert found.pop("n_bins") == 16384
+    assert found.keys() == exact.keys()
+    assert found["log_loss"] == pytest.approx(exact["log_loss"], rel=1e-12)
+    assert found["roc_auc"] == pytest.approx(exact["roc_auc"], abs=1e-4)
+
+    page = tmp_path / "page.html"
+    assert main(["report", str(model), str(parts), "-o", str(page)]) == 0
+    assert f"{N} rows of" in page.read_text()
+    monkeypatch.setattr(stream, "REPORT_ROWS", 1000)
+    assert main(["report", str(model), str(parts), "-o", str(page), "--force"]) == 0
+    sample = next(line for line in capsys.readouterr().err.splitlines() if "uniform sample" in line)
+    assert f"of the {N} rows" in sample
+    assert sample.split(": ")[-1] in page.read_text()
 
 
 def test_on_a_cluster(parts, model, tmp_path):

@@ -24,7 +24,7 @@ from sklearn.svm import SVC
 
 from sparseklr import SparseKLR
 from sparseklr.inspection.metrics import expected_calibration_error
-from sparseklr.inspection.probability_report import ProbabilityReport, _kept_points, probability_report
+from sparseklr.inspection.probability_report import ProbabilityReport, kept_points, probability_report
 
 X, y = make_moons(500, noise=0.3, random_state=0)
 train, test = slice(0, 200), slice(200, 500)
@@ -94,7 +94,7 @@ def test_finds_the_kernel_machine_inside_other_estimators() -> None:
     assert report.summary["n_points"] == len(search.best_estimator_[-1].support_)
     assert report.display.estimator_name == "SparseKLR"
     svc = SVC().fit(X[train], y[train])
-    assert _kept_points(svc) == (len(svc.support_), len(svc.support_) / 200)
+    assert kept_points(svc) == (len(svc.support_), len(svc.support_) / 200)
 
 
 def test_json_and_markdown(report: ProbabilityReport) -> None:

@@ -44,6 +44,18 @@ class Rows:
     table: Table | None = None
     svmlight: dict[str, Any] | None = None
     missing: tuple[str, ...] = ()  # columns of the model that the file has not; they hold nothing
+    numbers: np.ndarray | None = None  # of the rows in the file, from 0, if these are a sample
+    n_all: int | None = None  # rows of the file, if these are a sample
+
+    def number(self, row: int) -> int:
+        """The number of a row in the file, from 1."""
+        return 1 + int(row if self.numbers is None else self.numbers[row])
+
+    @property
+    def drawn(self) -> str | None:
+        """What these rows are, if they are not all of the file."""
+        n = self.X.shape[0]
+        return None if self.n_all in (None, n) else f"a uniform sample of {n} of the {self.n_all} rows"
 
 
 def read_table(args: Any, data: bytes, form: str) -> Table:

@@ -33,13 +33,13 @@ def run(args: Namespace) -> None:
     from .measures import measure
     from .models import load_model
     from .show import say, show_measures
-    from .stream import measured, predicts_in_blocks
+    from .stream import predicts_in_blocks
+    from .stream_measures import measured
 
     pipeline, metadata = load_model(args.model)
     target = args.target or metadata.get("target")
-    notes: list[str] = []
     if target is not None and predicts_in_blocks(args, pipeline):
-        found = measured(args, pipeline, target)
+        found, notes = measured(args, pipeline, target)
     else:
         rows, notes = read_rows(args, pipeline, metadata, with_labels=True)
         found = measure(pipeline, rows)

@@ -54,10 +54,11 @@ def model_page(models: Sequence[Shown], data_name: str) -> str:
     names = ", ".join(model.name for model in models)
     rows = models[0].rows
     measures = [measure(model.pipeline, model.rows) for model in models]
+    size = rows.drawn or f"{rows.X.shape[0]} rows"
     made = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
     return Template(assets["model.html"]).substitute(
         title=escape(f"{names} on {data_name}"),
-        subtitle=escape(f"{rows.X.shape[0]} rows of {data_name}; written by sparseklr report, {made}"),
+        subtitle=escape(f"{size} of {data_name}; written by sparseklr report, {made}"),
         notices="".join(map(_seen, models)),
         css=assets["report.css"] + assets["model.css"],
         js=assets["chart.js"] + assets["model.js"],
@@ -175,8 +176,9 @@ def _errors(model: Shown) -> str:
     parts: list[str] = []
     for row in worst:
         head = (
-            f"Row {row + 1}: <b>{escape(str(predicted[row]))}</b> with {prob[row].max():.1%}, in truth "
-            f"<b>{escape(str(rows.y[row]))}</b>" + (f" ({escape(reasons[row])})" if reasons[row] else "")
+            f"Row {rows.number(row)}: <b>{escape(str(predicted[row]))}</b> with {prob[row].max():.1%}, "
+            f"in truth <b>{escape(str(rows.y[row]))}</b>"
+            + (f" ({escape(reasons[row])})" if reasons[row] else "")
         )
         body = _explained(model, int(row)) if hasattr(model.estimator, "explain") else ""
         parts.append(f"<details{'' if parts else ' open'}><summary>{head}</summary>{body}</details>")
@@ -185,7 +187,7 @@ def _errors(model: Shown) -> str:
 
 def _explained(model: Shown, row: int) -> str:
     found = explained(model.pipeline, model.metadata, model.rows, row, None, 4, "contribution")
-    points, others = found["points"], found["others"]
+    points, others, number = found["points"], found["others"], model.rows.number(row)
     lines = (
         [["class", "", *(escape(str(one["class"])) for one in points)]]
         if points and points[0]["class"] is not None
@@ -194,7 +196,7 @@ def _explained(model: Shown, row: int) -> str:
     for name, cell in (found["cells"] or {}).items():
         lines.append([escape(name), escape(cell), *(escape(one["cells"][name]) for one in points)])
     head = [
-        f"row {row + 1}",
+        f"row {number}",
         *(f"kept row {one['row']}" if one["row"] else f"point {k + 1}" for k, one in enumerate(points)),
     ]
     contributions = [f"<b>{found['log_odds']:+.2f}</b>", *(f"{one['contribution']:+.2f}" for one in points)]
@@ -205,7 +207,7 @@ def _explained(model: Shown, row: int) -> str:
         f"{found['intercept']:+.2f} intercept."
     )
     label = escape(str(found["class"]))
-    table = _table(["", *head], [[f"log-odds of {label}", *contributions], *lines], f"Why row {row + 1}")
+    table = _table(["", *head], [[f"log-odds of {label}", *contributions], *lines], f"Why row {number}")
     return f'{table}<p class="note">{total}</p>'
 
 
@@ -234,7 +236,7 @@ def _facts(models: Sequence[Shown], data_name: str) -> str:
     labels, counts = np.unique(rows.y, return_counts=True)
     of_data = [
         ["file", escape(data_name)],
-        ["rows", str(len(rows.y))],
+        ["rows", rows.drawn or str(len(rows.y))],
         *([["read as", escape(told(rows.table))]] if rows.table is not None else []),
         *(
             [

@@ -73,6 +73,7 @@ def _report_on_models(args: Namespace, paths: list[str], output: Path, suffix: s
     from .model_page import Shown, model_page
     from .models import load_model
     from .show import say
+    from .stream import reports_in_blocks, sampled_rows
 
     if [*paths, args.data].count("-") > 1:
         raise CliError("only one of the files can be standard input")
@@ -81,7 +82,11 @@ def _report_on_models(args: Namespace, paths: list[str], output: Path, suffix: s
     models, notes = [], []
     for path in paths:
         pipeline, metadata = load_model(path)
-        rows, told = read_rows(args, pipeline, metadata, with_labels=True)
+        target = args.target or metadata.get("target")
+        if target is not None and reports_in_blocks(args, pipeline):
+            rows, told = sampled_rows(args, pipeline, target)
+        else:
+            rows, told = read_rows(args, pipeline, metadata, with_labels=True)
         name = source_name(path) if len({Path(one).name for one in paths}) < len(paths) else Path(path).name
         models.append(Shown(name, pipeline, metadata, rows))
         notes += [note for note in told if note not in notes]

@@ -7,7 +7,6 @@ whole table in memory.
 from __future__ import annotations
 
 import argparse
-import copy
 import glob
 import os
 import re
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 _UNITS = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+# Rows of a report: of more, so many are drawn.
+REPORT_ROWS = 100_000
 # Blocks of predictions that are written together.
 _TOGETHER = 16
 # What makes features of other columns than numbers, or looks at the rows twice.
@@ -139,23 +140,35 @@ def predicted_blocks(
     args: Namespace, model: Any, target: str | None = None, weight: str | None = None
 ) -> Iterator[tuple[np.ndarray, Any]]:
     """Probabilities of the rows and the rows themselves, block by block."""
-    import numpy as np
     import pandas as pd
 
+    source = _table(args, model, target, weight)
+    model.set_params(n_jobs=-1)
+    for block in _finite_blocks(args, source):
+        yield model.predict_proba(pd.DataFrame(block.X, columns=source.feature_names, copy=False)), block
+
+
+def _table(args: Namespace, model: Any, target: str | None, weight: str | None) -> Any:
+    """The files with the features of a model."""
     from ..sources import TableSource
 
     if not hasattr(model, "feature_names_in_"):
         raise CliError("the model does not know names of columns: it was not fitted to a table")
     names = model.feature_names_in_.tolist()
-    model.set_params(n_jobs=-1)
-    for block in TableSource(args.data, target, weight=weight, features=names, format=args.format).blocks():
+    return TableSource(args.data, target, weight=weight, features=names, format=args.format)
+
+
+def _finite_blocks(args: Namespace, source: Any) -> Iterator[Any]:
+    import numpy as np
+
+    for block in source.blocks():
         if not np.isfinite(block.X).all():
             row, j = np.argwhere(~np.isfinite(block.X))[0]
             raise CliError(
-                f"{args.data}: row {block.start + row}: feature {names[j]!r} is {block.X[row, j]:g}; "
-                "expected a finite number"
+                f"{args.data}: row {block.start + row}: feature {source.feature_names[j]!r} is "
+                f"{block.X[row, j]:g}; expected a finite number"
             )
-        yield model.predict_proba(pd.DataFrame(block.X, columns=names, copy=False)), block
+        yield block
 
 
 def write_predictions(args: Namespace, model: Any, output: Path, form: str) -> int:
@@ -188,21 +201,41 @@ def write_predictions(args: Namespace, model: Any, output: Path, form: str) -> i
     return n_rows
 
 
-def measured(args: Namespace, model: Any, target: str) -> dict[str, Any]:
-    """The measures of a model; of each row only its class, weight and probabilities stay in memory."""
+# -- report -----------------------------------------------------------------------------------
+
+
+def reports_in_blocks(args: Namespace, model: Any) -> bool:
+    """Whether a report reads its rows in blocks: those of a folder, a pattern or a large Parquet file."""
+    from pyarrow import parquet
+
+    return predicts_in_blocks(args, model) and (
+        is_many(args.data) or parquet.read_metadata(args.data).num_rows > REPORT_ROWS
+    )
+
+
+def sampled_rows(args: Namespace, model: Any, target: str) -> tuple[Any, list[str]]:
+    """The rows of files, or a uniform sample if they are many, and what is to be said about them."""
     import numpy as np
+    import pandas as pd
 
+    from ..sources import uniform
+    from ..sources.base import joined
     from .data import Rows, check_known
-    from .measures import measure
 
-    found = [
-        (prob, block.labels, block.weight)
-        for prob, block in predicted_blocks(args, model, target, args.sample_weight_column)
-    ]
-    prob, y = (np.concatenate([part[k] for part in found]) for k in (0, 1))
-    weight = np.concatenate([part[2] for part in found]) if args.sample_weight_column else None
-    check_known(y, model.classes_.tolist(), f"{args.data}: --target {target}")
-    known = copy.copy(model)  # its rows are now the probabilities that it gave
-    known.predict_proba = lambda X: X
-    known.predict = lambda X: model.classes_[X.argmax(axis=1)]
-    return measure(known, Rows(prob, y, weight))
+    source = _table(args, model, target, args.sample_weight_column)
+    n_rows, pieces, numbers = source.n_rows, [], []
+    for block in _finite_blocks(args, source):
+        drawn = np.flatnonzero(uniform(block.rows, 0) < REPORT_ROWS / n_rows)
+        if len(drawn):
+            pieces.append(block.take(drawn))
+            numbers.append(block.start + drawn)
+    sample = joined(pieces)
+    check_known(np.unique(sample.labels), model.classes_.tolist(), f"{args.data}: --target {target}")
+    rows = Rows(
+        pd.DataFrame(sample.X, columns=source.feature_names),
+        sample.labels,
+        sample.weights if args.sample_weight_column else None,
+        numbers=np.concatenate(numbers),
+        n_all=n_rows,
+    )
+    return rows, [] if rows.drawn is None else [rows.drawn]

@@ -36,8 +36,12 @@ from .path import (
 from .rows import LabelledRows
 from .start import base_rate, started
 
-# Rows of the smallest sample, and rows for each parameter of a larger one: 450 cost 0.001 in log-loss.
-BASE, PER_PARAMETER = 32_768, 450
+# Rows of the smallest sample, and rows for each parameter of a larger one: 450 cost 0.001 in log-loss. Small
+# models have many more: with 32 768 rows, two points cost 2.6% of the log-loss of the ring data, which then
+# seemed to need 64.
+LEAST_SAMPLE, PER_PARAMETER = 262_144, 450
+# Rows that the C of the path is meant for; it is scaled with their number.
+BASE = 32_768
 # Rows held out: this many, or this share if there are fewer.
 HELD_OUT, HELD_OUT_SHARE = 65_536, 0.2
 # Rows that coefficients start from, and rows of the Fisher information for each parameter, between these
@@ -47,9 +51,11 @@ STARTERS, FISHER, LEAST_FISHER, MOST_FISHER = 20_000, 4, 4096, 20_000
 SIZE_TOL, SIZE_STEPS = 3e-4, 40
 # The same on all rows, where the tolerance is a share of the user's.
 ALL_STEPS, ALL_TOL = 20, 0.1
-# A size has to lower the held-out loss by this share, one of more than 32 points by more, as its fit takes
-# twice as long as all before; so many that do not end the path, and one of more than 32 points does.
-GAIN, LARGE_GAIN, PATIENCE, PATIENT_UP_TO = 1e-3, 3e-3, 2, 32
+# A size of up to so many points has to lower the held-out loss by this share; a larger one by more, as the
+# next takes as long as all before. The path ends after so many sizes that do not, beyond 32 points after one.
+GAINS, PATIENCE, PATIENT_UP_TO = {32: 1e-3, 128: 3e-3, np.inf: 1e-2}, 2, 32
+# A size beyond 128 points is taken if it lowers the loss by this share.
+TAKEN_GAIN = 5e-3
 # Rows for each parameter that the largest size has at least.
 LEAST_ROWS = 10
 
@@ -83,7 +89,7 @@ class LargeFit:
         self.n_rows, self.p = rows.summary.n_rows, len(rows.scaling.kept)
         self.progress = RowProgress(report, self.n_rows)
         self.held_out_share = min(HELD_OUT_SHARE, HELD_OUT / self.n_rows)
-        self.most_in_memory = max(BASE, int(memory / (4 * self.p + 12)))
+        self.most_in_memory = max(LEAST_SAMPLE, int(memory / (4 * self.p + 12)))
         self._began = time.perf_counter()
 
     def run(self, start: tuple[CompactModel, float] | None = None) -> CompactFit:
@@ -95,13 +101,14 @@ class LargeFit:
         self.state = self.checkpoint.load()
         self._began -= self.state.seconds[-1] if self.state.seconds else 0.0
         self.progress.stage("a sample", 0.0)
-        self._draw(8 * BASE)
+        self._draw(2 * LEAST_SAMPLE)
         stages: list[Stage] = []
         if start is not None:
             model, C = start
         else:
             stages = self._path()
-            chosen = stages[-1] if self.settings.n_points else choose(stages, self.held_out.weight)
+            weight = self.held_out.weight
+            chosen = stages[-1] if self.settings.n_points else choose(stages, weight, TAKEN_GAIN)
             model, C = chosen.models[0], self._C_of(chosen.C, self.n_rows)
         end = self._all_rows(model, C) if model.n_points else self._base_rate()
         self.checkpoint.remove()
@@ -145,7 +152,7 @@ class LargeFit:
             state = self.state
             stages.append(self._judged(state.models[position], state.Cs[position], state.seconds[position]))
             loss = stages[-1].loss
-            gain = GAIN if size <= PATIENT_UP_TO else LARGE_GAIN
+            gain = next(gain for most, gain in GAINS.items() if size <= most)
             without_gain = 0 if loss < (1 - gain) * best else without_gain + 1
             best = min(best, loss)
             if without_gain == PATIENCE or (without_gain and size > PATIENT_UP_TO):
@@ -155,7 +162,7 @@ class LargeFit:
     def _fit_size(self, size: int, log_gamma: np.ndarray, C: float) -> tuple[CompactModel, float]:
         """A model of a size on as many rows as it needs, and C for the smallest sample."""
         n_moving, n_jobs = len(moving_features(np.exp(log_gamma))), self.settings.threads
-        n_rows = max(BASE, PER_PARAMETER * self._parameters(size, n_moving))
+        n_rows = max(LEAST_SAMPLE, PER_PARAMETER * self._parameters(size, n_moving))
         blocks, weight, n_rows = self._blocks(n_rows)
         here = self._C_of(C, n_rows)
         model = started(self.sample, size, log_gamma)
@@ -164,17 +171,17 @@ class LargeFit:
         objective = RowsObjective(blocks, self.rows.n_classes, here, self.settings.shared, self.progress.each)
         fisher = self._first(self._fisher_rows(model), weight)
         end = descend(objective, fisher, Descent(model), max_steps=SIZE_STEPS, tol=SIZE_TOL, n_jobs=n_jobs)
-        if self.settings.C is not None or n_rows > BASE:
+        if self.settings.C is not None or n_rows > LEAST_SAMPLE:
             return end.model, C
-        return self._best_C(end.model, C)
+        return self._best_C(end.model, C, self._first(n_rows, 0.0))
 
-    def _best_C(self, model: CompactModel, C: float) -> tuple[CompactModel, float]:
-        """The coefficients with the best of C and its neighbours on the smallest sample."""
-        objective = Objective(self._first(BASE, 0.0).compiled(), threads=self.settings.threads)
+    def _best_C(self, model: CompactModel, C: float, rows: LabelledRows) -> tuple[CompactModel, float]:
+        """The coefficients with the best of C and its neighbours, from the rows of the model."""
+        objective = Objective(rows.compiled(), threads=self.settings.threads)
         trials = [(self._judged(model, C, 0.0).loss, model, C)]
         for value in (C / FACTOR, C * FACTOR):
             if LEAST_C <= value <= MOST_C:
-                solved = objective.solve(model, value, 1e-5)[0]
+                solved = objective.solve(model, self._C_of(value, len(rows)), 1e-5)[0]
                 trials.append((self._judged(solved, value, 0.0).loss, solved, value))
         _, model, C = min(trials, key=lambda trial: trial[0])
         return model, C

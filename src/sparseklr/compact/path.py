@@ -266,17 +266,17 @@ def standard_error(values: np.ndarray, weight: np.ndarray) -> float:
     return float(np.sqrt(share**2 @ (values - share @ values) ** 2))
 
 
-def choose(stages: list[Stage], weight: np.ndarray) -> Stage:
+def choose(stages: list[Stage], weight: np.ndarray, large_gain: float = LARGE_GAIN) -> Stage:
     """The smallest model that is nearly as good as the best.
 
     Its loss exceeds the best by at most a standard error of the difference, and by at most 2%. A large model
-    has to be clearly better than all that are smaller to count at all.
+    has to be better than all that are smaller by the share ``large_gain`` to count at all.
     """
     least = np.minimum.accumulate([np.inf, *(stage.loss for stage in stages[:-1])])
     stages = [
         stage
         for stage, smaller in zip(stages, least, strict=True)
-        if stage.n_points <= LARGE or stage.loss <= (1 - LARGE_GAIN) * smaller
+        if stage.n_points <= LARGE or stage.loss <= (1 - large_gain) * smaller
     ]
     best = min(stages, key=lambda stage: stage.loss)
     for stage in stages:

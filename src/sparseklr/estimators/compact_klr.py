@@ -127,12 +127,12 @@ class CompactKLR(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, BaseEstima
     points and widths on its minimum (variable projection). Rows that are equal are merged and put in the
     order of a hash of their contents, so that a weight of 2 is the same as a repetition, to the last bit.
 
-    Beyond 50 000 rows, sizes are fitted to a sample of 450 rows for each parameter and judged on 65 536 rows
-    that are held out; the size that is chosen moves on with the gradients of all rows. Points, widths and
-    coefficients then take steps of Levenberg and Marquardt together, one pass over the rows each. Which rows
-    are held out or drawn depends on a hash of their numbers and the seed. The result is the same on threads
-    and on a cluster, and in whatever container the same rows come in the same order. ``relevance="sparse"``
-    chooses the features on a sample of 20 000 rows.
+    Beyond 50 000 rows, sizes are fitted to a sample of at least 262 144 rows, 450 for each parameter if that
+    is more, and judged on 65 536 rows that are held out; the size that is chosen moves on with the gradients
+    of all rows. Points, widths and coefficients then take steps of Levenberg and Marquardt together, one pass
+    over the rows each. Which rows are held out or drawn depends on a hash of their numbers and the seed. The
+    result is the same on threads and on a cluster, and in whatever container the same rows come in the same
+    order. ``relevance="sparse"`` chooses the features on a sample of 20 000 rows.
 
     References
     ----------

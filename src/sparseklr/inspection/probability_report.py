@@ -70,7 +70,7 @@ def probability_report(estimator: Any, X: Any, y: Any, *, sample_weight: Any = N
     last = estimator
     while isinstance(last, Pipeline) or hasattr(last, "best_estimator_"):
         last = last[-1] if isinstance(last, Pipeline) else last.best_estimator_
-    n_points, points_share = _kept_points(last)
+    n_points, points_share = kept_points(last)
     class_share = np.array([np.average(y == label, weights=weight) for label in classes])
     binary = len(classes) == 2
     curve: dict[str, Any] = {"pos_label": classes[1]} if binary else {"labels": classes}
@@ -90,7 +90,7 @@ def probability_report(estimator: Any, X: Any, y: Any, *, sample_weight: Any = N
     return ProbabilityReport(summary, display)
 
 
-def _kept_points(estimator: Any) -> tuple[int | None, float | None]:
+def kept_points(estimator: Any) -> tuple[int | None, float | None]:
     """How many points a kernel classifier needs for prediction, and their share of the training points where
     they are some of these and that is known."""
     if hasattr(estimator, "points_"):  # of a compact model, which moved them
