@@ -157,5 +157,5 @@ class LabelFreeBases(Sequence[Basis]):
         if self._some is not None:
             return Basis(self.points, self._some[pivots.chosen], pivots.L, self.map_)
         m = len(pivots.chosen)
-        columns = [block[:, :m] for block in pivots.blocks]
+        columns = [np.ascontiguousarray(block[:, :m]) for block in pivots.blocks]
         return Basis(self.points, pivots.chosen, pivots.L, self.map_, columns, whitened=True)
