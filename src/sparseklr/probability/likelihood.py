@@ -42,13 +42,12 @@ _NO_CHANGE = 1e-3
 
 
 class LossAt(NamedTuple):
-    """The loss of all points at some outputs: its weighted sum, that of each point whatever it weighs, and the
-    first and second derivative of each point's weighted loss."""
+    """The loss of all points at some outputs."""
 
-    value: float
-    losses: np.ndarray
-    slope: np.ndarray
-    information: np.ndarray
+    value: float  # the weighted sum
+    losses: np.ndarray  # of each point, whatever it weighs
+    slope: np.ndarray  # first derivative of each point's weighted loss
+    information: np.ndarray  # and the second
 
 
 @dataclass(frozen=True, eq=False)
