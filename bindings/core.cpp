@@ -12,7 +12,10 @@
 #include <sstream>
 #include <variant>
 
+#include "compact_loops.hpp"
 #include "decision.hpp"
+#include "elimination.hpp"
+#include "newton_step.hpp"
 #include "rows.hpp"
 #include "smo.hpp"
 
@@ -24,6 +27,7 @@ namespace {
 
 template <class T> using matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <class T> using vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using state_matrix = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using state_vector = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // Points of either precision.
@@ -138,6 +142,41 @@ nb::object kernel_matrix(const PointSet& data, const PointSet& queries, int thre
             return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<2>>(out, {m, n}, owner));
         },
         data.points);
+}
+
+// Losses and derivatives of points, as the three rows of `out`; returns the weighted sum of the losses.
+double cross_entropy(vector<double> f, vector<double> target, vector<double> weight, state_matrix out) {
+    const std::size_t n = f.shape(0);
+    if (target.shape(0) != n || weight.shape(0) != n || out.shape(0) != 3 || out.shape(1) != n)
+        throw nb::value_error("f, target and weight must be of one length n, out (3, n)");
+    double* values = out.data();
+    nb::gil_scoped_release release;
+    return compact_loops<double>().cross_entropy(f.data(), target.data(), weight.data(), n, values, values + n, values + 2 * n);
+}
+
+// Returns the number of products made.
+std::size_t solve_newton(matrix<double> phi, vector<double> information, vector<double> ridge, vector<double> gradient,
+                         matrix<double> factor, double reduction, std::size_t most_products, state_vector step,
+                         state_vector change) {
+    const std::size_t n = phi.shape(0), m = phi.shape(1);
+    if (information.shape(0) != n || change.shape(0) != n)
+        throw nb::value_error("information and change must have one entry per row of phi");
+    if (ridge.shape(0) != m + 1 || gradient.shape(0) != m + 1 || step.shape(0) != m + 1 || factor.shape(0) != m + 1 ||
+        factor.shape(1) != m + 1)
+        throw nb::value_error("ridge, gradient, step and factor must have one entry more than phi has columns");
+    nb::gil_scoped_release release;
+    return newton_step({phi.data(), n, m, information.data(), ridge.data(), gradient.data(), factor.data()}, reduction,
+                       most_products, step.data(), change.data());
+}
+
+// Takes as many coefficients away as V has rows, and says which in `gone`.
+void eliminate_some(matrix<double> sigma, state_vector beta, nb::ndarray<std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> gone,
+                    state_matrix V) {
+    const std::size_t n = beta.shape(0), size = gone.shape(0);
+    if (sigma.shape(0) != n || sigma.shape(1) != n || V.shape(0) != size || V.shape(1) != n || size >= n)
+        throw nb::value_error("sigma must be (n, n), beta (n,), gone (size,) and V (size, n), size below n");
+    nb::gil_scoped_release release;
+    eliminate(sigma.data(), beta.data(), n, size, gone.data(), V.data());
 }
 
 // `first_row` is what the first query counts as in the message of an error.
@@ -323,6 +362,10 @@ NB_MODULE(_core, m) {
     m.def("kernel_row_source", &kernel_row_source, "points"_a, "cache_bytes"_a, "threads"_a);
     m.def("kernel_matrix", &kernel_matrix, "data"_a, "queries"_a, "threads"_a);
     m.def("kernel_sum", &kernel_sum, "data"_a, "queries"_a, "coef"_a, "threads"_a, "first_row"_a);
+    m.def("cross_entropy", &cross_entropy, "f"_a, "target"_a, "weight"_a, "out"_a.noconvert());
+    m.def("eliminate", &eliminate_some, "sigma"_a, "beta"_a.noconvert(), "gone"_a.noconvert(), "V"_a.noconvert());
+    m.def("newton_step", &solve_newton, "phi"_a.noconvert(), "information"_a, "ridge"_a, "gradient"_a, "factor"_a.noconvert(),
+          "reduction"_a, "most_products"_a, "step"_a.noconvert(), "change"_a.noconvert());
     m.def("row_sum", &row_sum, "row_source"_a, "coef"_a, "threads"_a);
     m.def("solve_in_place", &solve_in_place, "row_source"_a, "y"_a, "box"_a, "bound"_a, "lam"_a, "alpha"_a.noconvert(),
           "F"_a.noconvert(), "settings"_a, "callback"_a.none());

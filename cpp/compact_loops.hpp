@@ -32,6 +32,11 @@ template <class T> struct CompactLoops {
     double (*softmax)(const double* f, const std::int32_t* label, const double* weight, std::size_t rows,
                       std::size_t outputs, double* e, double* p);
 
+    // Any number of points of which the share `target` belongs to the positive class: the loss of each, whatever
+    // it weighs, and its weight times the two derivatives.  Returns the weighted sum; all is NaN where f is not finite.
+    double (*cross_entropy)(const double* f, const double* target, const double* weight, std::size_t n, double* loss,
+                            double* slope, double* curvature);
+
     // H[a][b] += sum_r h[r] K[a][r] K[b][r] for b <= a <= k, where K[k][r] = 1; H is [k + 1][k + 1].
     // scratch: (k + 5) * rows doubles.
     void (*curvature)(const T* K, std::size_t rows, std::size_t k, const double* h, double* scratch, double* H);

@@ -181,6 +181,43 @@ inline double compact_softmax(const double* f, const std::int32_t* label, const 
     return lane_sum<double>(loss);
 }
 
+inline void four_cross_entropies(const double* f, const double* target, const double* weight, double* loss,
+                                 double* slope, double* curvature) {
+    const vd x = load<double>(f), t = load<double>(target), w = load<double>(weight);
+    const vd finite = x - x;  // zero, or not a number
+    const vd u = exp_nonpositive<double>(-magnitude<double>(x));
+    const vd major = 1 / (1 + u), minor = u * major;
+    const vd p = x > 0 ? major : minor, q = x > 0 ? minor : major;
+    const vd up = larger<double>(x, vd{}), down = larger<double>(-x, vd{});
+    store<double>(loss, log1p_nonnegative(u) + (1 - t) * up + t * down + finite);
+    store<double>(slope, w * ((1 - t) * p - t * q) + finite);
+    store<double>(curvature, w * (p * q) + finite);
+}
+
+inline double cross_entropy(const double* f, const double* target, const double* weight, std::size_t n, double* loss,
+                            double* slope, double* curvature) {
+    vd sum{};
+    const std::size_t whole = n / 4 * 4;
+    for (std::size_t i = 0; i < whole; i += 4) {
+        four_cross_entropies(f + i, target + i, weight + i, loss + i, slope + i, curvature + i);
+        sum += load<double>(weight + i) * load<double>(loss + i);
+    }
+    double total = lane_sum<double>(sum);
+    if (whole < n) {
+        double in[3][4] = {}, out[3][4];
+        const std::size_t bytes = (n - whole) * sizeof(double);
+        memcpy(in[0], f + whole, bytes);
+        memcpy(in[1], target + whole, bytes);
+        memcpy(in[2], weight + whole, bytes);
+        four_cross_entropies(in[0], in[1], in[2], out[0], out[1], out[2]);
+        memcpy(loss + whole, out[0], bytes);
+        memcpy(slope + whole, out[1], bytes);
+        memcpy(curvature + whole, out[2], bytes);
+        for (std::size_t i = whole; i < n; ++i) total += weight[i] * loss[i];
+    }
+    return total;
+}
+
 // -- sums of products ---------------------------------------------------------------------------
 
 // C[a][b] += sum_r A[a][r] B[b][r] for a tile; accumulators stay in registers.
@@ -364,7 +401,7 @@ inline void compact_solve_transposed(const double* L, std::size_t n, double* x) 
 
 template <class T>
 constexpr CompactLoops<T> compact_table{compact_kernel<T>, compact_values<T>,    compact_project<T>, compact_logistic,
-                                        compact_softmax,   compact_curvature<T>, compact_moments<T>};
+                                        compact_softmax,   cross_entropy,        compact_curvature<T>, compact_moments<T>};
 
 }  // namespace sparseklr::SPARSEKLR_ISA
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
+from sparseklr.probability.likelihood import Labels
 from sparseklr.probability.loss import LogisticLoss, cross_entropies, derivatives
 
 pytestmark = pytest.mark.numerical
@@ -56,3 +57,23 @@ def test_nothing_cancels_far_from_zero() -> None:
     np.testing.assert_allclose(np.abs(slope), np.exp(-np.abs(f)), rtol=1e-14)
     np.testing.assert_allclose(curvature, np.exp(-np.abs(f)), rtol=1e-14)
     assert cross_entropies(0.0, np.array([1e4]), 3.0)[0] == 3e4
+
+
+@pytest.mark.parametrize("n", [1, 3, 4, 17])
+def test_the_core_computes_the_same(n: int) -> None:
+    rng = np.random.default_rng(n)
+    target, weight = rng.choice([0.0, 0.3, 1.0], n), rng.uniform(0.5, 2, n)
+    for scale in (0.0, 1.0, 30.0, 1e4):
+        f = scale * rng.normal(size=n)
+        here = Labels(target, weight).at(f)
+        slope, curvature = derivatives(target, f)
+        np.testing.assert_allclose(here.losses, cross_entropies(target, f), rtol=1e-14, atol=1e-300)
+        whole = target % 1 == 0  # where the two parts of the slope do not cancel
+        np.testing.assert_allclose(here.slope[whole], (weight * slope)[whole], rtol=1e-14, atol=1e-300)
+        np.testing.assert_allclose(here.slope, weight * slope, rtol=0, atol=1e-15)
+        np.testing.assert_allclose(here.information, weight * curvature, rtol=1e-14, atol=1e-300)
+        assert here.value == pytest.approx(weight @ here.losses, rel=1e-14)
+    for bad in (np.nan, np.inf, -np.inf):
+        here = Labels(target, weight).at(np.where(np.arange(n) == n - 1, bad, 0.0))
+        assert np.isnan([here.value, here.losses[-1], here.slope[-1], here.information[-1]]).all()
+        assert np.isfinite(here.losses[:-1]).all()

@@ -73,6 +73,19 @@ def kernel_matrix(data: PointSet, queries: PointSet, threads: int) -> np.ndarray
 def kernel_sum(
     data: PointSet, queries: PointSet, coef: np.ndarray, threads: int, first_row: int
 ) -> np.ndarray: ...
+def cross_entropy(f: np.ndarray, target: np.ndarray, weight: np.ndarray, out: np.ndarray) -> float: ...
+def eliminate(sigma: np.ndarray, beta: np.ndarray, gone: np.ndarray, V: np.ndarray) -> None: ...
+def newton_step(
+    phi: np.ndarray,
+    information: np.ndarray,
+    ridge: np.ndarray,
+    gradient: np.ndarray,
+    factor: np.ndarray,
+    reduction: float,
+    most_products: int,
+    step: np.ndarray,
+    change: np.ndarray,
+) -> int: ...
 def row_sum(row_source: RowSource, coef: np.ndarray, threads: int) -> np.ndarray: ...
 def solve_in_place(
     row_source: RowSource,

@@ -161,7 +161,7 @@ class SparseKLR(TellsUncertainty, CallbackSupportMixin, HasDualModel, KernelClas
     All classes share the width, and neither the order of the rows nor ``n_jobs`` matters.
 
     The leave-one-out values belong to the penalised likelihood of strength ``C_refit_`` on a basis that no
-    label had a part in choosing: all of up to 250 distinct points, 100 of up to 1500, and of more 100, or
+    label had a part in choosing: all of up to 250 distinct points, 120 of up to 1500, and of more 100, or
     300 if the leave-one-out loss is smaller there. The final model has the same strength, on the points that
     S-KLR selected; leave-one-out on those would be far too optimistic. Its log-loss on held-out rows is the
     estimate's within 10% on average (``benchmarks/leave_one_out.py``) if no rows are repeated.

@@ -98,10 +98,22 @@ class Basis:
 
     def whiten(self) -> Basis:
         """The same with features instead of kernel columns, for many sums over few points."""
-        if self._columns is None:
+        if self._columns is None or self.whitened:
             return self
         columns = list(self._over_blocks(lambda _, K: self._from_left(K.T).T, self.size**2))
         return Basis(self.points, self.chosen, self.L, self.map_, columns, whitened=True)
+
+    def whiten_if_few(self) -> Basis:
+        """Features instead of kernel columns if one block holds all points."""
+        return self.whiten() if len(self.points) <= _BLOCK else self
+
+    @property
+    def whole_features(self) -> np.ndarray | None:
+        """Features of all points where they are one array, by rows."""
+        if not self.whitened or self._columns is None or len(self._columns) > 1:
+            return None
+        (columns,) = self._columns
+        return columns if columns.flags.c_contiguous else None
 
     def part(self, positions: np.ndarray) -> Basis:
         """The span of some of the points, without another look at the kernel if columns are kept."""
@@ -184,16 +196,13 @@ class Basis:
     def leverages(self, factor: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """``[phi, 1]' H^-1 [phi, 1]`` of the points at ``rows`` (a mask), H = factor factor'; 0 elsewhere."""
         m = self.size
-        inverse = np.eye(m + 1)
-        if not self.whitened:
-            inverse[:m, :m] = solve_lower(self.L, inverse[:m, :m])
-        inverse = solve_lower(factor, inverse)
-        slope, intercept = np.ascontiguousarray(inverse[:, :m].T), inverse[:, m]
 
         def block(part: slice, K: np.ndarray) -> np.ndarray:
-            some, out = rows[part], np.zeros(len(K))
-            half = K[some] @ slope + intercept
-            out[some] = np.einsum("ij,ij->i", half, half)
+            some, out = np.flatnonzero(rows[part]), np.zeros(len(K))
+            phi = np.ones((len(some), m + 1))
+            phi[:, :m] = self._from_left(K[some].T).T
+            half = solve_lower(factor, phi.T)
+            out[some] = np.einsum("ij,ij->j", half, half)
             return out
 
         return np.concatenate(list(self._over_blocks(block, m * m)))

@@ -16,12 +16,16 @@ that takes too many products.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
+from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cholesky
+from scipy.linalg.lapack import dpotrf
 
+from .. import _core
 from .basis import Basis
-from .loss import cross_entropies, derivatives
+from .loss import derivatives
 from .triangular import solve_symmetric
 
 # At most so many heavy points get a second step when they are left out.
@@ -35,6 +39,15 @@ _REDUCTION = 0.03
 _LEFT_OUT, _LEFT_OUT_IN_THE_END = 1e-2, 1e-3
 # Leaving out a row is not looked at if that could change the mean loss by this share at most.
 _NO_CHANGE = 1e-3
+
+
+class LossAt(NamedTuple):
+    """The loss of all points at some outputs."""
+
+    value: float  # the weighted sum
+    losses: np.ndarray  # of each point, whatever it weighs
+    slope: np.ndarray  # first derivative of each point's weighted loss
+    information: np.ndarray  # and the second
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,12 +65,17 @@ class Labels:
 
     def losses(self, f: np.ndarray) -> np.ndarray:
         """Log-loss of each point, whatever it weighs: ``-t log p - (1 - t) log(1 - p)``, p = sigmoid(f)."""
-        return cross_entropies(self.target, f)
+        return self.at(f).losses
+
+    def at(self, f: np.ndarray) -> LossAt:
+        """The weighted loss of all points at outputs f, with its derivatives."""
+        out = np.empty((3, len(f)))
+        return LossAt(_core.cross_entropy(f, self.target, self.weight, out), *out)
 
     def derivatives(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """First and second derivative of the weighted loss of each point."""
-        slope, curvature = derivatives(self.target, f)
-        return self.weight * slope, self.weight * curvature
+        here = self.at(f)
+        return here.slope, here.information
 
     def mean(self, losses: np.ndarray) -> tuple[float, float]:
         r"""Weighted mean of one number for each point, and its standard error.
@@ -66,9 +84,13 @@ class Labels:
         error is :math:`\sqrt{\sum_i w_i^2 (l_i - m)^2} / \sum_i w_i`. Multiplying all weights changes
         neither.
         """
-        share = self.weight / self.weight.sum()
-        mean = float(share @ losses)
-        return mean, float(np.linalg.norm(share * (losses - mean)))
+        mean = float(self._share @ losses)
+        off = self._share * (losses - mean)
+        return mean, sqrt(off @ off)
+
+    @cached_property
+    def _share(self) -> np.ndarray:
+        return self.weight / self.weight.sum()
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,35 +137,37 @@ def fit_likelihood(
     ridge = np.full(basis.size + 1, 1.0 / C)
     ridge[-1] = 0.0
 
-    def value(v: np.ndarray, f: np.ndarray) -> float:
-        return float(0.5 * ridge @ v**2 + labels.weight @ labels.losses(f))
+    def look(v: np.ndarray, f: np.ndarray) -> tuple[float, LossAt]:
+        here = labels.at(f)
+        return 0.5 * float(ridge @ (v * v)) + here.value, here
 
+    factor = None if curvature is None else _factor(curvature, ridge)
     v = np.zeros(basis.size + 1) if start is None else start
     if near is not None:
-        slope, information = labels.derivatives(near)
-        information = _most_of(information)
+        there = labels.at(near)
+        information = _most_of(there.information)
         curvature = basis.curvature(information)
-        toward = basis.project(information * near - slope)
-        v = solve_symmetric(_factor(curvature, ridge), toward)
-    factor = None if curvature is None else _factor(curvature, ridge)
+        factor = _factor(curvature, ridge)
+        v = solve_symmetric(factor, basis.project(information * near - there.slope))
     f = basis.outputs(v)
-    current, products = value(v, f), 0
+    (current, here), products = look(v, f), 0
     enough = 3 + basis.size // 30  # products that cost about as much as a new matrix
     while True:
-        slope, information = labels.derivatives(f)
-        gradient = basis.project(slope) + ridge * v
+        gradient = basis.project(here.slope) + ridge * v
         if factor is None:
-            curvature = basis.curvature(_most_of(information))
+            curvature = basis.curvature(_most_of(here.information))
             factor = _factor(curvature, ridge)
-        step, change, taken = _newton_step(basis, information, ridge, gradient, factor, enough)
+        step, change, taken = _newton_step(basis, here.information, ridge, gradient, factor, enough)
         products += taken
         decrement = -float(gradient @ step)
         t = 1.0
-        while (trial := value(v + t * step, f + t * change)) > current - 1e-4 * t * decrement and t > 1e-10:
+        trial, there = look(v + step, f + change)
+        while trial > current - 1e-4 * t * decrement and t > 1e-10:
             t /= 2
+            trial, there = look(v + t * step, f + t * change)
         done = decrement <= max(tol * abs(current), 1e-14 * labels.weight.sum())
         if trial < current:
-            v, f, current = v + t * step, f + t * change, trial
+            v, f, current, here = v + t * step, f + t * change, trial, there
         else:  # rounding is all that is left
             done = True
         if done:
@@ -151,7 +175,7 @@ def fit_likelihood(
         if products >= enough:
             factor, products = None, 0
     if fresh:
-        curvature = basis.curvature(_most_of(labels.derivatives(f)[1], _LEFT_OUT_IN_THE_END))
+        curvature = basis.curvature(_most_of(here.information, _LEFT_OUT_IN_THE_END))
         factor = _factor(curvature, ridge)
     assert curvature is not None
     return LikelihoodFit(v, f, C, curvature, factor)
@@ -170,15 +194,16 @@ def _most_of(information: np.ndarray, left_out: float = _LEFT_OUT) -> np.ndarray
 
 def _factor(curvature: np.ndarray, ridge: np.ndarray) -> np.ndarray:
     """Cholesky factor of the Newton matrix."""
-    H = curvature + np.diag(ridge)
-    H[-1, -1] += 1e-12 * (1 + H[-1, -1])  # all rows saturated: the intercept is free
-    trace = np.trace(H)
+    H = np.array(curvature.T, order="F")  # it is symmetric
+    diagonal = H.reshape(-1, order="F")[:: len(H) + 1]
+    diagonal += ridge
+    diagonal[-1] += 1e-12 * (1 + diagonal[-1])  # all rows saturated: the intercept is free
+    trace = diagonal.sum()
     for share in (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4):  # a ridge below the rounding errors of the curvature
-        H[np.diag_indices_from(H)] += share * trace
-        try:
-            return cholesky(H, lower=True, check_finite=False)
-        except np.linalg.LinAlgError:
-            continue
+        diagonal += share * trace
+        factor, failed = dpotrf(H, lower=0)
+        if not failed:
+            return factor.T  # lower, and by rows
     raise FloatingPointError("the second derivatives of the likelihood are lost in rounding errors")
 
 
@@ -192,6 +217,11 @@ def _newton_step(
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Conjugate gradients for Newton's equations: the step, its change of the outputs, products taken."""
     step, change = np.zeros_like(gradient), np.zeros_like(information)
+    if (phi := basis.whole_features) is not None:
+        products = _core.newton_step(
+            phi, information, ridge, gradient, factor, _REDUCTION, most_products, step, change
+        )
+        return step, change, products
     residual = -gradient
     direction = z = solve_symmetric(factor, residual)
     size = first = float(residual @ z)
@@ -229,15 +259,14 @@ def leave_one_out(basis: Basis, labels: Labels, fit: LikelihoodFit) -> np.ndarra
     Cawley and Talbot (2008), "Efficient approximate leave-one-out cross-validation for kernel logistic
     regression", Machine Learning 71, 243-264.
     """
-    slope, information = labels.derivatives(fit.f)
+    total, losses, slope, information = labels.at(fit.f)
     most = fit.C * basis.points.diagonal() + 1 / max(float(information.sum()), 1e-300)
-    looked_at = slope**2 * most > _NO_CHANGE * labels.weight * labels.mean(labels.losses(fit.f))[0]
+    looked_at = slope**2 * most > _NO_CHANGE * labels.weight * labels.mean(losses)[0]
     s = basis.leverages(fit.factor, looked_at)
     a = slope / np.maximum(1 - information * s, 1e-3)
     loo = fit.f + a * s
-    before = labels.weight * labels.losses(fit.f)
-    change = labels.weight * labels.losses(loo) - before
-    heavy = (labels.weight > 2 * labels.weight.mean()) & (change > _SECOND_STEP_FROM * before.sum())
+    change = labels.weight * (labels.losses(loo) - losses)
+    heavy = (labels.weight > 2 * labels.weight.mean()) & (change > _SECOND_STEP_FROM * total)
     if heavy.any():
         most_changed = np.argsort(np.where(heavy, -change, 0.0), kind="stable")
         out = np.sort(most_changed[: min(_SECOND_STEPS, np.count_nonzero(heavy))])

@@ -8,13 +8,12 @@ order, without another look at a kernel value and without another Newton matrix.
 
 from __future__ import annotations
 
-from math import sqrt
-
 import numpy as np
 from scipy.linalg import cholesky, qr
 from scipy.linalg.lapack import dpotri
 from scipy.special import expit
 
+from .. import _core
 from .basis import Basis
 from .likelihood import Labels, LikelihoodFit, fit_likelihood
 from .loss import cross_entropies
@@ -47,31 +46,17 @@ def _eliminate(sigma: np.ndarray, beta: np.ndarray, block: int = 64) -> np.ndarr
     Taking b away moves beta by ``-sigma[:, b] beta_b / sigma_bb`` and sigma by the outer product of that
     column: a Cholesky factorisation with this pivot rule, the products put off to blocks.
     """
-    left = np.arange(len(beta) - 1)
-    order: list[int] = []
+    left, beta = np.arange(len(beta) - 1), beta.copy()
+    order = [left[:0]]
     while n := len(left):
-        size = min(block, n)
-        V, variance = np.empty((size, n + 1)), sigma.diagonal().copy()
-        gone: list[int] = []
-        for k in range(size):
-            saliency = beta * beta
-            saliency /= variance
-            saliency[n] = np.inf  # the intercept
-            saliency[gone] = np.inf
-            b = int(saliency.argmin())
-            column = sigma[b] - V[:k, b] @ V[:k]
-            scale = max(float(column[b]), 1e-300)
-            beta = beta - column * (beta[b] / scale)
-            column /= sqrt(scale)
-            V[k] = column
-            variance -= column * column
-            np.maximum(variance, 1e-300, out=variance)
-            gone.append(b)
+        gone = np.empty(min(block, n), dtype=np.int64)
+        V = np.empty((len(gone), n + 1))
+        _core.eliminate(sigma, beta, gone, V)
         keep = np.delete(np.arange(n + 1), gone)
-        order.extend(left[gone])
+        order.append(left[gone])
         V = V[:, keep]
         sigma, beta, left = sigma[np.ix_(keep, keep)] - V.T @ V, beta[keep], left[keep[:-1]]
-    return np.array(order, dtype=np.intp)
+    return np.concatenate(order)
 
 
 def prune(basis: Basis, labels: Labels, fit: LikelihoodFit, allowed: float) -> tuple[Basis, LikelihoodFit]:
@@ -112,7 +97,7 @@ def prune(basis: Basis, labels: Labels, fit: LikelihoodFit, allowed: float) -> t
         low, high = (low, middle) if near(middle) else (middle, high)
     while high < m:  # what was near to second order must be so
         kept = order[:high]
-        part = basis.part(kept)
+        part = basis.part(kept).whiten_if_few()
         refitted = fit_likelihood(
             part,
             labels,

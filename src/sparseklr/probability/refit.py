@@ -140,7 +140,7 @@ def refit(
 
     # A point adds nothing if it moves f by less than .03, in standard deviations of the prior.
     tolerance = min(max(1e-3 / reference.C, 1e-8), 1e-2)
-    basis = random_basis(points, selected, MAX_POINTS, rng, map_, tolerance)
+    basis = random_basis(points, selected, MAX_POINTS, rng, map_, tolerance).whiten_if_few()
     # Fitting the pruned model to the unpruned one's probabilities instead of the labels, or to a mix
     # of both, was tried: the same log-loss within noise on the five small sets.
     fit = fit_likelihood(basis, labels, reference.C, near=reference.f, fresh=False, tol=1e-4)
