@@ -91,19 +91,20 @@ class Trial:
             values = self.own
         return exact.kernel(*values, Q, self.data.dense)
 
+    def seen_kernel(self) -> np.ndarray:
+        """The kernel values between the training rows that the model saw."""
+        if self.kernel_form == "precomputed":
+            return np.asarray(self.rows)
+        given = self.data.contain(self.data.dense)
+        rows = given.tocsr() if hasattr(given, "tocsr") else np.asarray(given)
+        if rows.dtype not in (np.float32, np.float64):
+            rows = rows.astype(np.float64)
+        gram: np.ndarray = self.model._kernel.gram(rows)
+        return gram
+
     def kernel_error(self, K: np.ndarray) -> float:
         """The largest error of the kernel values that the model saw."""
-        if self.kernel_form == "precomputed":
-            return float(np.abs(self.rows - K).max())
-        checked = self.data.contain(self.data.dense)
-        if not hasattr(checked, "dtype") or not hasattr(checked, "tocsr"):
-            checked = np.asarray(checked)
-        else:
-            checked = checked.tocsr()
-        if checked.dtype not in (np.float32, np.float64):
-            checked = checked.astype(np.float64)
-        seen = self.model._kernel.gram(checked)
-        return float(np.abs(seen.astype(exact.Wide) - K).max())
+        return float(np.abs(self.seen_kernel().astype(exact.Wide) - K).max())
 
     def weights(self) -> np.ndarray:
         """Of the rows, with the factors of the classes."""

@@ -189,10 +189,7 @@ def machine(X: np.ndarray, y: np.ndarray, n_points: int = 4) -> Machine:
     classes, codes = np.unique(y, return_inverse=True)
     data = TrainingSet(X, codes, classes, np.ones(len(y)), np.arange(len(y)), len(y), Kernel("rbf", 0.5))
     points = DistinctPoints.of(data).with_gram()
-    weight = points.weight.T
-    state = Machine(
-        points, LogisticLoss(weight[1:] if len(classes) == 2 else weight, weight.sum(axis=0)), True, 1e-10
-    )
+    state = Machine(points, LogisticLoss.of(points.weight.T), True, 1e-10)
     for _ in range(n_points):
         gains = state.gains(np.arange(len(points)))
         state.join(np.array([int(np.argmax(gains))]), 1)

@@ -16,8 +16,7 @@ pytestmark = pytest.mark.numerical
 def loss(request) -> LogisticLoss:
     rng = np.random.default_rng(0)
     target = rng.uniform(0, 2, (request.param, 6)) * (rng.random((request.param, 6)) > 0.3)
-    rest = rng.uniform(0, 2, 6) if request.param == 1 else 0.0
-    return LogisticLoss(target, target.sum(axis=0) + rest)
+    return LogisticLoss.of(np.vstack([rng.uniform(0, 2, 6), target]) if request.param == 1 else target)
 
 
 def test_derivatives_against_finite_differences(loss) -> None:
@@ -57,6 +56,20 @@ def test_nothing_cancels_far_from_zero() -> None:
     np.testing.assert_allclose(np.abs(slope), np.exp(-np.abs(f)), rtol=1e-14)
     np.testing.assert_allclose(curvature, np.exp(-np.abs(f)), rtol=1e-14)
     assert cross_entropies(0.0, np.array([1e4]), 3.0)[0] == 3e4
+    # a weight of 1 beside one of 1e20 on the same point
+    loss, F = LogisticLoss.of(np.array([[1.0], [1e20]])), np.array([[60.0]])
+    assert loss.value(F) == pytest.approx(60.0, rel=1e-5)
+    assert loss.at(F).slope[0, 0] == pytest.approx(1.0, rel=1e-5)
+    # three classes, the first certain
+    loss, F = LogisticLoss.of(np.array([[1e20], [1.0], [0.0]])), np.array([[60.0], [0.0], [-60.0]])
+    assert loss.value(F) == pytest.approx(60.0, rel=1e-5)
+    np.testing.assert_allclose(
+        loss.at(F).slope[:, 0], [1 - 1e20 * np.exp(-60), 1e20 * np.exp(-60) - 1, 0], atol=1e-6
+    )
+    D = np.array([[1.0], [0.0], [0.0]])
+    assert loss.at(F).curved(D)[0, 0] == pytest.approx(1e20 * np.exp(-60))
+    loss = LogisticLoss.of(np.array([[1e20], [0.0], [0.0]]))
+    assert loss.value(F) == pytest.approx(1e20 * np.exp(-60))
 
 
 @pytest.mark.parametrize("n", [1, 3, 4, 17])

@@ -182,6 +182,12 @@ class DistinctPoints:
         """k(x, x) of every point, float64."""
         return self.kernel.diagonal(self.X)
 
+    def kernel_unit(self) -> float:
+        """The size of kernel values as a power of four, which it and its root divide without rounding."""
+        values = self.X if self.kernel.precomputed else self.diagonal()
+        size = float(max(values.max(), -values.min()))
+        return float(np.ldexp(1.0, (np.frexp(size)[1] - 1) // 2 * 2)) if size > 0 else 1.0
+
 
 def check_weight(sample_weight: Any, n_samples: int) -> np.ndarray:
     """Weights of rows as float64, ones for None; raises unless finite, non-negative and not all zero.
@@ -215,8 +221,8 @@ def check_largest(name: str, weight: np.ndarray) -> None:
         raise ValueError(f"{name} must be at most {_LARGEST_WEIGHT:g}; got {weight.max():g}.")
 
 
-def loss_weights(C: float, weight: np.ndarray) -> np.ndarray:
-    """``C`` times the weights of rows: what the loss of each counts in an objective.
+def loss_weights(C: float, weight: np.ndarray, unit: float = 1.0) -> np.ndarray:
+    """``C`` times the weights of rows, what the loss of each counts in an objective, times a kernel's unit.
 
     Raises if the largest is beyond what the objective and its derivatives can be computed with.
 
@@ -226,11 +232,12 @@ def loss_weights(C: float, weight: np.ndarray) -> np.ndarray:
     array([10.,  5.])
     """
     with np.errstate(over="ignore"):
-        product = C * weight
+        product = C * weight * unit
     least, most = _LOSS_WEIGHTS
     if not least <= product.max() <= most:
+        size = "" if unit == 1 else f" times the size of the kernel, about {unit:.1g},"
         raise ValueError(
-            f"C times the largest sample_weight must lie between {least:g} and {most:g}; C={C:g} gives "
+            f"C times the largest sample_weight{size} must lie between {least:g} and {most:g}; C={C:g} gives "
             f"{product.max():g}."
         )
     return product

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from threading import Event
 
 import numpy as np
-from sklearn.metrics.pairwise import euclidean_distances
+from scipy.spatial.distance import cdist
 
 from .. import _core
 
@@ -54,7 +54,9 @@ class CompactModel:
         if not self.n_points:
             return np.zeros((len(X), 0))
         root = np.sqrt(self.gamma)
-        return euclidean_distances(X * root, self.points * root)
+        # by differences: from norms and products, those between points far from zero are nothing but rounding
+        distance: np.ndarray = cdist(X * root, self.points * root)
+        return distance
 
     def squared_derivatives(self, X: np.ndarray) -> np.ndarray:
         """Mean over rows of the squared derivative of the outputs in each feature (summed over outputs)."""

@@ -112,7 +112,8 @@ def rank_knots(x: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarra
     """Distinct values of x (at most 257 of them) and the normal quantile of the middle of their rank."""
     values, code = np.unique(x, return_inverse=True)
     mass = np.bincount(code, weight)
-    rank = (np.cumsum(mass) - mass / 2) / mass.sum()
+    until = np.cumsum(mass)
+    rank = (until - mass / 2) / until[-1]  # at most 1; divided by a sum in another order it need not be
     if len(values) > _KNOTS:
         chosen = np.unique(np.searchsorted(rank, np.linspace(rank[0], rank[-1], _KNOTS)))
         values, rank = values[chosen], rank[chosen]

@@ -16,13 +16,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, logsumexp, softmax
+from scipy.special import expit, log_softmax, softmax
 
 Array = np.ndarray
 
 
-def cross_entropies(target: Any, f: Array, weight: Any = 1.0) -> Array:
-    """The loss of each point; ``target`` is the part of ``weight`` that belongs to the positive class.
+def cross_entropies(target: Any, f: Array, other: Any = None) -> Array:
+    """The loss of each point; ``target`` is the weight of its positive class, ``other`` that of the rest.
+
+    Without ``other`` the two add up to 1.
 
     Examples
     --------
@@ -30,18 +32,19 @@ def cross_entropies(target: Any, f: Array, weight: Any = 1.0) -> Array:
     array([0.69314718, 0.        ])
     """
     both = np.log1p(np.exp(-np.abs(f)))  # of f and -f; about twice as fast as logaddexp
-    return target * (both + np.maximum(-f, 0)) + (weight - target) * (both + np.maximum(f, 0))
+    other = 1 - target if other is None else other
+    return target * (both + np.maximum(-f, 0)) + other * (both + np.maximum(f, 0))
 
 
-def derivatives(target: Any, f: Array, weight: Any = 1.0) -> tuple[Array, Array]:
-    """First and second derivative of the loss of each point.
+def derivatives(target: Any, f: Array) -> tuple[Array, Array]:
+    """First and second derivative of the loss of each point of weight 1.
 
     Examples
     --------
     >>> derivatives(1.0, np.array([0.0]))
     (array([-0.5]), array([0.25]))
     """
-    here = Derivatives(expit(f), expit(-f), target, weight)
+    here = Derivatives(expit(f), expit(-f), target, 1 - target, 1.0)
     return here.slope, here.curvature
 
 
@@ -52,37 +55,60 @@ class LogisticLoss:
     .. math:: \sum_i m_i A(F_i) - \sum_i t_i^\top F_i
 
     with one output :math:`A(f) = \log(1+e^f)` (logistic), with several
-    :math:`A(F) = \log\sum_k e^{F_k}` (softmax). Trailing axes are independent problems.
+    :math:`A(F) = \log\sum_k e^{F_k}` (softmax). It is added up from terms that are not negative, and the
+    weights of the classes on a point are kept apart: their sum m may have lost the smaller of them. Trailing
+    axes are independent problems.
 
     Attributes
     ----------
     target : array (n_outputs, n)
         Weight of the class of each output on each point, t.
-    total : array (n,)
-        Weight of each point, m.
+    other : array (n_outputs, n)
+        Weight of all other classes.
     """
 
     target: Array
-    total: Array
+    other: Array
+
+    @classmethod
+    def of(cls, weight: Array) -> LogisticLoss:
+        """The loss for weights (n_classes, n); two classes have one output, that of the second."""
+        if len(weight) == 2:
+            return cls(weight[1:], weight[:1])
+        return cls(weight, _of_others(weight))
+
+    @property
+    def total(self) -> Array:
+        """Weight of each point, m, an array (n,)."""
+        return self.target[0] + self.other[0]
 
     def value(self, F: Array) -> Any:
         """The loss; an array over the trailing axes of F."""
         if len(F) == 1:
-            return cross_entropies(self._target(F)[0], F[0], self._total(F)).sum(axis=0)
-        linear = np.tensordot(self.target, F, axes=([0, 1], [0, 1]))
-        return np.tensordot(self.total, logsumexp(F, axis=0), axes=(0, 0)) - linear
+            target, other = (_alongside(F, weight)[0] for weight in (self.target, self.other))
+            return cross_entropies(target, F[0], other).sum(axis=0)
+        P = softmax(F, axis=0)
+        nearly_one = np.log1p(-np.minimum(_of_others(P), 0.5))
+        log_P = np.where(P > 0.5, nearly_one, log_softmax(F, axis=0))
+        return -np.tensordot(self.target, log_P, axes=([0, 1], [0, 1]))
 
     def at(self, F: Array) -> Derivatives:
         """The derivatives with respect to F."""
         P = expit(F) if len(F) == 1 else softmax(F, axis=0)
-        Q = expit(-F) if len(F) == 1 else 1 - P
-        return Derivatives(P, Q, self._target(F), self._total(F))
+        Q = expit(-F) if len(F) == 1 else _of_others(P)
+        target, other = _alongside(F, self.target), _alongside(F, self.other)
+        return Derivatives(P, Q, target, other, target[0] + other[0])
 
-    def _target(self, F: Array) -> Array:
-        return self.target.reshape(self.target.shape + (1,) * (F.ndim - 2))
 
-    def _total(self, F: Array) -> Array:
-        return self.total.reshape((-1,) + (1,) * (F.ndim - 2))
+def _of_others(values: Array) -> Array:
+    """For each class the sum over all other classes, without a difference."""
+    summed: Array = np.tensordot(1 - np.eye(len(values)), values, axes=1)
+    return summed
+
+
+def _alongside(F: Array, weight: Array) -> Array:
+    """Weights with as many trailing axes as the outputs F."""
+    return weight.reshape(weight.shape + (1,) * (F.ndim - 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,12 +118,13 @@ class Derivatives:
     P: Array
     Q: Array
     target: Array
-    total: Array
+    other: Array
+    total: Any
 
     @property
     def slope(self) -> Array:
         """First derivatives, of the shape of the outputs."""
-        return (self.total - self.target) * self.P - self.target * self.Q
+        return self.other * self.P - self.target * self.Q
 
     @property
     def curvature(self) -> Array:
@@ -108,4 +135,4 @@ class Derivatives:
         """Second derivatives times D."""
         if len(D) == 1:
             return self.curvature * D
-        return self.total * self.P * (D - (self.P * D).sum(axis=0))
+        return self.total * self.P * (self.Q * D - _of_others(self.P * D))

@@ -84,12 +84,12 @@ class HalfModel:
         if not self.intercept:
             return 0.0
         low, high = -np.inf, np.inf
-        total, wanted = self.loss.total, self.loss.target.sum()
+        total, target, other = self.loss.total, self.loss.target[0], self.loss.other[0]
         b = self.b + float(total @ (self.h - h)) / float(total.sum())  # exact if the change of h is constant
         for _ in range(100):
-            p = expit(h + b)
-            excess = float(total @ p - wanted)
-            step = -excess / max(float(total @ (p * (1 - p))), 1e-300)
+            p, q = expit(h + b), expit(-h - b)
+            excess = float(other @ p - target @ q)
+            step = -excess / max(float(total @ (p * q)), 1e-300)
             if abs(excess * step) <= 1e-13 * total.sum():  # twice what can still be gained
                 return b + step if abs(step) < 1e-3 else b  # the last step doubles the digits of the slopes
             low, high = (b, high) if excess < 0 else (low, b)
@@ -123,6 +123,8 @@ class HalfModel:
         beta = np.zeros(n)
         beta[self.support] = self.x
         lipschitz = self._lipschitz()
+        # Fewer slopes may be other than zero than are asked for, whatever C is: it stays finite.
+        endless = 1e15 / float(self.loss.total.sum())
         start, history = time.perf_counter(), [self.objective(C)]
         rounding = 10 * float(np.finfo(self.gram.dtype).eps)
         for iteration in range(1, max_iter + 1):
@@ -131,7 +133,8 @@ class HalfModel:
                 z = beta - slope / lipschitz
                 if n_nonzero is not None and n_nonzero < n:
                     cut = np.partition(np.abs(z), n - n_nonzero - 1)[n - n_nonzero - 1]
-                    C = 2 / lipschitz * (THRESHOLD / max(cut * (1 + 1e-12), np.finfo(float).tiny)) ** 1.5
+                    least = THRESHOLD * (2 / lipschitz / endless) ** (2 / 3)
+                    C = 2 / lipschitz * (THRESHOLD / max(cut * (1 + 1e-12), least)) ** 1.5
                 new = half_threshold(z, 2 / (C * lipschitz))
                 move = new - beta
                 h = self.gram.product(new)

@@ -23,6 +23,10 @@ _TRIALS = 4
 # the support grow to 1500 coordinates (100 s and more); with 1e-4 it grows to 730, of which 225 remain (55
 # s).
 _SETTLED = 1e-4
+# What a coordinate promises must be more than this share of the objective; thoroughly, more than rounding.
+_WORTH_A_TRIAL, _THOROUGHLY = 1e-9, 1e-13
+# A coordinate below this share of the least size that a minimum allows is on its way to zero.
+_VANISHING = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +94,8 @@ class HalfSolver(HalfModel):
                 self.b = self._best_intercept(self.h)
                 residual = self.fixed_point_residual(C, self.support)
                 if residual <= tol or goal < 1e-15:  # lower objectives are indistinguishable from rounding
-                    return Convergence(iteration, self.fixed_point_residual(C), True, np.array(history))
+                    residual = self.fixed_point_residual(C)
+                    return Convergence(iteration, residual, residual <= tol, np.array(history))
                 goal /= 100
         return Convergence(iteration, self.fixed_point_residual(C), False, np.array(history))
 
@@ -137,7 +142,7 @@ class HalfSolver(HalfModel):
         short = self._shortlist(C, metric if thorough else None)
         columns = self.points.columns(short)
         for joined in range(most):
-            chosen = self._best_trial(C, short, columns, metric, (4 if thorough else 1) * _TRIALS)
+            chosen = self._best_trial(C, short, columns, metric, thorough)
             if chosen is None:
                 return joined
             position, x, h, b = chosen
@@ -180,7 +185,7 @@ class HalfSolver(HalfModel):
         return _Promise(alone - U.T @ rest, curvature, along, rest, alone, bound)
 
     def _best_trial(
-        self, C: float, short: Array, columns: Array, metric: _Metric, trials: int
+        self, C: float, short: Array, columns: Array, metric: _Metric, thorough: bool
     ) -> tuple[int, Array, Array, float] | None:
         """The listed coordinate of largest promise whose step lowers the objective."""
         promise, known = self._promise(C, short, columns, metric), metric.n_coordinates
@@ -188,8 +193,10 @@ class HalfSolver(HalfModel):
         certain = step_of(promise.alone, promise.bound)[1]
         order = np.argsort(-gain, kind="stable")
         present = self.objective(C)
-        for rank, j in enumerate(order[gain[order] > 1e-9 * present]):
-            if rank >= trials and not certain[j] > 1e-9 * present:
+        trials = (4 if thorough else 1) * _TRIALS
+        enough = (_THOROUGHLY if thorough else _WORTH_A_TRIAL) * present
+        for rank, j in enumerate(order[gain[order] > enough]):
+            if rank >= trials and not certain[j] > enough:
                 continue
             steepness, bound = promise.curvature[j], promise.bound[j]
             while True:  # backtracking; a step of the coordinate alone, at the bound, is sure to succeed
@@ -253,11 +260,15 @@ class HalfSolver(HalfModel):
         return left
 
     def _move(self, C: float, direction: Array, present: float) -> bool:
-        """Go along a direction until the objective falls; coordinates that would change sign become zero."""
-        t = 1.0
+        """Go along a direction until the objective falls; coordinates that would change sign become zero.
+
+        So do those that nearly vanish. At a minimum ``C bound`` is at least the curvature of the root of a
+        coordinate, ``|x|^(-3/2) / 4``, from which its least size follows.
+        """
+        t, least = 1.0, _VANISHING * (4 * C * self.bound[self.support]) ** (-2 / 3)
         for _ in range(40):
             x = self.x + t * direction[: len(self.x)]
-            x[np.sign(x) != np.sign(self.x)] = 0
+            x[(np.sign(x) != np.sign(self.x)) | (np.abs(x) < least)] = 0
             b = self.b + t * float(direction[len(self.x) :].sum())
             h = self.columns @ x
             if C * self._loss(h + b) + np.sqrt(np.abs(x)).sum() < present:

@@ -21,6 +21,7 @@ _BLOCK = 512
 # times.
 SHORTLIST = 10
 ROUNDS = 3
+EPS, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
 
 
 class Machine:
@@ -37,10 +38,15 @@ class Machine:
     W, AWA, inverse : arrays (n_outputs, n), (n_outputs, q, q), (n_outputs, q, q)
         Where it was last taken: curvature of the loss, A'WA, and the inverse of the Hessian's
         blocks ``A'WA + diag(penalty)``.
+
+    Kernel values are divided by ``unit``. With the weights of the loss multiplied by it, the objective is
+    ``unit`` times that of the kernel itself, and nothing overflows.
     """
 
-    def __init__(self, points: DistinctPoints, loss: LogisticLoss, intercept: bool, floor: float) -> None:
-        self.points, self.loss, self.floor = points, loss, floor
+    def __init__(
+        self, points: DistinctPoints, loss: LogisticLoss, intercept: bool, floor: float, unit: float = 1.0
+    ) -> None:
+        self.points, self.loss, self.floor, self.unit = points, loss, floor, unit
         self.chosen: list[int] = []
         self.first = int(intercept)  # first column of A that is a point's
         self._columns = np.ones((len(points), 16), order="F")
@@ -67,26 +73,33 @@ class Machine:
         """beta and intercepts; those of several classes are made to sum to zero."""
         beta = np.zeros((len(self.w), 0))
         if self.chosen:
-            beta = solve_triangular(self.factor, self.w[:, self.first :].T, lower=True, trans="T").T
+            beta = (
+                solve_triangular(self.factor, self.w[:, self.first :].T, lower=True, trans="T").T / self.unit
+            )
         intercept = self.w[:, 0] if self.first else np.zeros(len(self.w))
         return beta, intercept - (intercept.mean() if len(intercept) > 1 else 0.0)
 
     def curve(self) -> None:
         """Take the curvature at the present outputs. Sets W, AWA and inverse."""
         self.W = self.loss.at(self.F).curvature
-        # A perfectly separated set leaves no curvature for the intercept without this.
-        ridge = self.penalty + 1e-10 * self.loss.total.sum() * (self.penalty == 0)
+        # The intercept has no curvature of its own. A share of that of the loss keeps its row apart from the
+        # others; a share of the weights would hide what is left to gain where all rows are saturated.
+        alone = 1e-10 * self.W.sum(axis=1, keepdims=True) + TINY
+        ridge = np.where(self.penalty > 0, 1.0, alone)
         roots = (np.sqrt(weights)[:, None] * self.A for weights in self.W)
         self.AWA = np.array([B.T @ B for B in roots])
-        self.inverse = np.linalg.inv(self.AWA + np.diag(ridge))
+        self.inverse = _inverse(self.AWA + ridge[:, :, None] * np.eye(ridge.shape[1]))
 
     def gradient(self) -> Array:
         return self.loss.at(self.F).slope @ self.A + self.penalty * self.w
 
+    def _kernel(self, candidates: Array) -> Array:
+        return self.points.columns(candidates) / self.unit
+
     def whiten(self, candidates: Array) -> tuple[Array, Array]:
         """The columns that candidates would add to A, zero for those that A spans, and which."""
         Z = self.A[:, self.first :]
-        R = self.points.columns(candidates)
+        R = self._kernel(candidates)
         diagonal = R[candidates, np.arange(len(candidates))]
         R -= Z @ Z[candidates].T
         left = R[candidates, np.arange(len(candidates))]
@@ -115,7 +128,7 @@ class Machine:
         rZ = residual @ Z
         for start in range(0, len(candidates), _BLOCK):
             block = candidates[start : start + _BLOCK]
-            K, ZJ = self.points.columns(block), Z[block].T
+            K, ZJ = self._kernel(block), Z[block].T
             diagonal = K[block, np.arange(len(block))]
             left = diagonal - (ZJ**2).sum(axis=0)
             spanned = ~(left > 2 * self.floor * diagonal)  # twice the floor: the exact column is above it
@@ -185,7 +198,7 @@ class Machine:
         for step in range(max_iter + 1):
             here = self.loss.at(self.F)
             G = here.slope @ self.A + self.penalty * self.w
-            left = 0.5 * float((G * self._precondition(G)).sum()) / self.objective
+            left = 0.5 * float((G * self._precondition(G)).sum()) / max(self.objective, TINY)
             if left <= tol or step == max_iter:
                 break
             dw = self._newton_direction(here, G)
@@ -201,8 +214,7 @@ class Machine:
                     self.w, self.F, self.objective = w, F, objective
                     break
                 t /= 2
-            else:  # lower objectives are indistinguishable from rounding
-                left = 0.0
+            else:  # lower objectives are indistinguishable from rounding: what is left stays left
                 break
             if step > 0:
                 self.curve()
@@ -223,7 +235,10 @@ class Machine:
         enough = 1e-4 * rz
         for _ in range(50):
             Hp = here.curved(p @ self.A.T) @ self.A + self.penalty * p
-            alpha = rz / float((p * Hp).sum())
+            curvature = float((p * Hp).sum())
+            if not curvature > 0:  # saturated: no curvature is left along the intercepts
+                return x if x.any() else z
+            alpha = rz / curvature
             x, r = x + alpha * p, r - alpha * Hp
             z = self._precondition(r)
             rz, before = float((r * z).sum()), rz
@@ -258,6 +273,17 @@ class Machine:
         return other
 
 
+def _inverse(H: Array) -> Array:
+    """Inverses of positive definite matrices (k, q, q), computed with a diagonal of ones.
+
+    So that a column of large weights does not drown the others. The addition is of the size of the errors of
+    H.
+    """
+    scale = 1 / np.sqrt(np.einsum("kqq->kq", H))
+    scale = scale[:, :, None] * scale[:, None, :]
+    return np.linalg.inv(H * scale + 10 * EPS * H.shape[1] * np.eye(H.shape[1])) * scale
+
+
 def _line_search(loss: LogisticLoss, F: Array, D: Array, linear: Any, square: Any, slope: Any) -> Array:
     """Steps t (c,) that nearly minimise ``loss(F + t D) + linear t + square t**2 / 2`` of c problems.
 
@@ -270,5 +296,6 @@ def _line_search(loss: LogisticLoss, F: Array, D: Array, linear: Any, square: An
         if (np.abs(first) <= 0.1 * np.abs(slope)).all():
             break
         second = np.einsum("knc,knc->c", here.curved(D), D) + square
-        t = np.clip(t - first / np.maximum(second, np.finfo(float).tiny), t / 4, 4 * t)
+        with np.errstate(over="ignore"):  # an infinite step is cut
+            t = np.clip(t - first / np.maximum(second, TINY), t / 4, 4 * t)
     return t

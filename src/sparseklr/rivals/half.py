@@ -207,10 +207,10 @@ class HalfKLR(KernelClassifier):
             ) from error
         total = points.weight.sum(axis=1)
         spread = gram.spread(total, centred=self.fit_intercept)
-        targets = points.weight.T[1:] if len(data.classes) == 2 else points.weight.T
+        all_classes = LogisticLoss.of(points.weight.T)
         return [
-            HalfSolver(points, gram, LogisticLoss(target[None], total), spread, self.fit_intercept)
-            for target in targets
+            HalfSolver(points, gram, LogisticLoss(target[None], other[None]), spread, self.fit_intercept)
+            for target, other in zip(all_classes.target, all_classes.other, strict=True)
         ]
 
     def _solve(self, data: TrainingSet, solvers: list[HalfSolver]) -> None:

@@ -19,7 +19,7 @@ from ..estimators.parameters import COUNT, NON_NEGATIVE, POSITIVE
 from ..estimators.training import GivenData
 from ..probability.loss import LogisticLoss
 from ..progress import Iteration, ProgressBar
-from ._import_search import ROUNDS, SHORTLIST, Machine
+from ._import_search import ROUNDS, SHORTLIST, TINY, Machine
 
 
 class ImportVectorMachine(KernelClassifier):
@@ -209,12 +209,14 @@ class ImportVectorMachine(KernelClassifier):
     def _fit_data(self, given: GivenData) -> None:
         data = self._training_set(given)
         points = DistinctPoints.of(data, self.n_jobs).with_gram()
-        weight = loss_weights(float(self.C), points.weight.T)
-        loss = LogisticLoss(weight[1:] if len(weight) == 2 else weight, weight.sum(axis=0))
+        # A kernel in another unit is the same problem with another C.
+        unit = points.kernel_unit()
+        weight = loss_weights(float(self.C), points.weight.T, unit)
+        loss = LogisticLoss.of(weight)
         # float32 kernels predict with an error of 1e-7 times the coefficients, which must therefore stay
         # small.
         floor = max(1e-10, 100 * float(np.finfo(data.X.dtype).eps))
-        machine = Machine(points, loss, self.fit_intercept, floor)
+        machine = Machine(points, loss, self.fit_intercept, floor, unit)
         with ProgressBar(type(self).__name__, max(self.epsilon, 1e-10), bool(self.verbose)) as progress:
             path = self._search(machine, progress)
 
@@ -223,7 +225,7 @@ class ImportVectorMachine(KernelClassifier):
         coef[:, chosen], intercept = machine.coefficients()
         self._set_model(data, coef, intercept)
         self.selection_ = data.positions[chosen]
-        self.objective_path_ = np.array(path)
+        self.objective_path_ = np.array(path) / unit
         self.n_iter_ = machine.n_steps
         self.converged_ = machine.worst <= self.tol or self.update == "one-step"
         if not self.converged_:
@@ -274,8 +276,8 @@ class ImportVectorMachine(KernelClassifier):
                 spanned[:] = False
             # 4. Stop if the objective has hardly fallen.
             before = path[max(0, n - self.delta_k)]
-            fall = abs(before - path[n]) / abs(path[n])
-            progress(Iteration(n, max(fall, 1e-300), time.perf_counter() - start))
+            fall = max(abs(before - path[n]), TINY) / max(path[n], TINY)
+            progress(Iteration(n, fall, time.perf_counter() - start))
             if n >= self.delta_k and fall < self.epsilon:
                 break
         return path

@@ -17,6 +17,9 @@ from skrub import ApplyToCols, DatetimeEncoder, StringEncoder
 from .columns import FEW
 from .scaling import SCALES, choose_scale, make_scaler
 
+# Squares of numbers up to this, and their sums, are finite.
+LARGEST = 1e150
+
 
 class TableFeatures(TransformerMixin, BaseEstimator):
     """Features of a kernel model from what :class:`TableReader` has read.
@@ -81,6 +84,12 @@ class TableFeatures(TransformerMixin, BaseEstimator):
             )
         kinds = {name: column.dtype.kind for name, column in X.items()}
         self.numbers_ = [name for name, kind in kinds.items() if kind == "f"]
+        for name in self.numbers_:
+            if X[name].abs().max() > LARGEST:
+                raise ValueError(
+                    f"column {name!r} has values beyond {LARGEST:g}, of which no variance can be computed; "
+                    "divide it by a power of ten."
+                )
         self.holes_ = [name for name, kind in kinds.items() if kind in "fM" and X[name].isna().any()]
         text = [name for name, kind in kinds.items() if kind not in "fM"]
         few = [name for name in text if X[name].nunique() < FEW]

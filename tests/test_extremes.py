@@ -1,0 +1,170 @@
+"""Weights, features and constants of any size: what random cases (``make fuzz``) once found."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+from sklearn.datasets import make_moons
+from sklearn.exceptions import ConvergenceWarning
+
+from sparseklr import CompactKLR, HalfKLR, ImportVectorMachine, tabular_pipeline
+from sparseklr.compact.objective import CompactModel
+from sparseklr.compact.scaling import Scaling, rank_knots
+
+pytestmark = pytest.mark.numerical
+
+
+@pytest.fixture(autouse=True)
+def _no_overflow():
+    """A fit may say that it has not converged; no operation may overflow or give NaN."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
+
+
+def rows(n: int, p: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    X = np.random.default_rng(seed).normal(size=(n, p))
+    y = X[:, 0] + 0.5 * np.random.default_rng(seed + 1).normal(size=n) > 0
+    y[:2] = False, True
+    return X, y.astype(int)
+
+
+def weights(n: int, digits: float, seed: int) -> np.ndarray:
+    return 10 ** np.random.default_rng(seed).uniform(-digits, digits, n)
+
+
+# -- the Import Vector Machine -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_intercept_is_stationary_whatever_the_weights(seed) -> None:
+    """Half the squared Newton decrement of the intercept alone is at most what is left to gain.
+
+    With classes told apart at weights of 1e20 the curvature is that of a few rows; a ridge of 1e-10 times the
+    weights hid all that was left.
+    """
+    X, y = rows(30, 5, seed)
+    weight = weights(30, 20, seed)
+    model = ImportVectorMachine(C=100.0, kernel="linear", max_points=3).fit(X, y, sample_weight=weight)
+    f = model.decision_function(X)
+    slope = 100 * np.where(y == 1, -weight * expit(-f), weight * expit(f)).sum()
+    curvature = 100 * (weight * expit(f) * expit(-f)).sum()
+    if model.converged_:
+        assert 0.5 * slope**2 / curvature <= 1e-6 * model.objective_path_[-1]
+
+
+@pytest.mark.parametrize("power", [-400, 400])
+def test_import_vectors_do_not_depend_on_the_unit_of_the_kernel(power) -> None:
+    """K times s and C over s are the same problem, with coefficients over s."""
+    X, y = rows(40, 3, 0)
+    model = ImportVectorMachine(C=2.0, kernel="linear").fit(X, y)
+    scaled = ImportVectorMachine(C=float(np.ldexp(2.0, -2 * power)), kernel="linear").fit(
+        np.ldexp(X, power), y
+    )
+    np.testing.assert_array_equal(
+        scaled.selection_[:2], model.selection_[:2]
+    )  # the third: any completes the span
+    np.testing.assert_allclose(
+        scaled.decision_function(np.ldexp(X, power)), model.decision_function(X), rtol=1e-9
+    )
+    np.testing.assert_allclose(np.ldexp(scaled.objective_path_, 2 * power), model.objective_path_, rtol=1e-9)
+    with pytest.raises(ValueError, match="C times the largest sample_weight times the size of the kernel"):
+        ImportVectorMachine(C=2.0, kernel="linear").fit(np.ldexp(X, power), y)
+
+
+def test_import_vectors_of_an_outlier() -> None:
+    """An outlier of 1e8 in a quadratic kernel leaves nothing of the other columns but for their own scale."""
+    X, y = rows(6, 2, 3)
+    X[2] *= 1e8
+    model = ImportVectorMachine(
+        C=120.0, kernel="poly", degree=2, coef0=1.0, gamma=0.5, update="one-step"
+    ).fit(X, y)
+    assert np.isfinite(model.dual_coef_).all()
+    assert (np.diff(model.objective_path_) <= 0).all()
+
+
+@pytest.mark.parametrize("digits", [20, 60])
+def test_import_vectors_of_classes_of_any_weight(digits) -> None:
+    """One point, four classes: the intercepts are the logarithms of the classes' shares."""
+    y = np.arange(12) % 4
+    weight = weights(12, digits, 1)
+    model = ImportVectorMachine(epsilon=0.0, max_iter=1000).fit(np.ones((12, 2)), y, sample_weight=weight)
+    shares = np.bincount(y, weight) / weight.sum()
+    assert model.converged_
+    # to 1e-3, for the objective is accurate to 1e-8 and quadratic in a class of a share of it
+    common = shares > 1e-4
+    P = model.predict_proba(np.ones((1, 2)))[0]
+    np.testing.assert_allclose(P[common], shares[common], rtol=1e-2)
+    np.testing.assert_allclose(P.sum(), 1)
+
+
+# -- the l1/2 penalty ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, 2, 7, 10])
+def test_half_coordinates_that_shrink_reach_zero(seed) -> None:
+    """With the identity as kernel every coordinate is on its own; at 1e-100 it could never come back."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, 145)
+    weight = rng.uniform(0.2, 3, 145) * np.array([58.0, 0.66, 12.6])[y]
+    model = HalfKLR(C=0.13, kernel="precomputed", tol=1e-6).fit(np.eye(145), y == 0, sample_weight=weight)
+    assert model.converged_
+    assert model.fixed_point_residual_ <= 1e-6
+
+
+@pytest.mark.parametrize("seed", range(12, 18))
+def test_half_is_converged_where_nothing_moves(seed) -> None:
+    """Weights of 1e-20 to 1e20 leave little to gain from most points, but to move all the same."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(49, 3))[rng.integers(0, 16, 49)]
+    y, weight = rng.integers(0, 2, 49), 10 ** rng.uniform(-20, 20, 49)
+    model = HalfKLR(C=1.5, tol=5e-5, max_iter=30).fit(X, y, sample_weight=weight)
+    assert not model.converged_ or model.fixed_point_residual_ <= 5e-5
+
+
+def test_half_published_with_fewer_slopes_than_points() -> None:
+    """A constant kernel beside an intercept: no C lets a coordinate pass, and none is infinite."""
+    X, y = rows(6, 2, 0)
+    model = HalfKLR(algorithm="published", kernel="poly", degree=0, coef0=1.0, n_nonzero=2).fit(X, y)
+    assert np.isfinite(model.C_).all()
+
+
+# -- CompactKLR ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_ranks_of_weighted_values_are_shares(seed) -> None:
+    """Sums of weights in two orders differ by rounding: no rank is beyond 1, where the quantile is NaN."""
+    x = np.exp(np.random.default_rng(seed).normal(size=80))
+    _, z = rank_knots(x, weights(80, 20, seed))
+    assert np.isfinite(z).all()
+    assert (np.diff(z) >= 0).all()
+    scaling = Scaling.of(x[:, None], weights(80, 20, seed))
+    assert np.isfinite(scaling.transform(x[:, None])).all()
+
+
+def test_points_far_from_zero_and_close_together() -> None:
+    points = 1e9 + np.array([[0.0, 0.0], [1.0, 2.0], [3.0, 0.0]])
+    distance = CompactModel(points, np.zeros(2), np.zeros((1, 4))).distances(points)
+    np.testing.assert_allclose(distance**2, [[0, 5, 9], [5, 0, 8], [9, 8, 0]], rtol=1e-15)
+
+
+def test_compact_model_of_any_weights() -> None:
+    X, y = make_moons(80, noise=0.3, random_state=0)
+    for seed in range(3):
+        model = CompactKLR(2, C=1.0).fit(np.exp(3 * X), y, sample_weight=weights(80, 60, seed))
+        assert np.isfinite(model.predict_proba(np.exp(3 * X))).all()
+
+
+# -- tables --------------------------------------------------------------------------------------
+
+
+def test_numbers_of_a_table_whose_squares_overflow() -> None:
+    frame = pd.DataFrame({"size": np.arange(20) % 7 * 1e200, "other": np.arange(20) % 5 / 3})
+    with pytest.raises(ValueError, match="column 'size' has values beyond 1e\\+150"):
+        tabular_pipeline().fit(frame, np.arange(20) % 2)
