@@ -1,22 +1,23 @@
 r"""The kernel's width, and the kernel itself, by leave-one-out.
 
-With a refit, the width matters more than any other parameter. A kernel is judged by what the refit itself would
-say of it: the leave-one-out log-loss of the penalised likelihood on a label-free basis, with the C that is best
-for this kernel (:func:`~.refit.choose_C`). Of many points 1500 stand for all.
+With a refit, the width matters more than any other parameter. A kernel is judged by what the refit itself
+would say of it: the leave-one-out log-loss of the penalised likelihood on a label-free basis, with the C
+that is best for this kernel (:func:`~.refit.choose_C`). Of many points 1500 stand for all.
 
 The widths of a kind lie around its middle one, in factors of three. The search climbs from the middle to
-smoother kernels while the loss falls, or else to narrower ones. Of another kind of kernel only the middle is
-looked at, unless that is at least as good as the first.
+smoother kernels while the loss falls, or else to narrower ones. Of another kind of kernel only the middle
+is looked at, unless that is at least as good as the first.
 
-The first kernel, with its middle width, is left only for one that is better by so many standard errors: half a
-one for a smoother one of the same kind, two and a half for a narrower one and for another kind. Two losses are
-compared point by point: points are what is independent, so a difference has the standard error of its mean over
-the points. (That error does not count that the best of several is flattered by having been chosen, and that
-models which differ by a few points are alike; the approximation flatters narrow kernels most.) Of the candidates
-that have gained as much, the one of least loss is taken.
+The first kernel, with its middle width, is left only for one that is better by so many standard errors:
+half a one for a smoother one of the same kind, two and a half for a narrower one and for another kind. Two
+losses are compared point by point: points are what is independent, so a difference has the standard error
+of its mean over the points. (That error does not count that the best of several is flattered by having been
+chosen, and that models which differ by a few points are alike; the approximation flatters narrow kernels
+most.) Of the candidates that have gained as much, the one of least loss is taken.
 
 What was tried, on two 5-fold splits of the 12 sets of the paper with at most 2500 rows: the first to choose
-constants by, the second to judge them. The mean log-loss against that of ``gamma="scale"``, and the worst set:
+constants by, the second to judge them. The mean log-loss against that of ``gamma="scale"``, and the worst
+set:
 
 ====================================  ====================  ======================
 rule                                  first split           second split
@@ -31,10 +32,10 @@ with bases of 200 points              .958 (wisconsin 1.19) .970 (ring 1.03)
 best on the test rows, by set                               .958; width alone .985
 ====================================  ====================  ======================
 
-Where a rule fails it is mostly by noise: on ionosphere and sonar the training rows of a fold prefer a width that
-its test rows do not, whether they are left out one by one or in folds. Folds would choose slightly better, in
-more than a third more of the time. Half an error instead of 2.5 for smoother kernels changes little on the 12
-sets, but much on the breast cancer data (standardised: log-loss .074 instead of .085).
+Where a rule fails it is mostly by noise: on ionosphere and sonar the training rows of a fold prefer a width
+that its test rows do not, whether they are left out one by one or in folds. Folds would choose slightly
+better, in more than a third more of the time. Half an error instead of 2.5 for smoother kernels changes
+little on the 12 sets, but much on the breast cancer data (standardised: log-loss .074 instead of .085).
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ STEP = 3.0
 MAX_STEPS = 6  # a factor of 729 in either direction
 # At most so many points are looked at, with at least so many of each class.
 MOST_POINTS, LEAST_OF_CLASS = 1500, 10
-# In standard errors of the paired difference: what a kernel must gain on the first one to be taken, and what a
-# smoother one of the same kind must.
+# In standard errors of the paired difference: what a kernel must gain on the first one to be taken, and what
+# a smoother one of the same kind must.
 MUST_GAIN, SMOOTHER_MUST_GAIN = 2.5, 0.5
 # A search for C starts within these, so that it can go either way.
 C_WITHIN = 10 * C_RANGE[0], C_RANGE[1] / 10
