@@ -27,8 +27,8 @@ SETS = {
 
 
 MODELS = {
-    "SparseKLR()": SparseKLR(),
     'SparseKLR(gamma="loo")': SparseKLR(gamma="loo"),
+    "SparseKLR()": SparseKLR(),
     "SVC, calibrated": CalibratedClassifierCV(SVC(), ensemble=False),
 }
 
