@@ -15,19 +15,10 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from shop import run, shop
 
-from sparseklr.cli import main
 from sparseklr.cli.delimited import decode, detect_separator
 from sparseklr.experiments import Results
-
-
-def shop(n: int = 160, seed: int = 0) -> pd.DataFrame:
-    rng = np.random.default_rng(seed)
-    x, z = rng.normal(size=(2, n)).round(3)
-    city = rng.choice(["Oslo", "Rome", "Köln"], n)
-    y = np.where(x + (city == "Rome") + 0.3 * rng.normal(size=n) > z, "yes", "no")
-    day = (pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, n), "D")).strftime("%d/%m/%Y")
-    return pd.DataFrame({"number": range(501, 501 + n), "x": x, "z": z, "city": city, "day": day, "y": y})
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +28,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shop(60, 1).to_csv(home / "new.csv", index=False)
     shop(60, 1).to_parquet(home / "new.parquet")
     argv = ["fit", home / "train.csv", "--target", "y", "--id", "number", "-o", home / "model.skops"]
-    assert main([str(arg) for arg in argv]) == 0
+    run(*argv)
     return home
-
-
-def run(*argv: Any, code: int = 0) -> None:
-    assert main([str(arg) for arg in argv]) == code
 
 
 class Stdin:
@@ -240,7 +227,7 @@ def test_report_of_results_to_a_name_that_does_not_fit(tmp_path: Path, capsys: A
 # -- explain --------------------------------------------------------------------------------------
 
 
-def test_explain_shows_kept_rows_as_they_stand_in_the_file(home: Path, capsys: Any) -> None:
+def test_explain_shows_kept_rows_as_they_stand_in_the_file(home: Path, tmp_path: Path, capsys: Any) -> None:
     capsys.readouterr()
     run("explain", home / "model.skops", home / "new.csv", "--row", 5, 7, "--points", 4, "--json")
     found = json.loads(capsys.readouterr().out)["rows"]
@@ -271,6 +258,10 @@ def test_explain_shows_kept_rows_as_they_stand_in_the_file(home: Path, capsys: A
     assert "log-odds of no" in text
     assert new["day"][4] in text
     assert "kept row" in text
+    assert "Unfamiliar" not in text
+    new.assign(city="Quito").to_csv(tmp_path / "strange.csv", index=False)
+    run("explain", home / "model.skops", tmp_path / "strange.csv", "--row", 5)
+    assert "Unfamiliar: city is new" in capsys.readouterr().out
 
 
 def test_explain_of_bad_input_and_of_models_from_python(home: Path, tmp_path: Path, capsys: Any) -> None:

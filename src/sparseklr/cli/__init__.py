@@ -1,4 +1,4 @@
-"""The command ``sparseklr``: fit, tune, predict, evaluate, explain and report on files of one's own,
+"""The command ``sparseklr``: fit, tune, show, predict, evaluate, explain and report on files of one's own,
 and reproduce the paper.
 
 Each command is a module with ``add_parser(subparsers)``, whose parser names a function by
@@ -20,7 +20,18 @@ from .. import __version__
 from .errors import CliError
 from .options import Parser
 
-COMMANDS = ("fit", "tune", "predict", "evaluate", "explain", "report", "export", "reproduce", "explore")
+COMMANDS = (
+    "fit",
+    "tune",
+    "show",
+    "predict",
+    "evaluate",
+    "explain",
+    "report",
+    "export",
+    "reproduce",
+    "explore",
+)
 EXTRA = ("rich", "skops", "skrub", "pandas", "pyarrow")  # of sparseklr[cli]
 
 

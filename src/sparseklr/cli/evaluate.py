@@ -32,9 +32,9 @@ def run(args: Namespace) -> None:
     from .data import read_rows
     from .measures import measure
     from .models import load_model
-    from .show import say, show_measures
     from .stream import predicts_in_blocks
     from .stream_measures import measured
+    from .terminal import say, show_measures
 
     pipeline, metadata = load_model(args.model)
     target = args.target or metadata.get("target")

@@ -56,7 +56,7 @@ def run(args: Namespace) -> None:
     from .data import read_rows
     from .errors import CliError
     from .models import load_model
-    from .show import say, show_explanation
+    from .terminal import say, show_explanation
 
     if args.model == "-" and args.data == "-":
         raise CliError("MODEL and DATA cannot both be standard input")
@@ -84,6 +84,8 @@ def explained(
     import numpy as np
 
     from .models import cells_of
+    from .training import take
+    from .unfamiliar import unfamiliar
 
     X = rows.X.iloc[[row]] if hasattr(rows.X, "iloc") else rows.X[[row]]
     model, features = pipeline, X
@@ -103,6 +105,7 @@ def explained(
         "row": row + 1,
         "class": of_row.label.item() if hasattr(of_row.label, "item") else of_row.label,
         "probability": float(pipeline.predict_proba(X)[0, code]),
+        "unfamiliar": unfamiliar(pipeline, take(rows, np.array([row])))[0],
         "log_odds": of_row.log_odds,
         "intercept": of_row.intercept,
         "cells": cells,

@@ -48,6 +48,8 @@ def run(args: Namespace) -> None:
     if args.name and suffix != ".h":
         raise CliError("--name: only for a C header, .h")
     model, _ = load_model(args.model)
+    if suffix != ".onnx" and (reason := _only_onnx(model)):
+        raise CliError(f"{args.model}: {reason}, which only an ONNX graph can hold: -o {output.stem}.onnx")
     if suffix == ".onnx":
         try:
             content = to_onnx(model, dtype="float32" if args.single else "float64").SerializeToString()
@@ -62,3 +64,17 @@ def run(args: Namespace) -> None:
     with writing(output) as temporary:
         temporary.write_bytes(content)
     print(f"Model written to {args.output} ({len(content) / 1000:.1f} kB)")
+
+
+def _only_onnx(pipeline: Any) -> str:
+    """Why a pipeline of a table is more than a map of numbers and a model; "" if it is not."""
+    steps = getattr(pipeline, "named_steps", {})
+    if "read" not in steps:
+        return ""
+    for name, column in steps["read"].columns_.items():
+        if not column.left_out and column.kind != "number":
+            return f"column {name!r} is {'a date' if column.kind == 'date' else 'text'}"
+    features = steps["features"]
+    if features.holes_:
+        return f"missing values of column {features.holes_[0]!r} are filled"
+    return "" if features.scale_ == "standard" else f"the numbers have the scale {features.scale_!r}"

@@ -68,7 +68,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: Namespace) -> None:
     from .models import save_model
-    from .show import say, show_fit
+    from .terminal import say, show_fit
     from .training import make_estimator, shows_progress, train, train_stream
 
     output, streamed = output_of(args), is_streamed(args)

@@ -18,7 +18,7 @@ from ..inspection.reliability import ReliabilityDisplay
 from .data import Rows, seen_rows, told
 from .explain import explained
 from .measures import measure
-from .show import MEASURES
+from .terminal import MEASURES
 from .unfamiliar import FAR, familiarity, unfamiliar
 
 MOST_ROWS = 20_000  # in the page; of more, so many are drawn

@@ -89,7 +89,9 @@ def add_reading(parser: Parser) -> None:
     group.add_argument(
         "--sep", type=separator, help="separator of a CSV file: a character, or tab; else found"
     )
-    group.add_argument("--decimal", choices=(".", ","), help="decimal sign; else found")
+    group.add_argument(
+        "--decimal", metavar="SIGN", choices=(".", ","), help="decimal sign, a point or a comma; else found"
+    )
     group.add_argument("--encoding", help="of a CSV file, such as latin-1; else found")
     group.add_argument(
         "--na",

@@ -63,8 +63,8 @@ def run(args: Namespace) -> None:
     from .errors import CliError
     from .files import SUFFIXES, check_output, writing
     from .models import load_model
-    from .show import say
     from .stream import predicts_in_blocks, write_predictions
+    from .terminal import say
     from .unfamiliar import summary, unfamiliar
 
     output = check_output(args.output or "-", args.force)

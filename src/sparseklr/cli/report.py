@@ -72,8 +72,8 @@ def _report_on_models(args: Namespace, paths: list[str], output: Path, suffix: s
     from .files import source_name, writing
     from .model_page import Shown, model_page
     from .models import load_model
-    from .show import say
     from .stream import reports_in_blocks, sampled_rows
+    from .terminal import say
 
     if [*paths, args.data].count("-") > 1:
         raise CliError("only one of the files can be standard input")

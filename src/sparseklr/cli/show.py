@@ -1,142 +1,103 @@
-"""Results on a terminal: tables by rich."""
+"""``sparseklr show``: what a model file holds."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from argparse import Namespace
+from datetime import datetime
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from .options import add_command, add_json
 
-from ..inspection.probability_report import LABELS
-from .errors import listing
-from .files import source_name
-
-MEASURES = {
-    "n_rows": "Rows",
-    "accuracy": "Accuracy",
-    "roc_auc": "ROC AUC",
-    "log_loss": "Log-loss",
-    "brier": "Brier score",
-    "ece": "Calibration error (ECE)",
-}
-
-# What the estimators know about the quality of a fit, of which each has its own part.
-QUALITY = {
-    "loo_log_loss": ("Leave-one-out log-loss", ".4f"),
-    "held_out_log_loss": ("Held-out log-loss", ".4f"),
-    "dual_gap": ("Relative duality gap", ".1e"),
-    "gradient_norm": ("Gradient norm", ".1e"),
-}
+EXAMPLES = """\
+  sparseklr show model.skops
+  sparseklr show model.skops --json"""
 
 
-def say(path: str, notes: Iterable[str]) -> None:
-    """What is to be said about a file, on standard error."""
-    for note in notes:
-        print(f"sparseklr: {source_name(path)}: {note}", file=sys.stderr)
-
-
-def show_table(
-    title: str,
-    head: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    bold: int | None = None,
-    stderr: bool = False,
-) -> None:
-    """A table; the first column is text, the others numbers."""
-    table = Table(title=Text(title, "bold"), title_justify="left", show_header=any(head))
-    for k, name in enumerate(head):
-        table.add_column(Text(name), justify="right" if k else "left")
-    for k, row in enumerate(rows):
-        table.add_row(*map(Text, row), style="bold green" if k == bold else None)
-    Console(width=500, stderr=stderr).print(
-        table
-    )  # wider than any terminal: rich would cut numbers to make them fit
-
-
-def show_fit(summary: Mapping[str, Any], output: str) -> None:
-    """What a fit gave; on standard error where standard output takes the model."""
-    stderr = output == "-"
-    rows = [("Rows", str(summary["n_rows"]))]
-    if summary["columns"] is not None:
-        kinds = list(summary["columns"].values())
-        plural = {"number": "numbers", "date": "dates", "text": "text"}
-        counts = {kind: kinds.count(kind) for kind in plural if kind in kinds}
-        words = [f"{n} {plural[kind] if n > 1 else kind}" for kind, n in counts.items()]
-        rows.append(("Columns", ", ".join(words)))
-    rows.append(("Features", str(summary["n_features"])))
-    if summary["scale"] and summary["scale"]["chosen"]:
-        rows.append(("Scale", _scale(summary["scale"])))
-    if summary.get("n_features_used", summary["n_features"]) < summary["n_features"]:
-        rows.append(("Features used", str(summary["n_features_used"])))
-    rows += [
-        ("Classes", listing(summary["classes"], most=6)),
-        ("Points kept", f"{summary['n_points']} ({summary['points_share']:.1%})"),
-    ]
-    for key, (label, form) in QUALITY.items():
-        if summary.get(key) is not None:
-            rows.append((label, format(summary[key], form)))
-    rows.append(("Seconds", f"{summary['seconds']:.2f}"))
-    show_table("Fit", ("", ""), rows, stderr=stderr)
-    if summary["test"]:
-        show_measures(summary["test"], "On the rows held out", stderr=stderr)
-    if not stderr:
-        print(f"Model written to {output}")
-
-
-def _scale(scale: Mapping[str, Any]) -> str:
-    """The scale and what it was chosen by."""
-    losses = {**scale["loo_log_loss"]}
-    if not losses:
-        return str(scale["chosen"])
-    own = losses.pop(scale["chosen"])
-    others = ", ".join(f"{name} {loss:.4f}" for name, loss in losses.items())
-    return f"{scale['chosen']} ({own:.4f}; {others})"
-
-
-def show_measures(found: Mapping[str, Any], title: str, stderr: bool = False) -> None:
-    """What :func:`sparseklr.cli.measures.measure` gave."""
-    formats = {**{key: form for key, (_, form) in LABELS.items()}, "roc_auc": ".4f"}
-    rows = [
-        (label, format(found[key], formats[key])) for key, label in MEASURES.items() if found[key] is not None
-    ]
-    if found["n_points"] is not None:
-        known = "" if found["points_share"] is None else f" ({found['points_share']:.1%})"
-        rows.append(("Points kept", f"{found['n_points']}{known}"))
-    show_table(title, ("", ""), rows, stderr=stderr)
-    classes = [str(label) for label in found["classes"]]
-    counts = [
-        [label, *(f"{n:g}" for n in row)] for label, row in zip(classes, found["confusion"], strict=True)
-    ]
-    if len(classes) <= 12:  # more do not fit on a line
-        show_table("Confusion matrix", ("true \\ predicted", *classes), counts, stderr=stderr)
-
-
-def show_explanation(found: Mapping[str, Any]) -> None:
-    """What :func:`sparseklr.cli.explain.explained` gave: a column for the row and for each kept row."""
-    points, others = found["points"], found["others"]
-    head = ["", f"row {found['row']}"]
-    head += [
-        f"point {k + 1}" if one["row"] is None else f"kept row {one['row']}" for k, one in enumerate(points)
-    ]
-    label, log_odds = found["class"], found["log_odds"]
-    lines = [[f"log-odds of {label}", f"{log_odds:+.3f}", *(f"{one['contribution']:+.3f}" for one in points)]]
-    if all(one["class"] is not None for one in points):
-        lines.append(["class", "?", *(str(one["class"]) for one in points)])
-    if all(one["distance"] is not None for one in points):
-        lines.append(["distance", "", *(f"{one['distance']:.3g}" for one in points)])
-    for name, cell in (found["cells"] or {}).items():
-        lines.append([_short(name), _short(cell), *(_short(one["cells"][name]) for one in points)])
-    show_table(f"Row {found['row']}: {label}, {found['probability']:.1%}", head, lines)
-    shown = sum(one["contribution"] for one in points)
-    print(
-        f"{log_odds:+.3f} = {shown:+.3f} of the {len(points)} shown, {others['for']:+.3f} for and "
-        f"{others['against']:+.3f} against of the {others['n_points']} others, "
-        f"{found['intercept']:+.3f} intercept"
+def add_parser(subparsers: Any) -> None:
+    parser = add_command(
+        subparsers,
+        "show",
+        run,
+        "Show what a model file holds: how and when the model was fitted, the columns that it takes with "
+        "their ranges and categories, and the columns that were left out.",
+        EXAMPLES,
     )
+    parser.add_argument("model", metavar="MODEL", help="file written by sparseklr fit or tune, or by save")
+    add_json(parser)
 
 
-def _short(text: str, most: int = 28) -> str:
-    return text if len(text) <= most else text[: most - 3] + "..."
+def run(args: Namespace) -> None:
+    from .models import load_model
+    from .terminal import fit_lines, show_measures, show_table
+
+    found = described(*load_model(args.model))
+    if args.json:
+        print(json.dumps({"model": args.model, **found}, indent=2))
+        return
+    given = ", ".join(f"{name}={_short(value)}" for name, value in found["parameters"].items())
+    lines = [("Model", f"{found['estimator']}({given})")]
+    if found["target"] is not None:
+        lines.append(("Target", found["target"]))
+    created = datetime.fromisoformat(found["created"])
+    lines.append(("Written", f"{created:%Y-%m-%d %H:%M %Z}, sparseklr {found['versions']['sparseklr']}"))
+    show_table(args.model, ("", ""), lines + fit_lines(found))
+    if found["columns"] is not None:
+        rows = [(one["name"], one["kind"], one["values"]) for one in found["columns"]]
+        show_table("Columns", ("name", "kind", "values in training"), rows, justify="left")
+    if found.get("test"):
+        show_measures(found["test"], "On the rows held out")
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else repr(value)
+
+
+def described(pipeline: Any, metadata: dict[str, Any]) -> dict[str, Any]:
+    """What is known of a model, whether the command line or Python has saved it."""
+    model = pipeline[-1] if hasattr(pipeline, "steps") else pipeline
+    reader = getattr(pipeline, "named_steps", {}).get("read")
+    training = dict(metadata.get("training") or {})
+    training.pop("columns", None)
+    defaults = type(model)().get_params(deep=False)
+    parameters = {
+        name: value if isinstance(value, str | int | float) else str(value)
+        for name, value in model.get_params(deep=False).items()
+        if value != defaults[name] and name not in ("n_jobs", "verbose")
+    }
+    return {
+        "estimator": type(model).__name__,
+        "parameters": parameters,
+        "target": metadata.get("target"),
+        "created": metadata["created"],
+        "versions": metadata["versions"],
+        "n_features": int(model.n_features_in_),
+        "n_points": len(model.dual_coef_[0]) if hasattr(model, "dual_coef_") else None,
+        "classes": pipeline.classes_.tolist(),
+        **training,
+        "columns": None
+        if reader is None
+        else [
+            {"name": name, "kind": "left out" if column.left_out else column.kind, "values": _values(column)}
+            for name, column in reader.columns_.items()
+        ],
+    }
+
+
+def _values(column: Any) -> str:
+    """The values that a column had in training, in a few words."""
+    import pandas as pd
+
+    from .errors import listing
+
+    if column.left_out:
+        return str(column.left_out)
+    if column.categories is not None:
+        return listing(column.categories, most=8)
+    if column.low is None:
+        return "many"
+    if column.kind == "date":
+        low, high = (pd.Timestamp(seconds, unit="s") for seconds in (column.low, column.high))
+        dated = low == low.normalize() and high == high.normalize()
+        return " to ".join(f"{one:%Y-%m-%d}" if dated else f"{one:%Y-%m-%d %H:%M:%S}" for one in (low, high))
+    return f"{column.low:.6g} to {column.high:.6g} {column.unit}".rstrip()

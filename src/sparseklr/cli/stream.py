@@ -47,7 +47,8 @@ def add_stream(parser: Any) -> None:
     """Options of a fit to more rows than fit into memory."""
     group = parser.add_argument_group(
         "many rows",
-        "DATA is a folder, a pattern such as 'part-*.parquet', or a file with --memory; --model compact",
+        "With --model compact, rows are read in blocks where DATA is a folder or a pattern such as\n"
+        "'part-*.parquet', or where one of these options is given.",
     )
     group.add_argument("--memory", metavar="SIZE", type=size, help="what a fit takes at most (default: 1GB)")
     group.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster whose workers see the files")

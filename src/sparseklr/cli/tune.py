@@ -72,7 +72,7 @@ def run(args: Namespace) -> None:
     from ..estimators.judges import default_scoring
     from .errors import unknown
     from .models import save_model
-    from .show import say, show_fit
+    from .terminal import say, show_fit
     from .training import make_estimator, shows_progress, train
 
     output = output_of(args)
@@ -127,7 +127,7 @@ def _candidates(search: Any) -> list[dict[str, Any]]:
 
 def _show(tuning: dict[str, Any], stderr: bool, most: int = 10) -> None:
     """The best candidates, and the chosen one wherever it is."""
-    from .show import show_table
+    from .terminal import show_table
 
     candidates, chosen = tuning["candidates"], tuning["chosen"]
     order = sorted(range(len(candidates)), key=lambda k: candidates[k]["rank"])
