@@ -58,11 +58,13 @@ def work(limit: float) -> None:
     for line in sys.stdin:
         signal.setitimer(signal.ITIMER_PROF, limit)
         faulthandler.dump_traceback_later(20 * limit, exit=True)
+        began = time.process_time()
         findings = try_case(*json.loads(line), announce)
+        seconds = time.process_time() - began
         signal.setitimer(signal.ITIMER_PROF, 0)
         faulthandler.cancel_dump_traceback_later()
-        answer = {"about": findings.about, "found": findings.found, "fits": findings.fits}
-        print(json.dumps(answer), flush=True)
+        answer = {"found": findings.found, "fits": findings.fits, "seconds": seconds}
+        print(json.dumps(answer | {"about": findings.about}), flush=True)
 
 
 class Worker:
@@ -90,7 +92,7 @@ class Worker:
         place = next((line.strip() for line in trace.splitlines() if "src/sparseklr" in line), "")
         hang = code == -signal.SIGPROF or "Timeout" in trace
         what = f"hang: more than {self.limit:g} s" if hang else f"crash: exit code {code}"
-        return {"about": about, "found": [f"{what}: {place}", trace[-3000:]], "fits": 1}
+        return {"about": about, "found": [f"{what}: {place}", trace[-3000:]], "fits": 1, "seconds": 0.0}
 
     def close(self) -> None:
         if self.process is not None:
@@ -108,11 +110,15 @@ class Tally:
     cases: int = 0
     fits: int = 0
     failures: int = 0
+    seconds: float = 0.0  # of the processor
+    slowest: tuple[float, str] = (0.0, "")
     kinds: Counter[str] = field(default_factory=Counter)
 
     def add(self, again: str, answer: dict[str, Any]) -> None:
         self.cases += 1
         self.fits += answer["fits"]
+        self.seconds += answer["seconds"]
+        self.slowest = max(self.slowest, (answer["seconds"], again))
         if not answer["found"]:
             return
         self.failures += 1
@@ -154,6 +160,7 @@ def main() -> int:
     with ThreadPoolExecutor(args.jobs) as pool:
         list(pool.map(go_on, range(args.jobs)))
     print(f"{tally.cases} cases, {tally.fits} fits, {tally.failures} failures")
+    print(f"{tally.seconds:.0f} s of processors; the slowest {tally.slowest[0]:.1f} s: {tally.slowest[1]}")
     for kind, count in tally.kinds.most_common():
         print(f"  {count:5d}  {kind}")
     return 1 if tally.failures else 0

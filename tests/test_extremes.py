@@ -127,6 +127,21 @@ def test_half_is_converged_where_nothing_moves(seed) -> None:
     assert not model.converged_ or model.fixed_point_residual_ <= 5e-5
 
 
+@pytest.mark.parametrize("power", [-300, 400])
+def test_half_does_not_depend_on_the_unit_of_the_kernel(power) -> None:
+    """K times s and C over the root of s are the same problem, with coefficients over s."""
+    X, y = rows(40, 3, 0)
+    for parameters in ({"C": 2.0}, {"n_nonzero": 3}):
+        model = HalfKLR(kernel="linear", **parameters).fit(X, y)
+        if "C" in parameters:
+            parameters["C"] = float(np.ldexp(2.0, -power))
+        scaled = HalfKLR(kernel="linear", **parameters).fit(np.ldexp(X, power), y)
+        np.testing.assert_allclose(
+            scaled.decision_function(np.ldexp(X, power)), model.decision_function(X), rtol=1e-6
+        )
+        np.testing.assert_allclose(np.ldexp(scaled.C_, power), model.C_, rtol=1e-6)
+
+
 def test_half_published_with_fewer_slopes_than_points() -> None:
     """A constant kernel beside an intercept: no C lets a coordinate pass, and none is infinite."""
     X, y = rows(6, 2, 0)

@@ -51,12 +51,20 @@ class HalfModel:
         Kernel columns of the support.
     h : array (n,)
         ``columns @ x``; f = h + b.
+    unit : float
+        What the kernel was divided by.
     """
 
     def __init__(
-        self, points: DistinctPoints, gram: Gram, loss: LogisticLoss, spread: Array, intercept: bool
+        self,
+        points: DistinctPoints,
+        gram: Gram,
+        loss: LogisticLoss,
+        spread: Array,
+        intercept: bool,
+        unit: float = 1.0,
     ) -> None:
-        self.points, self.gram, self.loss, self.intercept = points, gram, loss, intercept
+        self.points, self.gram, self.loss, self.intercept, self.unit = points, gram, loss, intercept, unit
         self.bound = spread / 4  # bounds the curvature of Phi along each coordinate, for C = 1
         self.support: Array = np.zeros(0, dtype=np.intp)
         self.x: Array = np.zeros(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -61,8 +62,8 @@ class HalfKLR(KernelClassifier):
         urgent ones first, and takes Newton steps on the non-zero ones; see the notes.
     tol : float, default=1e-6
         Stop when half thresholding moves no coefficient by more than this, relative to the
-        largest (at least 1), and (``"coordinate"``) a Newton step on the non-zero ones promises
-        less than this share of the objective.
+        largest (at least 1, in units in which kernel values are about 1), and (``"coordinate"``) a Newton
+        step on the non-zero ones promises less than this share of the objective.
     max_iter : int, default=1000
         Largest number of iterations for each binary problem.
     cache_size : float or "auto", default="auto"
@@ -194,6 +195,9 @@ class HalfKLR(KernelClassifier):
     def _solvers(self, data: TrainingSet) -> list[HalfSolver]:
         """One solver for each class (one in all for two classes), over one kernel matrix."""
         points = DistinctPoints.of(data, self.n_jobs).with_gram()
+        unit = points.kernel_unit() if points.kernel.precomputed else 1.0
+        if unit != 1:  # nothing overflows
+            points = replace(points, X=points.X / points.X.dtype.type(unit))
         if self.n_nonzero is not None and self.n_nonzero >= len(points):
             raise ValueError(
                 f"n_nonzero={self.n_nonzero} must be less than the number of distinct training rows, "
@@ -209,7 +213,9 @@ class HalfKLR(KernelClassifier):
         spread = gram.spread(total, centred=self.fit_intercept)
         all_classes = LogisticLoss.of(points.weight.T)
         return [
-            HalfSolver(points, gram, LogisticLoss(target[None], other[None]), spread, self.fit_intercept)
+            HalfSolver(
+                points, gram, LogisticLoss(target[None], other[None]), spread, self.fit_intercept, unit
+            )
             for target, other in zip(all_classes.target, all_classes.other, strict=True)
         ]
 
@@ -223,7 +229,7 @@ class HalfKLR(KernelClassifier):
                 run, C = self._solve_one(solver, progress)
             runs.append(run)
             constants.append(C)
-            coef[k, solver.points.first[solver.support]] = solver.x
+            coef[k, solver.points.first[solver.support]] = solver.x / solver.unit
             intercept[k] = solver.b
         self._set_model(data, coef, intercept)
         self.C_ = np.array(constants)
@@ -243,14 +249,19 @@ class HalfKLR(KernelClassifier):
             )
 
     def _solve_one(self, solver: HalfSolver, progress: ProgressBar) -> tuple[Convergence, float]:
-        C, callback = float(self.C), progress if self.verbose else None
+        """The run and its C. With a kernel over u, coefficients times u and C times the root of u, the
+        objective is that root times what it was."""
+        root, callback = float(np.sqrt(solver.unit)), progress if self.verbose else None
+        C = float(self.C) * root
         if self.n_nonzero is None:
-            loss_weights(C, solver.points.weight)
+            loss_weights(float(self.C), solver.points.weight, root)
         if self.algorithm == "published":
-            return solver.iterate(C, self.tol, self.max_iter, callback, self.n_nonzero)
-        if self.n_nonzero is not None:
-            return solver.solve_sparse(self.n_nonzero, self.tol, self.max_iter, callback)
-        return solver.solve(C, self.tol, self.max_iter, callback), C
+            run, C = solver.iterate(C, self.tol, self.max_iter, callback, self.n_nonzero)
+        elif self.n_nonzero is not None:
+            run, C = solver.solve_sparse(self.n_nonzero, self.tol, self.max_iter, callback)
+        else:
+            run = solver.solve(C, self.tol, self.max_iter, callback)
+        return replace(run, history=run.history / root), C / root
 
 
 def half_klr_path(
