@@ -8,6 +8,9 @@
 
 #include <math.h>
 #include <string.h>
+#if defined(__FMA__)
+#include <immintrin.h>
+#endif
 
 #include "simd.hpp"
 
@@ -100,7 +103,8 @@ template <class Body> inline void with_kind(KernelKind kind, const Body& body) {
     }
 }
 
-// a * b + c as the compiler rounds it in the vector loops of this unit.
+// a * b + c, rounded once where the machine can, asked for in so many words: whether a compiler fuses a product and a
+// sum on its own hangs on its options, and norms and products of equal points must be rounded alike.
 template <class T> inline T multiply_add(T a, T b, T c) {
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
     if constexpr (sizeof(T) == sizeof(float)) return __builtin_fmaf(a, b, c);
@@ -109,13 +113,25 @@ template <class T> inline T multiply_add(T a, T b, T c) {
     return a * b + c;
 #endif
 }
+template <class T> inline vec<T> multiply_add(vec<T> a, T b, vec<T> c) {
+    const vec<T> all = b - vec<T>{};
+#if defined(__FMA__)
+    if constexpr (sizeof(T) == sizeof(float)) return vec<T>(_mm256_fmadd_ps(__m256(a), __m256(all), __m256(c)));
+    else return vec<T>(_mm256_fmadd_pd(__m256d(a), __m256d(all), __m256d(c)));
+#elif defined(__ARM_FEATURE_FMA)
+    for (int l = 0; l < width<T>; ++l) c[l] = multiply_add<T>(a[l], all[l], c[l]);
+    return c;
+#else
+    return a * all + c;
+#endif
+}
 
 template <class T> T norm(KernelKind kind, const T* row, std::size_t n_values) {
     T sum = 0;
     if (kind == KernelKind::laplacian)
         for (std::size_t k = 0; k < n_values; ++k) sum += row[k] < 0 ? -row[k] : row[k];
     else  // in the order and with the rounding of the panels: equal points are at distance 0 exactly
-        for (std::size_t k = 0; k < n_values; ++k) sum = multiply_add(row[k], row[k], sum);
+        for (std::size_t k = 0; k < n_values; ++k) sum = multiply_add<T>(row[k], row[k], sum);
     return sum;
 }
 
@@ -136,7 +152,7 @@ inline void dense_tile(const Kernel& kernel, const T* panel, const T* panel_norm
 #pragma GCC unroll 8
             for (int v = 0; v < V; ++v) {
                 if constexpr (kind == KernelKind::laplacian) acc[r][v] += magnitude<T>(line[v] - x);
-                else acc[r][v] += line[v] * x;
+                else acc[r][v] = multiply_add<T>(line[v], x, acc[r][v]);
             }
         }
     }
@@ -181,18 +197,19 @@ void csr_rows(const Kernel& kernel, const T* values, const std::int32_t* columns
             const std::size_t last = first + batch < end ? first + batch : end;
             for (std::size_t i = first; i < last; ++i) {
                 vec<T> acc[V] = {};
-                // |a - b| summed over all features = sum |b| + sum over a != 0 of (|a - b| - |b|)
-                if constexpr (kind == KernelKind::laplacian)
-                    for (int v = 0; v < V; ++v) acc[v] = base[v];
+                // |a - b| summed over all features = sum |b| + sum over a != 0 of (|a - b| - |b|); for equal points the
+                // second sum is minus the first, rounded alike
                 for (std::int64_t s = indptr[i]; s < indptr[i + 1]; ++s) {
                     const T* line = queries + std::size_t(columns[s]) * lanes<T>;
 #pragma GCC unroll 8
                     for (int v = 0; v < V; ++v) {
                         const vec<T> q = load<T>(line + v * width<T>);
                         if constexpr (kind == KernelKind::laplacian) acc[v] += magnitude<T>(q - values[s]) - magnitude<T>(q);
-                        else acc[v] += q * values[s];
+                        else acc[v] = multiply_add<T>(q, values[s], acc[v]);
                     }
                 }
+                if constexpr (kind == KernelKind::laplacian)
+                    for (int v = 0; v < V; ++v) acc[v] += base[v];
                 for (int v = 0; v < V; ++v)
                     store<T>(tile[i - first] + v * width<T>, finish<T, kind>(kernel, acc[v], norms[i], base[v]));
             }
