@@ -49,7 +49,8 @@ def check_data(X: Any, y: Any, sample_weight: Any, *, precomputed: bool, estimat
         X, y = check_X_y(X, y, **ROWS)
     else:
         X, y = validate_data(estimator, X, y, **ROWS)
-    check_classification_targets(y)
+    if y.dtype.kind not in "biu":  # whole numbers are classes whatever they are
+        check_classification_targets(y)
     if precomputed:
         X = X.toarray() if sparse.issparse(X) else X
         if X.shape[0] != X.shape[1]:

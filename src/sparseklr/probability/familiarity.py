@@ -9,7 +9,9 @@ rows, each of which is left out if it is one of the points.
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import cholesky
+
+from .triangular import solve_lower
 
 # Of more points than this, so many stand for all.
 _MOST_POINTS = 700
@@ -43,7 +45,7 @@ class Span:
 
     def shares(self, K: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
         """The share explained of each row in millionths, from k(x, z), (n_rows, n_points), and k(x, x)."""
-        half = solve_triangular(self._factor, K[:, self.chosen].T, lower=True, check_finite=False)
+        half = solve_lower(self._factor, K[:, self.chosen].T)
         return _share(np.einsum("ij,ij->j", half, half), diagonal)
 
     def shares_left_out(self) -> np.ndarray:
@@ -51,7 +53,7 @@ class Span:
 
         With :math:`d_b` the diagonal of :math:`(K_{zz} + rI)^{-1}`, the others leave :math:`1/d_b - r`.
         """
-        half = solve_triangular(self._factor, np.eye(len(self.chosen)), lower=True, check_finite=False)
+        half = solve_lower(self._factor, np.eye(len(self.chosen)))
         left = 1 / np.einsum("ij,ij->j", half, half) - self._ridge
         return _share(self._diagonal - left, self._diagonal)
 

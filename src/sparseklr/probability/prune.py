@@ -16,7 +16,6 @@ from scipy.special import expit
 from .. import _core
 from .basis import Basis
 from .likelihood import Labels, LikelihoodFit, fit_likelihood
-from .loss import cross_entropies
 from .triangular import solve_lower
 
 # In the order of elimination the points are held together by ten times the ridge of the fit.
@@ -66,17 +65,18 @@ def prune(basis: Basis, labels: Labels, fit: LikelihoodFit, allowed: float) -> t
     :math:`H = GG^\top` be the Newton matrix at the fit and :math:`z = G^\top b`. A Newton step from the fit
     to the first s of them leads to :math:`b_s = G_s^{-\top} z_{1..s}`: one triangular system for each size.
     """
+    total = labels.weight.sum()
     order = elimination_order(basis, fit)[::-1]  # most important first
     m = basis.size
     rows = np.append(m, order)
     (R,) = qr(_in_coefficients(basis, fit.factor)[rows].T, mode="r", check_finite=False)
     G = R.T
     z = R @ np.append(basis.coefficients(fit.v), fit.v[-1])[rows]
-    p = expit(fit.f)
-    entropy, _ = labels.mean(cross_entropies(p, fit.f))
+    unpruned = Labels(expit(fit.f), labels.weight)
+    entropy = unpruned.at(fit.f).value
 
     def distance(f: np.ndarray) -> float:
-        return labels.mean(cross_entropies(p, f))[0] - entropy
+        return (unpruned.at(f).value - entropy) / total
 
     def step(size: int) -> tuple[np.ndarray, float]:
         b = solve_lower(G[: size + 1, : size + 1], z[: size + 1], trans=True)

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from ..data import DistinctPoints
 from ..kernels import Kernel
 from .familiarity import weighted_quantiles
 from .likelihood import Labels
 from .refit import Refit
+from .triangular import solve_lower
 
 _ROWS = 2000  # training points that tell what variance is usual
 # What is usual: this share of the training points has no more. Chosen among 0.5, 0.9, 0.95 and 1 on shifted
@@ -73,7 +73,7 @@ def posterior(points: DistinctPoints, labels: Labels, model: Refit) -> Posterior
     variance = variance / np.maximum(1 - information * variance, 1e-2)  # without the row itself
     left = points.diagonal()[rows] - explained
     if len(model.points):
-        half = solve_triangular(model.L, np.eye(len(model.L)), lower=True, check_finite=False)
+        half = solve_lower(model.L, np.eye(len(model.L)))
         others_leave = np.zeros(n)  # of each point of the model
         others_leave[model.points] = 1 / np.einsum("ij,ij->j", half, half)
         left = np.where(np.isin(rows, model.points), others_leave[rows], left)
@@ -85,8 +85,8 @@ def posterior(points: DistinctPoints, labels: Labels, model: Refit) -> Posterior
 
 def _parts(L: np.ndarray, factor: np.ndarray, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The squared norm of phi(x), and the variance within the span."""
-    A = np.ones((len(L) + 1, len(K)))
+    A = np.ones((len(L) + 1, len(K)), order="F")
     if len(L):
-        A[:-1] = solve_triangular(L, K.T, lower=True, check_finite=False)
-    half = solve_triangular(factor, A, lower=True, check_finite=False)
+        A[:-1] = solve_lower(L, K.T)
+    half = solve_lower(factor, A)
     return np.einsum("ij,ij->j", A[:-1], A[:-1]), np.einsum("ij,ij->j", half, half)
