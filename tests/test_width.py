@@ -137,6 +137,15 @@ def test_how_much_a_kernel_must_gain(factor, kernel, gain, is_taken) -> None:
     assert search.best(first) is (other if is_taken else first)
 
 
+def test_a_part_of_the_points_must_speak_clearly_for_a_smoother_kernel(monkeypatch) -> None:
+    X, y = make_moons(400, noise=0.3, random_state=0)
+    rows = SparseKLR(gamma="scale")._training_set(check_data(X, y, None, precomputed=False))
+    points = DistinctPoints.of(rows)
+    assert width.WidthSearch(points, seed=0).smoother_must_gain < width.MUST_GAIN
+    monkeypatch.setattr(width, "MOST_POINTS", 100)
+    assert width.WidthSearch(points, seed=0).smoother_must_gain == width.MUST_GAIN
+
+
 def test_the_chosen_width_is_that_of_the_model() -> None:
     X, y = make_moons(200, noise=0.3, random_state=0)
     chosen = SparseKLR(gamma="loo").fit(X, y)

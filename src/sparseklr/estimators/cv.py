@@ -51,8 +51,8 @@ class SparseKLRCV(PredictsByChosen, ClassifierMixin, BaseEstimator):
         Whether ``lams`` are ratios to C or margins.
     gammas : list or None, default=None
         Kernel widths to try, each as ``gamma`` of :class:`SparseKLR`. None takes that of ``estimator``; where
-        it is ``"loo"``, widths in factors of three: ``"scale"`` and the next smoother one, and from there on
-        in the direction of the better one while that is the best.
+        it is ``"loo"``, widths in factors of three: from ``"scale"`` on to smoother ones while the score
+        rises, or else to narrower ones; of the Laplacian kernel more than one only where it is as good.
     estimator : SparseKLR or None, default=None
         Every other parameter: kernel, tol, calibration, class_weight, ... What is searched is replaced. None
         is ``SparseKLR()``, and where no candidates are given its kernel and width are searched.

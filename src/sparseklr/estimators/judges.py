@@ -144,9 +144,10 @@ def judge_all(
 ) -> tuple[list[KernelOption], list[Judged]]:
     """All candidates with their kernels: the given widths of every kind, and more while the last is best.
 
-    ``given`` are all rows, to which the widths in the table belong.
+    There are no more of a kind that is not as good as those before. ``given`` are all rows, to which the
+    widths in the table belong.
     """
-    kernel_is_searched = sum(map(len, kinds)) > 1
+    kernel_is_searched = sum(map(len, kinds)) > 1 or kinds[0][0].factor is not None
     options: list[KernelOption] = []
     judged: list[Judged] = []
 
@@ -160,7 +161,10 @@ def judge_all(
         return max(one.score for one in found)
 
     for widths in kinds:
+        best_before = max((one.score for one in judged), default=-np.inf)
         scores = {option: consider(option) for option in widths}
+        if max(scores.values()) < best_before:
+            continue
         for direction, end in ((-1, widths[0]), (1, widths[-1])):
             while end.may_go_on and max(scores, key=lambda option: scores[option]) == end:
                 end = end.next(direction)

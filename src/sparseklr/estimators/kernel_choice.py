@@ -17,9 +17,8 @@ from .training import GivenData, training_set
 if TYPE_CHECKING:
     from .sparse_klr import SparseKLR
 
-# The kernels that ``kernel="loo"`` stands for, and the widths with which a search begins.
+# The kernels that ``kernel="loo"`` stands for.
 KINDS = "rbf", "laplacian"
-FACTORS = 1 / STEP, 1.0
 
 
 def searches(kernel: Any, gamma: Any) -> bool:
@@ -115,8 +114,8 @@ class KernelOption:
 
 
 def kernel_options(template: SparseKLR) -> list[list[KernelOption]]:
-    """What an estimator leaves open by ``"loo"``: the widths of every kind of kernel, smoothest first."""
+    """What an estimator leaves open by ``"loo"``: every kind of kernel, with its middle width."""
     kinds = KINDS if template.kernel == "loo" else [template.kernel]
     if template.gamma == "loo":
-        return [[KernelOption(kind, factor=factor) for factor in FACTORS] for kind in kinds]
+        return [[KernelOption(kind, factor=1.0)] for kind in kinds]
     return [[KernelOption(kind, template.gamma)] for kind in kinds]
