@@ -18,7 +18,7 @@ from ..inspection.reliability import ReliabilityDisplay
 from .data import Rows, seen_rows, told
 from .explain import explained
 from .measures import measure
-from .terminal import MEASURES
+from .terminal import MEASURES, kinds_in_words, time_in_words
 from .unfamiliar import FAR, familiarity, unfamiliar
 
 MOST_ROWS = 20_000  # in the page; of more, so many are drawn
@@ -260,8 +260,7 @@ def _facts(models: Sequence[Shown], data_name: str) -> str:
 
 def _fact(model: Shown) -> dict[str, str]:
     training, estimator = model.metadata.get("training") or {}, model.estimator
-    columns = training.get("columns") or {}
-    kinds = Counter(columns.values())
+    columns, points = training.get("columns") or {}, getattr(estimator, "dual_coef_", None)
     scale = (training.get("scale") or {}).get("chosen")
     versions = ", ".join(f"{name} {version}" for name, version in model.metadata["versions"].items())
     facts = {
@@ -269,13 +268,14 @@ def _fact(model: Shown) -> dict[str, str]:
         "classes": ", ".join(model.classes),
         "target": model.metadata.get("target"),
         "fitted to": f"{training['n_rows']} rows" if training else None,
-        "columns": ", ".join(f"{n} {kind}" for kind, n in kinds.items()),
+        "columns": kinds_in_words(columns.values()),
         "features": str(getattr(estimator, "n_features_in_", "")),
         "scale": scale,
         "kernel": str(getattr(estimator, "kernel", "")),
-        "points kept": str(len(estimator.support_)) if hasattr(estimator, "support_") else None,
+        "points kept": None if points is None else str(points.shape[1]),
         "leave-one-out log-loss": f"{training['loo_log_loss']:.4f}" if training.get("loo_log_loss") else None,
-        "written": model.metadata["created"],
+        "held-out log-loss": f"{loss:.4f}" if (loss := training.get("held_out_log_loss")) else None,
+        "written": time_in_words(model.metadata["created"]),
         "with": versions,
     }
     return {key: value for key, value in facts.items() if value}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from datetime import datetime
 from typing import Any
 
 from .options import add_command, add_json
@@ -29,7 +28,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: Namespace) -> None:
     from .models import load_model
-    from .terminal import fit_lines, show_measures, show_table
+    from .terminal import fit_lines, show_measures, show_table, time_in_words
 
     found = described(*load_model(args.model))
     if args.json:
@@ -39,8 +38,8 @@ def run(args: Namespace) -> None:
     lines = [("Model", f"{found['estimator']}({given})")]
     if found["target"] is not None:
         lines.append(("Target", found["target"]))
-    created = datetime.fromisoformat(found["created"])
-    lines.append(("Written", f"{created:%Y-%m-%d %H:%M %Z}, sparseklr {found['versions']['sparseklr']}"))
+    written = time_in_words(found["created"])
+    lines.append(("Written", f"{written}, sparseklr {found['versions']['sparseklr']}"))
     show_table(args.model, ("", ""), lines + fit_lines(found))
     if found["columns"] is not None:
         rows = [(one["name"], one["kind"], one["values"]) for one in found["columns"]]

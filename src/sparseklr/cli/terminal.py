@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal
 
 from rich.console import Console
@@ -73,11 +74,7 @@ def fit_lines(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     if "n_rows" in summary:
         rows.append(("Rows", str(summary["n_rows"])))
     if isinstance(summary["columns"], dict):
-        kinds = list(summary["columns"].values())
-        plural = {"number": "numbers", "date": "dates", "text": "text"}
-        counts = {kind: kinds.count(kind) for kind in plural if kind in kinds}
-        words = [f"{n} {plural[kind] if n > 1 else kind}" for kind, n in counts.items()]
-        rows.append(("Columns", ", ".join(words)))
+        rows.append(("Columns", kinds_in_words(summary["columns"].values())))
     rows.append(("Features", str(summary["n_features"])))
     scale = summary.get("scale")
     if scale and scale["chosen"]:
@@ -93,6 +90,18 @@ def fit_lines(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     if "seconds" in summary:
         rows.append(("Seconds", f"{summary['seconds']:.2f}"))
     return rows
+
+
+def kinds_in_words(kinds: Iterable[str]) -> str:
+    """How many columns there are of each kind."""
+    kinds, plural = list(kinds), {"number": "numbers", "date": "dates", "text": "text"}
+    counts = {kind: kinds.count(kind) for kind in plural if kind in kinds}
+    return ", ".join(f"{n} {plural[kind] if n > 1 else kind}" for kind, n in counts.items())
+
+
+def time_in_words(created: str) -> str:
+    """The time of a model file, to the minute."""
+    return f"{datetime.fromisoformat(created):%Y-%m-%d %H:%M %Z}"
 
 
 def _points(n_points: int, share: float | None) -> str:
