@@ -11,7 +11,7 @@ from scipy.special import expit
 from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
 
-from sparseklr import CompactKLR, HalfKLR, ImportVectorMachine, tabular_pipeline
+from sparseklr import CompactKLR, HalfKLR, ImportVectorMachine, SparseKLR, tabular_pipeline
 from sparseklr.compact.objective import CompactModel
 from sparseklr.compact.scaling import Scaling, rank_knots
 
@@ -36,6 +36,17 @@ def rows(n: int, p: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def weights(n: int, digits: float, seed: int) -> np.ndarray:
     return 10 ** np.random.default_rng(seed).uniform(-digits, digits, n)
+
+
+# -- SparseKLR -----------------------------------------------------------------------------------
+
+
+def test_order_of_elimination_without_a_ridge() -> None:
+    """At C_refit=1e22 the ridge is below the rounding errors of the second derivatives."""
+    X = np.round(np.random.default_rng(1).normal(size=(18, 20))).astype(np.float32)
+    y = np.random.default_rng(2).integers(0, 3, 18)
+    model = SparseKLR(C=8e5, C_refit=2e22, kernel="linear", max_iter=1000).fit(X, y)
+    assert np.isfinite(model.predict_proba(X)).all()
 
 
 # -- the Import Vector Machine -------------------------------------------------------------------

@@ -141,13 +141,13 @@ def fit_likelihood(
         here = labels.at(f)
         return 0.5 * float(ridge @ (v * v)) + here.value, here
 
-    factor = None if curvature is None else _factor(curvature, ridge)
+    factor = None if curvature is None else newton_factor(curvature, ridge)
     v = np.zeros(basis.size + 1) if start is None else start
     if near is not None:
         there = labels.at(near)
         information = _most_of(there.information)
         curvature = basis.curvature(information)
-        factor = _factor(curvature, ridge)
+        factor = newton_factor(curvature, ridge)
         v = solve_symmetric(factor, basis.project(information * near - there.slope))
     f = basis.outputs(v)
     (current, here), products = look(v, f), 0
@@ -156,7 +156,7 @@ def fit_likelihood(
         gradient = basis.project(here.slope) + ridge * v
         if factor is None:
             curvature = basis.curvature(_most_of(here.information))
-            factor = _factor(curvature, ridge)
+            factor = newton_factor(curvature, ridge)
         step, change, taken = _newton_step(basis, here.information, ridge, gradient, factor, enough)
         products += taken
         decrement = -float(gradient @ step)
@@ -176,7 +176,7 @@ def fit_likelihood(
             factor, products = None, 0
     if fresh:
         curvature = basis.curvature(_most_of(here.information, _LEFT_OUT_IN_THE_END))
-        factor = _factor(curvature, ridge)
+        factor = newton_factor(curvature, ridge)
     assert curvature is not None
     return LikelihoodFit(v, f, C, curvature, factor)
 
@@ -192,7 +192,7 @@ def _most_of(information: np.ndarray, left_out: float = _LEFT_OUT) -> np.ndarray
     return np.where(information >= ordered[np.searchsorted(share, left_out * share[-1])], information, 0.0)
 
 
-def _factor(curvature: np.ndarray, ridge: np.ndarray) -> np.ndarray:
+def newton_factor(curvature: np.ndarray, ridge: np.ndarray) -> np.ndarray:
     """Cholesky factor of the Newton matrix."""
     H = np.array(curvature.T, order="F")  # it is symmetric
     diagonal = H.reshape(-1, order="F")[:: len(H) + 1]

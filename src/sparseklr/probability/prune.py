@@ -9,13 +9,13 @@ order, without another look at a kernel value and without another Newton matrix.
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import cholesky, qr
+from scipy.linalg import qr
 from scipy.linalg.lapack import dpotri
 from scipy.special import expit
 
 from .. import _core
 from .basis import Basis
-from .likelihood import Labels, LikelihoodFit, fit_likelihood
+from .likelihood import Labels, LikelihoodFit, fit_likelihood, newton_factor
 from .triangular import solve_lower
 
 # In the order of elimination the points are held together by ten times the ridge of the fit.
@@ -31,10 +31,8 @@ def _in_coefficients(basis: Basis, factor: np.ndarray) -> np.ndarray:
 
 def elimination_order(basis: Basis, fit: LikelihoodFit) -> np.ndarray:
     """Positions in ``basis.chosen``, most expendable first, by backward elimination."""
-    H = fit.curvature.copy()
-    H[np.diag_indices(basis.size)] += _RIDGE_OF_ORDER / fit.C
-    H[-1, -1] += 1e-12 * (1 + H[-1, -1])
-    sigma, _ = dpotri(_in_coefficients(basis, cholesky(H, lower=True, check_finite=False)), lower=True)
+    ridge = np.append(np.full(basis.size, _RIDGE_OF_ORDER / fit.C), 0.0)
+    sigma, _ = dpotri(_in_coefficients(basis, newton_factor(fit.curvature, ridge)), lower=True)
     sigma = np.tril(sigma) + np.tril(sigma, -1).T
     return _eliminate(sigma, np.append(basis.coefficients(fit.v), fit.v[-1]))
 
