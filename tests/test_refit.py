@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from sparseklr import SparseKLR
 from sparseklr.data import DistinctPoints, TrainingSet
 from sparseklr.datasets import expected_log_loss, make_twonorm, true_log_proba
 from sparseklr.kernels import Kernel
+from sparseklr.probability import refit as refit_module
 from sparseklr.probability.calibration import link, log_probabilities, platt
 from sparseklr.probability.cross_fit import folds_along
 from sparseklr.probability.likelihood import Labels
@@ -50,6 +52,31 @@ def test_refit_only_shrinks_and_reports(benchmark) -> None:
     divergence = np.mean(p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q)))
     assert divergence <= 0.05 * error * 1.001
     assert pruned.loo_log_loss_ == pytest.approx(cross_entropies(y > 0, pruned.loo_decision_function_).mean())
+
+
+@pytest.mark.parametrize(("on_more_points", "expected"), [(0.4, 100.0), (0.1, 1000.0)])
+def test_strength_is_searched_again_where_more_points_have_a_larger_loss(
+    monkeypatch, on_more_points, expected
+) -> None:
+    levels = {
+        (100, 10.0): 0.3,
+        (100, 100.0): 0.25,
+        (100, 1000.0): 0.2,
+        (300, 10.0): 0.3,
+        (300, 100.0): 0.15,
+        (300, 1000.0): on_more_points,
+    }
+    labels = Labels(np.resize([0.0, 1.0], 100), np.ones(100))
+
+    def attempt(basis, labels, C, *_, **__):
+        fit = SimpleNamespace(C=C, v=None, curvature=None, embedded=lambda basis: None)
+        losses = levels.get((basis.size, C), 0.5) + 0.01 * labels.target
+        return refit_module._Attempt(fit, np.full(100, basis.size), losses)
+
+    monkeypatch.setattr(refit_module, "_attempt", attempt)
+    bases = [SimpleNamespace(size=100), SimpleNamespace(size=300)]
+    fit, loo = refit_module.choose_C(bases, labels)
+    assert (fit.C, loo[0]) == (expected, 300)
 
 
 def test_leave_one_out_of_many_classes_is_that_of_the_class_probabilities() -> None:

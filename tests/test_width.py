@@ -116,8 +116,8 @@ def test_gains_are_in_standard_errors_of_the_paired_difference() -> None:
         (3.0, "rbf", 2.6, True),
         (1.0, "laplacian", 2.4, False),
         (1 / 3, "laplacian", 2.6, True),
-        (1 / 3, "rbf", 0.4, False),
-        (1 / 3, "rbf", 0.6, True),
+        (1 / 3, "rbf", 0.7, False),
+        (1 / 3, "rbf", 0.8, True),
     ],
 )
 def test_how_much_a_kernel_must_gain(factor, kernel, gain, is_taken) -> None:

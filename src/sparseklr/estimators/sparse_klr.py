@@ -158,8 +158,8 @@ class SparseKLR(TellsUncertainty, CallbackSupportMixin, HasDualModel, KernelClas
     ``gamma="loo"`` tries widths around ``"scale"`` (for the Laplacian kernel ``1 / (n_features * X.std())``)
     in factors of three: smoother ones while the leave-one-out loss falls, or else narrower ones, each with
     the C that is best for it. At most 1500 points are looked at. ``"scale"`` is left only for a kernel that
-    is better by two and a half standard errors of the difference; a smoother one needs to be better by half a
-    standard error, if all points are looked at. All classes share the width, and neither the order of the
+    is better by two and a half standard errors of the difference; a smoother one needs to be better by three
+    quarters of one, if all points are looked at. All classes share the width, and neither the order of the
     rows nor ``n_jobs`` matters.
 
     The leave-one-out values belong to the penalised likelihood of strength ``C_refit_`` on a basis that no

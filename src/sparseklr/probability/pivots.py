@@ -60,7 +60,7 @@ class RandomPivots:
         self._make_room(size)
         while m < size and self.residual.max(initial=0.0) > self.floor and not drawn_in_vain:
             share = self.residual / self.residual.sum()
-            most = min(_DRAWN_AT_ONCE, size - m, np.count_nonzero(share))
+            most = min(_DRAWN_AT_ONCE, size - m, int(np.count_nonzero(share)))
             drawn = np.sort(self.rng.choice(len(share), most, replace=False, p=share))
             # of the points drawn, those that are not nearly in the span of the rest
             before = np.array([self.blocks[i // self._step][i % self._step, :m] for i in drawn])

@@ -68,6 +68,8 @@ def choose_C(bases: Sequence[Basis], labels: Labels, start: float = 10.0) -> tup
         smaller = best
         best = _attempt(basis, labels, smaller.fit.C, smaller.fit.embedded(basis))
         gain, error = labels.mean(smaller.losses - best.losses)
+        if gain < 0:  # more points and a larger loss: C is too large for them
+            best = _climb(basis, labels, best)
         if gain <= max(_GROWTH_ERRORS * error, _GROWTH_SHARE * labels.mean(smaller.losses)[0]):
             break
     return best.fit, best.loo
