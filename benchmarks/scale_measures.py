@@ -153,6 +153,8 @@ def measure_million(name: str, rival: str, n: int) -> dict[str, Any]:
 
 
 def measure_growth(name: str, n: int, folder: str) -> dict[str, Any]:
+    import pandas as pd
+
     from sparseklr import CompactKLR
     from sparseklr.sources import TableSource
 
@@ -164,9 +166,8 @@ def measure_growth(name: str, n: int, folder: str) -> dict[str, Any]:
     seconds = time.perf_counter() - start
     fresh, _ = draw(name, min(TEST_ROWS, n), 10**6)
     true = truth(name, fresh)
-    ratio = (
-        expected_log_loss(true, model.predict_log_proba(fresh)).mean() / expected_log_loss(true, true).mean()
-    )
+    log_proba = model.predict_log_proba(pd.DataFrame(fresh, columns=model.feature_names_in_))
+    ratio = expected_log_loss(true, log_proba).mean() / expected_log_loss(true, true).mean()
     return {"seconds": seconds, "peak_mb": peak_above(base), "ratio": float(ratio), "points": model.n_points_}
 
 
