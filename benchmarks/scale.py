@@ -75,13 +75,13 @@ def million(store: Store, rows: int, folder: str) -> None:
 
 
 def growth(store: Store, rows: int, folder: str) -> None:
-    for name in BAYES:
+    for name in ("ring", "waveform"):  # a model of two points, and one of many
         for n in (rows // 10, rows, 10 * rows):
             store.run("growth", name=name, n=n, folder=folder)
 
 
 def cluster(store: Store, rows: int, folder: str) -> None:
-    for name in ("ring", "waveform", "clusters"):
+    for name in ("ring", "waveform"):
         store.run("cluster", name=name, n=rows, folder=folder)
 
 
@@ -142,20 +142,33 @@ def table(store: Store) -> list[list[Any]]:
     return out
 
 
+PAGE = """# Measured: many rows
+
+`CompactKLR` on data drawn from known densities, so that the log-loss of the best possible classifier is known: ring,
+twonorm and waveform (class 1 against the others) of Breiman, and a mixture of 24 clusters in 20 features. All log-losses
+are expected ones: the true probabilities of 200 000 fresh rows against those of the model. Two cores, one run each.
+The rivals have the parameters of `benchmarks/scale_measures.py`. [How far does it go](how_far.md) explains the
+figures; `python -m benchmarks.scale all` measures them again.
+
+{table}
+
+## What limits the mixture
+
+Every cluster has standard deviations of its own in all 20 features, and the centres differ in six of them. With its true
+densities, the other 14 features left out, the log-loss is 1.065 of the best possible, and with common instead of own
+standard deviations 1.101. Widths that all points share cannot say that one cluster is wider than another in a feature
+of noise; many points together can, at a price. So the model is near what these six features allow. That 128 points move
+in all 20 features was tried on 300 000 rows: 1.091 after 25 steps, where 128 that move in the six have 1.095.
+"""
+
+
 def write_docs(rows: list[list[Any]]) -> None:
-    lines = [
-        "# Many rows",
-        "",
-        (__doc__ or "").strip().split("\n\n")[0],
-        "",
-        "| what | measured | asked for |",
-        "|---|---|---|",
-    ]
+    lines = ["| what | measured | asked for |", "|---|---|---|"]
     lines += [
         f"| {what} | {f'{value:.4g}' if isinstance(value, float) else value} | {bar} |"
         for what, value, bar in rows
     ]
-    (ROOT / "docs" / "scale.md").write_text("\n".join([*lines, ""]))
+    (ROOT / "docs" / "scale.md").write_text(PAGE.format(table="\n".join(lines)))
 
 
 def main() -> None:

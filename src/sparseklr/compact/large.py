@@ -56,8 +56,8 @@ ALL_STEPS, ALL_TOL = 20, 0.1
 GAINS, PATIENCE, PATIENT_UP_TO = {32: 1e-3, 128: 3e-3, np.inf: 1e-2}, 2, 32
 # A size beyond 128 points is taken if it lowers the loss by this share.
 TAKEN_GAIN = 5e-3
-# Rows for each parameter that the largest size has at least.
-LEAST_ROWS = 10
+# Rows for each number of a point, its place and coefficients, that the largest size has at least.
+LEAST_ROWS = 5
 
 Report = Callable[[str, float], Any]
 
@@ -128,9 +128,8 @@ class LargeFit:
         """As many points as classes, and twice as many each time; one size if the number is given."""
         if self.settings.n_points is not None:
             return [self.settings.n_points]
-        most = min(
-            self.settings.max_points, max(1, self.n_rows // (LEAST_ROWS * self._parameters(1, self.p)))
-        )
+        of_point = self.p + self.sample.n_outputs
+        most = min(self.settings.max_points, max(1, self.n_rows // (LEAST_ROWS * of_point)))
         sizes = [min(self.rows.n_classes, most)]
         while 2 * sizes[-1] <= most:
             sizes.append(2 * sizes[-1])
@@ -176,15 +175,18 @@ class LargeFit:
         return self._best_C(end.model, C, self._first(n_rows, 0.0))
 
     def _best_C(self, model: CompactModel, C: float, rows: LabelledRows) -> tuple[CompactModel, float]:
-        """The coefficients with the best of C and its neighbours, from the rows of the model."""
+        """The coefficients with the best C, from the rows of the model: up or down as long as that pays."""
         objective = Objective(rows.compiled(), threads=self.settings.threads)
-        trials = [(self._judged(model, C, 0.0).loss, model, C)]
-        for value in (C / FACTOR, C * FACTOR):
-            if LEAST_C <= value <= MOST_C:
+        best = (self._judged(model, C, 0.0).loss, model, C)
+        for factor in (1 / FACTOR, FACTOR):
+            value = C * factor
+            while LEAST_C <= value <= MOST_C:
                 solved = objective.solve(model, self._C_of(value, len(rows)), 1e-5)[0]
-                trials.append((self._judged(solved, value, 0.0).loss, solved, value))
-        _, model, C = min(trials, key=lambda trial: trial[0])
-        return model, C
+                loss = self._judged(solved, value, 0.0).loss
+                if loss >= best[0]:
+                    break
+                best, value = (loss, solved, value), value * factor
+        return best[1], best[2]
 
     def _judged(self, model: CompactModel, C: float, seconds: float) -> Stage:
         outputs = model.outputs(self._compiled_held_out, self.settings.threads)

@@ -76,9 +76,9 @@ class CompactKLR(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, BaseEstima
     random_state : int, RandomState instance or None, default=0
         Decides which rows are held out.
     memory : float, default=1e9
-        Bytes that a fit of more than 50 000 rows takes for itself at most, about; the rows may be many more.
+        Bytes that a fit of more than 20 000 rows takes for itself at most, about; the rows may be many more.
     checkpoint : path or None, default=None
-        File in which a fit of more than 50 000 rows writes down whatever it has decided. A fit that was
+        File in which a fit of more than 20 000 rows writes down whatever it has decided. A fit that was
         interrupted or killed goes on from there when it is started again with the same rows and parameters,
         and ends with the same model. The file is removed at the end.
     verbose : int, default=0
@@ -127,7 +127,7 @@ class CompactKLR(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, BaseEstima
     points and widths on its minimum (variable projection). Rows that are equal are merged and put in the
     order of a hash of their contents, so that a weight of 2 is the same as a repetition, to the last bit.
 
-    Beyond 50 000 rows, sizes are fitted to a sample of at least 262 144 rows, 450 for each parameter if that
+    Beyond 20 000 rows, sizes are fitted to a sample of at least 262 144 rows, 450 for each parameter if that
     is more, and judged on 65 536 rows that are held out; the size that is chosen moves on with the gradients
     of all rows. Points, widths and coefficients then take steps of Levenberg and Marquardt together, one pass
     over the rows each. Which rows are held out or drawn depends on a hash of their numbers and the seed. The
