@@ -17,7 +17,8 @@ std::size_t newton_step(const NewtonSystem& system, double reduction, std::size_
     for (std::size_t i = 0; i < n; ++i) rows[i] = phi + i * m;
     std::fill_n(step, m + 1, 0.0);
     std::fill_n(change, n, 0.0);
-    const auto precondition = [&] {  // z = H^-1 residual; returns residual'z
+    // by copies: Clang before 16 does not let a lambda refer to structured bindings
+    const auto precondition = [&, m = m, factor = factor] {  // z = H^-1 residual; returns residual'z
         z = residual;
         algebra.solve_vector(factor, m + 1, z.data());
         algebra.solve_transposed(factor, m + 1, z.data());

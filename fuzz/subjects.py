@@ -239,7 +239,7 @@ def import_vector(rng: Rng, data: Data, findings: Findings) -> None:
         codes = np.where(weight > 0, codes, 0)
         # What the model promises is the minimum for the kernel matrix that it saw. Squared distances between
         # sparse rows of size 1e9 have errors of 100, with which no minimum for the true matrix can be found.
-        K = trial.seen_kernel()
+        K = trial.seen_kernel(double=True)
         gain, objective, rounding = exact.likelihood_gain(
             K, model.support_, model.dual_coef_, model.intercept_, weight, codes, model.fit_intercept
         )

@@ -91,15 +91,19 @@ class Trial:
             values = self.own
         return exact.kernel(*values, Q, self.data.dense)
 
-    def seen_kernel(self) -> np.ndarray:
-        """The kernel values between the training rows that the model saw."""
+    def seen_kernel(self, *, double: bool = False) -> np.ndarray:
+        """The kernel values between the training rows that the model saw.
+
+        In the precision of a row source, or in ``double`` as the rivals compute them.
+        """
         if self.kernel_form == "precomputed":
             return np.asarray(self.rows)
         given = self.data.contain(self.data.dense)
         rows = given.tocsr() if hasattr(given, "tocsr") else np.asarray(given)
         if rows.dtype not in (np.float32, np.float64):
             rows = rows.astype(np.float64)
-        gram: np.ndarray = self.model._kernel.gram(rows)
+        kernel = self.model._kernel
+        gram: np.ndarray = kernel.matrix(rows, rows.astype(np.float64)) if double else kernel.gram(rows)
         return gram
 
     def kernel_error(self, K: np.ndarray) -> float:

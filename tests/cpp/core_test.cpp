@@ -228,9 +228,10 @@ template <class T> void test_compact() {
     std::vector<double> coefs[2], gradients[2];
     for (const int r : {0, 1}) {
         CompactInner<T> inner(rows, r ? 4 : 1);
+        inner.watch([] {});
         inner.move(data.X.data(), gamma.data(), k);
         coefs[r].assign(3 * (k + 1), 0.0);
-        const InnerOutcome outcome = inner.solve(coefs[r].data(), {}, [] {});
+        const InnerOutcome outcome = inner.solve(coefs[r].data(), {});
         CHECK(outcome.converged);
         gradients[r].assign(k * data.p + data.p, 0.0);
         inner.gradient(1.0, gradients[r].data(), gradients[r].data() + k * data.p);
