@@ -56,7 +56,7 @@ from ..threads import Map, ordered_threads
 from .calibration import log_probabilities
 from .likelihood import Labels
 from .pivots import LabelFreeBases
-from .refit import C_RANGE, choose_C
+from .refit import choose_C
 
 STEP = 3.0
 MAX_STEPS = 6  # a factor of 729 in either direction
@@ -65,8 +65,6 @@ MOST_POINTS, LEAST_OF_CLASS = 1500, 10
 # In standard errors of the paired difference: what a kernel must gain on the first one to be taken, and what
 # a smoother one of the same kind must where all points are looked at.
 MUST_GAIN, SMOOTHER_MUST_GAIN = 2.5, 0.75
-# A search for C starts within these, so that it can go either way.
-C_WITHIN = 10 * C_RANGE[0], C_RANGE[1] / 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,15 +101,12 @@ class WidthSearch:
         self.tried: list[Candidate] = []
         self.failed: list[tuple[Kernel, Exception]] = []
 
-    def judge(self, kernel: Kernel, near: Candidate | None = None) -> Candidate | None:
-        """The leave-one-out loss of a kernel; None, with a note in ``failed``, if it has none.
-
-        C is looked for around that of a candidate ``near``.
-        """
+    def judge(self, kernel: Kernel) -> Candidate | None:
+        """The leave-one-out loss of a kernel; None, with a note in ``failed``, if it has none."""
         start = time.perf_counter()
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                losses, C = self._leave_one_out(kernel, near)
+                losses, C = self._leave_one_out(kernel)
             if not np.isfinite(losses).all():
                 raise FloatingPointError("its leave-one-out loss is not finite")
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
@@ -122,11 +117,11 @@ class WidthSearch:
         self.tried.append(Candidate(kernel, C, losses, loss, standard_error, seconds))
         return self.tried[-1]
 
-    def _leave_one_out(self, kernel: Kernel, near: Candidate | None) -> tuple[np.ndarray, np.ndarray]:
+    def _leave_one_out(self, kernel: Kernel) -> tuple[np.ndarray, np.ndarray]:
         points = replace(self.points, kernel=kernel)
         bases = LabelFreeBases(points, np.random.default_rng(self.seed), self.map_)
-        start = np.full(len(self.outputs), 10.0) if near is None else np.clip(near.C, *C_WITHIN)
-        chosen = [choose_C(bases, labels, float(C)) for labels, C in zip(self.outputs, start, strict=True)]
+        # A search for C that starts near that of another width may end elsewhere than that of the refit.
+        chosen = [choose_C(bases, labels) for labels in self.outputs]
         logarithms = log_probabilities(np.column_stack([loo for _, loo in chosen]))
         losses = -(points.weight * logarithms).sum(axis=1) / points.weight.sum(axis=1)
         return losses, np.array([fit.C for fit, _ in chosen])
@@ -144,7 +139,7 @@ class WidthSearch:
         for factor in (1 / STEP, STEP):
             best = middle
             for _ in range(MAX_STEPS):
-                new = self.judge(replace(best.kernel, gamma=best.kernel.gamma * factor), best)
+                new = self.judge(replace(best.kernel, gamma=best.kernel.gamma * factor))
                 if new is None or new.loss >= best.loss:
                     break
                 best = new
@@ -200,7 +195,7 @@ def choose_kernel(
     with ordered_threads(n_jobs) as map_:
         search = WidthSearch(points, seed, map_)
         for kernel in kernels:
-            middle = search.judge(kernel, first)
+            middle = search.judge(kernel)
             first = first or middle
             if climb and middle is not None and first is not None and middle.loss <= first.loss:
                 search.climb(middle)
