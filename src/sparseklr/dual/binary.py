@@ -107,7 +107,13 @@ class BinarySolver:
         return replace(self, data=self.data.part(indices))
 
     def solve(self, problem: DualProblem, start: np.ndarray | None = None, title: str = "") -> Solution:
-        """Solve from zero, which needs no kernel row, or from the nearest feasible point to ``start``."""
+        """Solve from zero, which needs no kernel row, or from the nearest feasible point to ``start``.
+
+        A cascade was tried and left out (Graf et al., NIPS 2004): four parts, their supports together, and
+        all rows from there. In CPU seconds against the direct solve: 49 000 rows of waveform 7.0 and 7.4, of
+        ring 4.6 and 4.4; 30 000 of waveform 2.0 and 3.2. The last solve takes most of it: rows that were in
+        no support still have to be looked at.
+        """
         above, F = self._start(problem, start)
         tolerance = self.settings.tolerance(problem.lam)
         with ProgressBar(title, tolerance, self.show) as progress:
