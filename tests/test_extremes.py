@@ -11,7 +11,7 @@ from scipy.special import expit
 from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
 
-from sparseklr import CompactKLR, HalfKLR, ImportVectorMachine, SparseKLR, tabular_pipeline
+from sparseklr import CompactKLR, HalfKLR, ImportVectorMachine, SparseKLR, solve_dual, tabular_pipeline
 from sparseklr.compact.objective import CompactModel
 from sparseklr.compact.scaling import Scaling, rank_knots
 
@@ -47,6 +47,25 @@ def test_order_of_elimination_without_a_ridge() -> None:
     y = np.random.default_rng(2).integers(0, 3, 18)
     model = SparseKLR(C=8e5, C_refit=2e22, kernel="linear", max_iter=1000).fit(X, y)
     assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_start_far_away_leaves_no_rounding_errors() -> None:
+    """F of the start is 1e13, that of the solution 1e5: what is certified is that of the solution."""
+    K = np.array(
+        [
+            [6e7, 7e6, 5e13, 8e4],
+            [7e6, 2.4e14, 6e15, 4.8e13],
+            [5e13, 6e15, 1.3e20, 5.8e14],
+            [8e4, 4.8e13, 5.8e14, 1e13],
+        ]
+    )
+    y = np.array([1, -1, 1, -1])
+    for seed in range(10):
+        start = 0.003 * np.random.default_rng(seed).normal(size=4)
+        solution = solve_dual(K, y, C=0.99, lam=0.0, alpha0=start)
+        fresh = K.astype(np.longdouble) @ (solution.alpha * y)
+        size = np.abs(K) @ solution.alpha
+        assert (np.abs(solution.F - fresh) <= 1e-5 + 1e-14 * size).all()
 
 
 # -- the Import Vector Machine -------------------------------------------------------------------

@@ -364,9 +364,15 @@ def solve_dual(
         if not np.isfinite(alpha0).all():
             raise ValueError("alpha0 must be finite.")
     alpha = problem.project(problem.bound if alpha0 is None else alpha0[keep])
-    with np.errstate(over="ignore", invalid="ignore"):
-        F = (K_kept @ (alpha * problem.y)).astype(np.float64)
-    solution = solve_in_box(gram_row_source(K_kept), problem, settings, alpha=alpha, F=F, callback=callback)
+    source = gram_row_source(K_kept)
+    for _ in range(3):
+        with np.errstate(over="ignore", invalid="ignore"):
+            F = (K_kept @ (alpha * problem.y)).astype(np.float64)
+        solution = solve_in_box(source, problem, settings, alpha=alpha, F=F, callback=callback)
+        # The rounding errors of the start stay in F: from one far away, once more from where it led.
+        if alpha0 is None or np.finfo(float).eps * np.abs(F).max() <= settings.tolerance(problem.lam):
+            break
+        alpha = solution.alpha
     return solution if len(keep) == len(y) else _with_dropped(solution, K, y, keep)
 
 
