@@ -1,6 +1,7 @@
 // Python's view of the core: arrays in, arrays out, the GIL released while it works.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -9,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <sstream>
 #include <variant>
 
@@ -154,19 +156,26 @@ double cross_entropy(vector<double> f, vector<double> target, vector<double> wei
     return compact_loops<double>().cross_entropy(f.data(), target.data(), weight.data(), n, values, values + n, values + 2 * n);
 }
 
-// Returns the number of products made.
-std::size_t solve_newton(matrix<double> phi, vector<double> information, vector<double> ridge, vector<double> gradient,
-                         matrix<double> factor, double reduction, std::size_t most_products, state_vector step,
-                         state_vector change) {
-    const std::size_t n = phi.shape(0), m = phi.shape(1);
+// `blocks` are rows of kernel columns with the factor L of their kernel matrix, or of features without one.  Returns the
+// number of products made.
+std::size_t solve_newton(const std::vector<matrix<double>>& blocks, std::optional<matrix<double>> L, vector<double> information,
+                         vector<double> ridge, vector<double> gradient, matrix<double> factor, double reduction,
+                         std::size_t most_products, state_vector step, state_vector change) {
+    const std::size_t size = ridge.shape(0);
+    if (size == 0 || gradient.shape(0) != size || step.shape(0) != size || factor.shape(0) != size || factor.shape(1) != size)
+        throw nb::value_error("ridge, gradient, step and factor must be of one size, at least 1");
+    if (L && (L->shape(0) + 1 != size || L->shape(1) + 1 != size)) throw nb::value_error("L must be smaller than factor by one");
+    NewtonSystem system{{}, size - 1, L ? L->data() : nullptr, information.data(), ridge.data(), gradient.data(), factor.data()};
+    std::size_t n = 0;
+    for (const auto& block : blocks) {
+        if (block.shape(1) + 1 != size) throw nb::value_error("blocks must have one column less than ridge has entries");
+        system.blocks.push_back({block.data(), block.shape(0)});
+        n += block.shape(0);
+    }
     if (information.shape(0) != n || change.shape(0) != n)
-        throw nb::value_error("information and change must have one entry per row of phi");
-    if (ridge.shape(0) != m + 1 || gradient.shape(0) != m + 1 || step.shape(0) != m + 1 || factor.shape(0) != m + 1 ||
-        factor.shape(1) != m + 1)
-        throw nb::value_error("ridge, gradient, step and factor must have one entry more than phi has columns");
+        throw nb::value_error("information and change must have one entry for each row of the blocks");
     nb::gil_scoped_release release;
-    return newton_step({phi.data(), n, m, information.data(), ridge.data(), gradient.data(), factor.data()}, reduction,
-                       most_products, step.data(), change.data());
+    return newton_step(system, reduction, most_products, step.data(), change.data());
 }
 
 // Takes as many coefficients away as V has rows, and says which in `gone`.
@@ -364,8 +373,8 @@ NB_MODULE(_core, m) {
     m.def("kernel_sum", &kernel_sum, "data"_a, "queries"_a, "coef"_a, "threads"_a, "first_row"_a);
     m.def("cross_entropy", &cross_entropy, "f"_a, "target"_a, "weight"_a, "out"_a.noconvert());
     m.def("eliminate", &eliminate_some, "sigma"_a, "beta"_a.noconvert(), "gone"_a.noconvert(), "V"_a.noconvert());
-    m.def("newton_step", &solve_newton, "phi"_a.noconvert(), "information"_a, "ridge"_a, "gradient"_a, "factor"_a.noconvert(),
-          "reduction"_a, "most_products"_a, "step"_a.noconvert(), "change"_a.noconvert());
+    m.def("newton_step", &solve_newton, "blocks"_a.noconvert(), "L"_a.none(), "information"_a, "ridge"_a, "gradient"_a,
+          "factor"_a, "reduction"_a, "most_products"_a, "step"_a.noconvert(), "change"_a.noconvert());
     m.def("row_sum", &row_sum, "row_source"_a, "coef"_a, "threads"_a);
     m.def("solve_in_place", &solve_in_place, "row_source"_a, "y"_a, "box"_a, "bound"_a, "lam"_a, "alpha"_a.noconvert(),
           "F"_a.noconvert(), "settings"_a, "callback"_a.none());

@@ -2,14 +2,22 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 namespace sparseklr {
 
-// The system (sum_i h_i a_i a_i' + diag(ridge)) step = -gradient, a_i = (phi_i, 1).
+// Rows [n][m] of kernel columns or features, in one piece.
+struct RowBlock {
+    const double* values;
+    std::size_t n;
+};
+
+// The system (sum_i h_i a_i a_i' + diag(ridge)) step = -gradient, a_i = (phi_i, 1), phi_i = L^-1 (row i).
 struct NewtonSystem {
-    const double* phi;          // [n][m]
-    std::size_t n, m;
-    const double* information;  // [n], the h_i
+    std::vector<RowBlock> blocks;
+    std::size_t m;
+    const double* L;            // [m][m], lower; null if the rows are the phi_i themselves
+    const double* information;  // [n], the h_i of all rows
     const double* ridge;        // [m + 1]
     const double* gradient;     // [m + 1]
     const double* factor;       // [m + 1][m + 1], lower Cholesky factor of a similar matrix

@@ -76,7 +76,8 @@ def kernel_sum(
 def cross_entropy(f: np.ndarray, target: np.ndarray, weight: np.ndarray, out: np.ndarray) -> float: ...
 def eliminate(sigma: np.ndarray, beta: np.ndarray, gone: np.ndarray, V: np.ndarray) -> None: ...
 def newton_step(
-    phi: np.ndarray,
+    blocks: Sequence[np.ndarray],
+    L: np.ndarray | None,
     information: np.ndarray,
     ridge: np.ndarray,
     gradient: np.ndarray,

@@ -25,6 +25,8 @@ from .triangular import solve_lower
 # Rows of a block of kernel columns, and the memory for columns that are kept rather than computed again.
 _BLOCK = 2048
 _KEEP_BYTES = 1 << 29
+# Up to so many blocks a Newton step is one call of the compiled core.
+_FEW_BLOCKS = 4
 # Multiplications for which a thread is worth its start.
 _WORTH_A_THREAD = 1_000_000
 
@@ -83,10 +85,11 @@ class Basis:
         columns: list[np.ndarray] | None = None,
         whitened: bool = False,
     ) -> None:
-        self.points, self.chosen, self.L, self.map_ = points, chosen, L, map_
+        self.points, self.chosen, self.map_ = points, chosen, map_
+        self.L = np.ascontiguousarray(L)
         self.whitened, self._columns = whitened, columns
         if columns is None and columns_fit(len(points), self.size):
-            self._columns = list(self._over_blocks(lambda rows, K: K, 0))
+            self._columns = list(self._over_blocks(lambda rows, K: np.ascontiguousarray(K), 0))
 
     @classmethod
     def of(
@@ -108,18 +111,15 @@ class Basis:
         return self.whiten() if len(self.points) <= _BLOCK else self
 
     @property
-    def whole_features(self) -> np.ndarray | None:
-        """Features of all points where they are one array, by rows."""
-        if not self.whitened or self._columns is None or len(self._columns) > 1:
-            return None
-        (columns,) = self._columns
-        return columns if columns.flags.c_contiguous else None
+    def few_blocks(self) -> list[np.ndarray]:
+        """The blocks, by rows, if they are kept and so few that one thread does best with them; else none."""
+        return self._columns if self._columns is not None and len(self._columns) <= _FEW_BLOCKS else []
 
     def part(self, positions: np.ndarray) -> Basis:
         """The span of some of the points, without another look at the kernel if columns are kept."""
         rows, columns = self.L[positions], None
         if self._columns is not None:
-            pick = (lambda _, K: K @ rows.T) if self.whitened else (lambda _, K: K[:, positions])
+            pick = (lambda _, K: K @ rows.T) if self.whitened else (lambda _, K: K.take(positions, axis=1))
             columns = list(self._over_blocks(pick, self.size * len(rows) if self.whitened else 0))
         (R,) = qr(rows.T, mode="r", check_finite=False)
         L = R[: len(rows)].T

@@ -217,9 +217,10 @@ def _newton_step(
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Conjugate gradients for Newton's equations: the step, its change of the outputs, products taken."""
     step, change = np.zeros_like(gradient), np.zeros_like(information)
-    if (phi := basis.whole_features) is not None:
+    if blocks := basis.few_blocks:
+        L = None if basis.whitened else basis.L
         products = _core.newton_step(
-            phi, information, ridge, gradient, factor, _REDUCTION, most_products, step, change
+            blocks, L, information, ridge, gradient, factor, _REDUCTION, most_products, step, change
         )
         return step, change, products
     residual = -gradient
