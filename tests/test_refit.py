@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.special import expit
-from sklearn.datasets import load_digits, load_iris, make_moons
+from sklearn.datasets import load_digits, load_iris, make_blobs, make_moons
 from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -25,10 +25,11 @@ from sparseklr.probability.cross_fit import folds_along
 from sparseklr.probability.likelihood import Labels
 from sparseklr.probability.loss import cross_entropies
 from sparseklr.probability.pivots import LabelFreeBases
-from sparseklr.probability.refit import refit
+from sparseklr.probability.refit import choose_C, refit
 
 pytestmark = pytest.mark.numerical
 
+REFIT = "sparseklr.probability.refit"
 MODES = ["refit", "sigmoid", "link", None]
 
 
@@ -296,3 +297,22 @@ def test_fixed_strength_is_used() -> None:
         warnings.simplefilter("error")
         model = SparseKLR(C_refit=3.0).fit(X, y)
     assert model.C_refit_ == [3.0]
+
+
+def test_many_classes_share_a_strength_on_which_the_first_agree(monkeypatch) -> None:
+    X, y = make_blobs(1700, n_features=3, centers=6, cluster_std=2.0, random_state=2)
+    searched = []
+    monkeypatch.setattr(f"{REFIT}.choose_C", lambda *given: searched.append(1) or choose_C(*given))
+    shared = SparseKLR(prune=0).fit(X, y)
+    assert len(searched) == 3
+    assert len(set(shared.C_refit_)) == 1
+    monkeypatch.setattr(f"{REFIT}._MANY", 6)
+    alone = SparseKLR(prune=0).fit(X, y)
+    assert len(searched) == 3 + 6
+    same = shared.C_refit_ == alone.C_refit_
+    assert same[:3].all()
+    assert same[3:].any()
+    np.testing.assert_allclose(
+        shared.decision_function(X)[:, same], alone.decision_function(X)[:, same], atol=1e-4
+    )
+    assert shared.loo_log_loss_ == pytest.approx(alone.loo_log_loss_, rel=0.03)

@@ -69,7 +69,9 @@ class TellsUncertainty(PredictsFromPoints):
     def _set_posteriors(self, points: DistinctPoints, models: list[Refit]) -> None:
         """Keep what the variances of the refitted outputs need."""
         labels = binary_labels(points, len(models))
-        self._posteriors = [posterior(points, *each) for each in zip(labels, models, strict=True)]
+        self._posteriors = [
+            posterior(points, *each, n_outputs=len(models)) for each in zip(labels, models, strict=True)
+        ]
 
     def _variances(self, X: Any) -> np.ndarray:
         """Of every output, (n_queries, n_outputs)."""

@@ -26,7 +26,8 @@ from .likelihood import Labels
 from .refit import Refit
 from .triangular import solve_lower
 
-_ROWS = 2000  # training points that tell what variance is usual
+# Training points that tell what variance is usual: of all outputs together, and of each at least.
+_ROWS, _ROWS_OF_OUTPUT = 2000, 400
 # What is usual: this share of the training points has no more. Chosen among 0.5, 0.9, 0.95 and 1 on shifted
 # rows of ionosphere, sonar, wisconsin, diabetes, banknote and magic; benchmarks/moderated.py has the others.
 _USUAL = 0.9
@@ -62,10 +63,11 @@ class Posterior:
         return np.sqrt((1 + np.pi / 8 * self.usual) / (1 + np.pi / 8 * np.maximum(variance, self.usual)))
 
 
-def posterior(points: DistinctPoints, labels: Labels, model: Refit) -> Posterior:
-    """The posterior of a refitted output."""
+def posterior(points: DistinctPoints, labels: Labels, model: Refit, n_outputs: int = 1) -> Posterior:
+    """The posterior of a refitted output, one of ``n_outputs``."""
     n = len(points)
-    rows = np.unique(np.linspace(0, n - 1, min(n, _ROWS)).astype(np.intp))
+    some = min(n, max(_ROWS // n_outputs, _ROWS_OF_OUTPUT))
+    rows = np.unique(np.linspace(0, n - 1, some).astype(np.intp))
     K = points.values(rows, model.points)
     explained, variance = _parts(model.L, model.factor, K)
     of_rows = Labels(labels.target[rows], labels.weight[rows])
