@@ -36,8 +36,7 @@ class SparseKLR(TellsUncertainty, CallbackSupportMixin, HasDualModel, KernelClas
     regression in the kernel's feature space whose loss has a margin :math:`\lambda`. With
     ``lam=0`` it is kernel logistic regression, which keeps every training point; as ``lam`` grows
     it becomes a support vector machine of box ``C / lam``, which keeps few. More than two classes
-    are handled one-vs-rest over one kernel: the time of a fit grows in proportion to their number, and
-    ``n_jobs`` refits several at once.
+    are handled one-vs-rest over one kernel; the time grows with their number, and ``n_jobs`` refits several.
 
     Parameters
     ----------
@@ -93,7 +92,7 @@ class SparseKLR(TellsUncertainty, CallbackSupportMixin, HasDualModel, KernelClas
     n_jobs : int or None, default=None
         Threads for kernel values and linear algebra; -1 for all. Results do not depend on it.
     random_state : int, RandomState instance or None, default=0
-        Draws basis points of the refit from more than 250 distinct rows.
+        Draws basis points of the refit from more than 300 distinct rows.
     verbose : int, default=0
         1 shows progress.
 
@@ -121,7 +120,7 @@ class SparseKLR(TellsUncertainty, CallbackSupportMixin, HasDualModel, KernelClas
     n_selected_ : int
         Points kept by S-KLR, before refit and pruning; ``len(support_)`` are left after.
     C_refit_ : array (n_outputs,)
-        Strength used in the refit.
+        Strength used in the refit. If the first three of many classes choose the same, it is that of all.
     loo_decision_function_ : array (n_samples,) or (n_samples, n_classes)
         Approximate leave-one-out outputs: of every row by the likelihood fitted without it and without all
         rows equal to it (NaN for rows of weight 0). See Notes for the model that they belong to.
@@ -159,13 +158,12 @@ class SparseKLR(TellsUncertainty, CallbackSupportMixin, HasDualModel, KernelClas
     in factors of three: smoother ones while the leave-one-out loss falls, or else narrower ones, each with
     the C that is best for it. At most 1500 points are looked at. ``"scale"`` is left only for a kernel that
     is better by two and a half standard errors of the difference; a smoother one needs to be better by three
-    quarters of one, if all points are looked at. All classes share the width, and neither the order of the
-    rows nor ``n_jobs`` matters.
+    quarters of one, if all points are looked at. All classes share the width.
 
     The leave-one-out values belong to the penalised likelihood of strength ``C_refit_`` on a basis that no
-    label had a part in choosing: all of up to 250 distinct points, 120 of up to 1500, and of more 100, or
-    300 if the leave-one-out loss is smaller there. The final model has the same strength, on the points that
-    S-KLR selected; leave-one-out on those would be far too optimistic. Its log-loss on held-out rows is the
+    label had a part in choosing: all of up to 300 distinct points, 120 of up to 1500, and of more 100, or
+    300 if the loss is smaller there. The final model has the same strength, on the points that S-KLR
+    selected; leave-one-out on those would be far too optimistic. Its log-loss on held-out rows is the
     estimate's within 10% on average (``benchmarks/leave_one_out.py``) if no rows are repeated.
 
     Kernel values are computed and kept in float64, except that training uses float32 (an error of about

@@ -27,7 +27,7 @@ _CANDIDATES = 20_000
 # was the same within 0.2%; with 700 rows that for 100 was .994 of that for 300, in two thirds of the time.
 # With 100 of up to 250 points sonar loses 12%.)
 SIZES = 100, 300
-_ALL_AT_ONCE = 250
+_ALL_AT_ONCE = 300
 _OF_FEW, _FEW = 120, 1500
 
 
@@ -122,7 +122,7 @@ def random_basis(
 class LabelFreeBases(Sequence[Basis]):
     """Bases of 100 and 300 points, each the beginning of the next, made when first asked for.
 
-    Of up to 1500 points there is one basis of 120 of them, of up to 250 one of all.
+    Of up to 1500 points there is one basis of 120 of them, of up to 300 one of all.
     """
 
     def __init__(self, points: DistinctPoints, rng: np.random.Generator, map_: Map = map) -> None:
