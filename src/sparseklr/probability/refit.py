@@ -36,6 +36,8 @@ MAX_POINTS = 700
 # A larger basis is worth a look at a still larger one if the leave-one-out loss has fallen by this many
 # standard errors of the paired difference and by this share.
 _GROWTH_ERRORS, _GROWTH_SHARE = 0.5, 0.005
+# Where C is looked for: the factor, and by how many standard errors the loss must fall.
+_DIRECTIONS = (10.0, 0.5), (0.1, -0.5)
 # If so many outputs agree on C, the others are not asked.
 _MANY = 3
 C_RANGE = 1e-4, 1e5  # below, the model is constant; above, there is no regularisation left
@@ -71,7 +73,7 @@ def choose_C(bases: Sequence[Basis], labels: Labels, start: float = 10.0) -> tup
         best = _attempt(basis, labels, smaller.fit.C, smaller.fit.embedded(basis))
         gain, error = labels.mean(smaller.losses - best.losses)
         if gain < 0:  # more points and a larger loss: C is too large for them
-            best = _climb(basis, labels, best)
+            best = _climb(basis, labels, best, _DIRECTIONS[1:])
         if gain <= max(_GROWTH_ERRORS * error, _GROWTH_SHARE * labels.mean(smaller.losses)[0]):
             break
     return best.fit, best.loo
@@ -116,7 +118,9 @@ def _attempt(
     return _Attempt(fit, loo, labels.losses(loo))
 
 
-def _climb(basis: Basis, labels: Labels, first: _Attempt) -> _Attempt:
+def _climb(
+    basis: Basis, labels: Labels, first: _Attempt, directions: Sequence[tuple[float, float]] = _DIRECTIONS
+) -> _Attempt:
     """The best of the neighbours of an attempt, from decade to decade."""
 
     def better(new: _Attempt, old: _Attempt, by: float) -> bool:
@@ -124,7 +128,7 @@ def _climb(basis: Basis, labels: Labels, first: _Attempt) -> _Attempt:
         return gain > by * error
 
     best = first
-    for direction, by in ((10.0, 0.5), (0.1, -0.5)):
+    for direction, by in directions:
         last, decades, may_jump, failures = first, 1, True, 0
         while failures < 2 and C_RANGE[0] < last.fit.C < C_RANGE[1]:
             C = last.fit.C * direction**decades
