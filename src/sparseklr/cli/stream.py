@@ -140,13 +140,23 @@ def predicts_in_blocks(args: Namespace, model: Any) -> bool:
 def predicted_blocks(
     args: Namespace, model: Any, target: str | None = None, weight: str | None = None
 ) -> Iterator[tuple[np.ndarray, Any]]:
-    """Probabilities of the rows and the rows themselves, block by block."""
+    """Probabilities of the rows and the rows themselves, block by block.
+
+    Threads work on blocks of their own: of a model of two points, most time goes into reading and scaling.
+    """
     import pandas as pd
 
+    from ..sources import LocalBlocks
+
     source = _table(args, model, target, weight)
-    model.set_params(n_jobs=-1)
-    for block in _finite_blocks(args, source):
-        yield model.predict_proba(pd.DataFrame(block.X, columns=source.feature_names, copy=False)), block
+    model.set_params(n_jobs=1)
+
+    def predicted(block: Any) -> tuple[np.ndarray, Any]:
+        _check_finite(args, source, block)
+        return model.predict_proba(pd.DataFrame(block.X, columns=source.feature_names, copy=False)), block
+
+    for _, found in LocalBlocks(source, -1).results(predicted):
+        yield found
 
 
 def _table(args: Namespace, model: Any, target: str | None, weight: str | None) -> Any:
@@ -159,17 +169,15 @@ def _table(args: Namespace, model: Any, target: str | None, weight: str | None) 
     return TableSource(args.data, target, weight=weight, features=names, format=args.format)
 
 
-def _finite_blocks(args: Namespace, source: Any) -> Iterator[Any]:
+def _check_finite(args: Namespace, source: Any, block: Any) -> None:
     import numpy as np
 
-    for block in source.blocks():
-        if not np.isfinite(block.X).all():
-            row, j = np.argwhere(~np.isfinite(block.X))[0]
-            raise CliError(
-                f"{args.data}: row {block.start + row}: feature {source.feature_names[j]!r} is "
-                f"{block.X[row, j]:g}; expected a finite number"
-            )
-        yield block
+    if not np.isfinite(block.X).all():
+        row, j = np.argwhere(~np.isfinite(block.X))[0]
+        raise CliError(
+            f"{args.data}: row {block.start + row}: feature {source.feature_names[j]!r} is "
+            f"{block.X[row, j]:g}; expected a finite number"
+        )
 
 
 def write_predictions(args: Namespace, model: Any, output: Path, form: str) -> int:
@@ -225,7 +233,8 @@ def sampled_rows(args: Namespace, model: Any, target: str) -> tuple[Any, list[st
 
     source = _table(args, model, target, args.sample_weight_column)
     n_rows, pieces, numbers = source.n_rows, [], []
-    for block in _finite_blocks(args, source):
+    for block in source.blocks():
+        _check_finite(args, source, block)
         drawn = np.flatnonzero(uniform(block.rows, 0) < REPORT_ROWS / n_rows)
         if len(drawn):
             pieces.append(block.take(drawn))

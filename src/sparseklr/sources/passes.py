@@ -71,13 +71,13 @@ class LocalBlocks(Blocks):
     def sum(self, statistic: Callable[[Block], Any], each: Callable[[int], None] | None = None) -> Any:
         forest: Forest = {}
         with one_blas_thread():
-            for number, (rows, value) in enumerate(self._results(statistic)):
+            for number, (rows, value) in enumerate(self.results(statistic)):
                 grow(forest, [((0, number), value)], self.n_blocks)
                 if each is not None:
                     each(rows)
         return root(forest)
 
-    def _results(self, statistic: Callable[[Block], Any]) -> Iterator[tuple[int, Any]]:
+    def results(self, statistic: Callable[[Block], Any]) -> Iterator[tuple[int, Any]]:
         """Sizes of the blocks and what the function makes of them, in order."""
 
         def work(number: int, raw: Block | None) -> tuple[int, Any]:
