@@ -61,7 +61,7 @@ class Tally:
     >>> tally = Tally(np.array(["no", "yes"]))
     >>> tally.add(np.array([[0.8, 0.2], [0.4, 0.6]]), np.array(["no", "yes"]), np.ones(2))
     >>> found = tally.measures()
-    >>> found["accuracy"], found["roc_auc"], round(found["brier"], 3)
+    >>> found["accuracy"], found["roc_auc"], round(float(found["brier"]), 3)
     (1.0, 1.0, 0.1)
     """
 
