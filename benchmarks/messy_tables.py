@@ -1,6 +1,6 @@
 """Tables as people have them: what ``sparseklr fit`` makes of 38 messy files.
 
-One table (400 rows to fit and 800 to measure, of two numbers, a category, a date and two classes) is spoiled as tables are
+One table (400 rows to fit and 4000 to measure, of two numbers, a category, a date and two classes) is spoiled as tables are
 spoiled in practice; each file is fitted with nothing but ``--target y`` (and the option that its trap asks for) and
 measured on rows that are spoiled alike. ``python -m benchmarks.messy_tables`` prints a line for each: the kinds
 found, the accuracy against that of the clean file, and what was said; the tests check the same files.
@@ -50,7 +50,7 @@ class Outcome:
     accuracy: float
 
 
-def clean_table(n: int = 1200) -> pd.DataFrame:
+def clean_table(n: int = 4400) -> pd.DataFrame:
     """Classes that depend on all four columns."""
     rng = np.random.default_rng(7)
     age, income = rng.normal(45, 12, n).round(1), np.round(np.exp(rng.normal(10, 0.5, n)))
