@@ -14,7 +14,7 @@ from sklearn.svm import SVC
 
 from sparseklr import CompactKLR, SparseKLR
 
-X, y = make_moons(1000, noise=0.25, random_state=0)
+X, y = make_moons(1000, noise=0.25, random_state=2)
 X_test, y_test = make_moons(5000, noise=0.25, random_state=1)
 
 model = CompactKLR().fit(X, y)
