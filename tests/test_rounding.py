@@ -47,6 +47,14 @@ def test_keys_tell_neighbours_apart() -> None:
     assert twice.nnz == 3
 
 
+def test_keys_of_many_rows_that_are_equal_when_rounded() -> None:
+    """One value that is far larger than all others rounds these to zero."""
+    x = np.append(np.random.default_rng(0).normal(size=60_000), 1e12)
+    keys = shuffled_keys(np.append(x, x[:100])[:, None], 0)
+    assert len(np.unique(keys)) == len(x)
+    assert_array_equal(keys[len(x) :], keys[:100])
+
+
 @pytest.mark.parametrize("scale", [1e-320, 1e-200, 1.0, 1e200, 1e308])
 def test_keys_of_any_size(scale: float) -> None:
     X = np.array([[0.5], [1.0], [-1.0], [0.5]]) * scale

@@ -24,8 +24,6 @@ _LARGEST_WEIGHT = 1e150
 _LOSS_WEIGHTS = 1e-75, 1e75
 # The kernel matrix of up to this many points is kept whole (128 MB).
 _WHOLE_MATRIX = 4096
-# The part of a row's key that tells rows apart which are equal when rounded; the others decide the order.
-_LAST_BITS = np.uint64(2**24 - 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,11 +285,18 @@ def shuffled_keys(X: Any, seed: int) -> np.ndarray:
     """
     X = _canonical(X)
     salt = splitmix64(np.array([seed], dtype=np.uint64) + np.uint64(1))
-    coarse = splitmix64(_rounded_row_keys(X) ^ salt)
-    keys = coarse & ~_LAST_BITS
-    _, group, size = np.unique(coarse, return_inverse=True, return_counts=True)
+    keys = splitmix64(_rounded_row_keys(X) ^ salt)
+    _, group, size = np.unique(keys, return_inverse=True, return_counts=True)
     several = np.flatnonzero(size[group] > 1)
-    keys[several] |= splitmix64(row_keys(X[several]) ^ salt) & _LAST_BITS
+    # those that are equal when rounded: one after the other, in the order of their exact keys
+    exact = splitmix64(row_keys(X[several]) ^ salt)
+    order = np.lexsort((exact, keys[several]))
+    several, exact = several[order], exact[order]
+    is_first = np.append(True, keys[several][1:] != keys[several][:-1])[: len(several)]
+    is_new = is_first | np.append(True, exact[1:] != exact[:-1])[: len(several)]
+    count = np.cumsum(is_new)
+    rank = count - np.maximum.accumulate(np.where(is_first, count, 0))
+    keys[several] += rank.astype(np.uint64)
     return keys
 
 
