@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sparseklr import CompactKLR, HalfKLR, ImportVectorMachine, SparseKLR, solve_dual, tabular_pipeline
 from sparseklr.compact.objective import CompactModel
 from sparseklr.compact.scaling import Scaling, rank_knots
+from sparseklr.kernels import Kernel
 
 pytestmark = pytest.mark.numerical
 
@@ -66,6 +67,20 @@ def test_start_far_away_leaves_no_rounding_errors() -> None:
         fresh = K.astype(np.longdouble) @ (solution.alpha * y)
         size = np.abs(K) @ solution.alpha
         assert (np.abs(solution.F - fresh) <= 1e-5 + 1e-14 * size).all()
+
+
+def test_a_row_far_away_costs_the_others_no_digits() -> None:
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    X[7] *= 1e10
+    expected = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+    np.testing.assert_allclose(Kernel("rbf", gamma=0.5).matrix(X, X), expected, atol=1e-12)
+
+
+def test_share_of_a_class_below_the_smallest_double() -> None:
+    X = np.arange(8.0)[:, None]
+    weight = np.where(np.arange(8) < 4, 1e-200, 1e140)
+    model = CompactKLR(n_points=1).fit(X, np.arange(8) // 4, sample_weight=weight)
+    assert np.isfinite(model.predict_proba(X)).all()
 
 
 # -- the Import Vector Machine -------------------------------------------------------------------

@@ -213,10 +213,14 @@ class Kernel:
         return self._points(X, single, self._center(X))
 
     def _center(self, X: Any) -> np.ndarray | None:
-        """A point near all others: distances to it are small, so their squares lose few digits."""
+        """A point near most others: distances to it are small, so their squares lose few digits.
+
+        The medians of some rows: a mean would be moved by a single row far away.
+        """
         if not self._by_distance or sparse.issparse(X) or X.shape[0] == 0:
             return None
-        return X.mean(axis=0, dtype=np.float64)
+        some = X[:: max(1, X.shape[0] // 100)]
+        return np.asarray(np.median(some, axis=0), dtype=np.float64)
 
     def _points(self, X: Any, single: bool, center: np.ndarray | None) -> _core.PointSet:
         """``X`` for the core: in float32 if ``single`` and if that suffices, else in float64."""

@@ -18,7 +18,9 @@ _SAMPLE, _SWEEPS = 3000, 5
 def base_rate(rows: LabelledRows) -> CompactModel:
     """The model without points: the logits of the classes' shares."""
     p = rows.X.shape[1]
-    share = np.log(np.bincount(rows.label, rows.weight, minlength=rows.n_classes) / rows.weight.sum())
+    total = np.bincount(rows.label, rows.weight, minlength=rows.n_classes)
+    # as a difference, because the share of a class of tiny weights may be zero as a double
+    share = np.log(np.maximum(total, np.finfo(float).tiny)) - np.log(rows.weight.sum())
     intercept = share[1:] - share[:1] if rows.n_classes == 2 else share - share.mean()
     return CompactModel(np.zeros((0, p)), np.full(p, -np.log(max(p, 1))), intercept[:, None])
 

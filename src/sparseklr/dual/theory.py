@@ -227,7 +227,10 @@ def _one_sided_bound(K: np.ndarray, box: np.ndarray, minority: np.ndarray, gamma
         low, high = (0.5 * (edge + end) for end in (load.min() - spread, load.max() + spread))
         # Where rounding hides the sign at an end, that end is the root.
         at_low, at_high = missing(low) >= 0, missing(high) <= 0
-        bounds.append(low if at_low else high if at_high else brentq(missing, low, high))
+        root = (
+            low if at_low else high if at_high else brentq(missing, low, high, maxiter=2000)
+        )  # loads of 1e300
+        bounds.append(root)
     return float(max(bounds))
 
 
