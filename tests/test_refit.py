@@ -25,7 +25,7 @@ from sparseklr.probability.cross_fit import folds_along
 from sparseklr.probability.likelihood import Labels
 from sparseklr.probability.loss import cross_entropies
 from sparseklr.probability.pivots import LabelFreeBases
-from sparseklr.probability.refit import choose_C, refit
+from sparseklr.probability.refit import choose_C, choose_strengths, refit
 
 pytestmark = pytest.mark.numerical
 
@@ -204,7 +204,8 @@ def test_weights_equal_repetition(mode) -> None:
 def test_fewer_than_two_points_falls_back() -> None:
     points = moons_points()
     labels, random = Labels.of(points.weight, 1), np.random.default_rng(0)
-    result = refit(LabelFreeBases(points, random), labels, np.empty(0, dtype=int), rng=random)
+    (strength,) = choose_strengths(LabelFreeBases(points, random), [labels])
+    result = refit(points, labels, np.empty(0, dtype=int), strength, rng=random)
     assert len(result.points) == 0
     assert result.intercept == pytest.approx(0.0, abs=1e-9)
     X, y = make_moons(40, noise=0.3, random_state=0)

@@ -18,7 +18,7 @@ from sparseklr import SparseKLR
 from sparseklr.data import DistinctPoints
 from sparseklr.estimators.training import check_data
 from sparseklr.probability import width
-from sparseklr.probability.refit import choose_C
+from sparseklr.probability.refit import choose_strengths
 from sparseklr.rivals import HalfKLR
 
 pytestmark = pytest.mark.numerical
@@ -76,11 +76,51 @@ def test_the_table_holds_the_loss_of_every_candidate(options) -> None:
     options = {**options, "prune": False}
     for row in table.itertuples():
         single = SparseKLR(**{**options, "kernel": row.kernel, "gamma": row.gamma}).fit(X, y)
-        assert single.loo_log_loss_ == pytest.approx(row.loss)
         assert (single.kernel_, single.gamma_) == (row.kernel, row.gamma)
+        if single.C_refit_ != row.C:  # that of the width before, with which it was clearly worse
+            assert row.gamma > table["gamma"].iloc[0]
+            single.set_params(C_refit=row.C).fit(X, y)
+            assert single.loo_log_loss_ == pytest.approx(row.loss, rel=1e-2)
+        else:
+            assert single.loo_log_loss_ == pytest.approx(row.loss)
     chosen = table[(table["kernel"] == model.kernel_) & (table["gamma"] == model.gamma_)].iloc[0]
     assert model.loo_log_loss_ == pytest.approx(chosen["loss"])
     assert chosen["loss"] <= table["loss"].iloc[0]
+
+
+def test_strengths_are_looked_for_once_and_only_where_there_is_a_chance(monkeypatch) -> None:
+    chosen = []
+
+    def counted(bases, outputs, map_):
+        chosen.append(bases[0].points.kernel.gamma)
+        return choose_strengths(bases, outputs, map_)
+
+    monkeypatch.setattr(width, "choose_strengths", counted)
+    monkeypatch.setattr("sparseklr.probability.refit.choose_strengths", counted)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 5))
+    y = X.sum(axis=1) + rng.normal(size=300) > 0
+    rows = SparseKLR(gamma="scale")._training_set(check_data(X, y, None, precomputed=False))
+    search = width.WidthSearch(DistinctPoints.of(rows), seed=0)
+    middle = search.judge(rows.kernel)
+    smoother = search.judge(replace(rows.kernel, gamma=rows.kernel.gamma / 3), middle)
+    narrower = search.judge(replace(rows.kernel, gamma=rows.kernel.gamma * 3), middle)
+    assert [one.settled for one in (middle, smoother, narrower)] == [True, True, False]
+    assert search.gain(narrower, middle) < -width.CLEARLY_WORSE
+    assert [one.C for one in narrower.strengths] == [one.C for one in middle.strengths]
+    assert search.best(narrower) is not narrower
+    assert chosen == [middle.kernel.gamma, smoother.kernel.gamma]
+
+    chosen.clear()
+    model = SparseKLR(gamma="loo").fit(X, y)  # the refit takes the strengths of the search
+    assert len(chosen) == len(set(chosen)) <= len(model.width_path_["gamma"])
+
+
+def test_a_tiny_loss_leaves_nothing_to_gain() -> None:
+    X = np.concatenate([np.random.default_rng(k).normal(20.0 * k, 1.0, (150, 2)) for k in (0, 1)])
+    model = SparseKLR(gamma="loo", kernel="loo").fit(X, np.repeat([0, 1], 150))
+    assert model.loo_log_loss_ < width.SMALL_LOSS
+    assert len(model.width_path_["gamma"]) == 1
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -135,6 +175,8 @@ def test_how_much_a_kernel_must_gain(factor, kernel, gain, is_taken) -> None:
     search.tried.append(other)
     assert search.gain(other, first) == pytest.approx(gain)
     assert search.best(first) is (other if is_taken else first)
+    search.tried[-1] = replace(other, settled=False)
+    assert search.best(first) is first
 
 
 def test_a_part_of_the_points_must_speak_clearly_for_a_smoother_kernel(monkeypatch) -> None:
@@ -258,14 +300,14 @@ def test_search_ends_with_a_finite_model_or_a_clear_error(name, kernel) -> None:
 def test_a_candidate_that_fails_is_left_out_and_named(monkeypatch) -> None:
     X, y = checkerboard(400, 6, seed=0)
 
-    def fails_if_narrow(bases, labels):
+    def fails_if_narrow(bases, outputs, map_):
         if bases[0].points.kernel.gamma > 1.5 * middle:
             raise np.linalg.LinAlgError("not positive definite")
-        return choose_C(bases, labels)
+        return choose_strengths(bases, outputs, map_)
 
     middle = SparseKLR().fit(X, y).gamma_
     assert SparseKLR(gamma="loo").fit(X, y).gamma_ > middle
-    monkeypatch.setattr(width, "choose_C", fails_if_narrow)
+    monkeypatch.setattr(width, "choose_strengths", fails_if_narrow)
     with pytest.warns(
         UserWarning, match=r"kernel='rbf' with gamma=.* was left out .*: not positive definite"
     ):
@@ -273,10 +315,10 @@ def test_a_candidate_that_fails_is_left_out_and_named(monkeypatch) -> None:
     assert model.gamma_ <= middle
     assert max(model.width_path_["gamma"]) == middle
 
-    def fails(bases, labels):
+    def fails(bases, outputs, map_):
         raise np.linalg.LinAlgError("not positive definite")
 
-    monkeypatch.setattr(width, "choose_C", fails)
+    monkeypatch.setattr(width, "choose_strengths", fails)
     with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
         SparseKLR(gamma="loo").fit(X, y)
 

@@ -26,6 +26,8 @@ RowSource = _core.RowSource
 _DOUBLE_UP_TO = 2000
 # So many bytes are taken without asking how many are free, which takes milliseconds.
 _ALWAYS_THERE = 16 << 20
+# About so many rows tell where most of them are.
+_ROWS_OF_CENTER = 25
 # Query rows handed to the core at once: extra memory does not grow with the number of rows.
 _QUERY_BLOCK = 8192
 
@@ -219,8 +221,9 @@ class Kernel:
         """
         if not self._by_distance or sparse.issparse(X) or X.shape[0] == 0:
             return None
-        some = X[:: max(1, X.shape[0] // 100)]
-        return np.asarray(np.median(some, axis=0), dtype=np.float64)
+        some = X[:: max(1, X.shape[0] // _ROWS_OF_CENTER)]
+        middle = len(some) // 2  # np.median takes several times as long, a tenth of a small fit
+        return np.partition(some, middle, axis=0)[middle].astype(np.float64)
 
     def _points(self, X: Any, single: bool, center: np.ndarray | None) -> _core.PointSet:
         """``X`` for the core: in float32 if ``single`` and if that suffices, else in float64."""

@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from ..data import DistinctPoints, TrainingSet
 from ..kernels import Kernel
+from ..probability.refit import Strength
 from ..probability.width import MAX_STEPS, STEP, Candidate, choose_kernel, laplacian_like
 from .parameters import has_gamma
 from .training import GivenData, training_set
@@ -39,18 +40,41 @@ def middle_kernels(rows: TrainingSet, kernel: str, gamma: Any) -> list[Kernel]:
     return [laplacian_like(kind, n_features) if kind.name == "laplacian" else kind for kind in kinds]
 
 
-def searched_training_set(
-    given: GivenData, *, kernel: Any, gamma: Any, seed: int, n_jobs: int | None, **parameters: Any
-) -> tuple[TrainingSet, list[Candidate]]:
-    """The training set with the kernel that was chosen, and all kernels that were tried.
+@dataclass(frozen=True, eq=False)
+class SearchedKernel:
+    """What a search has found, and what the fit after it need not compute again.
 
-    Where ``gamma`` is given only the kinds of kernels are compared.
+    Attributes
+    ----------
+    rows : TrainingSet
+        The training set, with the kernel that was chosen.
+    points : DistinctPoints
+        Its distinct rows with relative weights.
+    tried : list of Candidate
+    strengths : list of Strength or None
+        Of the refit with this kernel; None where the search has looked at a part of the points.
     """
+
+    rows: TrainingSet
+    points: DistinctPoints
+    tried: list[Candidate]
+    strengths: list[Strength] | None
+
+
+def search_kernel(
+    given: GivenData, *, kernel: Any, gamma: Any, seed: int, n_jobs: int | None, **parameters: Any
+) -> SearchedKernel:
+    """Choose the kernel by leave-one-out; where ``gamma`` is given only the kinds of kernels are compared."""
     rows = _unsearched(given, kernel, gamma, **parameters)
     points = DistinctPoints.of(rows, n_jobs).relative()
     kernels = middle_kernels(rows, kernel, gamma)
     chosen, tried = choose_kernel(points, kernels, climb=gamma == "loo", seed=seed, n_jobs=n_jobs)
-    return replace(rows, kernel=chosen), tried
+    return SearchedKernel(
+        replace(rows, kernel=chosen.kernel),
+        replace(points, kernel=chosen.kernel),
+        tried,
+        chosen.strengths if len(chosen.losses) == len(points) else None,
+    )
 
 
 def _unsearched(given: GivenData, kernel: Any, gamma: Any, **parameters: Any) -> TrainingSet:
@@ -63,7 +87,7 @@ def width_path(tried: list[Candidate]) -> dict[str, np.ndarray]:
     return {
         "kernel": np.array([one.kernel.name for one in tried]),
         "gamma": np.array([one.kernel.gamma for one in tried]),
-        "C": np.array([float(np.median(one.C)) for one in tried]),
+        "C": np.array([float(np.median([each.C for each in one.strengths])) for one in tried]),
         "loss": np.array([one.loss for one in tried]),
         "standard_error": np.array([one.error for one in tried]),
         "seconds": np.array([one.seconds for one in tried]),

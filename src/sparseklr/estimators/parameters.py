@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from inspect import signature
 from numbers import Integral, Real
 from typing import Any, get_args
@@ -65,10 +66,15 @@ def unused_by_kernel(kernel: Any) -> dict[str, str]:
 
 def warn_of_unused(function: Callable[..., Any], given: Mapping[str, Any], unused: Mapping[str, str]) -> None:
     """Warn of the unused parameters that were given another value than the default of ``function``."""
-    parameters = signature(function).parameters
+    defaults = _defaults(function)
     for name, reason in unused.items():
-        if given[name] != parameters[name].default:
+        if given[name] != defaults[name]:
             warn(f"{name}={given[name]!r} has no effect {reason}.")
+
+
+@cache
+def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
+    return {name: parameter.default for name, parameter in signature(function).parameters.items()}
 
 
 def prune_width(prune: Any) -> float:

@@ -18,11 +18,11 @@ from ..dual.solver import Settings, Solution, SolveInterrupted, WorkingSet
 from ..kernels import NAMED_KERNELS
 from ..probability.calibration import link
 from ..probability.cross_fit import fit_sigmoids
-from ..probability.refit import leave_one_out_log_loss, refit_outputs
+from ..probability.refit import Strength, leave_one_out_log_loss, refit_outputs
 from .base import KernelClassifier
 from .dual_model import DualModel, HasDualModel
 from .expectation import say_what_to_expect
-from .kernel_choice import searched_training_set, searches, width_path
+from .kernel_choice import SearchedKernel, search_kernel, searches, width_path
 from .notices import warn_of_solutions
 from .parameters import NON_NEGATIVE, POSITIVE, SOLVER_CONSTRAINTS, has_gamma, prune_width
 from .training import GivenData
@@ -113,8 +113,9 @@ class SparseKLR(TellsUncertainty, CallbackSupportMixin, HasDualModel, KernelClas
         Its coefficient as a number; only for kernels that have one.
     width_path_ : dict of arrays
         With ``"loo"``, the kernels that were tried, in this order: ``kernel``, ``gamma``, ``C`` (the strength
-        that was best for it; the median of several outputs), ``loss`` (leave-one-out log-loss),
-        ``standard_error`` and ``seconds``. A kernel that failed is not among them; a warning names it.
+        that was best for it, or with which it was clearly worse than the width before; the median of several
+        outputs), ``loss`` (leave-one-out log-loss), ``standard_error`` and ``seconds``. A kernel that failed
+        is not among them; a warning names it.
     n_support_ : array (n_classes,)
         Kept points of each class.
     n_selected_ : int
@@ -269,9 +270,10 @@ class SparseKLR(TellsUncertainty, CallbackSupportMixin, HasDualModel, KernelClas
     def _fit_data(self, given: GivenData) -> None:
         say_what_to_expect(self, given.X, given.y)
         seed = check_random_state(self.random_state).randint(2**31)
-        rows = data = self._training_set(given, seed)
+        searched = self._search(given, seed) if searches(self.kernel, self.gamma) else None
+        rows = data = searched.rows if searched else super()._training_set(given)
         if self.calibration == "refit":  # S-KLR selects among distinct points, by relative weights
-            points = DistinctPoints.of(rows).relative()
+            points = searched.points if searched else DistinctPoints.of(rows).relative()
             data, point_of_row = points.labelled(rows)
         solver = BinarySolver(data, self._settings, self.cache_size, self.n_jobs, bool(self.verbose))
         problems = solver.problems(float(self.C), self._margin())
@@ -280,26 +282,22 @@ class SparseKLR(TellsUncertainty, CallbackSupportMixin, HasDualModel, KernelClas
             self._set_solutions(data, solved)
             if self.calibration == "refit":
                 with np.errstate(over="ignore", invalid="ignore"):  # _set_model refuses what is not finite
-                    self._refit(rows, data, points, point_of_row, solved.solutions, seed)
+                    strengths = searched.strengths if searched else None
+                    self._refit(rows, data, points, point_of_row, solved.solutions, strengths, seed)
             elif self.calibration == "sigmoid":
                 self._platt = fit_sigmoids(solver, solved)
         del self._unfinished
 
-    def _training_set(self, given: GivenData, seed: int = 0) -> TrainingSet:
-        if not searches(self.kernel, self.gamma):
-            return super()._training_set(given)
-        rows, tried = searched_training_set(
-            given,
-            kernel=self.kernel,
-            gamma=self.gamma,
-            seed=seed,
-            n_jobs=self.n_jobs,
-            coef0=self.coef0,
-            degree=self.degree,
-            class_weight=self.class_weight,
-        )
-        self.width_path_ = width_path(tried)
-        return rows
+    def _training_set(self, given: GivenData) -> TrainingSet:
+        if searches(self.kernel, self.gamma):
+            return self._search(given).rows
+        return super()._training_set(given)
+
+    def _search(self, given: GivenData, seed: int = 0) -> SearchedKernel:
+        names = "kernel", "gamma", "n_jobs", "coef0", "degree", "class_weight"
+        searched = search_kernel(given, seed=seed, **{name: getattr(self, name) for name in names})
+        self.width_path_ = width_path(searched.tried)
+        return searched
 
     def _solve(self, solver: BinarySolver, problems: list[DualProblem], part: Any) -> BinarySolutions:
         """Solve all problems; an interrupt leaves in ``_unfinished`` what was reached."""
@@ -359,6 +357,7 @@ class SparseKLR(TellsUncertainty, CallbackSupportMixin, HasDualModel, KernelClas
         points: DistinctPoints,
         point_of_row: np.ndarray,
         solutions: list[Solution],
+        strengths: list[Strength] | None,
         seed: int,
     ) -> None:
         """Fit the likelihood on what S-KLR selected from ``data``, the distinct ones of ``rows``."""
@@ -371,6 +370,7 @@ class SparseKLR(TellsUncertainty, CallbackSupportMixin, HasDualModel, KernelClas
             points,
             [np.unique(point_of_row[solution.support]) for solution in solutions],
             C=self.C_refit,
+            strengths=strengths,
             prune_within=prune_width(self.prune),
             rng=np.random.default_rng(seed),
             n_jobs=self.n_jobs,

@@ -44,6 +44,20 @@ C_RANGE = 1e-4, 1e5  # below, the model is constant; above, there is no regulari
 
 
 @dataclass(frozen=True, eq=False)
+class Strength:
+    """The C of a binary problem, with the fit on a label-free basis that it belongs to."""
+
+    C: float
+    f: np.ndarray  # outputs of all points
+    loo: np.ndarray  # their leave-one-out outputs
+    size_of_basis: int
+
+    @classmethod
+    def of(cls, fit: LikelihoodFit, loo: np.ndarray) -> Strength:
+        return cls(fit.C, fit.f, loo, len(fit.v) - 1)
+
+
+@dataclass(frozen=True, eq=False)
 class Refit:
     """A refitted binary model on some of the points."""
 
@@ -52,7 +66,6 @@ class Refit:
     intercept: float
     C: float
     loo: np.ndarray  # leave-one-out outputs of all points at the chosen C
-    size_of_basis: int  # of the label-free basis on which C was chosen
     L: np.ndarray  # Cholesky factor of the kernel matrix of the points
     factor: np.ndarray  # of Newton's matrix at the fit
 
@@ -79,12 +92,18 @@ def choose_C(bases: Sequence[Basis], labels: Labels, start: float = 10.0) -> tup
     return best.fit, best.loo
 
 
-def fit_at(bases: Sequence[Basis], labels: Labels, C: float) -> tuple[LikelihoodFit, np.ndarray]:
-    """The fit on the last basis for a given C, and its leave-one-out outputs; the first gives a start."""
+def fit_at(
+    bases: Sequence[Basis], labels: Labels, C: float, near: np.ndarray | None = None
+) -> tuple[LikelihoodFit, np.ndarray]:
+    """The fit on the last basis for a given C, and its leave-one-out outputs; the first gives a start.
+
+    ``near`` are outputs near those of the solution, where they are known.
+    """
+    near = _guess(labels) if near is None else near
     if len(bases) == 1:
-        only = _attempt(bases[0], labels, C, near=_guess(labels))
+        only = _attempt(bases[0], labels, C, near=near)
         return only.fit, only.loo
-    rough = fit_likelihood(bases[0], labels, C, near=_guess(labels), fresh=False, tol=0.1)
+    rough = fit_likelihood(bases[0], labels, C, near=near, fresh=False, tol=0.1)
     last = _attempt(bases[-1], labels, C, rough.embedded(bases[-1]))
     return last.fit, last.loo
 
@@ -149,42 +168,58 @@ def _climb(
     return best
 
 
+def choose_strengths(
+    label_free: LabelFreeBases, outputs: Sequence[Labels], map_: Map = map
+) -> list[Strength]:
+    """The strength of every one-vs-rest problem, by leave-one-out.
+
+    The problems after the first start with the size of the basis that the first has needed, and if the first
+    three choose the same C, it is that of all: the log-loss of five sets of 8 to 26 classes was .99 of that
+    of a choice for each.
+    """
+    chosen = [Strength.of(*choose_C(label_free, outputs[0]))]
+    rest = label_free.without_between(chosen[0].size_of_basis)
+    chosen += map_(lambda labels: Strength.of(*choose_C(rest, labels)), outputs[1:_MANY])
+    if len({strength.C for strength in chosen}) > 1:
+        return [*chosen, *map_(lambda labels: Strength.of(*choose_C(rest, labels)), outputs[_MANY:])]
+    agreed = chosen[0].C
+    return [*chosen, *map_(lambda labels: Strength.of(*fit_at(rest, labels, agreed)), outputs[_MANY:])]
+
+
+def _given_strength(basis: Basis, labels: Labels, C: float) -> Strength:
+    fit = fit_likelihood(basis, labels, C, tol=1e-6)
+    return Strength.of(fit, leave_one_out(basis, labels, fit))
+
+
 def refit(
-    label_free: Sequence[Basis],
+    points: DistinctPoints,
     labels: Labels,
     selected: np.ndarray,
+    strength: Strength,
     *,
-    C: float | str = "alo",
-    agreed: float | None = None,
     prune_within: float = 0.05,
     rng: np.random.Generator,
     map_: Map = map,
 ) -> Refit:
-    """Refit one binary problem on the points selected; ``prune_within`` 0 keeps all of them.
+    """Refit one binary problem on the points at the positions ``selected``.
 
-    ``selected`` are positions in the points of ``label_free``, the bases on which C is chosen; it is
-    ``agreed`` where other problems have agreed on it.
+    ``prune_within`` 0 keeps all of them.
     """
-    points = label_free[0].points
-    if C == "alo":
-        reference, loo = fit_at(label_free, labels, agreed) if agreed else choose_C(label_free, labels)
-    else:
-        reference = fit_likelihood(label_free[-1], labels, float(C), tol=1e-6)
-        loo = leave_one_out(label_free[-1], labels, reference)
-    _, error = labels.mean(labels.losses(loo))
+    C = strength.C
+    _, error = labels.mean(labels.losses(strength.loo))
 
     # A point adds nothing if it moves f by less than .03, in standard deviations of the prior.
-    tolerance = min(max(1e-3 / reference.C, 1e-8), 1e-2)
+    tolerance = min(max(1e-3 / C, 1e-8), 1e-2)
     basis = random_basis(points, selected, MAX_POINTS, rng, map_, tolerance).whiten_if_few()
     # Fitting the pruned model to the unpruned one's probabilities instead of the labels, or to a mix
     # of both, was tried: the same log-loss within noise on the five small sets.
-    fit = fit_likelihood(basis, labels, reference.C, near=reference.f, fresh=False, tol=1e-4)
+    fit = fit_likelihood(basis, labels, C, near=strength.f, fresh=False, tol=1e-4)
     if prune_within > 0:
         basis, fit = prune(basis, labels, fit, prune_within * error)
     # now to full accuracy, and with the curvature that the uncertainty of the model needs
-    fit = fit_likelihood(basis, labels, reference.C, fit.v, curvature=fit.curvature)
-    coef, intercept, size = basis.coefficients(fit.v), float(fit.v[-1]), len(reference.v) - 1
-    return Refit(basis.chosen, coef, intercept, reference.C, loo, size, basis.L, fit.factor)
+    fit = fit_likelihood(basis, labels, C, fit.v, curvature=fit.curvature)
+    coef, intercept = basis.coefficients(fit.v), float(fit.v[-1])
+    return Refit(basis.chosen, coef, intercept, C, strength.loo, basis.L, fit.factor)
 
 
 def refit_outputs(
@@ -192,6 +227,7 @@ def refit_outputs(
     selected: Sequence[np.ndarray],
     *,
     C: float | str = "alo",
+    strengths: Sequence[Strength] | None = None,
     prune_within: float = 0.05,
     rng: np.random.Generator,
     n_jobs: int | None = None,
@@ -199,9 +235,8 @@ def refit_outputs(
 ) -> list[Refit]:
     """Refit every one-vs-rest problem (a single one for two classes) on the points selected for it.
 
-    The problems share the label-free bases. Those after the first start with the size that the first has
-    needed, and if the first three choose the same C, it is that of all: the log-loss of five sets of 8 to 26
-    classes was .99 of that of a choice for each. With ``show`` a bar shows how many are done.
+    The problems share the label-free bases on which their ``strengths`` are chosen, unless they are known or
+    ``C`` is a number. With ``show`` a bar shows how many are done.
     """
     n_outputs = len(selected)
     labels = binary_labels(points, n_outputs)
@@ -209,15 +244,18 @@ def refit_outputs(
     with ordered_threads(n_jobs) as map_, GridProgressBar("refit", n_outputs, show) as progress:
         # several outputs are shared out among the threads, a single one is computed by all of them
         inner = map_ if n_outputs == 1 else map
-        label_free = LabelFreeBases(points, rng, inner)
+        if C != "alo":
+            basis = LabelFreeBases(points, rng, inner)[-1]
+            strengths = list(map_(lambda one: _given_strength(basis, one, float(C)), labels))
+        elif strengths is None:
+            strengths = choose_strengths(LabelFreeBases(points, rng, inner), labels, map_)
 
-        def fit(k: int, bases: Sequence[Basis], agreed: float | None = None) -> Refit:
+        def fit(k: int) -> Refit:
             found = refit(
-                bases,
+                points,
                 labels[k],
                 selected[k],
-                C=C,
-                agreed=agreed,
+                strengths[k],
                 prune_within=prune_within / n_outputs,  # the errors of the one-vs-rest problems add up
                 rng=randoms[k],
                 map_=inner,
@@ -225,11 +263,7 @@ def refit_outputs(
             progress.advance()
             return found
 
-        models = [fit(0, label_free)]
-        rest = label_free.without_between(models[0].size_of_basis)
-        models += map_(lambda k: fit(k, rest), range(1, min(_MANY, n_outputs)))
-        agreed = models[0].C if len({model.C for model in models}) == 1 else None
-        return [*models, *map_(lambda k: fit(k, rest, agreed), range(_MANY, n_outputs))]
+        return list(map_(fit, range(n_outputs)))
 
 
 def binary_labels(points: DistinctPoints, n_outputs: int) -> list[Labels]:
