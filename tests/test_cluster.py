@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, get_task_stream
 from pyarrow import parquet
 
 from sparseklr import CompactKLR
@@ -108,6 +108,36 @@ def test_chunks_of_any_size_have_the_sums_of_arrays(client, rows):
     np.testing.assert_array_equal(a.y, b.y)
 
 
+def test_work_is_shared_out_and_a_pass_is_one_task_per_part(client, rows):
+    """A single chunk is cut up for both workers; a pass then sends as many tasks as there are parts."""
+    _, y, _ = rows
+    blocks = ClusterBlocks(DaskSource(dask_rows(N), da.from_array(y)), client).map(Centred())
+    first = blocks.sum(squares)
+    held = client.who_has([part for _, part in blocks.parts])
+    assert len({worker for workers in held.values() for worker in workers}) == 2
+    assert sum(blocks.lengths) == N
+
+    with get_task_stream(client) as stream:
+        np.testing.assert_array_equal(blocks.sum(squares), first)
+    assert len(stream.data) == len(blocks.parts) == 4
+
+
+def test_rows_of_a_data_frame_are_read_once(client, tmp_path):
+    def read(k):
+        (tmp_path / f"{k}-{time.perf_counter_ns()}").touch()
+        return pd.DataFrame(make(k * 50_000, (k + 1) * 50_000), columns=NAMES).assign(y=np.arange(50_000) % 3)
+
+    data = dd.from_map(read, range(3), meta=read(0))
+    for file in tmp_path.iterdir():
+        file.unlink()
+    with client.as_current():
+        source = as_source(data[NAMES])  # of unknown length
+        blocks = blocks_of(source)
+        for _ in range(2):
+            summarise(blocks, source)
+    assert sorted(file.name.split("-")[0] for file in tmp_path.iterdir()) == ["0", "1", "2"]
+
+
 def test_files_on_the_workers(client, rows, tmp_path):
     X, y, _ = rows
     for k in range(3):
@@ -180,9 +210,10 @@ def test_dead_worker_costs_its_blocks_only(client, rows):
     """One of two workers is killed in the middle of the passes; sums are the same to the last bit."""
     X, y, _ = rows
     expected = LocalBlocks(ArraySource(X, y), 2).map(Centred()).sum(squares)
-    blocks = ClusterBlocks(DaskSource(dask_rows(20_000), da.from_array(y, chunks=100_000)), client).map(
+    blocks = ClusterBlocks(DaskSource(dask_rows(10_000), da.from_array(y, chunks=100_000)), client).map(
         Centred()
     )
+    assert len(blocks.parts) == 10  # more than one task merges
     np.testing.assert_array_equal(blocks.sum(squares), expected)
     victims = list(client.run(os.getpid).values())
     killed = []

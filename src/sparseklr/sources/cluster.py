@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from .base import Block, Source
-from .collections import DaskSource
+from .collections import DaskSource, shared_out
 from .passes import Blocks, Prepare, one_blas_thread
 from .reduction import Forest, grow, merge, root
 
 # Forests that one task merges: the depth of the tree of tasks is log8 of the number of parts.
 _ARITY = 8
+# Parts for each thread of the cluster, if the rows suffice, and blocks of a part at most (2 MB each).
+_PER_THREAD, _MOST_BLOCKS = 2, 64
 
 
 class ClusterBlocks(Blocks):
@@ -34,50 +37,70 @@ class ClusterBlocks(Blocks):
         self.parts: list[tuple[int, Any]] = []  # number of the first block, future of a list of blocks
         self.lengths: list[int] = []  # rows of the parts
         if isinstance(source, DaskSource):
-            self._take_chunks(source.on_grid())
+            self._take_chunks(source)
         else:
             self._take_rows(source)
 
     def _take_chunks(self, source: DaskSource) -> None:
-        import dask
-
-        cut = dask.delayed(_cut_chunk, pure=False)
-        chunks = list(source.delayed())
-        futures = self.client.compute([cut(start, source.block_rows, *parts) for start, parts in chunks])
-        self.parts = [(start // source.block_rows, f) for (start, _), f in zip(chunks, futures, strict=True)]
+        """Chunks stay where they are, unless they are too large for all threads to have work."""
+        n_chunks, source = len(source.X.chunks[0]), source.on_grid(self._n_parts())
+        pieces = list(source.delayed())
+        parts = self.client.compute([part for _, parts in pieces for part in parts])
+        places = self._places(len(pieces)) if len(pieces) > n_chunks else [None] * len(pieces)
+        for k, ((start, _), workers) in enumerate(zip(pieces, places, strict=True)):
+            cut = self.client.submit(
+                _cut_chunk,
+                start,
+                source.block_rows,
+                *parts[3 * k : 3 * k + 3],
+                workers=workers,
+                allow_other_workers=workers is not None,
+                pure=False,
+            )
+            self.parts.append((start // source.block_rows, cut))
         self.lengths = list(source.X.chunks[0])
 
     def _take_rows(self, source: Source) -> None:
-        threads = max(1, sum(self.client.nthreads().values()))
-        step = max(1, min(64, source.n_blocks // (4 * threads)))
         here = self.client.submit(_same, source.on(None), pure=False)
-        for first in range(0, source.n_blocks, step):
-            last = min(first + step, source.n_blocks)
+        for first, last in pairwise(shared_out(0, source.n_blocks, self._n_parts())):
             self.parts.append((first, self.client.submit(_load, here, first, last, pure=False)))
             self.lengths.append(min(last * source.block_rows, source.n_rows) - first * source.block_rows)
+
+    def _n_parts(self) -> int:
+        """Equally many for all threads."""
+        at_once = _PER_THREAD * max(1, sum(self.client.nthreads().values()))
+        return at_once * max(1, -(-self.n_blocks // (at_once * _MOST_BLOCKS)))
+
+    def _places(self, n_parts: int) -> list[list[str] | None]:
+        """The worker that a part should be on: each has consecutive parts, as many as it has threads for."""
+        threads = self.client.nthreads()
+        workers = [[worker] for worker in sorted(threads) for _ in range(threads[worker])]
+        return [workers[k * len(workers) // n_parts] if workers else None for k in range(n_parts)]
 
     def map(self, prepare: Prepare, memory: float = 0.0) -> ClusterBlocks:
         """As in the base class; all blocks stay computed, and Dask writes to disk what does not fit."""
         mapped: ClusterBlocks = object.__new__(ClusterBlocks)
         mapped.client, mapped.n_rows, mapped.n_blocks = self.client, self.n_rows, self.n_blocks
-        function = self.client.submit(_same, prepare, pure=False)
-        mapped.parts = [
-            (first, self.client.submit(_map, function, part, pure=False)) for first, part in self.parts
-        ]
+        firsts, parts = zip(*self.parts, strict=True)
+        mapped.parts = list(zip(firsts, self._submit(_map, prepare, parts), strict=True))
         mapped.lengths = self.lengths
         return mapped
 
     def sum(self, statistic: Callable[[Block], Any], each: Callable[[int], None] | None = None) -> Any:
-        submit = partial(self.client.submit, pure=False)
-        function = submit(_same, statistic)
-        forests = [submit(_forest, function, part, first, self.n_blocks) for first, part in self.parts]
-        leaves = forests
-        while len(forests) > 1:
+        firsts, parts = zip(*self.parts, strict=True)
+        forests = leaves = self._submit(_forest, statistic, parts, firsts, [self.n_blocks] * len(parts))
+        while len(forests) > _ARITY:
             groups = [forests[k : k + _ARITY] for k in range(0, len(forests), _ARITY)]
-            forests = [submit(merge, *group, n_leaves=self.n_blocks) for group in groups]
+            forests = self.client.map(partial(_merge, n_leaves=self.n_blocks), groups, pure=False)
         if each is not None:
             self._follow(leaves, each)
-        return root(forests[0].result())
+        return root(merge(*self.client.gather(forests), n_leaves=self.n_blocks))
+
+    def _submit(self, task: Callable[..., Any], function: Any, *arguments: Any) -> list[Any]:
+        """A task for each part, in one message. Few get the function with it, many from one another."""
+        n_parts = len(self.parts)
+        shared = function if n_parts <= _ARITY else self.client.submit(_same, function, pure=False)
+        return list(self.client.map(task, [shared] * n_parts, *arguments, pure=False))
 
     def _follow(self, futures: list[Any], each: Callable[[int], None]) -> None:
         from distributed import as_completed
@@ -85,16 +108,6 @@ class ClusterBlocks(Blocks):
         rows = dict(zip((future.key for future in futures), self.lengths, strict=True))
         for future in as_completed(futures, loop=self.client.loop):
             each(rows[future.key])
-
-
-def running_client() -> Any:
-    """The client that Dask would use, None if there is none."""
-    try:
-        from distributed import Client
-
-        return Client.current()
-    except (ImportError, ValueError):
-        return None
 
 
 # -- what runs on the workers --------------------------------------------------------------------
@@ -112,6 +125,10 @@ def _cut_chunk(start: int, block_rows: int, X: Any, y: Any, weight: Any) -> list
 
 def _load(source: Source, first: int, last: int) -> list[Block]:
     return list(source.blocks(first, last))
+
+
+def _merge(forests: list[Forest], n_leaves: int) -> Forest:
+    return merge(*forests, n_leaves=n_leaves)
 
 
 def _map(prepare: Prepare, part: list[Block]) -> list[Block]:

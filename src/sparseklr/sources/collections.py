@@ -17,11 +17,22 @@ def is_dask(X: Any) -> bool:
     return "dask" in sys.modules and hasattr(X, "__dask_graph__") and hasattr(X, "ndim")
 
 
+def running_client() -> Any:
+    """The client that Dask would use, None if there is none."""
+    try:
+        from distributed import Client
+
+        return Client.current()
+    except (ImportError, ValueError):
+        return None
+
+
 class DaskSource(Source):
     """Rows of a Dask array or data frame; a running ``distributed`` client does the work where they are.
 
     Lengths that Dask does not know (of a data frame, or of an array made from one) are computed first, by a
-    pass. Without a client, this process computes one chunk after the other, in every pass.
+    pass. The workers keep what they have read in it. Without a client, this process computes one chunk after
+    the other, in every pass.
 
     Parameters
     ----------
@@ -58,12 +69,17 @@ class DaskSource(Source):
     def cuts(self) -> np.ndarray:
         return np.cumsum([0, *self.X.chunks[0]])
 
-    def on_grid(self) -> DaskSource:
-        """The same rows, with chunks that begin at blocks: only rows at the edges of the chunks move."""
-        step = self.block_rows
-        inner = np.unique(np.round(self.cuts[1:-1] / step).astype(int) * step)
-        edges = [0, *(cut for cut in inner.tolist() if 0 < cut < self.n_rows), self.n_rows]
-        chunks = tuple(np.diff(edges).tolist())
+    def on_grid(self, n_parts: int) -> DaskSource:
+        """The same rows, with chunks of whole blocks; those much longer than 1 / n_parts of all are cut.
+
+        Of other chunks only the rows at the edges move.
+        """
+        step, share, blocks = self.block_rows, self.n_blocks / n_parts, [0]
+        for end in [*np.round(self.cuts[1:-1] / step).astype(int).tolist(), self.n_blocks]:
+            if end > blocks[-1]:
+                n_new = max(1, round((end - blocks[-1]) / share))
+                blocks += shared_out(blocks[-1], end, n_new)[1:]
+        chunks = tuple(np.diff([*(step * block for block in blocks[:-1]), self.n_rows]).tolist())
         moved = copy.copy(self)
         moved.X = self.X.rechunk((chunks, -1))
         moved.y = None if self.y is None else self.y.rechunk((chunks,))
@@ -95,6 +111,17 @@ class DaskSource(Source):
             low, high = max(0, start - begin), min(len(block), stop - begin)
             if low < high:
                 yield block.take(slice(low, high))
+
+
+def shared_out(first: int, last: int, n_parts: int) -> list[int]:
+    """Edges of consecutive parts of nearly the same length; fewer than asked for if there are no more.
+
+    Examples
+    --------
+    >>> shared_out(0, 13, 4)
+    [0, 3, 6, 10, 13]
+    """
+    return np.unique(np.linspace(first, last, n_parts + 1).round().astype(int)).tolist()
 
 
 def lazily(X: Any, function: Callable[[Any], np.ndarray], n_columns: int | None, dtype: Any) -> Any:
@@ -129,12 +156,13 @@ def _as_array(values: Any, name: str) -> Any:
     import dask.array as da
 
     if hasattr(values, "to_dask_array"):
-        return values.to_dask_array(lengths=True)
+        values = values.to_dask_array().map_blocks(np.ascontiguousarray)
     if not isinstance(values, da.Array):
         if hasattr(values, "__dask_graph__"):
             raise TypeError(f"{name} must be a Dask array or data frame; got {type(values).__name__}.")
         return da.from_array(np.asarray(values))
     if any(np.isnan(size) for sizes in values.chunks for size in sizes):
-        values = copy.copy(values)  # the user's array stays as it is
-        values.compute_chunk_sizes()
+        client = running_client()  # on its workers rows are kept, so that they are read only once
+        values = copy.copy(values) if client is None else client.persist(values)
+        values.compute_chunk_sizes()  # in place: the user's array stays as it is
     return values

@@ -7,8 +7,8 @@ from typing import Any
 
 from .arrays import ArraySource, NpySource
 from .base import Source
-from .cluster import ClusterBlocks, running_client
-from .collections import DaskSource, is_dask
+from .cluster import ClusterBlocks
+from .collections import DaskSource, is_dask, running_client
 from .passes import Blocks, LocalBlocks
 from .tables import TableSource
 
