@@ -198,7 +198,9 @@ def add_training(parser: Parser, kernel: str = "rbf") -> Any:
         help="hold out this share of the rows, and measure the model on them",
     )
     seed = number(least=0, kind=int)
-    parser.add_argument("--seed", type=seed, default=0, help="of the held-out rows and the refit (default: 0)")
+    parser.add_argument(
+        "--seed", type=seed, default=0, help="of the held-out rows and the refit (default: 0)"
+    )
     parser.add_argument("--jobs", type=jobs, default=1, help="threads; -1 for all cores (default: 1)")
     parser.add_argument(
         "--verbose",
