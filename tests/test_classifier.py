@@ -226,6 +226,8 @@ def test_bad_parameters_leave_the_model_alone(moons, parameters, message) -> Non
         ([[0.0], [1.0]], [0, 1], [1, -1], "[Nn]egative"),
         ([[0.0], [1.0]], [0, 1], [1, 0], "class"),
         ([[0.0], [1.0]], [0.1, 0.7], None, "label type"),
+        ([[0.0], [1.0]], np.array(["a", 1], dtype=object), None, "all strings or all numbers.* are int, str"),
+        ([[0.0], [1.0]], np.array(["a", None], dtype=object), None, "their types are NoneType, str"),
         ([[0.0]], [0, 1], None, "inconsistent"),
     ],
 )

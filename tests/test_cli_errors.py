@@ -305,6 +305,9 @@ def test_failed_write_leaves_what_was_there(
         (["fit", "a.csv", "-o", "m", "--decimal", "x"], ["--decimal", "'x'"]),
         (["fit", "a.csv", "-o", "m", "--scale", "minmax"], ["--scale", "quantile"]),
         (["fit", "a.csv", "-o", "-", "--json"], ["--json", "standard output"]),
+        (["fit", "a.csv", "-o", "m", "--jobs", "0"], ["--jobs", "-1 for all cores", "'0'"]),
+        (["fit", "a.csv", "-o", "m", "--seed", "-1"], ["--seed", "at least 0", "'-1'"]),
+        (["reproduce", "--jobs", "many"], ["--jobs", "'many'"]),
         (["predict", "-", "-"], ["MODEL and DATA", "standard input"]),
     ],
 )
@@ -317,7 +320,6 @@ def test_errors_of_the_library_are_one_line(fails: Any, tmp_path: Path, home: Pa
     fails(["tune", data, "--target", "kind", "--scoring", "acuracy", *output], "did you mean 'accuracy'?")
     fails(["tune", data, "--target", "kind", "--cv", "40", *output], "n_splits=40")
     fails(["fit", data, "--target", "kind", "--lam", "1", "--nu", "1", *output], "lam or nu, not both")
-    fails(["fit", data, "--target", "kind", "--jobs", "0", *output], "n_jobs must not be 0")
     fails(["report", home / "model.skops", "-o", tmp_path / "r.html"], "MODEL DATA")
 
 

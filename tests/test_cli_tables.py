@@ -217,7 +217,7 @@ def test_report_of_results_to_a_name_that_does_not_fit(tmp_path: Path, capsys: A
         pass
     run("report", tmp_path / "results.sqlite", "-o", tmp_path / "x.pdf", code=2)
     err = capsys.readouterr().err
-    assert f"--output {tmp_path / 'x.pdf'}: expected a name that ends in .html, .md, .tex" in err
+    assert f"--output {tmp_path / 'x.pdf'}: expected a name that ends in .html or .md or .tex" in err
     assert err.count("\n") == 1
     run("report", tmp_path / "results.sqlite", "-o", tmp_path / "x.html", code=2)
     assert "holds no results yet" in capsys.readouterr().err

@@ -102,6 +102,23 @@ def test_leave_one_out_counts_weights_and_nothing_else(moons) -> None:
         SparseKLRCV().fit(X, y, groups=np.arange(len(y)))
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_class_of_a_single_row(moons, n_classes) -> None:
+    """Without its part of the rows there is nothing of the class to score, so that part stays in."""
+    X, y = moons
+    y = y * (n_classes - 2)
+    y[7] = n_classes - 1
+    model = SparseKLRCV().fit(X, y)
+    alone = SparseKLR(**model.best_params_).fit(X, y)
+    assert model.best_score_ == pytest.approx(-alone.loo_log_loss_, rel=1e-9)
+    assert (model.cv_results_["standard_error"] > 0).all()
+
+
+def test_a_class_of_a_single_row_each() -> None:
+    model = SparseKLRCV().fit([[0.0], [1.0]], ["a", "b"])
+    assert (model.cv_results_["standard_error"] == 0).all()  # nothing can be left out
+
+
 def test_a_width_chosen_inside_the_folds_of_a_grid(moons) -> None:
     X, y = moons
     estimator = SparseKLR(calibration=None, gamma="loo")

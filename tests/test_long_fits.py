@@ -18,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 
 from sparseklr import SparseKLR, Status, solve_dual
-from sparseklr.progress import ProgressBar
+from sparseklr.progress import GridProgressBar, ProgressBar
 
 
 @pytest.fixture(scope="module")
@@ -149,6 +149,15 @@ def test_memory_that_cannot_be_had(moons) -> None:
     with pytest.raises(MemoryError, match="cache_size"):
         SparseKLR(cache_size=1e9).fit(X, X[:, 0] > 0)
     SparseKLR(cache_size=1e9).fit(*moons)  # more than needed is fine
+
+
+def test_a_search_that_needs_more_fits_than_expected(monkeypatch) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr(ProgressBar, "_draw", lambda bar, text, seconds: shown.append(text))
+    bar = GridProgressBar("search", total=1, show=True)
+    bar.advance()
+    bar.advance()
+    assert shown == ["1 of 1 fits", "2 fits"]
 
 
 def test_large_data_starts_shows_progress_and_stops(capsys, monkeypatch) -> None:

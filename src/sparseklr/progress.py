@@ -75,7 +75,7 @@ class ProgressBar:
 
 
 class GridProgressBar(ProgressBar):
-    """Shows how many fits of a known number are done."""
+    """Shows how many fits are done, of how many that are expected; a search may need more of them."""
 
     def __init__(self, title: str, total: int, show: bool) -> None:
         super().__init__(title, tolerance=1.0, show=show)
@@ -85,7 +85,8 @@ class GridProgressBar(ProgressBar):
         self._count += 1
         self._done = min(1.0, self._count / self._total)
         if self.show:
-            self._draw(f"{self._count} of {self._total} fits", time.perf_counter() - self._began)
+            expected = f" of {self._total}" if self._count <= self._total else ""
+            self._draw(f"{self._count}{expected} fits", time.perf_counter() - self._began)
 
 
 class StageProgressBar(ProgressBar):

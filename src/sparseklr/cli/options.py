@@ -67,6 +67,13 @@ def share(text: str) -> float:
     return value
 
 
+def jobs(text: str) -> int:
+    """Type of an option: a number of threads or processes, as ``n_jobs`` of scikit-learn."""
+    if not re.fullmatch("-?[0-9]+", text) or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"expected a whole number, or -1 for all cores; got {text!r}")
+    return int(text)
+
+
 def add_data(parser: Parser, target_help: str) -> None:
     """DATA, its labels and weights, and how to read it."""
     parser.add_argument(
@@ -190,8 +197,11 @@ def add_training(parser: Parser, kernel: str = "rbf") -> Any:
         type=share,
         help="hold out this share of the rows, and measure the model on them",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the held-out rows and the refit (default: 0)")
-    parser.add_argument("--jobs", type=int, default=1, help="threads; -1 for all cores (default: 1)")
+    seed = number(least=0, kind=int)
+    parser.add_argument(
+        "--seed", type=seed, default=0, help="of the held-out rows and the refit (default: 0)"
+    )
+    parser.add_argument("--jobs", type=jobs, default=1, help="threads; -1 for all cores (default: 1)")
     parser.add_argument(
         "--verbose",
         action=argparse.BooleanOptionalAction,

@@ -110,7 +110,7 @@ def _check_suffix(path: str, suffix: str, expected: tuple[str, ...]) -> None:
     from .errors import CliError
 
     if suffix not in expected:
-        raise CliError(f"--output {path}: expected a name that ends in {', '.join(expected)}")
+        raise CliError(f"--output {path}: expected a name that ends in {' or '.join(expected)}")
 
 
 def _is_sqlite(path: str) -> bool:

@@ -10,7 +10,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from .errors import CliError, unknown
-from .options import add_command, add_json
+from .options import add_command, add_json, jobs
 
 if TYPE_CHECKING:
     from ..experiments import Cell, RunState
@@ -48,7 +48,7 @@ def add_parser(subparsers: Any) -> None:
         help="the paper's 10000 iterations, bound and tolerance, instead of converged solutions",
     )
     add("--data", metavar="DIR", help="directory of the data sets")
-    add("--jobs", type=int, default=-1, help="processes (default: one for each core)")
+    add("--jobs", type=jobs, default=-1, help="processes (default: one for each core)")
     add("--backend", choices=["local", "dask"], default="local", help="where (default: %(default)s)")
     add("--scheduler", metavar="ADDRESS", help="of the Dask cluster, with --backend dask")
     add("--list", action="store_true", help="list data sets and methods, and stop")

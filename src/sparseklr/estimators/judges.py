@@ -85,7 +85,8 @@ class LeaveOneOut:
     def _scores(self, model: SparseKLR) -> tuple[float, float]:
         """The score of the leave-one-out outputs and its jackknife error, parts of the rows left out in turn.
 
-        Equal rows are in one part.
+        Equal rows are in one part. A part is left out only where rows of every class remain, since many
+        scores are not defined without one of them.
         """
         n = len(self.given.y)
         outputs = model.loo_decision_function_.reshape(n, -1)
@@ -96,7 +97,9 @@ class LeaveOneOut:
             known = Known(outputs[part], model.classes_)
             return self.scoring.part(part, n)(known, self.given.X[part], self.given.y[part])
 
-        without = [score(rows[keys != k]) for k in range(_PARTS) if 0 < np.sum(keys == k) < len(rows)]
+        n_classes = len(model.classes_)
+        rests = [rows[keys != k] for k in range(_PARTS) if (keys == k).any()]
+        without = [score(rest) for rest in rests if len(np.unique(self.given.y[rest])) == n_classes]
         error = np.sqrt((len(without) - 1) * np.var(without)) if len(without) > 1 else 0.0
         return score(rows), float(error)
 

@@ -49,6 +49,9 @@ def check_data(X: Any, y: Any, sample_weight: Any, *, precomputed: bool, estimat
         X, y = check_X_y(X, y, **ROWS)
     else:
         X, y = validate_data(estimator, X, y, **ROWS)
+    if y.dtype == object and len({isinstance(label, str) for label in y}) == 2:
+        kinds = ", ".join(sorted({type(label).__name__ for label in y}))
+        raise ValueError(f"the labels of y must be all strings or all numbers; their types are {kinds}.")
     if y.dtype.kind not in "biu":  # whole numbers are classes whatever they are
         check_classification_targets(y)
     if precomputed:
