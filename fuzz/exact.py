@@ -63,7 +63,10 @@ def dual_violation(
     up, low = np.where(y > 0, can_grow, can_fall), np.where(y > 0, can_fall, can_grow)
     if not up.any() or not low.any():
         return 0.0
-    return float((E - error)[up].max() - (E + error)[low].min())
+    # Where alpha is the box to the last digit, as at a bound of 0.1 below a box of 1e30, nothing is certain.
+    certain = left > 8 * EPS * box
+    least, most = np.where(certain, E - error, -np.inf), np.where(certain, E + error, np.inf)
+    return float(least[up].max() - most[low].min())
 
 
 def dual_gap(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,10 @@ class Trial:
         parameters = self.model.get_params(deep=False)
         if not isinstance(parameters.get("kernel"), str) or self.rng.random() > 0.2:
             return
-        gamma = parameters["gamma"] if not isinstance(parameters["gamma"], str) else 0.5
+        gamma = 0.5 if parameters["gamma"] in ("scale", "auto") else parameters["gamma"]
         values = (parameters["kernel"], gamma, parameters["coef0"], parameters["degree"])
+        if not all(isinstance(value, Real) for value in values[1:]):  # the estimator is to refuse it
+            return
         if self.rng.random() < 0.5:
             self.kernel_form = "precomputed"
             self.own = values

@@ -133,6 +133,17 @@ def test_import_vectors_of_an_outlier() -> None:
     assert (np.diff(model.objective_path_) <= 0).all()
 
 
+@pytest.mark.parametrize("seed", range(4, 12))
+def test_import_vectors_dropped_at_huge_weights(seed) -> None:
+    """What is left after a point is dropped may have all rows on the wrong side, where nothing is curved."""
+    X = np.random.default_rng(seed).normal(size=(12, 3))
+    X[3] *= 1e3
+    model = ImportVectorMachine(C=1e21, backward=True, epsilon=0.0, update="one-step", max_points=4)
+    P = model.fit(X, np.arange(12) % 4).predict_proba(X)
+    assert np.isfinite(P).all()
+    assert (np.diff(model.objective_path_) <= 0).all()
+
+
 @pytest.mark.parametrize("digits", [20, 60])
 def test_import_vectors_of_classes_of_any_weight(digits) -> None:
     """One point, four classes: the intercepts are the logarithms of the classes' shares."""

@@ -108,6 +108,9 @@ def test_callable_and_precomputed() -> None:
         Kernel(lambda A, B: A).matrix(X, Y)
     with pytest.raises(ValueError, match="NaN"):
         Kernel(lambda A, B: np.full((20, 30), np.nan)).matrix(X, Y)
+    for returned in (sparse.csr_array(X @ Y.T), [[1.0, 2.0], [3.0]], 1j * (X @ Y.T), "rbf", None):
+        with pytest.raises(ValueError, match=r"kernel\(X, Y\) must return a dense array of real numbers"):
+            Kernel(lambda A, B, returned=returned: returned).matrix(X, Y)
     assert Kernel("precomputed").sum(X @ Y.T, None, np.ones((1, 30))).shape == (20, 1)
 
 

@@ -269,8 +269,14 @@ def _alike(X: Any, Y: Any) -> tuple[Any, Any]:
 
 
 def _checked_gram(K: Any, X: Any, Y: Any) -> np.ndarray:
-    K = np.asarray(K, dtype=np.float64)
     expected = (X.shape[0], Y.shape[0])
+    try:
+        K = np.asarray(K).astype(np.float64, casting="same_kind")
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"kernel(X, Y) must return a dense array of real numbers of shape {expected}; it returned a "
+            f"{type(K).__name__} that is none: {error}"
+        ) from error
     if K.shape != expected:
         raise ValueError(f"kernel(X, Y) must return an array of shape {expected}; it returned {K.shape}.")
     if not np.isfinite(K).all():

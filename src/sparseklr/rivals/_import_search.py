@@ -81,10 +81,14 @@ class Machine:
 
     def curve(self) -> None:
         """Take the curvature at the present outputs. Sets W, AWA and inverse."""
-        self.W = self.loss.at(self.F).curvature
+        here = self.loss.at(self.F)
+        self.W = here.curvature
         # The intercept has no curvature of its own. A share of that of the loss keeps its row apart from the
-        # others; a share of the weights would hide what is left to gain where all rows are saturated.
-        alone = 1e-10 * self.W.sum(axis=1, keepdims=True) + TINY
+        # others; a share of the weights would hide what is left to gain where all rows are saturated. There
+        # the slopes are as small as the curvature, unless rows are on the wrong side: then a share of the
+        # slopes keeps the step of the intercept below 1e10.
+        size = self.W + np.abs(here.slope)
+        alone = 1e-10 * size.sum(axis=1, keepdims=True) + TINY
         ridge = np.where(self.penalty > 0, 1.0, alone)
         roots = (np.sqrt(weights)[:, None] * self.A for weights in self.W)
         self.AWA = np.array([B.T @ B for B in roots])
