@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from sklearn.preprocessing import minmax_scale
 
@@ -24,10 +25,11 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def show(title: str, columns: list[str], rows: list[list[Any]]) -> None:
-    """Print a table; numbers to four significant digits."""
+    """Print a table, as wide as it needs to be; numbers to four significant digits."""
     table = Table(title=title)
     for k, column in enumerate(columns):
         table.add_column(column, justify="left" if k == 0 else "right")
     for row in rows:
         table.add_row(*(f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row))
-    Console(width=max(100, Console().width)).print(table)
+    wide = Console(width=1000)
+    Console(width=max(100, Measurement.get(wide, wide.options, table).maximum)).print(table)

@@ -74,26 +74,28 @@ def report(title: str, records: dict[tuple[str, int, str], dict[str, Any]], mode
     sets = list(dict.fromkeys(name for name, _, _ in records))
     if not sets:
         return
-    table: list[list[Any]] = []
-    ratios: dict[str, dict[str, float]] = {model: {} for model in models[1:]}
-    for name in sets:
-        row: list[Any] = [name]
-        for what in ("loss", "accuracy", "points", "seconds"):
-            row += [mean(name, model, what) for model in models]
-        for model in models[1:]:
-            ratios[model][name] = mean(name, model, "loss") / mean(name, models[0], "loss")
-        table.append([*row, *(ratios[model][name] for model in models[1:])])
-    table.append(["mean", *np.mean([row[1 : 1 + 4 * len(models)] for row in table], axis=0).tolist()])
-    columns = [f"{what} {model}" for what in ("loss", "accuracy", "points", "CPU s") for model in models]
-    show(title, ["set", *columns, *(f"ratio {model}" for model in models[1:])], table)
-    for k, model in enumerate(models[1:], start=1):
-        loss, accuracy = table[-1][1 : 1 + len(models)], table[-1][1 + len(models) : 1 + 2 * len(models)]
-        judged = [s for s in sets if max(mean(s, m, "loss") for m in (models[0], model)) > 0.002]
-        worst = max(judged, key=lambda s: ratios[model][s])
+    quantities = {"loss": "log-loss", "accuracy": "accuracy", "points": "points", "seconds": "CPU s"}
+    values = np.array([[[mean(name, m, what) for m in models] for what in quantities] for name in sets])
+    values = np.concatenate([values, values.mean(axis=0, keepdims=True)])  # sets, quantities, models
+    ratios = values[:, 0, 1:] / values[:, 0, :1]
+
+    def side_by_side(cells: Any) -> str:
+        return " ".join(f"{cell:>7.3g}" if isinstance(cell, float) else f"{cell:>7}" for cell in cells)
+
+    table = [
+        [name, *map(side_by_side, of_set.tolist()), side_by_side(of_ratios.tolist())]
+        for name, of_set, of_ratios in zip([*sets, "mean"], values, ratios, strict=True)
+    ]
+    columns = [f"{what}\n{side_by_side(models)}" for what in quantities.values()]
+    columns.append(f"log-loss of {models[0]}\n{side_by_side(models[1:])}")
+    show(title, ["set", *columns], table)
+    for k, model in enumerate(models[1:]):
+        judged = [row for row in range(len(sets)) if max(values[row, 0, 0], values[row, 0, k + 1]) > 0.002]
+        worst = max(judged, key=lambda row: ratios[row, k])
         print(
-            f"{model}: mean log-loss {loss[k] / loss[0]:.4f} of that of {models[0]} (bar .97, goal .93), "
-            f"worst set {worst} {ratios[model][worst]:.3f} (bar 1.03), accuracy {accuracy[k] - accuracy[0]:+.4f} "
-            "(bar 0, goal +.005)"
+            f"{model}: mean log-loss {ratios[-1, k]:.4f} of that of {models[0]} (bar .97, goal .93), "
+            f"worst set {sets[worst]} {ratios[worst, k]:.3f} (bar 1.03), "
+            f"accuracy {values[-1, 1, k + 1] - values[-1, 1, 0]:+.4f} (bar 0, goal +.005)"
         )
 
 

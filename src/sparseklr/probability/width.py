@@ -40,9 +40,9 @@ with bases of 200 points              .958 (wisconsin 1.19) .969 (sonar 1.01)
 best on the test rows, by set                               .958; width alone .985
 ====================================  ====================  ======================
 
-A third kind, the quadratic kernel :math:`(\gamma x^\top z + 1)^2`, was tried under the same rule: .962 with and
-without it on another draw of the first split, in half more of the time. By itself it is best on monk2 and on
-twonorm, but there a Laplacian and a smooth rbf kernel, which are found anyway, do as well.
+A third kind, the quadratic kernel :math:`(\gamma x^\top z + 1)^2`, was tried under the same rule: .962 with
+and without it on another draw of the first split, in half more of the time. By itself it is best on monk2 and
+on twonorm, but there a Laplacian and a smooth rbf kernel, which are found anyway, do as well.
 
 Where a rule fails it is mostly by noise: on ionosphere and sonar the training rows of a fold prefer a width
 that its test rows do not, whether they are left out one by one or in folds. Folds would choose slightly
