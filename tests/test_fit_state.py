@@ -6,15 +6,17 @@ import pickle
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification, make_moons
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 
-from sparseklr import SparseKLR
+from sparseklr import CompactKLR, SparseKLR, SparseKLRCV
 from sparseklr.dual.nu import nu_bar
 
 
@@ -59,6 +61,25 @@ def test_an_interrupted_fit_is_a_warm_start_and_nothing_else(moons, monkeypatch,
     assert again.converged_
     np.testing.assert_allclose(again.predict_proba(X), cold.predict_proba(X), atol=1e-3)
     assert not hasattr(again, "_unfinished")
+
+
+@pytest.mark.parametrize("estimator", [SparseKLR(), CompactKLR(2), SparseKLRCV(gammas=[1.0])])
+def test_the_names_of_an_earlier_fit_are_gone(moons, estimator) -> None:
+    X, y = moons
+    model = clone(estimator).fit(pd.DataFrame(X, columns=["a", "b"]), y)
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    model.fit(X, y)
+    assert not hasattr(model, "feature_names_in_")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(X)
+
+
+def test_the_width_of_an_earlier_search_is_gone(moons) -> None:
+    model = SparseKLRCV([10.0], lams=[0.1], estimator=SparseKLR(calibration=None)).fit(*moons)
+    assert model.gamma_ > 0
+    model.set_params(estimator=SparseKLR(kernel="linear", calibration=None)).fit(*moons)
+    assert not hasattr(model, "gamma_")
 
 
 def test_an_interrupt_after_the_solver_keeps_its_solution(moons, monkeypatch) -> None:

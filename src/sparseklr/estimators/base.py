@@ -23,6 +23,15 @@ from .training import ROWS, GivenData, check_data, training_set
 _SET_BY_FIT = {"_kernel", "_n_samples", "_platt", "_posteriors", "_reference", "_unfinished"}
 
 
+def blank_copy(estimator: Any) -> Any:
+    """An estimator with its parameters and without anything that a fit has set."""
+    blank = copy.copy(estimator)
+    for name in [name for name in vars(blank) if name in _SET_BY_FIT or name.endswith("_")]:
+        if not name.startswith("__"):
+            del blank.__dict__[name]
+    return blank
+
+
 class KernelClassifier(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, BaseEstimator):
     """Base of classifiers of the form ``f(x) = dual_coef_ @ k(support_vectors_, x) + intercept_``.
 
@@ -79,12 +88,7 @@ class KernelClassifier(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, Base
         return self
 
     def _blank_copy(self) -> Self:
-        """This estimator with its parameters and without anything that a fit has set."""
-        blank = copy.copy(self)
-        for name in [name for name in vars(blank) if name in _SET_BY_FIT or name.endswith("_")]:
-            if not name.startswith("__"):
-                del blank.__dict__[name]
-        return blank
+        return blank_copy(self)
 
     def _fit_checked(self, given: GivenData) -> Self:
         """Fit to data that were checked already, with parameters that were."""

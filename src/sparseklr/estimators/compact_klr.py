@@ -232,7 +232,7 @@ class CompactKLR(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, BaseEstima
                 fitted._fit_large(ArraySource(given.X, given.y, given.weight))
             else:
                 fitted._fit_rows(given)
-        self.__dict__.update(fitted.__dict__)
+        self.__dict__ = fitted.__dict__
         return self
 
     def _fit_source(self, source: Source) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable
 from numbers import Integral, Real
@@ -19,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._sklearn import HasMethods, StrOptions, response_of, takes_weights
 from ..dual.path import LamScale, check_grid
 from ..progress import GridProgressBar
+from .base import blank_copy
 from .chosen import PredictsByChosen
 from .folds import Fold, Scoring
 from .judges import CrossValidation, Grid, LeaveOneOut, default_scoring, judge_all
@@ -190,9 +190,9 @@ class SparseKLRCV(PredictsByChosen, ClassifierMixin, BaseEstimator):
         -------
         self : object
         """
-        fitted = copy.copy(self)  # a fit that fails leaves the estimator as it was
+        fitted = blank_copy(self)  # a fit that fails leaves the estimator as it was
         fitted._fit(X, y, sample_weight, {"groups": groups, **metadata})
-        self.__dict__.update(fitted.__dict__)
+        self.__dict__ = fitted.__dict__
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, metadata: dict[str, Any]) -> None:
