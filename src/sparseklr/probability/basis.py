@@ -42,7 +42,7 @@ def independent(K: np.ndarray, tolerance: float = 1e-8) -> tuple[np.ndarray, np.
     if scale <= 0:
         return np.empty(0, dtype=np.intp), np.empty((0, 0))
     order = np.argsort(-K.sum(axis=1), kind="stable")
-    K = K[np.ix_(order, order)]
+    K = K.take(order, axis=0).take(order, axis=1)
     np.fill_diagonal(K, rounded(K.diagonal(), 40))  # equal but for rounding is equal
     factor, pivots, rank, _ = dpstrf(K, lower=True, tol=tolerance * scale)
     return order[pivots[:rank] - 1], np.tril(factor[:rank, :rank])
@@ -176,20 +176,23 @@ class Basis:
     def curvature(self, information: np.ndarray) -> np.ndarray:
         """``sum_i h_i [phi(x_i), 1] [phi(x_i), 1]'``; rows with h = 0 cost nothing."""
         root, some = np.sqrt(information), information > 0
+        m = self.size
 
         def block(rows: slice, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            kept: Any = slice(None) if some[rows].all() else some[rows]
+            # rows with h = 0 add nothing; taking the others costs more than it saves if they are nearly all
+            kept: Any = some[rows] if np.count_nonzero(some[rows]) < 0.9 * len(K) else slice(None)
             scale = root[rows][kept]
             scaled = K[kept] * scale[:, None]
             return scaled.T @ scaled, scale @ scaled
 
-        m = self.size
         H = np.zeros((m + 1, m + 1))
         for square, border in self._over_blocks(block, m * m):
             H[:m, :m] += square
             H[m, :m] += border
-        H[:m, :m] = self._from_left(self._from_left(H[:m, :m]).T)
-        H[m, :m] = H[:m, m] = self._from_left(H[m, :m])
+        if not self.whitened:
+            H[:m, :m] = self._from_left(self._from_left(H[:m, :m]).T)
+            H[m, :m] = self._from_left(H[m, :m])
+        H[:m, m] = H[m, :m]
         H[m, m] = information.sum()
         return H
 
@@ -198,10 +201,12 @@ class Basis:
         m = self.size
 
         def block(part: slice, K: np.ndarray) -> np.ndarray:
-            some, out = np.flatnonzero(rows[part]), np.zeros(len(K))
-            phi = np.ones((len(some), m + 1))
-            phi[:, :m] = self._from_left(K[some].T).T
-            half = solve_lower(factor, phi.T)
+            some, out = rows[part], np.zeros(len(K))
+            if not some.all():
+                K = K[some]
+            phi = np.empty((len(K), m + 1))
+            phi[:, :m], phi[:, m] = self._from_left(K.T).T, 1.0
+            half = solve_lower(factor, phi.T, overwrite=True)
             out[some] = np.einsum("ij,ij->j", half, half)
             return out
 

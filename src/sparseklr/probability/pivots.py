@@ -169,6 +169,7 @@ class LabelFreeBases(Sequence[Basis]):
         kept, L = independent(K)
         features = np.empty((len(K), len(L)))
         features[kept] = L
-        if len(rest := np.setdiff1d(everything, kept)):
+        if len(kept) < len(K):
+            rest = np.setdiff1d(everything, kept)
             features[rest] = solve_lower(L, K[np.ix_(kept, rest)]).T if len(L) else 0.0
         return Basis(self.points, kept, L, self.map_, [features], whitened=True)

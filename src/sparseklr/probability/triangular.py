@@ -10,8 +10,10 @@ import numpy as np
 from scipy.linalg.blas import dtrsm, dtrsv
 
 
-def solve_lower(L: np.ndarray, b: np.ndarray, trans: bool = False) -> np.ndarray:
+def solve_lower(L: np.ndarray, b: np.ndarray, trans: bool = False, overwrite: bool = False) -> np.ndarray:
     """``L^-1 b``, or ``L^-T b``, for a lower triangular L; b is a vector or a matrix, float64.
+
+    With ``overwrite`` a matrix by columns may be where the result is written to.
 
     Examples
     --------
@@ -26,7 +28,7 @@ def solve_lower(L: np.ndarray, b: np.ndarray, trans: bool = False) -> np.ndarray
         L, lower, turned = L.T, 0, 1 - turned
     if b.ndim == 1:
         return dtrsv(L, b, lower=lower, trans=turned)
-    return dtrsm(1.0, L, b, lower=lower, trans_a=turned)
+    return dtrsm(1.0, L, b, lower=lower, trans_a=turned, overwrite_b=overwrite)
 
 
 def solve_symmetric(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
