@@ -36,6 +36,8 @@ LEAST_SLOPE = 0.1
 # ... and beyond this one they are as good as infinite.
 _LARGEST_OUTPUT = 1e4
 _MOST_STEPS = 100
+# Fewer points of a class than this say nothing of a line: what is left out of one or two changes sides.
+_LEAST_OF_CLASS = 10
 
 
 class Line(NamedTuple):
@@ -61,9 +63,10 @@ def fit_line(labels: Labels, f: np.ndarray, least_slope: float = LEAST_SLOPE) ->
     worse.)
     """
     f = np.clip(f, -_LARGEST_OUTPUT, _LARGEST_OUTPUT)
-    if np.ptp(f) <= max(1e-10 * np.abs(f).max(initial=0.0), 1e-200):
-        return Line()  # outputs without spread say nothing of a slope
-    targets = _platt_targets(labels)
+    of_class = _count(labels.weight * (1 - labels.target)), _count(labels.weight * labels.target)
+    if min(of_class) < _LEAST_OF_CLASS or np.ptp(f) <= max(1e-10 * np.abs(f).max(), 1e-200):
+        return Line()
+    targets = _platt_targets(labels, *of_class)
     line, steepness = _fitted(targets, f, Line(), free=False)
     if steepness < 0:
         return _fitted(targets, f, line, free=True)[0]
@@ -74,17 +77,16 @@ def fit_line(labels: Labels, f: np.ndarray, least_slope: float = LEAST_SLOPE) ->
     return line if line.slope >= least_slope else _fitted(labels, f, Line(least_slope), free=False)[0]
 
 
-def _platt_targets(labels: Labels) -> Labels:
-    """Targets that stay away from 0 and 1 by what one more row of the other class would do."""
-    positive, negative = _count(labels.weight * labels.target), _count(labels.weight * (1 - labels.target))
+def _platt_targets(labels: Labels, negative: float, positive: float) -> Labels:
+    """Targets that stay away from 0 and 1 by what one more point of the other class would do."""
     high, low = (positive + 1) / (positive + 2), 1 / (negative + 2)
     return Labels(low + (high - low) * labels.target, labels.weight)
 
 
 def _count(weight: np.ndarray) -> float:
     """How many equal weights say as much."""
-    total = float(weight.sum())
-    return total**2 / float(weight @ weight) if total > 0 else 0.0
+    squares = float(weight @ weight)
+    return float(weight.sum()) ** 2 / squares if squares > 0 else 0.0
 
 
 def _fitted(labels: Labels, f: np.ndarray, line: Line, *, free: bool) -> tuple[Line, float]:
