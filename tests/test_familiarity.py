@@ -130,7 +130,9 @@ def test_deviations_grow_away_from_the_data(model) -> None:
     line = np.array([0.5, 0.25]) + np.outer(np.linspace(0, 12, 9), [1.0, 1.0])
     _, std = model.decision_function(line, return_std=True)
     assert (np.diff(std[1:]) > -1e-9).all()
-    assert std[-1] ** 2 >= model.C_refit_[0] * 0.99  # nothing is left but the prior
+    assert (
+        std[-1] ** 2 >= model.C_refit_[0] * model.slope_refit_[0] ** 2 * 0.99
+    )  # nothing is left but the prior
     iris = SparseKLR().fit(*load_iris(return_X_y=True))
     f, std = iris.decision_function(load_iris().data[:7], return_std=True)
     assert f.shape == std.shape == (7, 3)

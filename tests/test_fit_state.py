@@ -87,7 +87,7 @@ def test_an_interrupt_after_the_solver_keeps_its_solution(moons, monkeypatch) ->
     model = SparseKLR(warm_start=True)
     with monkeypatch.context() as patch:
         patch.setattr(
-            "sparseklr.estimators.sparse_klr.refit_outputs",
+            "sparseklr.estimators.refitted.refit_outputs",
             lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt),
         )
         with pytest.raises(KeyboardInterrupt):

@@ -126,7 +126,7 @@ def test_no_number_that_is_not_finite_leaves_a_fit(monkeypatch) -> None:
     def overflowing(*args, **options):
         return [replace(model, intercept=np.inf) for model in refit_outputs(*args, **options)]
 
-    monkeypatch.setattr("sparseklr.estimators.sparse_klr.refit_outputs", overflowing)
+    monkeypatch.setattr("sparseklr.estimators.refitted.refit_outputs", overflowing)
     model = SparseKLR()
     with pytest.raises(ValueError, match="the coefficients overflow: values of kernel='rbf' or C"):
         model.fit(np.arange(8.0)[:, None], [0, 1] * 4)

@@ -87,8 +87,9 @@ def test_the_basis_is_drawn_by_content() -> None:
 
 
 def test_leave_one_out_under_imbalance_is_honest() -> None:
+    """In the mean of 30 draws: the ratio of a single one has a standard deviation of a fifth."""
     ratios = []
-    for seed in range(10):
+    for seed in range(30):
         X, y = make_classification(4000, n_features=10, n_informative=5, weights=[0.95], random_state=seed)
         train, test = slice(0, 1000), slice(1000, None)
         model = SparseKLR(class_weight="balanced").fit(X[train], y[train])

@@ -10,26 +10,24 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._sklearn import CallbackSupportMixin, StrOptions, fit_task, with_callbacks
-from .._warn import warn
 from ..data import DistinctPoints, TrainingSet
 from ..dual.binary import BinarySolutions, BinarySolver
 from ..dual.problem import DualProblem
-from ..dual.solver import Settings, Solution, SolveInterrupted, WorkingSet
+from ..dual.solver import Settings, SolveInterrupted, WorkingSet
 from ..kernels import NAMED_KERNELS
 from ..probability.calibration import link
 from ..probability.cross_fit import fit_sigmoids
-from ..probability.refit import Strength, leave_one_out_log_loss, refit_outputs
 from .base import KernelClassifier
 from .dual_model import DualModel, HasDualModel
 from .expectation import say_what_to_expect
 from .kernel_choice import SearchedKernel, search_kernel, searches, width_path
 from .notices import warn_of_solutions
-from .parameters import NON_NEGATIVE, POSITIVE, SOLVER_CONSTRAINTS, has_gamma, prune_width
+from .parameters import NON_NEGATIVE, POSITIVE, SOLVER_CONSTRAINTS, has_gamma
+from .refitted import Refits
 from .training import GivenData
-from .uncertainty import TellsUncertainty
 
 
-class SparseKLR(TellsUncertainty, CallbackSupportMixin, HasDualModel, KernelClassifier):
+class SparseKLR(Refits, CallbackSupportMixin, HasDualModel):
     r"""Sparse kernel logistic regression.
 
     Minimises :math:`\tfrac12\|f\|^2 + C \sum_i c_i \log(1 + e^{\lambda - y_i f(x_i)})`: logistic
@@ -78,8 +76,8 @@ class SparseKLR(TellsUncertainty, CallbackSupportMixin, HasDualModel, KernelClas
         cross-fitted values of f. ``"link"``: the link function that belongs to the margin loss.
         None: ``sigmoid(f)``, the paper's equation 3, which is of little use where the model is sparse.
     C_refit : float or "alo", default="alo"
-        Weight of the likelihood in the refit; ``"alo"`` chooses it by approximate leave-one-out
-        log-loss.
+        Weight of the likelihood in the refit; ``"alo"`` chooses it by approximate leave-one-out log-loss,
+        together with a factor on the outputs that undoes their shrinkage, see Notes.
     prune : float, default=0.05
         After the refit, drop points while the predicted probabilities stay the same: within
         ``prune`` standard errors of the leave-one-out loss in mean Kullback-Leibler distance. 0 and False
@@ -122,6 +120,8 @@ class SparseKLR(TellsUncertainty, CallbackSupportMixin, HasDualModel, KernelClas
         Points kept by S-KLR, before refit and pruning; ``len(support_)`` are left after.
     C_refit_ : array (n_outputs,)
         Strength used in the refit. If the first three of many classes choose the same, it is that of all.
+    slope_refit_ : array (n_outputs,)
+        Factor on the outputs of the likelihood; 1 where ``C_refit`` is a number.
     loo_decision_function_ : array (n_samples,) or (n_samples, n_classes)
         Approximate leave-one-out outputs: of every row by the likelihood fitted without it and without all
         rows equal to it (NaN for rows of weight 0). See Notes for the model that they belong to.
@@ -161,11 +161,15 @@ class SparseKLR(TellsUncertainty, CallbackSupportMixin, HasDualModel, KernelClas
     is better by two and a half standard errors of the difference; a smoother one needs to be better by three
     quarters of one, if all points are looked at. All classes share the width.
 
-    The leave-one-out values belong to the penalised likelihood of strength ``C_refit_`` on a basis that no
-    label had a part in choosing: all of up to 300 distinct points, 120 of up to 1500, and of more 100, or
-    300 if the loss is smaller there. The final model has the same strength, on the points that S-KLR
-    selected; leave-one-out on those would be far too optimistic. Its log-loss on held-out rows is the
-    estimate's within 10% on average (``benchmarks/leave_one_out.py``) if no rows are repeated.
+    The refit is :math:`a f + b`, where f has the least :math:`\tfrac12\|f\|^2 + C \sum_i w_i
+    \log(1 + e^{-y_i f(x_i)})`. The penalty makes f smooth, but also too small; a (``slope_refit_``) and b are
+    fitted to leave-one-out values, as in Platt's sigmoid (Copas 1983), and C is the best with its line.
+
+    The leave-one-out values belong to this likelihood on a basis that no label had a part in choosing: all of
+    up to 300 distinct points, 120 of up to 1500, and of more 100, or 300 if the loss is smaller there. The
+    final model has the same C, a and b, on the points that S-KLR selected; leave-one-out on those would be
+    far too optimistic. Its log-loss on held-out rows is the estimate's within 10% on average
+    (``benchmarks/leave_one_out.py``) if no rows are repeated.
 
     Kernel values are computed and kept in float64, except that training uses float32 (an error of about
     1e-7, see :meth:`sparseklr.kernels.Kernel.row_source`) for float32 input, and for the rbf and Laplacian
@@ -175,6 +179,8 @@ class SparseKLR(TellsUncertainty, CallbackSupportMixin, HasDualModel, KernelClas
 
     References
     ----------
+    Copas (1983), "Regression, prediction and shrinkage", J. R. Statist. Soc. B 45, 311-354.
+
     Consolo, Manno and Amaldi (2025), "Binary kernel logistic regression: a sparsity-inducing
     formulation and a convergent decomposition training algorithm", Computers & Operations
     Research 188, 107363, doi:10.1016/j.cor.2025.107363.
@@ -349,42 +355,6 @@ class SparseKLR(TellsUncertainty, CallbackSupportMixin, HasDualModel, KernelClas
         warn_of_solutions(solved, self._settings, kernel=self.kernel, nu=self.nu)
 
     # -- probabilities ------------------------------------------------------------------------
-
-    def _refit(
-        self,
-        rows: TrainingSet,
-        data: TrainingSet,
-        points: DistinctPoints,
-        point_of_row: np.ndarray,
-        solutions: list[Solution],
-        strengths: list[Strength] | None,
-        seed: int,
-    ) -> None:
-        """Fit the likelihood on what S-KLR selected from ``data``, the distinct ones of ``rows``."""
-        if min(len(solution.support) for solution in solutions) < 2:
-            warn(
-                "Fewer than two points were selected: the refit is a constant probability. A smaller "
-                "bound or another C or gamma selects more."
-            )
-        models = refit_outputs(
-            points,
-            [np.unique(point_of_row[solution.support]) for solution in solutions],
-            C=self.C_refit,
-            strengths=strengths,
-            prune_within=prune_width(self.prune),
-            rng=np.random.default_rng(seed),
-            n_jobs=self.n_jobs,
-            show=bool(self.verbose),
-        )
-        coef = np.zeros((len(models), len(data.codes)))
-        for k, model in enumerate(models):
-            coef[k, np.searchsorted(point_of_row, model.points)] = model.coef
-        self._set_model(data, coef, np.array([model.intercept for model in models]))
-        self.C_refit_ = np.array([model.C for model in models])
-        self._set_posteriors(points, models)
-        loo = np.column_stack([model.loo for model in models])
-        self.loo_log_loss_ = leave_one_out_log_loss(points, loo)
-        self.loo_decision_function_ = rows.in_given_rows(loo[points.point_of_row])
 
     def _outputs(self, X: Any) -> np.ndarray:
         """Logits of the one-vs-rest probabilities, (n_queries, n_outputs)."""

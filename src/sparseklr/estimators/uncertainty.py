@@ -30,8 +30,8 @@ class TellsUncertainty(PredictsFromPoints):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         return_std : bool, default=False
             Whether to return standard deviations too: those of the Laplace approximation to the posterior of
-            the refit, whose prior has the covariance ``C_refit_ * k(x, x')``. They grow away from the kept
-            points.
+            the refit, whose prior has the covariance ``C_refit_ * slope_refit_**2 * k(x, x')``. They grow
+            away from the kept points.
 
         Returns
         -------

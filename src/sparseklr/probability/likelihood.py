@@ -136,8 +136,7 @@ def fit_likelihood(
     tol : float
         Ends with the step whose Newton decrement is below ``tol`` times the value.
     """
-    ridge = np.full(basis.size + 1, 1.0 / C)
-    ridge[-1] = 0.0
+    ridge = _ridge(basis, C)
 
     def look(v: np.ndarray, f: np.ndarray) -> tuple[float, LossAt]:
         here = labels.at(f)
@@ -181,6 +180,17 @@ def fit_likelihood(
         factor = newton_factor(curvature, ridge)
     assert curvature is not None
     return LikelihoodFit(v, f, C, curvature, factor)
+
+
+def _ridge(basis: Basis, C: float) -> np.ndarray:
+    """Second derivatives of the penalty; the intercept has none."""
+    return np.append(np.full(basis.size, 1.0 / C), 0.0)
+
+
+def factor_at(basis: Basis, labels: Labels, f: np.ndarray, C: float) -> np.ndarray:
+    """Cholesky factor (lower) of the Newton matrix at outputs f."""
+    information = _most_of(labels.at(f).information, _LEFT_OUT_IN_THE_END)
+    return newton_factor(basis.curvature(information), _ridge(basis, C))
 
 
 def _most_of(information: np.ndarray, left_out: float = _LEFT_OUT) -> np.ndarray:

@@ -16,6 +16,7 @@ from scipy.special import expit
 from .. import _core
 from .basis import Basis
 from .likelihood import Labels, LikelihoodFit, fit_likelihood, newton_factor
+from .slope import Line
 from .triangular import solve_lower
 
 # In the order of elimination the points are held together by ten times the ridge of the fit.
@@ -56,8 +57,12 @@ def _eliminate(sigma: np.ndarray, beta: np.ndarray, block: int = 64) -> np.ndarr
     return np.concatenate(order)
 
 
-def prune(basis: Basis, labels: Labels, fit: LikelihoodFit, allowed: float) -> tuple[Basis, LikelihoodFit]:
+def prune(
+    basis: Basis, labels: Labels, fit: LikelihoodFit, allowed: float, line: Line | None = None
+) -> tuple[Basis, LikelihoodFit]:
     r"""The model on the smallest nested part within ``allowed`` mean Kullback-Leibler distance of the fit.
+
+    The probabilities that are compared belong to the outputs on ``line``, or to those of the fits themselves.
 
     With coefficients b, the intercept first and the others in the order of importance, let
     :math:`H = GG^\top` be the Newton matrix at the fit and :math:`z = G^\top b`. A Newton step from the fit
@@ -70,11 +75,12 @@ def prune(basis: Basis, labels: Labels, fit: LikelihoodFit, allowed: float) -> t
     (R,) = qr(_in_coefficients(basis, fit.factor)[rows].T, mode="r", check_finite=False)
     G = R.T
     z = R @ np.append(basis.coefficients(fit.v), fit.v[-1])[rows]
-    unpruned = Labels(expit(fit.f), labels.weight)
-    entropy = unpruned.at(fit.f).value
+    line = line or Line()
+    unpruned = Labels(expit(line(fit.f)), labels.weight)
+    entropy = unpruned.at(line(fit.f)).value
 
     def distance(f: np.ndarray) -> float:
-        return (unpruned.at(f).value - entropy) / total
+        return (unpruned.at(line(f)).value - entropy) / total
 
     def step(size: int) -> tuple[np.ndarray, float]:
         b = solve_lower(G[: size + 1, : size + 1], z[: size + 1], trans=True)

@@ -3,7 +3,8 @@ r"""Honest probabilities at the sparse model's size: refit the likelihood on the
 The margin loss of S-KLR finds the points that matter, but its values are of no use as probabilities. So the
 points are kept, and their coefficients become those of the plain penalised likelihood on all rows.
 
-1. Strength: C is chosen by approximate leave-one-out on a basis picked *without* labels, and frozen.
+1. Strength: C is chosen by approximate leave-one-out on a basis picked *without* labels, and frozen. So is
+   the line that undoes the shrinkage of its outputs (:mod:`~.slope`), with which every C is judged.
    (On a basis chosen by labels the leave-one-out loss is badly optimistic.)
 2. Refit on the selected points; a pivoted Cholesky drops what is numerically dependent.
 3. Pruning: the smallest part of them is kept whose mean Kullback-Leibler distance to the unpruned model is
@@ -27,9 +28,10 @@ from ..progress import GridProgressBar
 from ..threads import Map, ordered_threads
 from .basis import Basis
 from .calibration import log_probabilities
-from .likelihood import Labels, LikelihoodFit, fit_likelihood, leave_one_out
+from .likelihood import Labels, LikelihoodFit, factor_at, fit_likelihood, leave_one_out
 from .pivots import LabelFreeBases, random_basis
 from .prune import prune
+from .slope import Line, fit_line
 
 # More points than this were numerically redundant for every smooth kernel that was tried.
 MAX_POINTS = 700
@@ -49,12 +51,14 @@ class Strength:
 
     C: float
     f: np.ndarray  # outputs of all points
-    loo: np.ndarray  # their leave-one-out outputs
+    line: Line  # that undoes their shrinkage
+    loo: np.ndarray  # leave-one-out outputs, on the line
     size_of_basis: int
 
     @classmethod
-    def of(cls, fit: LikelihoodFit, loo: np.ndarray) -> Strength:
-        return cls(fit.C, fit.f, loo, len(fit.v) - 1)
+    def of(cls, fit: LikelihoodFit, left_out: np.ndarray, line: Line) -> Strength:
+        """From a fit and its leave-one-out outputs."""
+        return cls(fit.C, fit.f, line, line(left_out), len(fit.v) - 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,13 +69,19 @@ class Refit:
     coef: np.ndarray
     intercept: float
     C: float
+    slope: float  # factor on the outputs of the likelihood
     loo: np.ndarray  # leave-one-out outputs of all points at the chosen C
     L: np.ndarray  # Cholesky factor of the kernel matrix of the points
-    factor: np.ndarray  # of Newton's matrix at the fit
+    factor: np.ndarray  # of Newton's matrix at the final outputs
+
+    @property
+    def prior(self) -> float:
+        """Factor of the kernel in the covariance of the prior that the final outputs have."""
+        return self.C * self.slope**2
 
 
-def choose_C(bases: Sequence[Basis], labels: Labels, start: float = 10.0) -> tuple[LikelihoodFit, np.ndarray]:
-    """The fit of least leave-one-out log-loss over decades of C, and its leave-one-out outputs.
+def choose_C(bases: Sequence[Basis], labels: Labels, start: float = 10.0) -> Strength:
+    """The fit of least leave-one-out log-loss over decades of C, each with a line of slope 1 or more.
 
     The search starts at ``start`` on the smallest basis. It goes in either direction while the loss falls, by
     two decades at once where it has fallen to less than half, and one decade further if the first does
@@ -89,23 +99,19 @@ def choose_C(bases: Sequence[Basis], labels: Labels, start: float = 10.0) -> tup
             best = _climb(basis, labels, best, _DIRECTIONS[1:])
         if gain <= max(_GROWTH_ERRORS * error, _GROWTH_SHARE * labels.mean(smaller.losses)[0]):
             break
-    return best.fit, best.loo
+    return best.strength(labels)
 
 
-def fit_at(
-    bases: Sequence[Basis], labels: Labels, C: float, near: np.ndarray | None = None
-) -> tuple[LikelihoodFit, np.ndarray]:
-    """The fit on the last basis for a given C, and its leave-one-out outputs; the first gives a start.
+def fit_at(bases: Sequence[Basis], labels: Labels, C: float, near: np.ndarray | None = None) -> Strength:
+    """The fit on the last basis for a given C; the first gives a start.
 
     ``near`` are outputs near those of the solution, where they are known.
     """
     near = _guess(labels) if near is None else near
     if len(bases) == 1:
-        only = _attempt(bases[0], labels, C, near=near)
-        return only.fit, only.loo
+        return _attempt(bases[0], labels, C, near=near).strength(labels)
     rough = fit_likelihood(bases[0], labels, C, near=near, fresh=False, tol=0.1)
-    last = _attempt(bases[-1], labels, C, rough.embedded(bases[-1]))
-    return last.fit, last.loo
+    return _attempt(bases[-1], labels, C, rough.embedded(bases[-1])).strength(labels)
 
 
 def _guess(labels: Labels) -> np.ndarray:
@@ -116,11 +122,15 @@ def _guess(labels: Labels) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class _Attempt:
-    """A fit that was tried, its leave-one-out outputs and their losses."""
+    """A fit that was tried, its leave-one-out outputs, and their losses on a line of slope 1 or more."""
 
     fit: LikelihoodFit
-    loo: np.ndarray
+    left_out: np.ndarray
     losses: np.ndarray
+
+    def strength(self, labels: Labels) -> Strength:
+        """With the line of greatest likelihood, whose slope may be below 1."""
+        return Strength.of(self.fit, self.left_out, fit_line(labels, self.left_out))
 
 
 def _attempt(
@@ -133,8 +143,9 @@ def _attempt(
 ) -> _Attempt:
     # The last step gains a hundredth at most: after it hardly anything is left to gain.
     fit = fit_likelihood(basis, labels, C, start, near=near, curvature=curvature, tol=1e-2)
-    loo = leave_one_out(basis, labels, fit)
-    return _Attempt(fit, loo, labels.losses(loo))
+    left_out = leave_one_out(basis, labels, fit)
+    line = fit_line(labels, left_out, least_slope=1.0)
+    return _Attempt(fit, left_out, labels.losses(line(left_out)))
 
 
 def _climb(
@@ -177,18 +188,19 @@ def choose_strengths(
     three choose the same C, it is that of all: the log-loss of five sets of 8 to 26 classes was .99 of that
     of a choice for each.
     """
-    chosen = [Strength.of(*choose_C(label_free, outputs[0]))]
+    chosen = [choose_C(label_free, outputs[0])]
     rest = label_free.without_between(chosen[0].size_of_basis)
-    chosen += map_(lambda labels: Strength.of(*choose_C(rest, labels)), outputs[1:_MANY])
+    chosen += map_(lambda labels: choose_C(rest, labels), outputs[1:_MANY])
     if len({strength.C for strength in chosen}) > 1:
-        return [*chosen, *map_(lambda labels: Strength.of(*choose_C(rest, labels)), outputs[_MANY:])]
+        return [*chosen, *map_(lambda labels: choose_C(rest, labels), outputs[_MANY:])]
     agreed = chosen[0].C
-    return [*chosen, *map_(lambda labels: Strength.of(*fit_at(rest, labels, agreed)), outputs[_MANY:])]
+    return [*chosen, *map_(lambda labels: fit_at(rest, labels, agreed), outputs[_MANY:])]
 
 
 def _given_strength(basis: Basis, labels: Labels, C: float) -> Strength:
+    """The C that the user wants, and the outputs of the likelihood itself."""
     fit = fit_likelihood(basis, labels, C, tol=1e-6)
-    return Strength.of(fit, leave_one_out(basis, labels, fit))
+    return Strength.of(fit, leave_one_out(basis, labels, fit), Line())
 
 
 def refit(
@@ -205,21 +217,30 @@ def refit(
 
     ``prune_within`` 0 keeps all of them.
     """
-    C = strength.C
+    C, line = strength.C, strength.line
     _, error = labels.mean(labels.losses(strength.loo))
 
-    # A point adds nothing if it moves f by less than .03, in standard deviations of the prior.
-    tolerance = min(max(1e-3 / C, 1e-8), 1e-2)
+    # A point adds nothing if it moves the output by less than .03, in standard deviations of the prior.
+    tolerance = min(max(1e-3 / (C * line.slope**2), 1e-8), 1e-2)
     basis = random_basis(points, selected, MAX_POINTS, rng, map_, tolerance).whiten_if_few()
     # Fitting the pruned model to the unpruned one's probabilities instead of the labels, or to a mix
     # of both, was tried: the same log-loss within noise on the five small sets.
     fit = fit_likelihood(basis, labels, C, near=strength.f, fresh=False, tol=1e-4)
     if prune_within > 0:
-        basis, fit = prune(basis, labels, fit, prune_within * error)
+        basis, fit = prune(basis, labels, fit, prune_within * error, line)
     # now to full accuracy, and with the curvature that the uncertainty of the model needs
-    fit = fit_likelihood(basis, labels, C, fit.v, curvature=fit.curvature)
-    coef, intercept = basis.coefficients(fit.v), float(fit.v[-1])
-    return Refit(basis.chosen, coef, intercept, C, strength.loo, basis.L, fit.factor)
+    fit = fit_likelihood(basis, labels, C, fit.v, curvature=fit.curvature, fresh=False)
+    line = line if basis.size else Line()  # a constant is what the labels say it is
+    return Refit(
+        points=basis.chosen,
+        coef=line.slope * basis.coefficients(fit.v),
+        intercept=line.slope * float(fit.v[-1]) + line.intercept,
+        C=C,
+        slope=line.slope,
+        loo=strength.loo,
+        L=basis.L,
+        factor=factor_at(basis, labels, line(fit.f), C * line.slope**2),
+    )
 
 
 def refit_outputs(

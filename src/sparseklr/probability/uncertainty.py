@@ -4,6 +4,7 @@ The penalised likelihood is the posterior density of a Gaussian process with the
 :math:`C\,k(x, x')`, on the span of the kept points. With :math:`a(x) = (\phi(x), 1)` and Newton's matrix H
 at the fit, the variance of f(x) is :math:`a(x)^\top H^{-1} a(x)`. To this the part of the prior is added that
 the kept points cannot explain, :math:`C\,(k(x, x) - \|\phi(x)\|^2)`, so that it grows away from the points.
+Where the outputs of a likelihood of strength C' were multiplied by a, it is that of ``C = a**2 C'``.
 
 References
 ----------
@@ -40,7 +41,7 @@ class Posterior:
     points: Any  # the rows of the basis
     L: np.ndarray  # Cholesky factor of their kernel matrix
     factor: np.ndarray  # of Newton's matrix at the fit
-    C: float
+    C: float  # factor of the kernel in the covariance of the prior
     usual: float  # variance that 90% of the training points do not exceed when they are left out
 
     def kernel_values(self, kernel: Kernel, rows: Any) -> np.ndarray:
@@ -79,10 +80,10 @@ def posterior(points: DistinctPoints, labels: Labels, model: Refit, n_outputs: i
         others_leave = np.zeros(n)  # of each point of the model
         others_leave[model.points] = 1 / np.einsum("ij,ij->j", half, half)
         left = np.where(np.isin(rows, model.points), others_leave[rows], left)
-    variance = variance + model.C * np.maximum(left, 0.0)
+    variance = variance + model.prior * np.maximum(left, 0.0)
     usual = weighted_quantiles(variance, labels.weight[rows], np.array([_USUAL]))
     X = points.X[np.ix_(model.points, model.points)] if points.kernel.precomputed else points.X[model.points]
-    return Posterior(X, model.L, model.factor, model.C, float(usual[0]))
+    return Posterior(X, model.L, model.factor, model.prior, float(usual[0]))
 
 
 def _parts(L: np.ndarray, factor: np.ndarray, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,123 @@
+r"""How much a penalised likelihood has shrunk its outputs, as the outputs of rows that were left out tell.
+
+One number C decides both how smooth f is and how far it is drawn to zero. Where classes hardly overlap, the
+smooth function may be right and its outputs far too small: on ring (2500 rows, ``gamma="scale"``) C = 0.1 has
+a log-loss of .210 on new rows, and of .055 when its outputs are multiplied by 4.6; without a factor the best
+is .060, for C = 10. So outputs are replaced by :math:`a f + b`, and C is chosen together with this line. Both
+numbers maximise the likelihood of the labels, given outputs by models that have not seen them.
+
+A slope below 1 would let any C seem good, and the approximation of leave-one-out flatters large ones: C is
+judged with a slope of at least 1, and the line of the C that is chosen may then have a smaller one. (With
+1000 rows of which a twentieth is positive and weighs as much as the rest, C would otherwise become 1e3 to 1e5
+and the estimate of the log-loss three quarters of the true one.)
+
+The log-loss on new rows against that without the line, features in [0, 1]: ring .84, twonorm .92, waveform
+.98, magic .99, coil2000 1.00, spambase 1.00 (1500 rows, three folds), with a quarter of the points less;
+monk2 .94, diabetes .99, ionosphere .99, sonar 1.00, wisconsin 1.01 (15 folds); banknote is below 1e-4 with
+both. These are the folds by which the rules below were chosen.
+
+References
+----------
+Copas (1983), "Regression, prediction and shrinkage", Journal of the Royal Statistical Society B 45, 311-354.
+Platt (2000), "Probabilistic outputs for support vector machines", in: Advances in Large Margin Classifiers.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .likelihood import Labels, LossAt
+
+# Outputs are not made smaller than by this factor: rows that are left out of a model that has found nothing
+# have outputs of the wrong sign ...
+LEAST_SLOPE = 0.1
+# ... and beyond this one they are as good as infinite.
+_LARGEST_OUTPUT = 1e4
+_MOST_STEPS = 100
+# Fewer points of a class than this say nothing of a line: what is left out of one or two changes sides.
+_LEAST_OF_CLASS = 10
+
+
+class Line(NamedTuple):
+    """Outputs ``slope * f + intercept`` in the place of f."""
+
+    slope: float = 1.0
+    intercept: float = 0.0
+
+    def __call__(self, f: np.ndarray) -> np.ndarray:
+        return self.slope * f + self.intercept
+
+
+def fit_line(labels: Labels, f: np.ndarray, least_slope: float = LEAST_SLOPE) -> Line:
+    r"""The line of greatest likelihood for outputs f that were not fitted to their own labels.
+
+    It makes outputs larger only as far as Platt's targets do, :math:`(n+1)/(n+2)` and :math:`1/(n+2)` for a
+    class of n points: they stand for a wrong label in each class that has not been seen. And it makes them
+    smaller only as far as the labels themselves do: where nearly all are right, Platt's targets alone would.
+    Between the two the slope is 1.
+
+    (With Platt's targets for both the log-loss of banknote rises from below 1e-4 to .004, and with the labels
+    for both that of monk2 by a third. With a line only where it gains a standard error, ionosphere is 7%
+    worse.)
+    """
+    f = np.clip(f, -_LARGEST_OUTPUT, _LARGEST_OUTPUT)
+    of_class = _count(labels.weight * (1 - labels.target)), _count(labels.weight * labels.target)
+    if min(of_class) < _LEAST_OF_CLASS or np.ptp(f) <= max(1e-10 * np.abs(f).max(), 1e-200):
+        return Line()
+    targets = _platt_targets(labels, *of_class)
+    line, steepness = _fitted(targets, f, Line(), free=False)
+    if steepness < 0:
+        return _fitted(targets, f, line, free=True)[0]
+    line, steepness = _fitted(labels, f, Line(), free=False)
+    if steepness <= 0 or least_slope >= 1:
+        return line
+    line, _ = _fitted(labels, f, line, free=True)
+    return line if line.slope >= least_slope else _fitted(labels, f, Line(least_slope), free=False)[0]
+
+
+def _platt_targets(labels: Labels, negative: float, positive: float) -> Labels:
+    """Targets that stay away from 0 and 1 by what one more point of the other class would do."""
+    high, low = (positive + 1) / (positive + 2), 1 / (negative + 2)
+    return Labels(low + (high - low) * labels.target, labels.weight)
+
+
+def _count(weight: np.ndarray) -> float:
+    """How many equal weights say as much."""
+    squares = float(weight @ weight)
+    return float(weight.sum()) ** 2 / squares if squares > 0 else 0.0
+
+
+def _fitted(labels: Labels, f: np.ndarray, line: Line, *, free: bool) -> tuple[Line, float]:
+    """Damped Newton for the intercept, and the slope if it is ``free``; the derivative in the slope there."""
+    here = labels.at(line(f))
+    for _ in range(_MOST_STEPS):
+        step, decrement = _step(here, f, free)
+        t = 1.0
+        while True:
+            trial = Line(line.slope + t * step.slope, line.intercept + t * step.intercept)
+            there = labels.at(trial(f))
+            if there.value <= here.value - 1e-4 * t * decrement or t < 1e-10:
+                break
+            t /= 2
+        done = decrement <= max(1e-8 * here.value, 1e-14 * labels.weight.sum())
+        if there.value >= here.value:  # rounding is all that is left
+            break
+        line, here = trial, there
+        if done:
+            break
+    return line, float(here.slope @ f)
+
+
+def _step(here: LossAt, f: np.ndarray, free: bool) -> tuple[Line, float]:
+    """Newton's step, and the decrement: twice what it gains."""
+    gradient, information = float(here.slope.sum()), max(float(here.information.sum()), 1e-200)
+    intercept = -gradient / information
+    if not free:
+        return Line(0.0, intercept), gradient**2 / information
+    middle = float(here.information @ f) / information  # seen from there, height and slope are independent
+    across = f - middle
+    steepness, curvature = float(here.slope @ across), max(float(here.information @ across**2), 1e-200)
+    slope = -steepness / curvature
+    return Line(slope, intercept - middle * slope), gradient**2 / information + steepness**2 / curvature

@@ -1,0 +1,93 @@
+"""The line that undoes the shrinkage of a penalised likelihood."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.metrics.pairwise import rbf_kernel
+
+from sparseklr import SparseKLR
+from sparseklr.datasets import make_ringnorm
+from sparseklr.probability.likelihood import Labels
+from sparseklr.probability.slope import LEAST_SLOPE, Line, fit_line
+
+pytestmark = pytest.mark.numerical
+
+
+def drawn(slope: float, intercept: float, n: int = 2000) -> tuple[np.ndarray, np.ndarray]:
+    """Outputs, and labels that belong to others on a line."""
+    rng = np.random.default_rng(0)
+    f = rng.normal(size=n)
+    return f, (rng.uniform(size=n) < expit(slope * f + intercept)).astype(float)
+
+
+@pytest.mark.parametrize(("slope", "intercept"), [*product((0.3, 0.8, 3.0), (-1.0, 0.0, 0.5))])
+def test_the_likelihood_is_greatest_on_the_line(slope, intercept) -> None:
+    f, y = drawn(slope, intercept)
+    weight = np.random.default_rng(1).uniform(0.5, 2, len(y))
+    line = fit_line(Labels(y, weight), f)
+    targets = y
+    if slope > 1:  # Platt's, for the number of equal weights that say as much as those of the class
+        n = [weight[y == k].sum() ** 2 / (weight[y == k] ** 2).sum() for k in (0, 1)]
+        targets = np.where(y == 1, (n[1] + 1) / (n[1] + 2), 1 / (n[0] + 2))
+
+    def loss(ab: np.ndarray) -> float:
+        g = ab[0] * f + ab[1]
+        return float(weight @ (np.logaddexp(0, g) - targets * g))
+
+    np.testing.assert_allclose(line, minimize(loss, [1.0, 0.0], tol=1e-12).x, rtol=1e-4, atol=1e-4)
+    assert fit_line(Labels(y, 1e6 * weight), f) == pytest.approx(line, rel=1e-3)  # but for Platt's targets
+
+
+def test_outputs_are_enlarged_and_reduced_only_for_a_reason() -> None:
+    f, y = drawn(1.0, 0.0, 300)
+    separated = np.where(y > 0, 8.0, -8.0)  # Platt's targets alone would make them smaller
+    assert fit_line(Labels(y, np.ones(300)), separated).slope == 1
+    assert fit_line(Labels(y, np.ones(300)), separated / 20).slope > 5  # as far as they allow
+    assert fit_line(Labels(y, np.ones(300)), -f).slope == LEAST_SLOPE
+    plain = LogisticRegression(C=1e12, tol=1e-10).fit(3 * f[:, None], y)
+    assert fit_line(Labels(y, np.ones(300)), 3 * f).slope == pytest.approx(plain.coef_[0, 0], rel=1e-3)
+    assert fit_line(Labels(y, np.ones(300)), 3 * f, least_slope=1.0).slope == 1
+
+
+@pytest.mark.parametrize("f", [np.zeros(6), np.full(6, 1e8), np.array([-1e300, 0, 1e-300, 1, 2, 1e300])])
+@pytest.mark.parametrize("y", [[0, 0, 0, 1, 1, 1], [1, 0, 1, 0, 1, 0], [0, 0, 0, 0, 0, 1]])
+def test_extreme_outputs_have_a_line(f, y) -> None:
+    labels = Labels(np.repeat(y, 12).astype(float), np.ones(72))
+    line = fit_line(labels, np.repeat(f, 12))
+    assert np.isfinite(line).all()
+    assert line.slope >= LEAST_SLOPE
+    few = fit_line(Labels(labels.target[::2], np.ones(36)), np.repeat(f, 6))
+    assert few == Line() if np.ptp(f) == 0 or sum(y) == 1 else few.slope > 0
+
+
+def test_the_refit_is_the_optimum_of_its_likelihood_on_a_line() -> None:
+    X, y = make_ringnorm(600, random_state=0)
+    model = SparseKLR(prune=False).fit(X, y)
+    a, C = model.slope_refit_[0], model.C_refit_[0]
+    assert a > 1.5
+    K = rbf_kernel(X, model.support_vectors_, gamma=model.gamma_)
+    beta, Kbeta = model.dual_coef_[0] / a, K @ model.dual_coef_[0] / a
+    shift = minimize(lambda c: np.logaddexp(0, Kbeta + c).sum() - y @ (Kbeta + c), [0.0], tol=1e-12).x
+    gradient = K[model.support_] @ beta + C * K.T @ (expit(Kbeta + shift) - y)
+    scale = C * np.abs(K.T) @ np.abs(expit(Kbeta + shift) - y)
+    assert np.abs(gradient / scale).max() < 1e-3  # points that add next to nothing are not in the basis
+    assert np.ptp(SparseKLR(C_refit=C).fit(X, y).slope_refit_) == 0
+
+
+def test_undone_shrinkage_is_better_than_any_strength() -> None:
+    """Two normal distributions around almost the same centre: the outputs should be large, and smooth."""
+    X, y = make_ringnorm(4000, random_state=0)
+    train, test = slice(0, 800), slice(800, None)
+
+    def loss(**parameters) -> float:
+        model = SparseKLR(**parameters).fit(X[train], y[train])
+        return log_loss(y[test], model.predict_proba(X[test]))
+
+    assert loss() < 0.95 * min(loss(C_refit=C) for C in (1.0, 3.0, 10.0, 30.0, 100.0))
