@@ -91,10 +91,10 @@ def report(title: str, records: dict[tuple[str, int, str], dict[str, Any]], mode
     show(title, ["set", *columns], table)
     for k, model in enumerate(models[1:]):
         judged = [row for row in range(len(sets)) if max(values[row, 0, 0], values[row, 0, k + 1]) > 0.002]
-        worst = max(judged, key=lambda row: ratios[row, k])
+        worst = max(((ratios[row, k], sets[row]) for row in judged), default=(np.nan, "none"))
         print(
             f"{model}: mean log-loss {ratios[-1, k]:.4f} of that of {models[0]} (bar .97, goal .93), "
-            f"worst set {sets[worst]} {ratios[worst, k]:.3f} (bar 1.03), "
+            f"worst set {worst[1]} {worst[0]:.3f} (bar 1.03), "
             f"accuracy {values[-1, 1, k + 1] - values[-1, 1, 0]:+.4f} (bar 0, goal +.005)"
         )
 

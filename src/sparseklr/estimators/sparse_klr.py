@@ -157,9 +157,10 @@ class SparseKLR(Refits, CallbackSupportMixin, HasDualModel):
 
     ``gamma="loo"`` tries widths around ``"scale"`` (for the Laplacian kernel ``1 / (n_features * X.std())``)
     in factors of three: smoother ones while the leave-one-out loss falls, or else narrower ones, each with
-    the C that is best for it. At most 1500 points are looked at. ``"scale"`` is left only for a kernel that
-    is better by two and a half standard errors of the difference; a smoother one needs to be better by three
-    quarters of one, if all points are looked at. All classes share the width.
+    the C that is best for it, unless a narrower one is clearly worse with the C of the width before. At most
+    1500 points are looked at, and a loss below 0.001 ends the search. ``"scale"`` is left only for a kernel
+    that is better by two and a half standard errors of the difference; a smoother one needs to be better by
+    three quarters of one, if all points are looked at. All classes share the width.
 
     The refit is :math:`a f + b`, where f has the least :math:`\tfrac12\|f\|^2 + C \sum_i w_i
     \log(1 + e^{-y_i f(x_i)})`. The penalty makes f smooth, but also too small; a (``slope_refit_``) and b are
@@ -295,9 +296,7 @@ class SparseKLR(Refits, CallbackSupportMixin, HasDualModel):
         del self._unfinished
 
     def _training_set(self, given: GivenData) -> TrainingSet:
-        if searches(self.kernel, self.gamma):
-            return self._search(given).rows
-        return super()._training_set(given)
+        return self._search(given).rows if searches(self.kernel, self.gamma) else super()._training_set(given)
 
     def _search(self, given: GivenData, seed: int = 0) -> SearchedKernel:
         names = "kernel", "gamma", "n_jobs", "coef0", "degree", "class_weight"

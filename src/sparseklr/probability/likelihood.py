@@ -152,7 +152,8 @@ def fit_likelihood(
         v = solve_symmetric(factor, basis.project(information * near - there.slope))
     f = basis.outputs(v)
     (current, here), products = look(v, f), 0
-    enough = 3 + basis.size // (10 if len(f) <= _FEW_ROWS else 30)  # products that cost as much as a matrix
+    # Products that cost as much as a new matrix; fewer where the caller gets the matrix, which is then newer.
+    enough = 3 + basis.size // (10 if fresh and len(f) <= _FEW_ROWS else 30)
     while True:
         gradient = basis.project(here.slope) + ridge * v
         if factor is None:
