@@ -83,6 +83,14 @@ def test_share_of_a_class_below_the_smallest_double() -> None:
     assert np.isfinite(model.predict_proba(X)).all()
 
 
+@pytest.mark.parametrize("make", [SparseKLR, CompactKLR])
+def test_balanced_classes_of_too_unequal_weights(make) -> None:
+    X = np.arange(8.0)[:, None]
+    weight = np.where(np.arange(8) < 4, 1e-200, 1e140)
+    with pytest.raises(ValueError, match="class_weight='balanced' gives the class 0 a factor that overflows"):
+        make(class_weight="balanced").fit(X, np.arange(8) // 4, sample_weight=weight)
+
+
 # -- the Import Vector Machine -------------------------------------------------------------------
 
 
