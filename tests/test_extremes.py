@@ -69,6 +69,12 @@ def test_start_far_away_leaves_no_rounding_errors() -> None:
         assert (np.abs(solution.F - fresh) <= 1e-5 + 1e-14 * size).all()
 
 
+def test_boxes_that_round_to_nothing() -> None:
+    for weight in ([1e-100, 1e-100], [1e-100, 1e100]):
+        with pytest.raises(ValueError, match="C times sample_weight rounds to 0 where the weight does not"):
+            solve_dual(np.eye(2), [-1, 1], C=1e-240, lam=0.0, sample_weight=weight)
+
+
 def test_a_row_far_away_costs_the_others_no_digits() -> None:
     X = np.random.default_rng(0).normal(size=(50, 3))
     X[7] *= 1e10

@@ -234,9 +234,10 @@ def class_factors(class_weight: Any, classes: np.ndarray, y: np.ndarray, weight:
     if (factors < 0).any():
         raise ValueError(f"class_weight must be non-negative; got {class_weight!r}.")
     if not np.isfinite(factors).all():
+        largest = classes.tolist()[np.argmax(factors)]
         raise ValueError(
-            f"class_weight={class_weight!r} gives the class {classes.tolist()[np.argmax(factors)]!r} a factor that "
-            "overflows: the sums of sample_weight by class are too unequal."
+            f"class_weight={class_weight!r} gives the class {largest!r} a factor that overflows: the sums of "
+            "sample_weight by class are too unequal."
         )
     return factors
 
