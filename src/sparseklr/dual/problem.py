@@ -146,7 +146,7 @@ def labels_and_boxes(y: Any, C: float, sample_weight: Any = None) -> tuple[Array
         raise ValueError("sample_weight must leave points of both classes; one of them has none above 0.")
     box = boxes(C, weight)
     if ((box == 0) & (weight > 0)).any():
-        raise ValueError(f"C times sample_weight rounds to 0 where the weight does not; C={C:g} is too small.")
+        raise ValueError(f"C times sample_weight rounds to 0 where the weight does not; C={C:g} is too low.")
     return y, box
 
 
