@@ -146,8 +146,11 @@ def dual_certificate(trial: Trial, model: SparseKLR) -> None:
     if not model.converged_:
         return
     findings = trial.findings
-    kept, group, weight = trial.merged_rows() if model.calibration == "refit" else trial.weighted_rows()
-    K = trial.kernel_values(trial.data.dense)[np.ix_(kept, kept)]
+    kept, group, weight = trial.weighted_rows()
+    seen = kept
+    if model.calibration == "refit":
+        kept, group, weight, seen = trial.merged_rows()
+    K = trial.kernel_values(trial.data.dense)[np.ix_(seen, seen)]
     if not np.isfinite(K.astype(np.float64)).all():
         findings.add("converged, but the kernel overflows")
         return

@@ -135,18 +135,21 @@ class Trial:
         number[kept] = np.arange(len(kept))
         return kept, number, weight[kept]
 
-    def merged_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def merged_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """As :meth:`weighted_rows`, with rows of the same class and content as one, of their weights' sum.
 
         The weights are relative to their mean over distinct contents, and have 24 bits. Rows of a given
-        kernel matrix are the same if they are in single precision.
+        kernel matrix are the same if they are in single precision; the last array has for each the row whose
+        kernel values count, the first of its content.
         """
         kept, number, weight = self.weighted_rows()
         content = self.data.dense[kept]
         if self.kernel_form == "precomputed":
             content = self.rows[np.ix_(kept, kept)]
             content = np.ldexp(content, -np.frexp(np.abs(content).max())[1]).astype(np.float32)
-        point = np.unique(content + 0.0, axis=0, return_inverse=True)[1].ravel()  # -0.0 is 0.0
+        content = content + 0.0  # -0.0 is 0.0
+        _, original, point = np.unique(content, axis=0, return_index=True, return_inverse=True)
+        point = point.ravel()
         labels = np.unique(self.data.labels[kept], return_inverse=True)[1]
         pairs = np.column_stack([point, labels])
         _, first, group = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
@@ -154,7 +157,8 @@ class Trial:
         total = np.maximum(total / total.max(), np.finfo(float).tiny)
         mantissa, exponent = np.frexp(total * ((point.max() + 1) / total.sum()))
         number[kept] = group.ravel()
-        return kept[first], number, np.ldexp(np.round(mantissa * 2**24) / 2**24, exponent)
+        weight = np.ldexp(np.round(mantissa * 2**24) / 2**24, exponent)
+        return kept[first], number, weight, kept[original[point[first]]]
 
 
 class _Callable:

@@ -69,6 +69,12 @@ def test_start_far_away_leaves_no_rounding_errors() -> None:
         assert (np.abs(solution.F - fresh) <= 1e-5 + 1e-14 * size).all()
 
 
+def test_boxes_that_round_to_nothing() -> None:
+    for weight in ([1e-100, 1e-100], [1e-100, 1e100]):
+        with pytest.raises(ValueError, match="C times sample_weight rounds to 0 where the weight does not"):
+            solve_dual(np.eye(2), [-1, 1], C=1e-240, lam=0.0, sample_weight=weight)
+
+
 def test_a_row_far_away_costs_the_others_no_digits() -> None:
     X = np.random.default_rng(0).normal(size=(50, 3))
     X[7] *= 1e10
@@ -81,6 +87,14 @@ def test_share_of_a_class_below_the_smallest_double() -> None:
     weight = np.where(np.arange(8) < 4, 1e-200, 1e140)
     model = CompactKLR(n_points=1).fit(X, np.arange(8) // 4, sample_weight=weight)
     assert np.isfinite(model.predict_proba(X)).all()
+
+
+@pytest.mark.parametrize("make", [SparseKLR, CompactKLR])
+def test_balanced_classes_of_too_unequal_weights(make) -> None:
+    X = np.arange(8.0)[:, None]
+    weight = np.where(np.arange(8) < 4, 1e-200, 1e140)
+    with pytest.raises(ValueError, match="class_weight='balanced' gives the class 0 a factor that overflows"):
+        make(class_weight="balanced").fit(X, np.arange(8) // 4, sample_weight=weight)
 
 
 # -- the Import Vector Machine -------------------------------------------------------------------

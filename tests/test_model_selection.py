@@ -344,6 +344,8 @@ def test_a_class_missing_in_a_fold_is_named() -> None:
     ):
         model.fit(X, y)
     assert not hasattr(model, "n_features_in_")
+    with pytest.raises(ValueError, match=r"cv=\[\] has no splits"):
+        SparseKLRCV(cv=[]).fit(X, y)
     weight = np.ones(30)
     weight[:20] = 0
     splits = [(np.r_[0:10, 20:30], np.r_[10:20])]

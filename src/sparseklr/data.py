@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.sparsefuncs import min_max_axis
 
 from .kernels import Kernel, rounded
@@ -217,6 +218,28 @@ def check_largest(name: str, weight: np.ndarray) -> None:
     """Raise if a weight is so large that sums and squares of weights overflow."""
     if not weight.max() <= _LARGEST_WEIGHT:
         raise ValueError(f"{name} must be at most {_LARGEST_WEIGHT:g}; got {weight.max():g}.")
+
+
+def class_factors(class_weight: Any, classes: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """The factor of each class that ``class_weight`` stands for; raises unless finite and non-negative.
+
+    Examples
+    --------
+    >>> y = np.array(["no", "no", "yes"])
+    >>> class_factors("balanced", np.array(["no", "yes"]), y, np.ones(3))
+    array([0.75, 1.5 ])
+    """
+    with np.errstate(over="ignore"):
+        factors: np.ndarray = compute_class_weight(class_weight, classes=classes, y=y, sample_weight=weight)
+    if (factors < 0).any():
+        raise ValueError(f"class_weight must be non-negative; got {class_weight!r}.")
+    if not np.isfinite(factors).all():
+        largest = classes.tolist()[np.argmax(factors)]
+        raise ValueError(
+            f"class_weight={class_weight!r} gives the class {largest!r} a factor that overflows: the sums of "
+            "sample_weight by class are too unequal."
+        )
+    return factors
 
 
 def loss_weights(C: float, weight: np.ndarray, unit: float = 1.0) -> np.ndarray:

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.utils.class_weight import compute_class_weight
 
+from ..data import class_factors
 from ..sources import Block, Blocks, Source, Summary, blocks_of, class_shares, draw, summarise, uniform
 from ..sources.sample import Draw, in_turn
 from .rows import LabelledRows
@@ -119,9 +119,7 @@ class LargeRows:
         summary = summarise(blocks, source, each)
         classes = summary.classes
         weights = np.array([summary.labels[label][1] for label in classes.tolist()])
-        factors = compute_class_weight(class_weight, classes=classes, y=classes, sample_weight=weights)
-        if (factors < 0).any():
-            raise ValueError(f"class_weight must be non-negative; got {class_weight!r}.")
+        factors = class_factors(class_weight, classes, classes, weights)
         encode = Encode(classes[factors > 0], factors[factors > 0])
         if len(encode.classes) < 2:
             raise ValueError(

@@ -144,7 +144,10 @@ def labels_and_boxes(y: Any, C: float, sample_weight: Any = None) -> tuple[Array
     weight = check_weight(sample_weight, len(y))
     if len(np.unique(y[weight > 0])) < 2:
         raise ValueError("sample_weight must leave points of both classes; one of them has none above 0.")
-    return y, boxes(C, weight)
+    box = boxes(C, weight)
+    if ((box == 0) & (weight > 0)).any():
+        raise ValueError(f"C times sample_weight rounds to 0 where the weight does not; C={C:g} is too low.")
+    return y, box
 
 
 def boxes(C: float, weight: Array) -> Array:

@@ -11,7 +11,6 @@ import numpy as np
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.metrics import check_scoring, get_scorer_names
-from sklearn.model_selection import check_cv
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,7 +19,7 @@ from ..dual.path import LamScale, check_grid
 from ..progress import GridProgressBar
 from .base import blank_copy
 from .chosen import PredictsByChosen
-from .folds import Fold, Scoring
+from .folds import Fold, Scoring, checked_splits
 from .judges import CrossValidation, Grid, LeaveOneOut, default_scoring, judge_all
 from .kernel_choice import KINDS, KernelOption, kernel_options, searches
 from .parameters import check_parameters, warn_of_unused
@@ -245,7 +244,8 @@ class SparseKLRCV(PredictsByChosen, ClassifierMixin, BaseEstimator):
             if for_splitter.get("groups") is not None:
                 raise ValueError("groups were given, but leave-one-out has no use for them; give a cv.")
             return LeaveOneOut(given, scoring)
-        folds = [Fold.of(given, *split, scoring) for split in self._splits(given, classes, for_splitter)]
+        splits = checked_splits(self.cv, given, classes, for_splitter)
+        folds = [Fold.of(given, *split, scoring) for split in splits]
         of_outputs = response_of(self.scorer_) in ("predict", "decision_function")
         return CrossValidation(folds, of_outputs and template.calibration in (None, "link"))
 
@@ -320,25 +320,6 @@ class SparseKLRCV(PredictsByChosen, ClassifierMixin, BaseEstimator):
             )
         kinds = KINDS if template.kernel == "loo" else [template.kernel]
         return [[KernelOption(kind, gamma) for gamma in gammas] for kind in kinds]
-
-    def _splits(
-        self, given: GivenData, classes: np.ndarray, metadata: dict[str, Any]
-    ) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The splits, each with every class to learn from and something to score."""
-        y = given.y
-        splits = list(check_cv(self.cv, y, classifier=True).split(given.X, y, **metadata))
-        counted = np.ones(len(y), dtype=bool) if given.weight is None else given.weight > 0
-        for k, (train, test) in enumerate(splits):
-            missing = np.setdiff1d(classes, y[train][counted[train]])
-            if len(missing):
-                raise ValueError(
-                    f"cv={self.cv!r}: the training part of split {k} has no row of class "
-                    f"{', '.join(map(str, missing))}; every class must be in every training part. Use "
-                    "stratified splits, or fewer of them."
-                )
-            if not counted[test].any():
-                raise ValueError(f"cv={self.cv!r}: split {k} has no test row of positive weight to score.")
-        return splits
 
     def _select(self) -> int:
         """The index that the rule names, checked."""

@@ -1,4 +1,4 @@
-"""One fold of a cross-validation: models fitted on one part and scored on the other."""
+"""The folds of a cross-validation: models fitted on one part and scored on the other."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.model_selection import check_cv
 
 from ..dual.path import solve_grid
 from .base import KernelClassifier
@@ -16,6 +17,28 @@ from .training import GivenData
 
 # What is measured of a candidate in a fold.
 MEASURES = ("test_score", "n_support", "support_share", "fit_time", "score_time")
+
+
+def checked_splits(
+    cv: Any, given: GivenData, classes: np.ndarray, metadata: dict[str, Any]
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The splits that ``cv`` makes, each with every class to learn from and something to score."""
+    y = given.y
+    splits = list(check_cv(cv, y, classifier=True).split(given.X, y, **metadata))
+    if not splits:
+        raise ValueError(f"cv={cv!r} has no splits; at least one is needed.")
+    counted = np.ones(len(y), dtype=bool) if given.weight is None else given.weight > 0
+    for k, (train, test) in enumerate(splits):
+        missing = np.setdiff1d(classes, y[train][counted[train]])
+        if len(missing):
+            names = ", ".join(map(str, missing))
+            raise ValueError(
+                f"cv={cv!r}: the training part of split {k} has no row of class {names}; every class must be "
+                "in every training part. Use stratified splits, or fewer of them."
+            )
+        if not counted[test].any():
+            raise ValueError(f"cv={cv!r}: split {k} has no test row of positive weight to score.")
+    return splits
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.utils import check_X_y
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from ..data import TrainingSet, check_largest, check_weight
+from ..data import TrainingSet, check_largest, check_weight, class_factors
 from ..kernels import Kernel, check_gram
 
 # How rows are read, in fitting and in prediction.
@@ -72,9 +71,7 @@ def weighted_classes(
     if class_weight is not None:
         rows = weight > 0  # a row without weight is as if it were not there
         present, codes = np.unique(y[rows], return_inverse=True)
-        by_class = compute_class_weight(class_weight, classes=present, y=y[rows], sample_weight=weight[rows])
-        if (by_class < 0).any():
-            raise ValueError(f"class_weight must be non-negative; got {class_weight!r}.")
+        by_class = class_factors(class_weight, present, y[rows], weight[rows])
         weight = weight.copy()
         with np.errstate(over="ignore"):
             weight[rows] *= by_class[codes]
