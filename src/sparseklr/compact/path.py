@@ -266,11 +266,17 @@ def standard_error(values: np.ndarray, weight: np.ndarray) -> float:
     return float(np.sqrt(share**2 @ (values - share @ values) ** 2))
 
 
-def choose(stages: list[Stage], weight: np.ndarray, large_gain: float = LARGE_GAIN) -> Stage:
+def choose(
+    stages: list[Stage],
+    weight: np.ndarray,
+    large_gain: float = LARGE_GAIN,
+    doubling_gain: float = 0.0,
+) -> Stage:
     """The smallest model that is nearly as good as the best.
 
-    Its loss exceeds the best by at most a standard error of the difference, and by at most 2%. A large model
-    has to be better than all that are smaller by the share ``large_gain`` to count at all.
+    Its loss exceeds the best by at most a standard error of the difference, or by the share ``doubling_gain``
+    for each time that the best has twice its points, and by at most 2%. A large model has to be better than
+    all that are smaller by the share ``large_gain`` to count at all.
     """
     least = np.minimum.accumulate([np.inf, *(stage.loss for stage in stages[:-1])])
     stages = [
@@ -280,7 +286,10 @@ def choose(stages: list[Stage], weight: np.ndarray, large_gain: float = LARGE_GA
     ]
     best = min(stages, key=lambda stage: stage.loss)
     for stage in stages:
-        allowed = min(standard_error(stage.losses - best.losses, weight), EXCESS * best.loss)
-        if stage.loss - best.loss <= allowed:
+        doublings = np.log2(best.n_points / stage.n_points) if stage.n_points else 0.0
+        noise = standard_error(stage.losses - best.losses, weight)
+        if stage.loss - best.loss <= min(
+            max(noise, doubling_gain * doublings * best.loss), EXCESS * best.loss
+        ):
             return stage
     return best

@@ -52,7 +52,7 @@ class CompactKLR(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, BaseEstima
     n_points : int or "auto", default="auto"
         Number of points. ``"auto"``: the smallest whose held-out log-loss is within one standard error and 2%
         of the best, along a path that doubles the number until that does not pay any more; more than 128
-        points only where a doubling lowers the log-loss by 1%.
+        points only for 1% of the log-loss. Beyond 20 000 rows any doubling has to lower it by 0.2%.
     max_points : int, default=512
         Largest number that ``"auto"`` tries.
     relevance : {"features", "shared", "sparse"}, default="features"
