@@ -112,11 +112,10 @@ void check_threads(int threads) {
     if (threads < 1) throw nb::value_error("threads must be at least 1");
 }
 
-AnyRowSource kernel_row_source(const PointSet& set, std::size_t cache_bytes, int threads) {
-    check_threads(threads);
+AnyRowSource kernel_row_source(const PointSet& set, std::size_t cache_bytes) {
     return std::visit(
         [&]<class T>(const std::shared_ptr<const Points<T>>& points) -> AnyRowSource {
-            return {std::shared_ptr<RowSource<T>>(std::make_shared<KernelRows<T>>(points, cache_bytes, threads)), nb::none()};
+            return {std::shared_ptr<RowSource<T>>(std::make_shared<KernelRows<T>>(points, cache_bytes)), nb::none()};
         },
         set.points);
 }
@@ -156,26 +155,49 @@ double cross_entropy(vector<double> f, vector<double> target, vector<double> wei
     return compact_loops<double>().cross_entropy(f.data(), target.data(), weight.data(), n, values, values + n, values + 2 * n);
 }
 
+// Blocks of rows [n][m]; checks their width.
+std::vector<RowBlock> row_blocks(const std::vector<matrix<double>>& blocks, std::size_t m, std::size_t n) {
+    std::vector<RowBlock> out;
+    for (const auto& block : blocks) {
+        if (block.shape(1) != m) throw nb::value_error("blocks must have a column for each coefficient");
+        out.push_back({block.data(), block.shape(0)});
+        n -= block.shape(0);
+    }
+    if (n != 0) throw nb::value_error("there must be one entry for each row of the blocks");
+    return out;
+}
+
+// out[i] = (row i)'coef + intercept
+void row_products_of(const std::vector<matrix<double>>& blocks, vector<double> coef, double intercept, state_vector out, int threads) {
+    check_threads(threads);
+    const std::vector<RowBlock> rows = row_blocks(blocks, coef.shape(0), out.shape(0));
+    nb::gil_scoped_release release;
+    row_products(rows, coef.shape(0), coef.data(), intercept, out.data(), threads);
+}
+
+// out[k] = sum_i weight[i] (row i)[k]
+void weighted_sum_of_rows(const std::vector<matrix<double>>& blocks, vector<double> weight, state_vector out, int threads) {
+    check_threads(threads);
+    const std::vector<RowBlock> rows = row_blocks(blocks, out.shape(0), weight.shape(0));
+    nb::gil_scoped_release release;
+    weighted_row_sum(rows, out.shape(0), weight.data(), out.data(), threads);
+}
+
 // `blocks` are rows of kernel columns with the factor L of their kernel matrix, or of features without one.  Returns the
 // number of products made.
 std::size_t solve_newton(const std::vector<matrix<double>>& blocks, std::optional<matrix<double>> L, vector<double> information,
                          vector<double> ridge, vector<double> gradient, matrix<double> factor, double reduction,
-                         std::size_t most_products, state_vector step, state_vector change) {
+                         std::size_t most_products, state_vector step, state_vector change, int threads) {
+    check_threads(threads);
     const std::size_t size = ridge.shape(0);
     if (size == 0 || gradient.shape(0) != size || step.shape(0) != size || factor.shape(0) != size || factor.shape(1) != size)
         throw nb::value_error("ridge, gradient, step and factor must be of one size, at least 1");
     if (L && (L->shape(0) + 1 != size || L->shape(1) + 1 != size)) throw nb::value_error("L must be smaller than factor by one");
-    NewtonSystem system{{}, size - 1, L ? L->data() : nullptr, information.data(), ridge.data(), gradient.data(), factor.data()};
-    std::size_t n = 0;
-    for (const auto& block : blocks) {
-        if (block.shape(1) + 1 != size) throw nb::value_error("blocks must have one column less than ridge has entries");
-        system.blocks.push_back({block.data(), block.shape(0)});
-        n += block.shape(0);
-    }
-    if (information.shape(0) != n || change.shape(0) != n)
-        throw nb::value_error("information and change must have one entry for each row of the blocks");
+    if (information.shape(0) != change.shape(0)) throw nb::value_error("information and change must be of one length");
+    const NewtonSystem system{row_blocks(blocks, size - 1, information.shape(0)), size - 1, L ? L->data() : nullptr,
+                              information.data(), ridge.data(), gradient.data(), factor.data()};
     nb::gil_scoped_release release;
-    return newton_step(system, reduction, most_products, step.data(), change.data());
+    return newton_step(system, reduction, most_products, step.data(), change.data(), threads);
 }
 
 // Takes as many coefficients away as V has rows, and says which in `gone`.
@@ -249,9 +271,10 @@ nb::object row_sum(AnyRowSource& row_source, vector<double> coef, int threads) {
     {
         nb::gil_scoped_release release;
         const std::lock_guard<std::mutex> lock(*row_source.in_use);
+        Team team(threads);
         std::visit(
             [&](const auto& source) {
-                add_weighted_rows(*source, indices, weight, out, threads, [] {
+                add_weighted_rows(*source, indices, weight, out, team, [] {
                     nb::gil_scoped_acquire gil;
                     if (PyErr_CheckSignals() != 0) throw nb::python_error();
                 });
@@ -368,13 +391,15 @@ NB_MODULE(_core, m) {
     SPARSEKLR_CSR_BINDING(float, std::int64_t)
     SPARSEKLR_CSR_BINDING(double, std::int32_t)
     SPARSEKLR_CSR_BINDING(double, std::int64_t)
-    m.def("kernel_row_source", &kernel_row_source, "points"_a, "cache_bytes"_a, "threads"_a);
+    m.def("kernel_row_source", &kernel_row_source, "points"_a, "cache_bytes"_a);
     m.def("kernel_matrix", &kernel_matrix, "data"_a, "queries"_a, "threads"_a);
     m.def("kernel_sum", &kernel_sum, "data"_a, "queries"_a, "coef"_a, "threads"_a, "first_row"_a);
     m.def("cross_entropy", &cross_entropy, "f"_a, "target"_a, "weight"_a, "out"_a.noconvert());
     m.def("eliminate", &eliminate_some, "sigma"_a, "beta"_a.noconvert(), "gone"_a.noconvert(), "V"_a.noconvert());
     m.def("newton_step", &solve_newton, "blocks"_a.noconvert(), "L"_a.none(), "information"_a, "ridge"_a, "gradient"_a,
-          "factor"_a, "reduction"_a, "most_products"_a, "step"_a.noconvert(), "change"_a.noconvert());
+          "factor"_a, "reduction"_a, "most_products"_a, "step"_a.noconvert(), "change"_a.noconvert(), "threads"_a);
+    m.def("row_products", &row_products_of, "blocks"_a.noconvert(), "coef"_a, "intercept"_a, "out"_a.noconvert(), "threads"_a);
+    m.def("weighted_row_sum", &weighted_sum_of_rows, "blocks"_a.noconvert(), "weight"_a, "out"_a.noconvert(), "threads"_a);
     m.def("row_sum", &row_sum, "row_source"_a, "coef"_a, "threads"_a);
     m.def("solve_in_place", &solve_in_place, "row_source"_a, "y"_a, "box"_a, "bound"_a, "lam"_a, "alpha"_a.noconvert(),
           "F"_a.noconvert(), "settings"_a, "callback"_a.none());

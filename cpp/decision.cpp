@@ -19,9 +19,9 @@ public:
         : stride_(std::max<std::size_t>(data.padded_size(), 1)), values_(stride_ * max_rows), row_(max_rows), index_(max_rows) {
         for (std::size_t r = 0; r < max_rows; ++r) row_[r] = values_.data() + r * stride_;
     }
-    void compute(const Points<T>& data, const Points<T>& queries, std::size_t first, std::size_t last, int threads) {
+    void compute(const Points<T>& data, const Points<T>& queries, std::size_t first, std::size_t last, Team& team) {
         std::iota(index_.begin(), index_.begin() + std::ptrdiff_t(last - first), first);
-        data.kernel_rows(queries, index_.data(), last - first, row_.data(), threads, scratch_);
+        data.kernel_rows(queries, index_.data(), last - first, row_.data(), team, scratch_);
     }
     const T* row(std::size_t r) const { return row_[r]; }
 
@@ -69,9 +69,10 @@ void kernel_block(const Points<T>& data, const Points<T>& queries, std::size_t b
                   std::size_t end, T* out, std::size_t stride, int threads) {
     const std::size_t step = std::min(rows_that_fit(data, std::size_t{512} << 10), std::max<std::size_t>(end - begin, 1));
     BlockRows<T> block(data, step);
+    Team team(threads_for(threads, (end - begin) * data.size(), data.n_features()));
     for (std::size_t first = begin; first < end; first += step) {
         const std::size_t last = std::min(first + step, end);
-        block.compute(data, queries, first, last, threads);
+        block.compute(data, queries, first, last, team);
         for (std::size_t i = first; i < last; ++i)
             std::memcpy(out + (i - begin) * stride, block.row(i - first), data.size() * sizeof(T));
     }
@@ -87,12 +88,13 @@ void decision(const Points<T>& data, const Points<T>& queries, const double* coe
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
         std::unique_ptr<BlockRows<T>> rows;  // of this thread
+        Team alone(1);
 #pragma omp for schedule(dynamic)
         for (std::size_t b = 0; b < n_blocks; ++b) {
             failure.attempt(b, [&] {
                 if (!rows) rows = std::make_unique<BlockRows<T>>(data, step);
                 const std::size_t first = b * step, last = std::min(first + step, queries.size());
-                rows->compute(data, queries, first, last, 1);
+                rows->compute(data, queries, first, last, alone);
                 for (std::size_t i = first; i < last; ++i)
                     for (std::size_t o = 0; o < n_outputs; ++o)
                         out[i * n_outputs + o] = simd<T>().dot(rows->row(i - first), coef + o * data.size(), data.size());

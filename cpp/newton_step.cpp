@@ -4,18 +4,65 @@
 
 #include "compact_loops.hpp"
 #include "simd.hpp"
+#include "team.hpp"
 
 namespace sparseklr {
 namespace {
 
+// The rows of all blocks, cut into pieces that do not depend on the number of threads.  Sums over rows are added up
+// piece by piece, in order: they do not depend on it either.
+class Pieces {
+public:
+    struct Piece {
+        const double* values;
+        std::size_t first, count;  // rows, counted over all blocks
+    };
+
+    Pieces(const std::vector<RowBlock>& blocks, std::size_t m, int threads) : team_(threads_for(blocks, m, threads)) {
+        for (const RowBlock& block : blocks)
+            for (std::size_t begin = 0; begin < block.n; begin += rows_at_once) {
+                const std::size_t count = std::min(rows_at_once, block.n - begin);
+                pieces_.push_back({block.values + begin * m, n_, count});
+                n_ += count;
+            }
+    }
+
+    std::size_t n() const { return n_; }
+
+    template <class Body> void each(const Body& body) {
+        team_.each(pieces_.size(), [&](std::size_t p) { body(pieces_[p]); });
+    }
+
+    // body(piece, sums) adds up `size` numbers of the piece, from zero; out is what they add up to.
+    template <class Body> void sum(std::size_t size, double* out, const Body& body) {
+        sums_.assign(pieces_.size() * size, 0.0);
+        team_.each(pieces_.size(), [&](std::size_t p) { body(pieces_[p], &sums_[p * size]); });
+        std::fill_n(out, size, 0.0);
+        for (std::size_t p = 0; p < pieces_.size(); ++p)
+            for (std::size_t k = 0; k < size; ++k) out[k] += sums_[p * size + k];
+    }
+
+private:
+    static constexpr std::size_t rows_at_once = 256;
+    // Below about half a millisecond a thread is not worth its start.
+    static int threads_for(const std::vector<RowBlock>& blocks, std::size_t m, int threads) {
+        std::size_t n = 0;
+        for (const RowBlock& block : blocks) n += block.n;
+        return n * m < 1'000'000 ? 1 : threads;
+    }
+
+    std::size_t n_ = 0;
+    std::vector<Piece> pieces_;
+    std::vector<double> sums_;
+    Team team_;
+};
+
 // The matrix of the system times vectors, in one pass over the rows.
 class Product {
 public:
-    explicit Product(const NewtonSystem& system) : system_(system), coef_(system.m + 1) {
-        std::size_t n = 0;
-        for (const RowBlock& block : system.blocks) n += block.n;
-        along.resize(n);
-        turned.resize(system.m + 1);
+    Product(const NewtonSystem& system, int threads)
+        : turned(system.m + 1), system_(system), pieces_(system.blocks, system.m, threads), coef_(system.m + 1), sums_(system.m + 2) {
+        along.resize(pieces_.n());
     }
 
     // Sets along = A d and turned = H d; returns d'H d.
@@ -24,23 +71,24 @@ public:
         const auto& loops = simd<double>();
         coef_ = d;
         if (system_.L) compact_algebra().solve_transposed(system_.L, m, coef_.data());
-        std::fill(turned.begin(), turned.end(), 0.0);
-        double curvature = 0;
-        std::size_t i = 0;
-        for (const RowBlock& block : system_.blocks)
-            for (std::size_t first = 0; first < block.n; first += 4) {  // four rows stay in the nearest cache
-                const std::size_t count = std::min<std::size_t>(4, block.n - first);
+        pieces_.sum(m + 2, sums_.data(), [&](const Pieces::Piece& piece, double* sums) {
+            for (std::size_t first = 0; first < piece.count; first += 4) {  // four rows stay in the nearest cache
+                const std::size_t count = std::min<std::size_t>(4, piece.count - first);
                 const double* rows[4];
                 double weighted[4];
-                for (std::size_t r = 0; r < count; ++r, ++i) {
-                    rows[r] = block.values + (first + r) * m;
+                for (std::size_t r = 0; r < count; ++r) {
+                    const std::size_t i = piece.first + first + r;
+                    rows[r] = piece.values + (first + r) * m;
                     along[i] = loops.dot(rows[r], coef_.data(), m) + d[m];
                     weighted[r] = system_.information[i] * along[i];
-                    curvature += weighted[r] * along[i];
-                    turned[m] += weighted[r];
+                    sums[m] += weighted[r];
+                    sums[m + 1] += weighted[r] * along[i];
                 }
-                loops.add_rows(turned.data(), rows, weighted, count, 0, m);
+                loops.add_rows(sums, rows, weighted, count, 0, m);
             }
+        });
+        std::copy_n(sums_.begin(), m + 1, turned.begin());
+        double curvature = sums_[m + 1];
         if (system_.L) compact_algebra().solve_vector(system_.L, m, turned.data());
         for (std::size_t k = 0; k <= m; ++k) {
             turned[k] += system_.ridge[k] * d[k];
@@ -53,15 +101,38 @@ public:
 
 private:
     const NewtonSystem& system_;
-    std::vector<double> coef_;
+    Pieces pieces_;
+    std::vector<double> coef_, sums_;
 };
 
 }  // namespace
 
-std::size_t newton_step(const NewtonSystem& system, double reduction, std::size_t most_products, double* step, double* change) {
+void row_products(const std::vector<RowBlock>& blocks, std::size_t m, const double* coef, double intercept, double* out,
+                  int threads) {
+    const auto& loops = simd<double>();
+    Pieces(blocks, m, threads).each([&](const Pieces::Piece& piece) {
+        for (std::size_t r = 0; r < piece.count; ++r)
+            out[piece.first + r] = loops.dot(piece.values + r * m, coef, m) + intercept;
+    });
+}
+
+void weighted_row_sum(const std::vector<RowBlock>& blocks, std::size_t m, const double* weight, double* out, int threads) {
+    const auto& loops = simd<double>();
+    Pieces(blocks, m, threads).sum(m, out, [&](const Pieces::Piece& piece, double* sums) {
+        const double* rows[4];
+        for (std::size_t first = 0; first < piece.count; first += 4) {
+            const std::size_t count = std::min<std::size_t>(4, piece.count - first);
+            for (std::size_t r = 0; r < count; ++r) rows[r] = piece.values + (first + r) * m;
+            loops.add_rows(sums, rows, weight + piece.first + first, count, 0, m);
+        }
+    });
+}
+
+std::size_t newton_step(const NewtonSystem& system, double reduction, std::size_t most_products, double* step, double* change,
+                        int threads) {
     const std::size_t size = system.m + 1;
     const auto& algebra = compact_algebra();
-    Product product(system);
+    Product product(system, threads);
     std::vector<double> residual(size), z(size);
     std::fill_n(step, size, 0.0);
     std::fill_n(change, product.along.size(), 0.0);

@@ -1,4 +1,4 @@
-// Newton's equations of a penalised likelihood whose features are at hand.
+// Products with rows that are at hand, and Newton's equations of a penalised likelihood made of them.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,13 @@ struct RowBlock {
     const double* values;
     std::size_t n;
 };
+
+// out[i] = (row i)'coef + intercept, for the rows of all blocks.
+void row_products(const std::vector<RowBlock>& blocks, std::size_t m, const double* coef, double intercept, double* out,
+                  int threads);
+
+// out[k] = sum_i weight[i] (row i)[k].
+void weighted_row_sum(const std::vector<RowBlock>& blocks, std::size_t m, const double* weight, double* out, int threads);
 
 // The system (sum_i h_i a_i a_i' + diag(ridge)) step = -gradient, a_i = (phi_i, 1), phi_i = L^-1 (row i).
 struct NewtonSystem {
@@ -25,6 +32,7 @@ struct NewtonSystem {
 
 // Conjugate gradients from zero, preconditioned by the factor, until the residual has fallen by `reduction` or
 // `most_products` are made.  Writes the step [m + 1] and its change of the outputs [n]; returns the products made.
-std::size_t newton_step(const NewtonSystem& system, double reduction, std::size_t most_products, double* step, double* change);
+std::size_t newton_step(const NewtonSystem& system, double reduction, std::size_t most_products, double* step, double* change,
+                        int threads);
 
 }  // namespace sparseklr

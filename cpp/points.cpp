@@ -16,6 +16,9 @@ int threads_for(int threads, std::size_t values, std::size_t operations_each) {
 
 namespace {
 
+// What a piece of work for a thread should have at least: some microseconds.
+constexpr std::size_t least_operations = std::size_t{1} << 16;
+
 bool by_distance(const Kernel& kernel) {
     return kernel.kind == KernelKind::rbf || kernel.kind == KernelKind::laplacian;
 }
@@ -75,12 +78,12 @@ template <class T> bool Points<T>::surely_finite(const Points& queries) const {
 
 template <class T>
 void Points<T>::kernel_rows(const Points& queries, const std::size_t* indices, std::size_t m, T* const* out,
-                            int threads, Scratch<T>& scratch) const {
+                            Team& team, Scratch<T>& scratch) const {
     const bool sure = surely_finite(queries);
     // A distance that overflows would not show in the exponential of it.
     if (!sure && by_distance(kernel_))
         throw NonFiniteKernel(kernel_, queries.largest_norm_ < largest_norm_ ? largest_ : queries.largest_);
-    compute_rows(queries, indices, m, out, threads, scratch);
+    compute_rows(queries, indices, m, out, team, scratch);
     if (sure) return;
     for (std::size_t k = 0; k < m; ++k)
         if (!std::all_of(out[k], out[k] + n_, [](T value) { return std::isfinite(value); }))
@@ -138,7 +141,7 @@ protected:
 
     // Every value is computed alone and in a fixed order: neither the number of threads nor the
     // company it is computed in changes a bit of it.
-    void compute_rows(const Points<T>& other, const std::size_t* indices, std::size_t m, T* const* out, int threads,
+    void compute_rows(const Points<T>& other, const std::size_t* indices, std::size_t m, T* const* out, Team& team,
                       Scratch<T>& scratch) const override {
         const auto& queries = dynamic_cast<const DensePoints&>(other);
         const std::size_t p = this->n_features_;
@@ -154,14 +157,11 @@ protected:
         // Panels in groups that stay in L1 while the queries pass by, written as long runs.
         const std::size_t n_panels = this->padded_size() / L;
         const std::size_t group = std::clamp<std::size_t>((std::size_t{16} << 10) / (64 * std::max<std::size_t>(p, 1)), 1, 16);
-        const std::size_t n_groups = (n_panels + group - 1) / group;
-        threads = threads_for(threads, m * this->n_, p);
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-        for (std::size_t g = 0; g < n_groups; ++g) {
-            const std::size_t first = g * group;
-            simd<T>().dense_panels(this->kernel_, panels_.data() + first * L * p, norms_.data() + first * L,
-                                   std::min(group, n_panels - first), rows.data(), norms, m, p, out, first * L);
-        }
+        team.over(n_panels, group, least_operations / (L * m * (p + 16)), [&](std::size_t begin, std::size_t end, std::size_t) {
+            for (std::size_t first = begin; first < end; first += group)
+                simd<T>().dense_panels(this->kernel_, panels_.data() + first * L * p, norms_.data() + first * L,
+                                       std::min(group, end - first), rows.data(), norms, m, p, out, first * L);
+        });
     }
 
 private:
@@ -203,22 +203,20 @@ public:
 protected:
     T norm(std::size_t i) const override { return norms_[i]; }
 
-    void compute_rows(const Points<T>& other, const std::size_t* indices, std::size_t m, T* const* out, int threads,
+    void compute_rows(const Points<T>& other, const std::size_t* indices, std::size_t m, T* const* out, Team& team,
                       Scratch<T>& scratch) const override {
         const auto& queries = dynamic_cast<const CsrPoints&>(other);
         std::vector<T>& panel = scratch.scattered;
         if (panel.size() < this->n_features_ * L) panel.assign(this->n_features_ * L, T(0));
-        threads = threads_for(threads, std::min(m, L) * this->n_, values_.size() / std::max<std::size_t>(this->n_, 1));
         for (std::size_t q = 0; q < m; q += L) {
             const std::size_t in_panel = std::min(L, m - q);
             T norms[L] = {};
             queries.scatter(indices + q, in_panel, panel.data(), norms, false);
-            constexpr std::size_t strip = 512;
-            const std::size_t n_strips = (this->n_ + strip - 1) / strip;
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-            for (std::size_t s = 0; s < n_strips; ++s)
-                simd<T>().csr_rows(this->kernel_, values_.data(), columns_.data(), indptr_.data(), norms_.data(),
-                                   s * strip, std::min(this->n_, (s + 1) * strip), panel.data(), norms, in_panel, out + q);
+            const std::size_t per_row = L * (values_.size() / std::max<std::size_t>(this->n_, 1) + 16);
+            team.over(this->n_, L, least_operations / per_row, [&](std::size_t begin, std::size_t end, std::size_t) {
+                simd<T>().csr_rows(this->kernel_, values_.data(), columns_.data(), indptr_.data(), norms_.data(), begin, end,
+                                   panel.data(), norms, in_panel, out + q);
+            });
             queries.scatter(indices + q, in_panel, panel.data(), norms, true);
         }
     }

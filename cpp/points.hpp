@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "simd.hpp"
+#include "team.hpp"
 
 namespace sparseklr {
 
@@ -41,7 +42,7 @@ public:
     double diagonal(std::size_t i) const;
     // out[k][j] = k(queries[indices[k]], this[j]); queries is a set of the same kind and kernel.
     // Throws NonFiniteKernel rather than giving a value that is not finite.
-    void kernel_rows(const Points& queries, const std::size_t* indices, std::size_t m, T* const* out, int threads,
+    void kernel_rows(const Points& queries, const std::size_t* indices, std::size_t m, T* const* out, Team& team,
                      Scratch<T>& scratch) const;
     virtual std::unique_ptr<Points> subset(const std::vector<std::size_t>& indices) const = 0;
 
@@ -49,7 +50,7 @@ protected:
     Points(const Kernel& kernel, std::size_t n, std::size_t n_features)
         : kernel_(kernel), n_(n), n_features_(n_features) {}
     virtual void compute_rows(const Points& queries, const std::size_t* indices, std::size_t m, T* const* out,
-                              int threads, Scratch<T>& scratch) const = 0;
+                              Team& team, Scratch<T>& scratch) const = 0;
     virtual T norm(std::size_t i) const = 0;
     void find_largest_norm();  // to be called when all norms are known
     bool norms_overflow() const { return largest_norm_ == std::numeric_limits<double>::infinity(); }

@@ -11,8 +11,8 @@
 namespace sparseklr {
 
 template <class T>
-KernelRows<T>::KernelRows(std::shared_ptr<const Points<T>> points, std::size_t cache_bytes, int threads)
-    : points_(std::move(points)), threads_(threads), cache_bytes_(cache_bytes),
+KernelRows<T>::KernelRows(std::shared_ptr<const Points<T>> points, std::size_t cache_bytes)
+    : points_(std::move(points)), cache_bytes_(cache_bytes),
       stride_(std::max<std::size_t>(points_->padded_size(), lanes<T>)),
       slots_(std::clamp<std::size_t>(cache_bytes / (stride_ * sizeof(T)), 4, std::max<std::size_t>(points_->size(), 4))),
       chunk_rows_(std::clamp<std::size_t>((std::size_t{32} << 20) / (stride_ * sizeof(T)), 1, slots_)),
@@ -58,9 +58,9 @@ template <class T> void KernelRows<T>::push_newest(std::uint32_t slot) {
     newest_ = slot;
 }
 
-template <class T> void KernelRows<T>::fetch(const std::size_t* indices, std::size_t m, const T** out) {
+template <class T> void KernelRows<T>::fetch(const std::size_t* indices, std::size_t m, const T** out, Team& team) {
     try {
-        find_or_compute(indices, m, out);
+        find_or_compute(indices, m, out, team);
     } catch (...) {  // slots may be claimed and not filled: an empty cache is in order again
         clear();
         throw;
@@ -68,7 +68,7 @@ template <class T> void KernelRows<T>::fetch(const std::size_t* indices, std::si
 }
 
 template <class T>
-void KernelRows<T>::find_or_compute(const std::size_t* indices, std::size_t m, const T** out) {
+void KernelRows<T>::find_or_compute(const std::size_t* indices, std::size_t m, const T** out, Team& team) {
     for (std::size_t k = 0; k < m; ++k) {  // what is there already must not be evicted for the rest
         const std::uint32_t slot = slot_of_[indices[k]];
         if (slot == none) continue;
@@ -87,7 +87,7 @@ void KernelRows<T>::find_or_compute(const std::size_t* indices, std::size_t m, c
         out[k] = where.back();
     }
     if (missing.empty()) return;
-    points_->kernel_rows(*points_, missing.data(), missing.size(), where.data(), threads_, scratch_);
+    points_->kernel_rows(*points_, missing.data(), missing.size(), where.data(), team, scratch_);
     for (std::size_t k = 0; k < missing.size(); ++k) {  // only a row that is filled can be found
         slot_[claimed[k]].owner = std::uint32_t(missing[k]);
         slot_of_[missing[k]] = claimed[k];
@@ -105,7 +105,7 @@ template <class T> void KernelRows<T>::clear() {
 // A row of the subset costs less to compute again than to gather from the cache of this source.
 template <class T> std::unique_ptr<RowSource<T>> KernelRows<T>::subset(const std::vector<std::size_t>& indices) {
     clear();
-    return std::make_unique<KernelRows<T>>(points_->subset(indices), cache_bytes_, threads_);
+    return std::make_unique<KernelRows<T>>(points_->subset(indices), cache_bytes_);
 }
 
 namespace {
@@ -117,7 +117,7 @@ public:
     std::size_t size() const override { return indices_.size(); }
     double diagonal(std::size_t i) const override { return double(values_[indices_[i] * (stride_ + 1)]); }
     std::size_t capacity() const override { return std::max<std::size_t>(indices_.size(), 4); }
-    void fetch(const std::size_t* indices, std::size_t m, const T** out) override {
+    void fetch(const std::size_t* indices, std::size_t m, const T** out, Team&) override {
         for (std::size_t k = 0; k < m; ++k) {
             std::unique_ptr<T[]>& row = rows_[indices[k]];
             if (!row) {

@@ -21,7 +21,7 @@ public:
     virtual std::size_t capacity() const = 0;
     // Points out[k] at row indices[k], all different, m <= capacity().  The pointers stay valid until rows that
     // would not fit beside them are asked for; the most recently asked for are kept longest.
-    virtual void fetch(const std::size_t* indices, std::size_t m, const T** out) = 0;
+    virtual void fetch(const std::size_t* indices, std::size_t m, const T** out, Team& team) = 0;
     // The same kernel between some of the points only.  It may take over this source's memory:
     // rows fetched from this one before are gone.
     virtual std::unique_ptr<RowSource> subset(const std::vector<std::size_t>& indices) = 0;
@@ -34,7 +34,7 @@ public:
     std::size_t size() const override { return n_; }
     double diagonal(std::size_t i) const override { return double(values_[i * stride_ + i]); }
     std::size_t capacity() const override { return n_ < 4 ? 4 : n_; }
-    void fetch(const std::size_t* indices, std::size_t m, const T** out) override {
+    void fetch(const std::size_t* indices, std::size_t m, const T** out, Team&) override {
         for (std::size_t k = 0; k < m; ++k) out[k] = values_ + indices[k] * stride_;
     }
     std::unique_ptr<RowSource<T>> subset(const std::vector<std::size_t>& indices) override;
@@ -48,11 +48,11 @@ private:
 // used leave first).  The cache always has room for four rows: SMO needs two, and rows are added up by fours.
 template <class T> class KernelRows final : public RowSource<T> {
 public:
-    KernelRows(std::shared_ptr<const Points<T>> points, std::size_t cache_bytes, int threads);
+    KernelRows(std::shared_ptr<const Points<T>> points, std::size_t cache_bytes);
     std::size_t size() const override { return points_->size(); }
     double diagonal(std::size_t i) const override { return points_->diagonal(i); }
     std::size_t capacity() const override { return slots_; }
-    void fetch(const std::size_t* indices, std::size_t m, const T** out) override;
+    void fetch(const std::size_t* indices, std::size_t m, const T** out, Team& team) override;
     std::unique_ptr<RowSource<T>> subset(const std::vector<std::size_t>& indices) override;
 
 private:
@@ -61,14 +61,13 @@ private:
         std::uint32_t owner = none, older = none, newer = none;
     };
     T* address(std::uint32_t slot) const { return chunks_[slot / chunk_rows_].get() + slot % chunk_rows_ * stride_; }
-    void find_or_compute(const std::size_t* indices, std::size_t m, const T** out);
+    void find_or_compute(const std::size_t* indices, std::size_t m, const T** out, Team& team);
     std::uint32_t claim_slot();
     void unlink(std::uint32_t slot);
     void push_newest(std::uint32_t slot);
     void clear();
 
     std::shared_ptr<const Points<T>> points_;
-    int threads_;
     Scratch<T> scratch_;
     std::size_t cache_bytes_;
     std::size_t stride_, slots_, chunk_rows_;

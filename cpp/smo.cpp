@@ -24,14 +24,15 @@ namespace {
 template <class T> struct Workspace {
     RowSource<T>* row_source;
     std::size_t n;
+    Team* team;
     std::vector<double> y, box, lo, diagonal;
     std::vector<Dual> dual;
     std::vector<double> E;
     std::vector<float> side;       // 1 I_up only, -1 I_low only, 0 both
     std::vector<float> curvature;  // K_ii + G''(alpha_i / C_i) / C_i
 
-    Workspace(RowSource<T>* source, std::size_t size)
-        : row_source(source), n(size), y(size), box(size), lo(size), diagonal(size), dual(size), E(size), side(size), curvature(size) {}
+    Workspace(RowSource<T>* source, std::size_t size, Team* threads)
+        : row_source(source), n(size), team(threads), y(size), box(size), lo(size), diagonal(size), dual(size), E(size), side(size), curvature(size) {}
 
     // Side and curvature of point i, after its dual changed.
     void refresh(std::size_t i) {
@@ -42,7 +43,7 @@ template <class T> struct Workspace {
 
     // The workspace of some of the points.
     Workspace part(RowSource<T>* source, const std::vector<std::size_t>& indices) const {
-        Workspace w(source, indices.size());
+        Workspace w(source, indices.size(), team);
         for (std::size_t k = 0; k < indices.size(); ++k) {
             const std::size_t i = indices[k];
             w.y[k] = y[i];
@@ -58,11 +59,52 @@ template <class T> struct Workspace {
 
     const T* row(std::size_t i) {
         const T* pointer;
-        row_source->fetch(&i, 1, &pointer);
+        row_source->fetch(&i, 1, &pointer, *team);
         return pointer;
     }
 
     Extremes extremes() const { return simd<T>().extremes(E.data(), side.data(), n); }
+
+    // E moves by the pair step; the extremes of the new E.
+    Extremes move_pair(const T* row_i, const T* row_j, double t_i, double t_j) {
+        over_pieces([&](std::size_t begin, std::size_t count) {
+            Extremes found = simd<T>().update(&E[begin], &side[begin], row_i + begin, row_j + begin, t_i, t_j, count);
+            found.up.index += begin;
+            found.low.index += begin;
+            return found;
+        });
+        Extremes all = of_piece_[0];
+        for (const Extremes& next : of_piece_) {  // of equal values, the one of the lowest index
+            if (next.up.value > all.up.value) all.up = next.up;
+            if (next.low.value < all.low.value) all.low = next.low;
+        }
+        return all;
+    }
+
+    // The point of I_low that promises the largest decrease together with i.
+    Extreme second_order(std::size_t i, const T* row) {
+        over_pieces([&](std::size_t begin, std::size_t count) {
+            Extreme found = simd<T>().second_order(&E[begin], &side[begin], &curvature[begin], row + begin, E[i],
+                                                   double(curvature[i]), count);
+            found.index += begin;
+            return Extremes{found, {}};
+        });
+        Extreme best = of_piece_[0].up;
+        for (const Extremes& next : of_piece_)
+            if (next.up.value > best.value) best = next.up;
+        return best;
+    }
+
+private:
+    std::vector<Extremes> of_piece_;
+
+    // Sets of_piece_ to body(first point, number of points) of pieces of at least 2048 points.
+    template <class Body> void over_pieces(const Body& body) {
+        of_piece_.resize(n / 2048 + 1);
+        of_piece_.resize(team->over(n, 16, 2048, [&](std::size_t begin, std::size_t end, std::size_t piece) {
+            of_piece_[piece] = body(begin, end - begin);
+        }));
+    }
 };
 
 class Clock {
@@ -89,7 +131,7 @@ enum class Stop { tolerance, max_iter, interrupted, stalled, shrink };
 template <class T> class Solver {
 public:
     Solver(const Problem& problem, RowSource<T>& row_source, const Settings& settings, State state, const Monitor& monitor)
-        : problem_(problem), settings_(settings), state_(state), monitor_(monitor), all_(&row_source, problem.n) {
+        : problem_(problem), settings_(settings), state_(state), monitor_(monitor), team_(settings.threads), all_(&row_source, problem.n, &team_) {
         for (std::size_t i = 0; i < problem.n; ++i) {
             all_.y[i] = problem.y[i];
             all_.box[i] = problem.box[i];
@@ -147,7 +189,6 @@ private:
 
     // The SMO Algorithm of the paper on the points of w.
     Stop optimise_pairs(Workspace<T>& w) {
-        const Simd<T>& loops = simd<T>();
         // about every 10^6 kernel values: a step on many points takes long
         const std::int64_t poll_every = std::clamp<std::int64_t>((std::int64_t{1} << 20) / std::int64_t(w.n + 1), 1, 256);
         std::int64_t next_poll = info_.n_iter + poll_every;
@@ -194,7 +235,7 @@ private:
             w.E[j] -= w.y[j] * (b.logit() - logit_b);
             w.refresh(i);
             w.refresh(j);
-            ends = loops.update(w.E.data(), w.side.data(), row_i, row_j, t_i, t_j, w.n);
+            ends = w.move_pair(row_i, row_j, t_i, t_j);
             rounding_ += epsilon * std::abs(t) * std::max(std::abs(w.diagonal[i]), std::abs(w.diagonal[j]));
             ++info_.n_iter;
         }
@@ -222,8 +263,7 @@ private:
         const bool second_order = settings_.working_set == WorkingSet::second_order ||
                                   (settings_.working_set == WorkingSet::mixed && info_.n_iter % 10 != 9);
         if (!second_order) return {i, ends.low.index};
-        const Extreme promised = simd<T>().second_order(w.E.data(), w.side.data(), w.curvature.data(), w.row(i), w.E[i],
-                                                        double(w.curvature[i]), w.n);
+        const Extreme promised = w.second_order(i, w.row(i));
         if (!(promised.value > 0 && std::isfinite(promised.value))) return {i, most_promising_low(w, i, ends)};
         const bool solved = !(w.E[i] - w.E[promised.index] > 1e-3 * settings_.tol);
         return {i, solved ? ends.low.index : promised.index};
@@ -308,7 +348,7 @@ private:
             changed.push_back(i);
             weight.push_back(-w.y[i] * moved);
         }
-        add_weighted_rows<T>(*w.row_source, changed, weight, w.E.data(), settings_.threads,
+        add_weighted_rows<T>(*w.row_source, changed, weight, w.E.data(), team_,
                              [&] { go_on = go_on && poll_monitor(latest_violation_); });
         return go_on;
     }
@@ -329,6 +369,7 @@ private:
     const Settings settings_;
     State state_;
     const Monitor& monitor_;
+    Team team_;
     Workspace<T> all_;
     std::int64_t next_snapshot_ = 0;
     double rounding_ = 0;          // that the steps may have left in E, about
@@ -341,19 +382,18 @@ private:
 
 template <class T>
 void add_weighted_rows(RowSource<T>& row_source, const std::vector<std::size_t>& indices, const std::vector<double>& weight,
-                       double* out, int max_threads, const std::function<void()>& before_batch) {
+                       double* out, Team& team, const std::function<void()>& before_batch) {
     // in whole groups of add_rows: the size of the cache does not change the rounding
     const std::size_t n = row_source.size(), batch = std::min<std::size_t>(row_source.capacity() / 4 * 4, 512);
     std::vector<const T*> row(batch);
     for (std::size_t first = 0; first < indices.size(); first += batch) {
         const std::size_t m = std::min(batch, indices.size() - first);
         before_batch();
-        row_source.fetch(indices.data() + first, m, row.data());
+        row_source.fetch(indices.data() + first, m, row.data(), team);
         const std::size_t strip = 2048, n_strips = (n + strip - 1) / strip;
-        const int threads = threads_for(max_threads, m * n, 1);
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-        for (std::size_t s = 0; s < n_strips; ++s)
+        team.each(n_strips, [&](std::size_t s) {
             simd<T>().add_rows(out, row.data(), weight.data() + first, m, s * strip, std::min(n, (s + 1) * strip));
+        });
     }
 }
 
@@ -364,9 +404,9 @@ SolveInfo solve(const Problem& problem, RowSource<T>& row_source, const Settings
 }
 
 template void add_weighted_rows<float>(RowSource<float>&, const std::vector<std::size_t>&, const std::vector<double>&, double*,
-                                       int, const std::function<void()>&);
+                                       Team&, const std::function<void()>&);
 template void add_weighted_rows<double>(RowSource<double>&, const std::vector<std::size_t>&, const std::vector<double>&, double*,
-                                        int, const std::function<void()>&);
+                                        Team&, const std::function<void()>&);
 template SolveInfo solve<float>(const Problem&, RowSource<float>&, const Settings&, State, const Monitor&);
 template SolveInfo solve<double>(const Problem&, RowSource<double>&, const Settings&, State, const Monitor&);
 

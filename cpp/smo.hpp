@@ -20,6 +20,6 @@ SolveInfo solve(const Problem& problem, RowSource<T>& row_source, const Settings
 // is called now and then; what it throws ends the sum.
 template <class T>
 void add_weighted_rows(RowSource<T>& row_source, const std::vector<std::size_t>& indices, const std::vector<double>& weight,
-                       double* out, int max_threads, const std::function<void()>& before_batch);
+                       double* out, Team& team, const std::function<void()>& before_batch);
 
 }  // namespace sparseklr

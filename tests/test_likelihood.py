@@ -213,7 +213,7 @@ def test_newton_steps_of_the_core_are_those_of_blocks(whitened: bool, monkeypatc
     points = moons_points(300)
     labels, basis = Labels.of(points.weight, 1), Basis.of(points, np.arange(0, 300, 4))
     basis = basis.whiten() if whitened else basis
-    assert len(basis.few_blocks) == 3
+    assert len(basis.kept) == 3
     f = fit_likelihood(basis, labels, C=1e3).f
     H = basis.curvature(labels.at(f).information)
     ridge = np.append(np.full(basis.size, 1e-3), 0.0)
@@ -221,8 +221,7 @@ def test_newton_steps_of_the_core_are_those_of_blocks(whitened: bool, monkeypatc
     factor = np.linalg.cholesky(H + np.diag(ridge) + 0.01 * np.eye(len(H)))
     arguments = labels.at(f).information, ridge, gradient, factor
     compiled = [_newton_step(basis, *arguments, most_products) for most_products in (1, 2, 60)]
-    monkeypatch.setattr("sparseklr.probability.basis._FEW_BLOCKS", 2)
-    assert not basis.few_blocks
+    monkeypatch.setattr(Basis, "kept", None)
     for most_products, (step, change, products) in zip((1, 2, 60), compiled, strict=True):
         again = _newton_step(basis, *arguments, most_products)
         assert products == again[2]

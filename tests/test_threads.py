@@ -1,4 +1,4 @@
-"""Several fits at once, in threads of one process: the same as one after the other."""
+"""Threads change nothing: in a fit, or where several fits run at once in one process."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.datasets import make_moons
+from sklearn.exceptions import ConvergenceWarning
 
-from sparseklr import Settings, SparseKLR, solve_dual
+from sparseklr import Settings, SparseKLR, _core, solve_dual
 from sparseklr.dual.problem import DualProblem
 from sparseklr.dual.solver import Solution, solve_above_bound
 from sparseklr.kernels import Kernel
@@ -46,6 +48,42 @@ def test_solves_on_one_kernel_matrix() -> None:
 
     for together, alone in zip(in_threads(solve), map(solve, range(N_THREADS)), strict=True):
         np.testing.assert_array_equal(together, alone)
+
+
+@pytest.mark.parametrize("as_given", [np.asarray, sparse.csr_array])
+def test_a_solve_is_the_same_with_any_number_of_threads(as_given: Callable[[Any], Any]) -> None:
+    X, y = make_moons(9001, noise=0.4, random_state=0)  # several pieces for each thread
+    runs = [
+        SparseKLR(C=10, gamma=1.0, calibration=None, max_iter=2000, n_jobs=n_jobs) for n_jobs in (1, 2, 3)
+    ]
+    with pytest.warns(ConvergenceWarning):
+        one, *others = [run.fit(as_given(X), y) for run in runs]
+    for other in others:
+        np.testing.assert_array_equal(other.dual_coef_, one.dual_coef_)
+        np.testing.assert_array_equal(other.intercept_, one.intercept_)
+
+
+def test_products_with_many_rows_are_the_same_with_any_number_of_threads() -> None:
+    rng = np.random.default_rng(0)
+    blocks, m = [rng.normal(size=(6000, 100)), rng.normal(size=(4500, 100))], 100
+    A, weight, coef = np.concatenate(blocks), rng.uniform(size=10_500), rng.normal(size=m)
+    ridge, gradient = np.ones(m + 1), rng.normal(size=m + 1)
+    results = []
+    for threads in (1, 2, 3):
+        f, total, step, change = np.empty(len(A)), np.empty(m), np.empty(m + 1), np.empty(len(A))
+        _core.row_products(blocks, coef, 0.5, f, threads)
+        _core.weighted_row_sum(blocks, weight, total, threads)
+        system = None, weight, ridge, gradient, 60.0 * np.eye(m + 1)
+        _core.newton_step(blocks, *system, 1e-8, 50, step, change, threads)
+        results.append(np.concatenate([f, total, step, change]))
+    np.testing.assert_array_equal(results[1], results[0])
+    np.testing.assert_array_equal(results[2], results[0])
+    np.testing.assert_allclose(f, A @ coef + 0.5, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(total, weight @ A, rtol=0, atol=1e-9)
+    with_ones = np.column_stack([A, np.ones(len(A))])
+    H = with_ones.T @ (weight[:, None] * with_ones) + np.diag(ridge)
+    np.testing.assert_allclose(step, -np.linalg.solve(H, gradient), rtol=0, atol=1e-6 * np.abs(step).max())
+    np.testing.assert_allclose(change, with_ones @ step, rtol=0, atol=1e-9)
 
 
 def test_solves_on_one_row_source() -> None:

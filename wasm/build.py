@@ -31,6 +31,7 @@ UNITS = [
             "simd",
             "simd_baseline",
             "smo",
+            "team",
         )
     ),
 ]

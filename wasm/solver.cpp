@@ -40,7 +40,7 @@ void solve_dual(const double* X, const double* y, int n, double C, double lam, d
         alpha[i] = bound[i];
         F[i] = 0;
     }
-    KernelRows<double> rows(dense_points<double>(rbf(gamma), X, size, n_features, nullptr), std::size_t{64} << 20, 1);
+    KernelRows<double> rows(dense_points<double>(rbf(gamma), X, size, n_features, nullptr), std::size_t{64} << 20);
     Settings settings;
     settings.tol = tol * (lam > 1 ? lam : 1);
     settings.max_iter = 200000;  // a page must answer; what is left to gain is in the gap

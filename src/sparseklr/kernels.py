@@ -109,7 +109,7 @@ class Kernel:
 
     # -- the three questions ------------------------------------------------------------------
 
-    def row_source(self, X: Any, *, cache_size: float | str = "auto", n_jobs: int | None = None) -> RowSource:
+    def row_source(self, X: Any, *, cache_size: float | str = "auto") -> RowSource:
         """Where a solver gets the rows of the kernel matrix of ``X`` from.
 
         For ``"precomputed"``, ``X`` is that matrix. Rows are kept in float32 if ``X`` is float32, and
@@ -122,7 +122,7 @@ class Kernel:
         points = self._training_points(X)
         whole = X.shape[0] ** 2 * (4 if points.single else 8)
         if cache_size == "auto" and whole <= _ALWAYS_THERE:
-            return _core.kernel_row_source(points, whole, n_threads(n_jobs))
+            return _core.kernel_row_source(points, whole)
         room = cache_bytes(cache_size, X)
         needed = min(room, whole)
         if needed > (free := available_memory()):
@@ -130,7 +130,7 @@ class Kernel:
                 f"cache_size={cache_size!r} asks for {needed >> 20} MB of kernel rows, {free >> 20} MB are "
                 "available; give a smaller number or 'auto'. Rows that do not fit are computed again."
             )
-        return _core.kernel_row_source(points, room, n_threads(n_jobs))
+        return _core.kernel_row_source(points, room)
 
     def gram(
         self, X: Any, *, cache_size: float | str = "auto", n_jobs: int | None = None

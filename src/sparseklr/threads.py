@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
@@ -14,6 +15,28 @@ from .kernels import n_threads
 
 # map(function, items): the results in the order of the items.
 Map = Callable[..., Iterable]
+
+
+def threads_of(map_: Map) -> int:
+    """With how many threads a ``map`` calls its function.
+
+    >>> threads_of(map)
+    1
+    """
+    return getattr(map_, "threads", 1)
+
+
+class _PoolMap:
+    """The ``map`` of a pool of threads."""
+
+    def __init__(self, pool: ThreadPoolExecutor, threads: int) -> None:
+        self.pool, self.threads = pool, threads
+
+    def __call__(self, function: Callable[..., Any], *items: Iterable) -> Iterable:
+        arguments = list(zip(*items, strict=True))
+        if len(arguments) < 2:  # a thread would only be waited for
+            return [function(*each) for each in arguments]
+        return self.pool.map(lambda each: function(*each), arguments)
 
 
 class _OneThread:
@@ -62,4 +85,4 @@ def ordered_threads(n_jobs: int | None) -> Iterator[Map]:
             yield map
             return
         with ThreadPoolExecutor(n) as pool:
-            yield pool.map
+            yield _PoolMap(pool, n)

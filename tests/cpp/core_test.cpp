@@ -12,8 +12,10 @@
 
 #include "compact_inner.hpp"
 #include "decision.hpp"
+#include "newton_step.hpp"
 #include "rows.hpp"
 #include "smo.hpp"
+#include "team.hpp"
 
 using namespace sparseklr;
 
@@ -96,9 +98,10 @@ template <class T> void test_kernel_values() {
             std::vector<std::size_t> all(data.n);
             std::iota(all.begin(), all.end(), std::size_t{0});
             std::vector<const T*> alone(data.n), together(data.n);
-            KernelRows<T> one(points, std::size_t{1} << 27, 1), four(points, std::size_t{1} << 27, 4);
-            one.fetch(all.data(), data.n, alone.data());
-            four.fetch(all.data(), data.n, together.data());
+            KernelRows<T> one(points, std::size_t{1} << 27), four(points, std::size_t{1} << 27);
+            Team single(1), team(4);
+            one.fetch(all.data(), data.n, alone.data(), single);
+            four.fetch(all.data(), data.n, together.data(), team);
             for (std::size_t i = 0; i < data.n; i += 50) CHECK(std::equal(alone[i], alone[i] + data.n, together[i]));
             CHECK(sums[0] == sums[1]);
             double worst = 0, worst_sum = 0;
@@ -121,13 +124,15 @@ struct Solved {
     SolveInfo info;
 };
 
-template <class T> Solved solve_problem(RowSource<T>& source, const Data& data, int threads, const Monitor& monitor) {
+template <class T> Solved solve_problem(RowSource<T>& source, const Data& data, int threads, const Monitor& monitor,
+                                          std::int64_t max_iter = INT64_MAX) {
     const std::vector<double> box(data.n, 1e3), bound(data.n, 1e-6);
     Solved solved{bound, std::vector<double>(data.n), {}};
     const Problem problem{data.n, data.y.data(), box.data(), bound.data(), 100.0};
     Settings settings;
     settings.tol = 1e-3;
     settings.threads = threads;
+    settings.max_iter = max_iter;
     settings.poll_seconds = 0;
     solved.info = solve<T>(problem, source, settings, {solved.alpha.data(), solved.F.data()}, monitor);
     return solved;
@@ -156,7 +161,7 @@ template <class T> void test_solver() {
         std::vector<Solved> runs;
         for (const int threads : {1, 4})
             for (const std::size_t cache : {std::size_t{1} << 12, std::size_t{1} << 27}) {
-                KernelRows<T> source(data.points<T>(kernel, sparse), cache, threads);
+                KernelRows<T> source(data.points<T>(kernel, sparse), cache);
                 runs.push_back(solve_problem<T>(source, data, threads, nullptr));
                 CHECK(runs.back().info.status == Status::optimal);
                 CHECK(runs.back().info.violation <= 1e-3);
@@ -168,7 +173,7 @@ template <class T> void test_solver() {
         // interrupted at some question, in whatever phase: alpha and F belong together
         for (int questions = 1; questions < 1000; questions += 9) {
             int left = questions;
-            KernelRows<T> source(data.points<T>(kernel, sparse), std::size_t{1} << 27, 1);
+            KernelRows<T> source(data.points<T>(kernel, sparse), std::size_t{1} << 27);
             const Solved stopped = solve_problem<T>(source, data, 1, [&](const Snapshot&) { return --left > 0; });
             CHECK(error_of_F(data, kernel, stopped) < allowed);
             if (stopped.info.status == Status::optimal) break;
@@ -182,6 +187,53 @@ template <class T> void test_solver() {
     const Solved solved = solve_problem<T>(gram, data, 4, nullptr);
     CHECK(solved.info.status == Status::optimal);
     CHECK(error_of_F(data, kernel, solved) < allowed);
+}
+
+// Every piece is worked on once, in loops that follow each other at once and after a while of sleep.
+void test_team() {
+    for (const int threads : {1, 2, 4}) {
+        Team team(threads);
+        std::vector<int> times(100);
+        for (int loop = 0; loop < 2000; ++loop) {
+            const std::size_t n_pieces = std::size_t(loop % 100);
+            std::fill(times.begin(), times.end(), 0);
+            team.each(n_pieces, [&](std::size_t piece) { ++times[piece]; });
+            CHECK(std::count(times.begin(), times.end(), 1) == std::ptrdiff_t(n_pieces));
+            if (loop % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        }
+    }
+}
+
+// Enough points for the threads to share the loops of a pair step.
+template <class T> void test_solver_of_many_points() {
+    const Data data(9001, 4, 9);
+    std::vector<Solved> runs;
+    for (const int threads : {1, 2, 4}) {
+        KernelRows<T> source(data.points<T>({KernelKind::rbf, 0.2, 0, 3}, false), std::size_t{1} << 24);
+        runs.push_back(solve_problem<T>(source, data, threads, nullptr, 4000));
+        CHECK(runs.back().alpha == runs.front().alpha);
+        CHECK(runs.back().F == runs.front().F);
+    }
+}
+
+void test_products_with_rows() {
+    const std::size_t m = 50, size = m + 1, per_block = 12000;
+    const Data data(2 * per_block, m, 11);
+    const std::vector<RowBlock> blocks{{data.X.data(), per_block}, {data.X.data() + per_block * m, per_block}};
+    std::vector<double> coef(m, 0.5), ridge(size, 1.0), factor(size * size), information(data.n, 0.25);
+    for (std::size_t k = 0; k < size; ++k) factor[k * size + k] = 10;
+    std::vector<double> results[2];
+    for (const int r : {0, 1}) {
+        std::vector<double> products(data.n), sum(m), step(size), change(data.n);
+        row_products(blocks, m, coef.data(), 2.0, products.data(), r ? 4 : 1);
+        weighted_row_sum(blocks, m, products.data(), sum.data(), r ? 4 : 1);
+        newton_step({blocks, m, nullptr, information.data(), ridge.data(), ridge.data(), factor.data()}, 1e-3, 20, step.data(),
+                    change.data(), r ? 4 : 1);
+        for (const auto* part : {&products, &sum, &step, &change}) results[r].insert(results[r].end(), part->begin(), part->end());
+        const double* last = &data.X[(data.n - 1) * m];
+        CHECK(std::abs(products.back() - 2 - 0.5 * std::accumulate(last, last + m, 0.0)) < 1e-12);
+    }
+    CHECK(results[0] == results[1]);
 }
 
 // The row that a failure names, or n if there is none.
@@ -205,16 +257,17 @@ void test_values_that_are_not_finite() {
         const auto call = [&] { decision<double>(*points, *points, coef.data(), 1, sums.data(), threads); };
         CHECK(failing_row(call, data.n) == 0);  // against row 301
     }
-    KernelRows<double> source(points, std::size_t{1} << 20, 1);
+    KernelRows<double> source(points, std::size_t{1} << 20);
+    Team alone(1);
     for (int trial = 0; trial < 2; ++trial) {  // a row that failed is not found in the cache
         const std::size_t i = 301;
         const double* row;
-        CHECK(failing_row([&] { source.fetch(&i, 1, &row); }, data.n) == 301);
+        CHECK(failing_row([&] { source.fetch(&i, 1, &row, alone); }, data.n) == 301);
     }
     const auto part = source.subset({300, 301, 302});  // as a solver sees points when others are set aside
     for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
         const double* row;
-        CHECK(failing_row([&] { part->fetch(&i, 1, &row); }, data.n) == i);
+        CHECK(failing_row([&] { part->fetch(&i, 1, &row, alone); }, data.n) == i);
     }
 }
 
@@ -244,10 +297,14 @@ template <class T> void test_compact() {
 
 int main() {
     std::printf("loops: %s\n", simd_name());
+    test_team();
     test_kernel_values<float>();
     test_kernel_values<double>();
     test_solver<float>();
     test_solver<double>();
+    test_solver_of_many_points<float>();
+    test_solver_of_many_points<double>();
+    test_products_with_rows();
     test_values_that_are_not_finite();
     test_compact<float>();
     test_compact<double>();

@@ -94,7 +94,7 @@ class BinarySolver:
     @cached_property
     def row_source(self) -> RowSource:
         """Made when it is first needed, and then the same for every problem."""
-        return self.data.kernel.row_source(self.data.X, cache_size=self.cache_size, n_jobs=self.n_jobs)
+        return self.data.kernel.row_source(self.data.X, cache_size=self.cache_size)
 
     def problems(self, C: float, lam: float) -> list[DualProblem]:
         """One dual for each class (a single one for two classes)."""

@@ -210,9 +210,8 @@ def solve_grid(
         if K is not None:
             row_source = gram_row_source(K)
         else:  # Threads cannot share a row cache: each has one of its own, with its share of the memory.
-            row_source = data.kernel.row_source(
-                data.X, cache_size=cache_bytes(cache_size, data.X) / workers / 2**20, n_jobs=1
-            )
+            share = cache_bytes(cache_size, data.X) / workers / 2**20
+            row_source = data.kernel.row_source(data.X, cache_size=share)
         order = np.argsort(-lams[c])
         chain = solve_along(
             row_source, signs[output], boxes(Cs[c], data.weight), lams[c, order], settings, stop

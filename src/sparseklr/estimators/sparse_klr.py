@@ -88,7 +88,7 @@ class SparseKLR(Refits, CallbackSupportMixin, HasDualModel):
         Start the next fit from the present solution if the number of samples is the same. A fit that was
         stopped by Ctrl-C is continued by the next one; until then the model cannot predict.
     n_jobs : int or None, default=None
-        Threads for kernel values and linear algebra; -1 for all. Results do not depend on it.
+        Threads; -1 for all. Worth it from thousands of rows on; results do not depend on it.
     random_state : int, RandomState instance or None, default=0
         Draws basis points of the refit from more than 300 distinct rows.
     verbose : int, default=0

@@ -17,16 +17,15 @@ import numpy as np
 from scipy.linalg import qr
 from scipy.linalg.lapack import dpstrf
 
+from .. import _core
 from ..data import DistinctPoints
 from ..kernels import rounded
-from ..threads import Map
+from ..threads import Map, threads_of
 from .triangular import solve_lower
 
 # Rows of a block of kernel columns, and the memory for columns that are kept rather than computed again.
 _BLOCK = 2048
 _KEEP_BYTES = 1 << 29
-# Up to so many blocks a Newton step is one call of the compiled core.
-_FEW_BLOCKS = 4
 # Multiplications for which a thread is worth its start.
 _WORTH_A_THREAD = 1_000_000
 
@@ -111,9 +110,13 @@ class Basis:
         return self.whiten() if len(self.points) <= _BLOCK else self
 
     @property
-    def few_blocks(self) -> list[np.ndarray]:
-        """The blocks, by rows, if they are kept and so few that one thread does best with them; else none."""
-        return self._columns if self._columns is not None and len(self._columns) <= _FEW_BLOCKS else []
+    def kept(self) -> list[np.ndarray] | None:
+        """The blocks of columns, by rows, if they are kept; the compiled core makes products with them."""
+        return self._columns
+
+    @property
+    def threads(self) -> int:
+        return threads_of(self.map_)
 
     def part(self, positions: np.ndarray) -> Basis:
         """The span of some of the points, without another look at the kernel if columns are kept."""
@@ -164,13 +167,20 @@ class Basis:
     def outputs(self, v: np.ndarray) -> np.ndarray:
         """f of all points, from coordinates v with the intercept last; v may have several columns."""
         coef = v[:-1] if self.whitened else self.coefficients(v)
+        if self.kept is not None and v.ndim == 1:
+            out = np.empty(len(self.points))
+            _core.row_products(self.kept, coef, v[-1], out, self.threads)
+            return out
         return np.concatenate(list(self._over_blocks(lambda rows, K: K @ coef, coef.size))) + v[-1]
 
     def project(self, e: np.ndarray) -> np.ndarray:
         """``sum_i e_i [phi(x_i), 1]``: the gradient of ``e @ outputs(v)`` in v."""
         out = np.zeros(self.size)
-        for part in self._over_blocks(lambda rows, K: e[rows] @ K, self.size):
-            out += part
+        if self.kept is not None:
+            _core.weighted_row_sum(self.kept, e, out, self.threads)
+        else:
+            for part in self._over_blocks(lambda rows, K: e[rows] @ K, self.size):
+                out += part
         return np.append(self._from_left(out), e.sum())
 
     def curvature(self, information: np.ndarray) -> np.ndarray:

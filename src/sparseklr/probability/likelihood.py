@@ -230,10 +230,10 @@ def _newton_step(
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Conjugate gradients for Newton's equations: the step, its change of the outputs, products taken."""
     step, change = np.zeros_like(gradient), np.zeros_like(information)
-    if blocks := basis.few_blocks:
-        L = None if basis.whitened else basis.L
+    if basis.kept is not None:
+        system = None if basis.whitened else basis.L, information, ridge, gradient, factor
         products = _core.newton_step(
-            blocks, L, information, ridge, gradient, factor, _REDUCTION, most_products, step, change
+            basis.kept, *system, _REDUCTION, most_products, step, change, basis.threads
         )
         return step, change, products
     residual = -gradient
