@@ -69,7 +69,7 @@ def run(args: Namespace) -> None:
     from sklearn.metrics import get_scorer_names
 
     from ..estimators.cv import SparseKLRCV
-    from ..estimators.judges import default_scoring
+    from ..estimators.judges import scoring_or_default
     from .errors import unknown
     from .models import save_model
     from .terminal import say, show_fit
@@ -95,7 +95,7 @@ def run(args: Namespace) -> None:
     )
     pipeline, rows, summary = train(args, search)
     tuning = {
-        "scoring": args.scoring or default_scoring(search.estimator),
+        "scoring": scoring_or_default(args.scoring, search.estimator),
         "selection": args.selection,
         "chosen": search.best_index_,
         "candidates": _candidates(search),

@@ -20,7 +20,7 @@ from ..progress import GridProgressBar
 from .base import blank_copy
 from .chosen import PredictsByChosen
 from .folds import Fold, Scoring, checked_splits
-from .judges import CrossValidation, Grid, LeaveOneOut, default_scoring, judge_all
+from .judges import CrossValidation, Grid, LeaveOneOut, judge_all, scoring_or_default
 from .kernel_choice import KINDS, KernelOption, kernel_options, searches
 from .parameters import check_parameters, warn_of_unused
 from .selection import SELECTION_RULES, results_table
@@ -101,7 +101,7 @@ class SparseKLRCV(PredictsByChosen, ClassifierMixin, BaseEstimator):
     -----
     Leave-one-out values are those of ``SparseKLR.loo_decision_function_``: they belong to the likelihood with
     the strength of the refit, before points are selected and pruned. A scorer is given a model that knows
-    them; the standard error is that of the jackknife over ten parts of the rows.
+    them; the standard error is that of a mean for the log-loss, and else of a jackknife over ten parts.
 
     In a cross-validation every candidate is fitted as it would be returned, calibration included. Only where
     that cannot change a prediction (``calibration`` None or "link", and a scorer that asks for predictions or
@@ -243,15 +243,15 @@ class SparseKLRCV(PredictsByChosen, ClassifierMixin, BaseEstimator):
         if grid is None and self.cv is None:
             if for_splitter.get("groups") is not None:
                 raise ValueError("groups were given, but leave-one-out has no use for them; give a cv.")
-            return LeaveOneOut(given, scoring)
+            by_loss = scoring_or_default(self.scoring, self.estimator) == "neg_log_loss"
+            return LeaveOneOut(given, scoring, by_loss)
         splits = checked_splits(self.cv, given, classes, for_splitter)
         folds = [Fold.of(given, *split, scoring) for split in splits]
         of_outputs = response_of(self.scorer_) in ("predict", "decision_function")
         return CrossValidation(folds, of_outputs and template.calibration in (None, "link"))
 
     def _make_scorer(self) -> Any:
-        scoring = default_scoring(self.estimator) if self.scoring is None else self.scoring
-        return check_scoring(SparseKLR(), scoring)
+        return check_scoring(SparseKLR(), scoring_or_default(self.scoring, self.estimator))
 
     def get_metadata_routing(self) -> MetadataRouter:
         """What the splitter and the scorer request, see scikit-learn's metadata routing.

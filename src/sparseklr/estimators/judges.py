@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ..data import shuffled_keys
+from ..probability.calibration import log_probabilities
 from .folds import MEASURES, Fold, Known, Scoring, score_fits, score_path, weight_share
 from .kernel_choice import KernelOption, searches
 from .sparse_klr import SparseKLR
@@ -20,11 +21,14 @@ from .training import GivenData
 _PARTS = 10
 
 
-def default_scoring(estimator: Any) -> str:
-    """The score that candidates are judged by unless another is asked for.
+def scoring_or_default(scoring: Any, estimator: Any) -> Any:
+    """The score that candidates are judged by: the given one, or else the log-loss.
 
-    The paper's probabilities, those of ``calibration=None``, are of little use where models are sparse.
+    The paper's probabilities, those of ``calibration=None``, are of little use where models are sparse; there
+    it is the accuracy.
     """
+    if scoring is not None:
+        return scoring
     return "accuracy" if getattr(estimator, "calibration", "refit") is None else "neg_log_loss"
 
 
@@ -60,10 +64,15 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class LeaveOneOut:
-    """Judges a kernel by the leave-one-out outputs of the model fitted on all rows."""
+    """Judges a kernel by the leave-one-out outputs of the model fitted on all rows.
+
+    Of the log-loss, which is a mean over the rows, the standard error is that of a mean. For other scores it
+    is that of the jackknife, parts of the rows left out in turn; equal rows are in one part.
+    """
 
     given: GivenData
     scoring: Scoring
+    by_log_loss: bool
     n_splits = 1
 
     def __call__(
@@ -83,25 +92,37 @@ class LeaveOneOut:
         return [Judged({}, measured, error, model)]
 
     def _scores(self, model: SparseKLR) -> tuple[float, float]:
-        """The score of the leave-one-out outputs and its jackknife error, parts of the rows left out in turn.
-
-        Equal rows are in one part. A part is left out only where rows of every class remain, since many
-        scores are not defined without one of them.
-        """
+        """The score of the leave-one-out outputs, and its standard error."""
         n = len(self.given.y)
         outputs = model.loo_decision_function_.reshape(n, -1)
         rows = np.flatnonzero(np.isfinite(outputs).all(axis=1))  # those of positive weight
-        keys = np.unique(shuffled_keys(self.given.X[rows], seed=0), return_inverse=True)[1] % _PARTS
+        points = np.unique(shuffled_keys(self.given.X[rows], seed=0), return_inverse=True)[1]
 
         def score(part: np.ndarray) -> float:
             known = Known(outputs[part], model.classes_)
             return self.scoring.part(part, n)(known, self.given.X[part], self.given.y[part])
 
-        n_classes = len(model.classes_)
+        if self.by_log_loss:
+            codes = np.searchsorted(model.classes_, self.given.y[rows])
+            losses = -log_probabilities(outputs[rows])[np.arange(len(rows)), codes]
+            weight = self.scoring.part(rows, n).metadata.get("sample_weight", np.ones(len(rows)))
+            return score(rows), _error_of_mean(losses, weight, points)
+        keys, n_classes = points % _PARTS, len(model.classes_)
         rests = [rows[keys != k] for k in range(_PARTS) if (keys == k).any()]
+        # without one of the classes many scores are not defined
         without = [score(rest) for rest in rests if len(np.unique(self.given.y[rest])) == n_classes]
         error = np.sqrt((len(without) - 1) * np.var(without)) if len(without) > 1 else 0.0
         return score(rows), float(error)
+
+
+def _error_of_mean(losses: np.ndarray, weight: np.ndarray, points: np.ndarray) -> float:
+    r"""Standard error of a weighted mean over rows, where those of the same point belong together.
+
+    With the mean m and points j: :math:`\sqrt{\sum_j (\sum_{i \in j} w_i (l_i - m))^2} / \sum_i w_i`.
+    """
+    total = weight.sum()
+    off = np.bincount(points, weight * (losses - weight @ losses / total))
+    return float(np.sqrt(off @ off) / total)
 
 
 @dataclass(frozen=True, eq=False)
