@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from joblib import parallel_config
+from sklearn.datasets import load_iris
 from sklearn.preprocessing import minmax_scale
 from standins import DATA, PUBLISHED, stand_in
 
@@ -69,6 +70,11 @@ def small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large, "HELD_OUT", 2000)
     monkeypatch.setattr(large, "STARTERS", 1000)
     monkeypatch.setattr(large, "LEAST_FISHER", 512)
+
+
+@pytest.fixture(scope="session")
+def iris() -> tuple[np.ndarray, np.ndarray]:
+    return load_iris(return_X_y=True)
 
 
 @pytest.fixture(scope="session")

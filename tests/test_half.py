@@ -13,7 +13,7 @@ from alike import (
 )
 from scipy import sparse
 from scipy.special import expit
-from sklearn.datasets import load_iris, make_moons
+from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -29,11 +29,6 @@ Data = tuple[np.ndarray, np.ndarray]
 @pytest.fixture(scope="module")
 def moons() -> Data:
     return make_moons(150, noise=0.25, random_state=0)
-
-
-@pytest.fixture(scope="module")
-def iris() -> Data:
-    return load_iris(return_X_y=True)
 
 
 def objective(model: HalfKLR, X: np.ndarray, y: np.ndarray) -> float:
@@ -207,6 +202,18 @@ def test_n_nonzero_as_published(moons) -> None:
     with pytest.warns(ConvergenceWarning, match="lower n_nonzero"):
         model = HalfKLR(n_nonzero=7, gamma=1.0, algorithm="published", max_iter=50).fit(*moons)
     assert len(model.support_) == 7
+
+
+def test_models_of_a_path_are_those_of_a_fit(moons) -> None:
+    """Weights count as repetitions, and nothing that a fit sets is missing."""
+    X, y = moons
+    weight = np.random.default_rng(0).integers(0, 3, len(y))
+    rows = np.repeat(np.arange(len(y)), weight)
+    (weighted,) = half_klr_path(X, y, [10.0], sample_weight=weight)
+    (repeated,) = half_klr_path(X[rows], y[rows], [10.0])
+    np.testing.assert_array_equal(weighted.predict_proba(X), repeated.predict_proba(X))
+    np.testing.assert_array_equal(weighted.familiarity(X), repeated.familiarity(X))
+    assert vars(weighted).keys() == vars(HalfKLR(10.0).fit(X, y)).keys()
 
 
 def test_path(moons) -> None:

@@ -17,7 +17,7 @@ from reference import primal_newton
 from scipy import sparse
 from scipy.optimize import approx_fprime
 from scipy.special import softmax
-from sklearn.datasets import load_iris, make_circles, make_classification, make_moons
+from sklearn.datasets import make_circles, make_classification, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
@@ -37,11 +37,6 @@ Data = tuple[np.ndarray, np.ndarray]
 @pytest.fixture(scope="module")
 def moons() -> Data:
     return make_moons(120, noise=0.25, random_state=0)
-
-
-@pytest.fixture(scope="module")
-def iris() -> Data:
-    return load_iris(return_X_y=True)
 
 
 def objective(model: ImportVectorMachine, X: np.ndarray, y: np.ndarray) -> float:

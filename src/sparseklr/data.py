@@ -278,9 +278,7 @@ def row_keys(X: Any) -> np.ndarray:
     """
     if sparse.issparse(X):
         X = _canonical(X)
-        mixed = _mixed(X.data, X.indices)
-        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
-        return sums[X.indptr[1:]] - sums[X.indptr[:-1]]
+        return _row_sums(X, _mixed(X.data, X.indices))
     keys = np.empty(X.shape[0], dtype=np.uint64)
     step = max(1, 2**20 // max(1, X.shape[1]))
     for start in range(0, X.shape[0], step):
@@ -338,12 +336,16 @@ def _rounded_row_keys(X: Any) -> np.ndarray:
         return np.rint(values * halves[0][columns] * halves[1][columns]).astype(np.int64).view(np.uint64)
 
     if sparse.issparse(X):
-        products = integers(X.data, X.indices) * factors[X.indices]
-        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(products, dtype=np.uint64)])
-        return sums[X.indptr[1:]] - sums[X.indptr[:-1]]
+        return _row_sums(X, integers(X.data, X.indices) * factors[X.indices])
     step = max(1, 2**20 // max(1, X.shape[1]))
     blocks = [X[start : start + step] for start in range(0, X.shape[0], step)]
     return np.concatenate([integers(block, slice(None)) @ factors for block in blocks])
+
+
+def _row_sums(X: Any, values: np.ndarray) -> np.ndarray:
+    """Sums, modulo 2**64, of values of the entries of a CSR matrix over each of its rows."""
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values, dtype=np.uint64)])
+    return sums[X.indptr[1:]] - sums[X.indptr[:-1]]
 
 
 def _canonical(X: Any) -> Any:

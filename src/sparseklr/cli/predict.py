@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from typing import Any
 
@@ -105,7 +104,7 @@ def run(args: Namespace) -> None:
             result.to_csv(temporary, index=False, sep="\t" if form == "tsv" else ",")
     say(args.data, notes + summary(reasons, args.flag))
     if output.name != "-":
-        print(f"{len(result)} predictions written to {args.output}", file=sys.stdout)
+        print(f"{len(result)} predictions written to {args.output}")
 
 
 def _identifiers(args: Namespace, pipeline: Any, metadata: dict[str, Any], names: list[str]) -> list[str]:

@@ -58,9 +58,7 @@ class Stage:
     n_points: int
     C: float
     moved_at: tuple[float, ...]  # C of each segment of moves
-    start_widths: tuple[np.ndarray, ...] = field(
-        repr=False
-    )  # log gamma of each fold before the first of them
+    start_widths: tuple[np.ndarray, ...] = field(repr=False)  # log gamma of the folds before that
     models: tuple[CompactModel, ...] = field(repr=False)  # of the folds
     outputs: np.ndarray = field(repr=False)  # of the held-out rows
     losses: np.ndarray = field(repr=False)
@@ -81,12 +79,12 @@ class Fold:
     ) -> None:
         self.rows, self.held_out = rows, held_out
         self._compiled = held_out.compiled()
-        self._options = {"shared": shared, "threads": threads, "stop": stop}
-        self.objective = Objective(rows.compiled(), shared=shared, threads=threads, stop=stop)
+        self._options: dict[str, Any] = {"shared": shared, "threads": threads, "stop": stop}
+        self.objective = Objective(rows.compiled(), **self._options)
 
     def columns(self, features: np.ndarray) -> Fold:
         """The same rows with some of the features."""
-        return Fold(self.rows.columns(features), self.held_out.columns(features), **self._options)  # type: ignore[arg-type]
+        return Fold(self.rows.columns(features), self.held_out.columns(features), **self._options)
 
     def predict(self, model: CompactModel) -> np.ndarray:
         """Outputs of the held-out rows."""

@@ -12,6 +12,9 @@ from ..dual.solver import Solution
 from ..kernels import rounded
 from .calibration import platt
 
+# As many as scikit-learn's CalibratedClassifierCV has by default.
+_FOLDS = 5
+
 
 def folds_along(points: DistinctPoints, values: np.ndarray, y: np.ndarray, most: int) -> np.ndarray | None:
     """A fold number for each row: the distinct points of a label are dealt out in the order of their values.
@@ -31,7 +34,7 @@ def folds_along(points: DistinctPoints, values: np.ndarray, y: np.ndarray, most:
 
 
 def cross_fitted(
-    solver: BinarySolver, points: DistinctPoints, problem: DualProblem, solution: Solution, n_folds: int = 5
+    solver: BinarySolver, points: DistinctPoints, problem: DualProblem, solution: Solution
 ) -> np.ndarray | None:
     """f of every row by a model fitted without its fold; None if there are too few distinct rows for two.
 
@@ -40,7 +43,7 @@ def cross_fitted(
     the kernel and for every order of the rows.
     """
     data = solver.data
-    fold = folds_along(points, solver.product(problem.box * problem.y), problem.y, n_folds)
+    fold = folds_along(points, solver.product(problem.box * problem.y), problem.y, _FOLDS)
     if fold is None:
         return None
     f = np.empty(len(problem.y))

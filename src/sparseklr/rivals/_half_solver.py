@@ -20,13 +20,15 @@ _SHORTLIST = 64
 # After so many trials in vain the rest of the short list is left for the next round.
 _TRIALS = 4
 # Between joins the support is fitted to this share of the objective. On ring with C = 1e4, a looser 1e-3 lets
-# the support grow to 1500 coordinates (100 s and more); with 1e-4 it grows to 730, of which 225 remain (55
-# s).
+# the support grow to 1500 coordinates (100 s and more); with 1e-4 it grows to 730 (55 s), of which 225
+# remain.
 _SETTLED = 1e-4
 # What a coordinate promises must be more than this share of the objective; thoroughly, more than rounding.
 _WORTH_A_TRIAL, _THOROUGHLY = 1e-9, 1e-13
 # A coordinate below this share of the least size that a minimum allows is on its way to zero.
 _VANISHING = 1e-6
+# Newton steps on a support at most; a few are the rule.
+_NEWTON_STEPS = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,10 +244,10 @@ class HalfSolver(HalfModel):
         G[: len(x)] += 0.5 * np.sign(x) / np.sqrt(np.abs(x))
         return G
 
-    def _newton(self, C: float, tol: float, max_steps: int = 20) -> float:
+    def _newton(self, C: float, tol: float) -> float:
         """Damped Newton steps on the support, signs kept; returns what is left to gain, relative."""
         left = 0.0
-        for step in range(max_steps + 1):
+        for step in range(_NEWTON_STEPS + 1):
             if len(self.support) == 0:
                 return 0.0
             metric = self._metric(C)
@@ -253,7 +255,7 @@ class HalfSolver(HalfModel):
             direction = -metric.solve(G)
             present = self.objective(C)
             left = -0.5 * float(G @ direction) / present
-            if left <= tol or step == max_steps:
+            if left <= tol or step == _NEWTON_STEPS:
                 break
             if not self._move(C, direction, present):
                 return 0.0  # what is left is indistinguishable from rounding

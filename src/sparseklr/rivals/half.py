@@ -308,4 +308,5 @@ def half_klr_path(
     for C in np.unique(values):
         model = models[C] = copy.copy(template).set_params(C=float(C))
         model._solve(data, solvers)
+        model._set_reference(given.X, given.weight)
     return [copy.copy(models[C]) for C in values]

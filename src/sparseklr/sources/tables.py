@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .._words import listing
 from .base import Block, Source
 
 FORMATS = {
@@ -76,7 +77,7 @@ class TableSource(Source):
         for role, name in (("target", target), ("weight", weight)):
             if name is not None and name not in schema.names:
                 raise ValueError(
-                    f"{role}={name!r} is not a column of {self}; there are {_listing(schema.names)}."
+                    f"{role}={name!r} is not a column of {self}; there are {listing(schema.names)}."
                 )
         if features is None:
             features = [name for name in schema.names if name not in {target, weight, *drop, *_index(schema)}]
@@ -110,7 +111,7 @@ class TableSource(Source):
         for name in self.feature_names or []:
             if name not in schema.names:
                 raise ValueError(
-                    f"feature {name!r} is not a column of {self}; there are {_listing(schema.names)}."
+                    f"feature {name!r} is not a column of {self}; there are {listing(schema.names)}."
                 )
             kind = schema.field(name).type
             _check_number(kind, name, self.paths[0])
@@ -146,7 +147,7 @@ class TableSource(Source):
                 continue
             if name not in schema.names:
                 raise ValueError(
-                    f"{fragment.path}: there is no column {name!r}; there are {_listing(schema.names)}."
+                    f"{fragment.path}: there is no column {name!r}; there are {listing(schema.names)}."
                 )
             kind = schema.field(name).type
             if name != self.target:
@@ -272,10 +273,10 @@ def _expand(given: list[str], format: str | None) -> tuple[list[str], str]:
     format = format or next(filter(None, map(format_by_suffix, files)), None)
     if format is None:
         raise ValueError(
-            f"{given[0]}: its suffix does not tell the format; give format=, one of {_listing(known)}."
+            f"{given[0]}: its suffix does not tell the format; give format=, one of {listing(known)}."
         )
     if format not in known:
-        raise ValueError(f"format must be one of {_listing(known)}; got {format!r}.")
+        raise ValueError(f"format must be one of {listing(known)}; got {format!r}.")
     folders = tuple(path + os.sep for path in paths if os.path.isdir(path))
     files = (
         [f for f in files if not f.startswith(folders) or format_by_suffix(f) == format] if folders else files
@@ -350,7 +351,3 @@ def _arrow_errors(where: str, form: str) -> Iterator[None]:
         yield
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise ValueError(f"{where}: cannot be read as {form}: {str(error).splitlines()[0]}") from error
-
-
-def _listing(names: Sequence[str], most: int = 12) -> str:
-    return ", ".join(names[:most]) + (f", ... ({len(names)} in all)" if len(names) > most else "")

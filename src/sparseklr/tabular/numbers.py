@@ -17,6 +17,7 @@ _PARTS = re.compile(
     rf"(?P<body>\d(?:[\d.,{_SPACES}]*[\d.,])?{_EXPONENT}|[.,]\d+{_EXPONENT})"
     rf"\s*[{_CURRENCY}]?(?P<unit>[%‰]|[^\W\d_]{{1,5}}[²³]?)?"
 )
+_LOOKED_AT = 1000  # tokens of a column, for its decimal sign
 _TRUTH = {"true": 1.0, "false": 0.0}
 
 
@@ -85,7 +86,7 @@ def _digits(body: str, decimal: str) -> float:
     return np.nan
 
 
-def detect_decimal(columns: Iterable[np.ndarray], most: int = 1000) -> str | None:
+def detect_decimal(columns: Iterable[np.ndarray]) -> str | None:
     """The decimal sign that the tokens of some columns have; None if none of them tells.
 
     "3,14" speaks for a comma and "3.14" for a point; "1,234" may be either and does not count.
@@ -97,7 +98,7 @@ def detect_decimal(columns: Iterable[np.ndarray], most: int = 1000) -> str | Non
     """
     point = comma = 0
     for tokens in columns:
-        for token in tokens[:most]:
+        for token in tokens[:_LOOKED_AT]:
             match = _PARTS.fullmatch(token)
             body = match["body"] if match else ""
             # three digits behind the only sign may be thousands, but not behind a zero
