@@ -54,6 +54,17 @@ def test_likelihood_against_a_general_optimiser() -> None:
         np.testing.assert_allclose(fit_likelihood(basis, labels, C=5.0, near=near).f, fit.f, atol=1e-6)
 
 
+@pytest.mark.parametrize("intercept", [-1e5, -800.0, 800.0, 1e5])
+def test_likelihood_from_a_start_where_nothing_is_curved(intercept) -> None:
+    """All rows of one class are on the wrong side, so far that the loss is a straight line."""
+    points = moons_points()
+    labels, basis = Labels.of(points.weight, 1), Basis.of(points, np.arange(0, 80, 8))
+    start = np.append(np.zeros(basis.size), intercept)
+    with np.errstate(all="raise", under="ignore"):
+        far = fit_likelihood(basis, labels, C=5.0, start=start)
+    np.testing.assert_allclose(far.f, fit_likelihood(basis, labels, C=5.0).f, atol=1e-4)
+
+
 def test_shares_of_a_class_count_as_its_rows() -> None:
     """A point of weight 3, two thirds of it positive, is two positive rows and a negative one."""
     points = moons_points()
