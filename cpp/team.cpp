@@ -30,6 +30,8 @@ constexpr std::uint64_t pieces_between(std::uint32_t begin, std::uint32_t end) {
 
 }  // namespace
 
+std::atomic<Team::clock::rep> Team::end_of_rest = 0;
+
 Team::~Team() {
     {
         const std::lock_guard<std::mutex> guard(mutex_);
@@ -81,8 +83,7 @@ void Team::share(Task task, std::uint32_t n_pieces) {
     while (!done()) std::this_thread::yield();
     const clock::time_point end = clock::now();
     if (end - begin < long_wait) return;
-    rests_ = true;
-    end_of_rest_ = end + rest_per_wait * (end - begin);
+    end_of_rest = (end + rest_per_wait * (end - begin)).time_since_epoch().count();
 }
 
 void Team::help() {

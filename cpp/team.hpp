@@ -17,8 +17,8 @@ namespace sparseklr {
 // that is not.  So the others watch for work for a moment before they sleep; the pieces of a loop are taken one by one,
 // by whoever has time, and a thread that does not come is not missed.  The caller waits only for a piece that another
 // thread has begun.  If that takes long, the other thread had to leave its processor to somebody else: for ten times
-// as long as the wait was, the caller goes on alone.  On a busy machine a team is therefore slower than one thread by
-// a tenth at most.
+// as long as the wait was, the callers of all teams go on alone.  On a busy machine a team is therefore slower than one
+// thread by a tenth at most.
 //
 // The others start with the first loop that has a piece for them, and end with the team.
 class Team {
@@ -61,7 +61,11 @@ private:
     void start(std::size_t wanted);
     void help();
     bool take(bool from_the_front, std::uint32_t& piece);
-    bool resting() { return rests_ && (rests_ = clock::now() < end_of_rest_); }
+    static bool resting() {
+        const clock::rep end = end_of_rest.load(std::memory_order_relaxed);
+        return end != 0 && clock::now().time_since_epoch().count() < end;
+    }
+    static std::atomic<clock::rep> end_of_rest;  // 0 until there was one
 
     int threads_;
     std::vector<std::thread> others_;
@@ -70,8 +74,7 @@ private:
     alignas(64) std::atomic<std::uint64_t> left_ = 0;  // the pieces left: the first, and the end in the upper half
     alignas(64) std::atomic<std::uint32_t> finished_ = 0;  // by the others
     alignas(64) Task task_{};
-    bool rests_ = false;
-    clock::time_point end_of_rest_{}, next_waking_{};
+    clock::time_point next_waking_{};
     std::mutex mutex_;
     std::condition_variable work_;
     std::atomic<int> asleep_ = 0;

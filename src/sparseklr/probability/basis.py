@@ -123,7 +123,7 @@ class Basis:
         rows, columns = self.L[positions], None
         if self._columns is not None:
             pick = (lambda _, K: K @ rows.T) if self.whitened else (lambda _, K: K.take(positions, axis=1))
-            columns = list(self._over_blocks(pick, self.size * len(rows) if self.whitened else 0))
+            columns = list(self._over_blocks(pick, self.size * (len(rows) if self.whitened else 1)))
         (R,) = qr(rows.T, mode="r", check_finite=False)
         L = R[: len(rows)].T
         return Basis(self.points, self.chosen[positions], L * np.sign(L.diagonal()), self.map_, columns)
