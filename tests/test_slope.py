@@ -59,12 +59,11 @@ def test_outputs_are_enlarged_and_reduced_only_for_a_reason() -> None:
 @pytest.mark.parametrize("f", [np.zeros(6), np.full(6, 1e8), np.array([-1e300, 0, 1e-300, 1, 2, 1e300])])
 @pytest.mark.parametrize("y", [[0, 0, 0, 1, 1, 1], [1, 0, 1, 0, 1, 0], [0, 0, 0, 0, 0, 1]])
 def test_extreme_outputs_have_a_line(f, y) -> None:
-    labels = Labels(np.repeat(y, 12).astype(float), np.ones(72))
-    line = fit_line(labels, np.repeat(f, 12))
+    line = fit_line(Labels(np.repeat(y, 70).astype(float), np.ones(420)), np.repeat(f, 70))
     assert np.isfinite(line).all()
     assert line.slope >= LEAST_SLOPE
-    few = fit_line(Labels(labels.target[::2], np.ones(36)), np.repeat(f, 6))
-    assert few == Line() if np.ptp(f) == 0 or sum(y) == 1 else few.slope > 0
+    few = fit_line(Labels(np.repeat(y, 6).astype(float), np.ones(36)), np.repeat(f, 6))
+    assert few == Line()
 
 
 def test_the_refit_is_the_optimum_of_its_likelihood_on_a_line() -> None:

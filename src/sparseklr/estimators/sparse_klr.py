@@ -121,7 +121,7 @@ class SparseKLR(Refits, CallbackSupportMixin, HasDualModel):
     C_refit_ : array (n_outputs,)
         Strength used in the refit. If the first three of many classes choose the same, it is that of all.
     slope_refit_ : array (n_outputs,)
-        Factor on the outputs of the likelihood; 1 where ``C_refit`` is a number.
+        Factor on the outputs of the likelihood; 1 where ``C_refit`` is a number or a class has few points.
     loo_decision_function_ : array (n_samples,) or (n_samples, n_classes)
         Approximate leave-one-out outputs: of every row by the likelihood fitted without it and without all
         rows equal to it (NaN for rows of weight 0). See Notes for the model that they belong to.
