@@ -122,6 +122,15 @@ def test_work_is_shared_out_and_a_pass_is_one_task_per_part(client, rows):
     assert len(stream.data) == len(blocks.parts) == 4
 
 
+def test_parts_stay_where_they_are_up_to_a_share(client):
+    """Of five parts on one of two workers two move to the other; what nobody holds goes where room is."""
+    a, b = sorted(client.nthreads())
+    blocks = ClusterBlocks(DaskSource(dask_rows(N)), client)
+    assert blocks._places([[a]] * 5) == [a, a, a, b, b]
+    assert blocks._places([[b], [a], [b], [a]]) == [b, a, b, a]
+    assert sorted(blocks._places([()] * 4)) == [a, a, b, b]
+
+
 def test_rows_of_a_data_frame_are_read_once(client, tmp_path):
     def read(k):
         (tmp_path / f"{k}-{time.perf_counter_ns()}").touch()

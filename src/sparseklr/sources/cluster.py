@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -42,28 +42,27 @@ class ClusterBlocks(Blocks):
             self._take_rows(source)
 
     def _take_chunks(self, source: DaskSource) -> None:
-        """Chunks stay where they are, unless they are too large for all threads to have work."""
-        n_chunks, source = len(source.X.chunks[0]), source.on_grid(self._n_parts())
+        """Chunks stay where they are, unless they are too large or too many for all threads to have work."""
+        from distributed import wait
+
+        source = source.on_grid(self._n_parts())
         pieces = list(source.delayed())
         parts = self.client.compute([part for _, parts in pieces for part in parts])
-        places = self._places(len(pieces)) if len(pieces) > n_chunks else [None] * len(pieces)
-        for k, ((start, _), workers) in enumerate(zip(pieces, places, strict=True)):
-            cut = self.client.submit(
-                _cut_chunk,
-                start,
-                source.block_rows,
-                *parts[3 * k : 3 * k + 3],
-                workers=workers,
-                allow_other_workers=workers is not None,
-                pure=False,
-            )
+        with self.client.as_current():
+            wait(parts[::3])
+        held = self.client.who_has(parts[::3])
+        places = self._places([held.get(part.key, ()) for part in parts[::3]])
+        for k, (start, _) in enumerate(pieces):
+            cut = self._at(places[k], _cut_chunk, start, source.block_rows, *parts[3 * k : 3 * k + 3])
             self.parts.append((start // source.block_rows, cut))
         self.lengths = list(source.X.chunks[0])
 
     def _take_rows(self, source: Source) -> None:
         here = self.client.submit(_same, source.on(None), pure=False)
-        for first, last in pairwise(shared_out(0, source.n_blocks, self._n_parts())):
-            self.parts.append((first, self.client.submit(_load, here, first, last, pure=False)))
+        edges = shared_out(0, source.n_blocks, self._n_parts())
+        places = self._places([()] * (len(edges) - 1))
+        for place, (first, last) in zip(places, pairwise(edges), strict=True):
+            self.parts.append((first, self._at(place, _load, here, first, last)))
             self.lengths.append(min(last * source.block_rows, source.n_rows) - first * source.block_rows)
 
     def _n_parts(self) -> int:
@@ -71,11 +70,24 @@ class ClusterBlocks(Blocks):
         at_once = _PER_THREAD * max(1, sum(self.client.nthreads().values()))
         return at_once * max(1, -(-self.n_blocks // (at_once * _MOST_BLOCKS)))
 
-    def _places(self, n_parts: int) -> list[list[str] | None]:
-        """The worker that a part should be on: each has consecutive parts, as many as it has threads for."""
+    def _places(self, held: list[Sequence[str]]) -> list[str | None]:
+        """The worker for each part: one that holds it, as long as it has no more than its threads' share."""
         threads = self.client.nthreads()
-        workers = [[worker] for worker in sorted(threads) for _ in range(threads[worker])]
-        return [workers[k * len(workers) // n_parts] if workers else None for k in range(n_parts)]
+        room = {worker: -(-len(held) * n // sum(threads.values())) for worker, n in threads.items()}
+        places: list[str | None] = []
+        for workers in held:
+            places.append(next((worker for worker in workers if room.get(worker, 0) > 0), None))
+            if places[-1] is not None:
+                room[places[-1]] -= 1
+        for k in [k for k, place in enumerate(places) if place is None and room]:
+            places[k] = worker = max(room, key=lambda worker: room[worker])
+            room[worker] -= 1
+        return places
+
+    def _at(self, place: str | None, task: Callable[..., Any], *arguments: Any) -> Any:
+        """A task on a worker, or on another if that one is lost."""
+        where = {} if place is None else {"workers": [place], "allow_other_workers": True}
+        return self.client.submit(task, *arguments, pure=False, **where)
 
     def map(self, prepare: Prepare, memory: float = 0.0) -> ClusterBlocks:
         """As in the base class; all blocks stay computed, and Dask writes to disk what does not fit."""
