@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import matplotlib
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.datasets import load_iris, make_moons
@@ -130,4 +131,16 @@ def test_the_bars_of_the_display_add_up(model) -> None:
     assert sum(drawn[:-1]) == pytest.approx(drawn[-1])
     assert drawn[-1] == pytest.approx(estimator.decision_function(X)[7])
     assert "class 1" in display.ax_.get_xlabel()
+    plt.close("all")
+
+
+def test_the_display_takes_rows_in_any_container() -> None:
+    plt = pytest.importorskip("matplotlib.pyplot")
+    X, y = MOONS
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    of_array, of_frame = SparseKLR().fit(X, y), SparseKLR().fit(frame, y)
+    expected = ExplanationDisplay.from_estimator(of_array, X, row=7).contributions
+    for model, rows in ((of_frame, frame), (of_array, sparse.csr_array(X)), (of_array, X.tolist())):
+        display = ExplanationDisplay.from_estimator(model, rows, row=7)
+        np.testing.assert_allclose(display.contributions, expected)
     plt.close("all")

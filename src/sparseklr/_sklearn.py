@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+# Some rows of an array, a sparse matrix, a list or a frame of any library, each of which has its own way.
+from sklearn.utils import _safe_indexing as safe_indexing
+
 # The constraints of ``_parameter_constraints``, and the check of them. There is no public way to declare what
 # a parameter may be; another way would give errors of another form than those of every estimator of
 # scikit-learn. Unchanged since 1.3.
@@ -35,6 +38,7 @@ __all__ = [
     "fit_task",
     "get_feature_names",
     "response_of",
+    "safe_indexing",
     "takes_weights",
     "validate_parameter_constraints",
     "with_callbacks",

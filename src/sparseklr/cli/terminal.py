@@ -53,9 +53,8 @@ def show_table(
         table.add_column(Text(name), justify=justify if k else "left")
     for k, row in enumerate(rows):
         table.add_row(*map(Text, row), style="bold green" if k == bold else None)
-    Console(width=500, stderr=stderr).print(
-        table
-    )  # wider than any terminal: rich would cut numbers to make them fit
+    # wider than any terminal: rich would cut numbers to make them fit
+    Console(width=500, stderr=stderr).print(table)
 
 
 def show_fit(summary: Mapping[str, Any], output: str) -> None:

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from sklearn.pipeline import Pipeline
+
+from .._sklearn import safe_indexing
+from ._drawing import last_step, pyplot
 
 # The same colours for every class: for it, against it, the intercept, the sum.
 _FOR, _AGAINST, _INTERCEPT, _SUM = "#1f5fbf", "#b4541a", "#8a929c", "#1f2328"
@@ -78,9 +80,8 @@ class ExplanationDisplay:
         -------
         ExplanationDisplay
         """
-        if isinstance(estimator, Pipeline):
-            estimator, X = estimator[-1], estimator[:-1].transform(X)
-        explanation = estimator.explain(X[[row]])
+        model, X, _ = last_step(estimator, X)
+        explanation = model.explain(safe_indexing(X, [row]))
         of_row = explanation.of_row(0, label)
         shown = of_row.strongest(n_points)
         points = np.arange(len(of_row.contributions)) if explanation.support is None else explanation.support
@@ -110,13 +111,9 @@ class ExplanationDisplay:
         -------
         self
         """
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise ImportError("plots need matplotlib: pip install 'sparseklr[plots]'.") from error
         n = len(self.names)
         if ax is None:
-            _, ax = plt.subplots(figsize=(6.4, 1.2 + 0.28 * (n + 1)), layout="constrained")
+            _, ax = pyplot().subplots(figsize=(6.4, 1.2 + 0.28 * (n + 1)), layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
         total = float(self.contributions.sum())
         colors = [_FOR if value > 0 else _AGAINST for value in self.contributions]
