@@ -65,7 +65,7 @@ def benchmark() -> Callable[[str], tuple[np.ndarray, np.ndarray]]:
 @pytest.fixture
 def small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fit of 12 000 rows is streamed, with everything at a fifteenth of its size."""
-    monkeypatch.setattr(compact_klr, "LARGE", 3000)
+    monkeypatch.setattr(compact_klr, "MANY_ROWS", 3000)
     monkeypatch.setattr(large, "BASE", 2048)
     monkeypatch.setattr(large, "HELD_OUT", 2000)
     monkeypatch.setattr(large, "STARTERS", 1000)

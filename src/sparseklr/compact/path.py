@@ -27,7 +27,7 @@ from .start import base_rate, started
 SEGMENT, SEGMENTS = 25, 2
 # Beyond this many points a size costs more than all before it together: one segment has to do, and a size
 # that does not lower the held-out loss by this share is not taken and is the last.
-LARGE, LARGE_GAIN = 128, 0.01
+MANY_POINTS, MANY_POINTS_GAIN = 128, 0.01
 # C is sought from here by factors of ten, between these bounds. The upper one keeps separable data finite.
 FIRST_C, FACTOR, LEAST_C, MOST_C = 10.0, 10.0, 0.1, 1e5
 # A size has to lower the held-out loss by this share and by this much. The path ends after so many sizes that
@@ -166,7 +166,7 @@ class Path:
                 widths = [model.log_gamma for model in stages[-1].models]
                 stages.append(self.fit_size(each, self.folds, size, stages[-1].C, widths))
                 loss = stages[-1].loss
-                if size > LARGE and loss > (1 - LARGE_GAIN) * best:
+                if size > MANY_POINTS and loss > (1 - MANY_POINTS_GAIN) * best:
                     break
                 without_gain = 0 if loss < best - (GAIN * best + LEAST_GAIN) else without_gain + 1
                 best = min(best, loss)
@@ -179,7 +179,7 @@ class Path:
         models = list(each(partial(_start, size), folds, widths))
         stage = None
         moved_at: tuple[float, ...] = ()
-        for _ in range(SEGMENTS if size <= LARGE else 1):
+        for _ in range(SEGMENTS if size <= MANY_POINTS else 1):
             moved_at = (*moved_at, C)
             moved = list(each(partial(_move, C), folds, models))
             trial = self._best_C(each, folds, moved, C, moved_at, tuple(widths))
@@ -267,7 +267,7 @@ def standard_error(values: np.ndarray, weight: np.ndarray) -> float:
 def choose(
     stages: list[Stage],
     weight: np.ndarray,
-    large_gain: float = LARGE_GAIN,
+    large_gain: float = MANY_POINTS_GAIN,
     doubling_gain: float = 0.0,
 ) -> Stage:
     """The smallest model that is nearly as good as the best.
@@ -280,7 +280,7 @@ def choose(
     stages = [
         stage
         for stage, smaller in zip(stages, least, strict=True)
-        if stage.n_points <= LARGE or stage.loss <= (1 - large_gain) * smaller
+        if stage.n_points <= MANY_POINTS or stage.loss <= (1 - large_gain) * smaller
     ]
     best = min(stages, key=lambda stage: stage.loss)
     for stage in stages:

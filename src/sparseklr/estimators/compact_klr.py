@@ -24,7 +24,7 @@ from ..compact.scaling import Scaling
 from ..kernels import n_threads
 from ..progress import StageProgressBar
 from ..sources import ArraySource, Source, as_source
-from .compact_large import LARGE, first_look, fit_large, is_stream, whole
+from .compact_large import MANY_ROWS, first_look, fit_large, is_stream, whole
 from .explanation import ExplainsByPoints
 from .familiarity import TellsFamiliarity
 from .parameters import COUNT, POSITIVE, check_parameters
@@ -228,7 +228,7 @@ class CompactKLR(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, BaseEstima
             fitted._fit_source(as_source(X, y, sample_weight))
         else:
             given = check_data(X, y, sample_weight, precomputed=False, estimator=fitted)
-            if len(given.y) > LARGE:
+            if len(given.y) > MANY_ROWS:
                 fitted._fit_large(ArraySource(given.X, given.y, given.weight))
             else:
                 fitted._fit_rows(given)
@@ -237,7 +237,7 @@ class CompactKLR(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, BaseEstima
 
     def _fit_source(self, source: Source) -> None:
         """Fit the rows of a source, as a stream if there are many."""
-        if source.n_rows > LARGE:
+        if source.n_rows > MANY_ROWS:
             self.n_features_in_ = source.n_features
             self._fit_large(source)
         else:

@@ -23,7 +23,7 @@ from ..sources.base import Block, joined
 # against 11 s and 1.026; 25 000 of 24 clusters 5.7 s and 1.151, against 51 s and 1.147; 15 000 of magic (in
 # three splits) 6 to 16 s and a log-loss of 0.293, against 25 to 34 s and 0.296. With 12 000 to 16 000 rows of
 # ring, waveform and the clusters it lost up to 1%.
-LARGE = 20_000
+MANY_ROWS = 20_000
 # Of the memory that a fit may take: prepared blocks that stay for the next pass, and samples.
 _KEPT, _SAMPLE = 0.4, 0.2
 # Rows on which features are chosen.

@@ -19,6 +19,7 @@ from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__
 from .._files import replacing
@@ -69,7 +70,8 @@ def save(model: Any, path: str | Path, *, metadata: dict[str, Any] | None = None
     Raises
     ------
     ValueError
-        Where the model holds something of a type that :func:`load` would not make. No file is written.
+        Where the model is not fitted, or holds something of a type that :func:`load` would not make. No
+        file is written.
 
     See Also
     --------
@@ -88,6 +90,7 @@ def save(model: Any, path: str | Path, *, metadata: dict[str, Any] | None = None
     >>> np.array_equal(same.predict_proba(X), model.predict_proba(X))
     True
     """
+    check_is_fitted(model)
     data = pack({"model": _chosen(model), "metadata": {**(metadata or {})}})
     if foreign := _foreign(data):
         raise ValueError(f"the model holds types that a model file may not hold: {listing(foreign)}")
