@@ -77,7 +77,7 @@ from sparseklr import CompactKLR, SparseKLR
 from sparseklr.compact import checkpoint, large
 from sparseklr.datasets import make_ringnorm
 from sparseklr.estimators import compact_klr
-compact_klr.LARGE = 3000
+compact_klr.MANY_ROWS = 3000
 large.BASE, large.HELD_OUT, large.STARTERS, large.LEAST_FISHER = 2048, 2000, 1000, 512
 X, y = make_ringnorm(12_000, 6, random_state=0)
 save = checkpoint.Checkpoint.save

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sparseklr.compact.large import _still_pays
-from sparseklr.compact.path import LARGE, Stage, choose
+from sparseklr.compact.path import MANY_POINTS, Stage, choose
 
 
 def stages(*sizes_and_losses: tuple[int, float], spread: float = 1e-6) -> tuple[list[Stage], np.ndarray]:
@@ -26,8 +26,12 @@ def stages(*sizes_and_losses: tuple[int, float], spread: float = 1e-6) -> tuple[
         ([(0, 0.6), (2, 0.3), (4, 0.299), (8, 0.31)], 1.0, 2),  # within the error
         ([(0, 0.6), (2, 0.306), (4, 0.299), (8, 0.31)], 1.0, 4),  # within the error, but more than 2%
         ([(0, 0.6), (2, 0.6), (4, 0.6)], 1.0, 0),  # noise
-        ([(0, 0.6), (LARGE, 0.3), (2 * LARGE, 0.298)], 1e-6, LARGE),  # a large model that hardly pays
-        ([(0, 0.6), (LARGE, 0.3), (2 * LARGE, 0.29)], 1e-6, 2 * LARGE),
+        (
+            [(0, 0.6), (MANY_POINTS, 0.3), (2 * MANY_POINTS, 0.298)],
+            1e-6,
+            MANY_POINTS,
+        ),  # a large model that hardly pays
+        ([(0, 0.6), (MANY_POINTS, 0.3), (2 * MANY_POINTS, 0.29)], 1e-6, 2 * MANY_POINTS),
     ],
 )
 def test_the_smallest_that_is_nearly_as_good(losses, spread, chosen) -> None:
