@@ -13,9 +13,9 @@ from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
 
 from sparseklr import SparseKLR
-from sparseklr.datasets import make_ringnorm
-from sparseklr.probability.likelihood import Labels
-from sparseklr.probability.slope import LEAST_SLOPE, Line, fit_line
+from sparseklr.datasets import make_ringnorm, make_twonorm, make_waveform
+from sparseklr.probability.likelihood import Labels, LikelihoodFit
+from sparseklr.probability.slope import LEAST_SLOPE, Line, fit_line, moved_line
 
 pytestmark = pytest.mark.numerical
 
@@ -90,3 +90,32 @@ def test_undone_shrinkage_is_better_than_any_strength() -> None:
         return log_loss(y[test], model.predict_proba(X[test]))
 
     assert loss() < 0.95 * min(loss(C_refit=C) for C in (1.0, 3.0, 10.0, 30.0, 100.0))
+
+
+def test_a_moved_line_is_less_steep_and_adds_the_same_far_away() -> None:
+    f = np.random.default_rng(0).normal(size=50)
+
+    def fit(scale: float, intercept: float) -> LikelihoodFit:
+        return LikelihoodFit(np.array([1.0, intercept]), scale * f, 1.0, np.eye(2), np.eye(2))
+
+    weight, line = np.random.default_rng(1).uniform(1, 2, 50), Line(6.0, 0.5)
+    moved = moved_line(line, fit(1.0, 0.2), fit(3.0, -0.4), weight)
+    assert moved.slope == pytest.approx(2.0)
+    assert moved(-0.4) - -0.4 == pytest.approx(line(0.2) - 0.2)
+    assert moved_line(line, fit(1.0, 0.2), fit(30.0, -0.4), weight).slope == 1
+    for unchanged, new in [(line, fit(0.5, 0.0)), (Line(0.7, 0.5), fit(3.0, 0.0))]:
+        assert moved_line(unchanged, fit(1.0, 0.2), new, weight) == unchanged
+
+
+@pytest.mark.parametrize("make", [make_ringnorm, make_twonorm, make_waveform])
+@pytest.mark.parametrize("random_state", [0, 1])
+def test_a_kernel_that_is_far_too_narrow_is_not_worse_than_a_constant(make, random_state) -> None:
+    """With slopes of few points, and without points that only new rows need, log-losses were 2 to 7."""
+    X, y = make(3500, random_state=random_state)[:2]
+    y = (y == 0).astype(int)
+    train, test = slice(0, 500), slice(500, None)
+    gamma = 10 / (X.shape[1] * X[train].var())
+    model = SparseKLR(gamma=gamma, random_state=random_state).fit(X[train], y[train])
+    share = y.mean()
+    constant = -(share * np.log(share) + (1 - share) * np.log(1 - share))
+    assert log_loss(y[test], model.predict_proba(X[test])) < 1.02 * constant

@@ -62,7 +62,9 @@ def prune(
 ) -> tuple[Basis, LikelihoodFit]:
     r"""The model on the smallest nested part within ``allowed`` mean Kullback-Leibler distance of the fit.
 
-    The probabilities that are compared belong to the outputs on ``line``, or to those of the fits themselves.
+    The distance is the larger of two: that of the probabilities, which belong to the outputs on ``line``, and
+    that of those which belong to the outputs themselves. On a steep line nearly all rows have probabilities
+    of 0 or 1, and points that are needed for new rows would seem to be of no use.
 
     With coefficients b, the intercept first and the others in the order of importance, let
     :math:`H = GG^\top` be the Newton matrix at the fit and :math:`z = G^\top b`. A Newton step from the fit
@@ -75,12 +77,12 @@ def prune(
     (R,) = qr(_in_coefficients(basis, fit.factor)[rows].T, mode="r", check_finite=False)
     G = R.T
     z = R @ np.append(basis.coefficients(fit.v), fit.v[-1])[rows]
-    line = line or Line()
-    unpruned = Labels(expit(line(fit.f)), labels.weight)
-    entropy = unpruned.at(line(fit.f)).value
+    lines = {Line(), line or Line()}
+    unpruned = {line: Labels(expit(line(fit.f)), labels.weight) for line in lines}
+    entropy = {line: unpruned[line].at(line(fit.f)).value for line in lines}
 
     def distance(f: np.ndarray) -> float:
-        return (unpruned.at(line(f)).value - entropy) / total
+        return max(unpruned[line].at(line(f)).value - entropy[line] for line in lines) / total
 
     def step(size: int) -> tuple[np.ndarray, float]:
         b = solve_lower(G[: size + 1, : size + 1], z[: size + 1], trans=True)

@@ -144,7 +144,7 @@ class WidthSearch:
         if before is not None and kernel.gamma > before.kernel.gamma:
 
             def borrowed(labels: Labels, one: Strength) -> Strength:
-                return fit_at(bases, labels, one.C, one.f)
+                return fit_at(bases, labels, one.C, one.fit.f)
 
             strengths = list(self.map_(borrowed, self.outputs, before.strengths))
             losses = self._losses(strengths)
