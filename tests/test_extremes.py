@@ -173,6 +173,36 @@ def test_import_vectors_of_classes_of_any_weight(digits) -> None:
     np.testing.assert_allclose(P.sum(), 1)
 
 
+@pytest.mark.parametrize("update", ["converged", "one-step"])
+@pytest.mark.parametrize("seed", range(4))
+def test_import_vectors_of_an_outlier_have_nothing_in_common(seed, update) -> None:
+    """What the coefficients of all classes have in common costs a penalty and changes no probability.
+
+    It is gained by its removal alone, so that a converged model may have no more than tol of it.
+    """
+    X, _ = rows(48, 3, seed)
+    X[5] *= 1e5
+    model = ImportVectorMachine(C=20.0, kernel="linear", max_points=1, n_candidates="all", update=update)
+    model.fit(X, np.random.default_rng(seed).choice(3, 48, p=[0.6, 0.35, 0.05]))
+    common = model.dual_coef_.mean(axis=0) @ model.support_vectors_
+    assert model.converged_
+    assert 0.5 * 3 * common @ common <= model.tol * model.objective_path_[-1]
+
+
+def test_import_vectors_beside_a_saturated_class() -> None:
+    """The rounding of the slopes of other classes is no step of an intercept without curvature."""
+    rng = np.random.default_rng(129)
+    n_classes = int(rng.integers(3, 6))
+    X = rng.normal(size=(60, 3))
+    X[3] *= 10 ** rng.uniform(1, 6)
+    y = rng.choice(n_classes, 60, p=rng.dirichlet(np.full(n_classes, 0.5)))
+    y[:n_classes] = np.arange(n_classes)
+    C, max_points = 10 ** rng.uniform(-1, 5), int(rng.integers(1, 8))
+    model = ImportVectorMachine(C, kernel="linear", max_points=max_points, epsilon=0, n_candidates="all")
+    assert np.isfinite(model.fit(X, y).predict_proba(X)).all()
+    assert model.converged_
+
+
 # -- the l1/2 penalty ----------------------------------------------------------------------------
 
 

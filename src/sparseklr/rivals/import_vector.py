@@ -64,7 +64,8 @@ class ImportVectorMachine(KernelClassifier):
         the published algorithm.
     backward : bool, default=False
         Whether points are dropped after an addition, as long as the smaller set is better than the best of
-        its size so far (floating search). Roscher's software deletes points too.
+        its size so far (floating search, Pudil, Novovičová and Kittler, 1994). In all at most as many points
+        are dropped as there are distinct rows. Roscher's software deletes points too.
     tol : float, default=1e-8
         Newton's method on the chosen points stops when half its squared decrement, an estimate of what
         is left to gain, is at most this share of the objective.
@@ -125,6 +126,9 @@ class ImportVectorMachine(KernelClassifier):
     ----------
     Zhu and Hastie (2005), "Kernel logistic regression and the import vector machine", Journal of
     Computational and Graphical Statistics 14(1), 185-205, doi:10.1198/106186005X25619.
+
+    Pudil, Novovičová and Kittler (1994), "Floating search methods in feature selection", Pattern
+    Recognition Letters 15(11), 1119-1125, doi:10.1016/0167-8655(94)90127-9.
 
     Roscher, Förstner and Waske (2012), "I2VM: Incremental import vector machines", Image and
     Vision Computing 30(4-5), 263-278, doi:10.1016/j.imavis.2012.04.004.
@@ -244,6 +248,8 @@ class ImportVectorMachine(KernelClassifier):
         start = time.perf_counter()
         machine.minimise(self.tol, self.max_iter)
         path = [machine.objective]
+        record = np.full(limit + 1, np.inf)  # the lowest objective of each number of points so far
+        n_dropped = 0
         spanned = np.zeros(len(machine.points), dtype=bool)
         while len(machine.chosen) < limit:
             # 1. The candidates: points that the chosen ones do not span.
@@ -265,14 +271,17 @@ class ImportVectorMachine(KernelClassifier):
                 machine.minimise(self.tol, self.max_iter)
             n = len(machine.chosen)
             path[n:] = [machine.objective]
-            # 3. Floating search: drop points while that beats the best smaller set.
-            while self.backward and n > 2:
+            record[n] = min(record[n], machine.objective)
+            # 3. Floating search: drop points while that beats the best smaller set that was ever seen. The
+            # records only fall, so no set comes back; the limit keeps small falls from taking forever.
+            while self.backward and n > 2 and n_dropped < len(machine.points):
                 smaller = machine.without(machine.cheapest(), self.tol, self.max_iter)
-                if smaller.objective >= path[n - 1] * (1 - 1e-6):
+                if smaller.objective >= record[n - 1] * (1 - 1e-6):
                     break
                 vars(machine).update(vars(smaller))
-                n -= 1
+                n, n_dropped = n - 1, n_dropped + 1
                 path[n:] = [machine.objective]
+                record[n] = machine.objective
                 spanned[:] = False
             # 4. Stop if the objective has hardly fallen.
             before = path[max(0, n - self.delta_k)]
