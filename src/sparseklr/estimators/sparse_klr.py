@@ -168,9 +168,9 @@ class SparseKLR(Refits, CallbackSupportMixin, HasDualModel):
 
     The leave-one-out values belong to this likelihood on a basis that no label had a part in choosing: all of
     up to 300 distinct points, 120 of up to 1500, and of more 100, or 300 if the loss is smaller there. The
-    final model has the same C, a and b, on the points that S-KLR selected; leave-one-out on those would be
-    far too optimistic. (Where f spreads more there, a slope above 1 is smaller by as much.) Its log-loss on
-    held-out rows is the estimate's within 10% on average (``benchmarks/leave_one_out.py``) if no rows are
+    final model has the same C and a, and an output far from all points that differs from its intercept by as
+    much, on the points that S-KLR selected; leave-one-out on those would be far too optimistic. Its log-loss
+    on held-out rows is the estimate's within 10% on average (``benchmarks/leave_one_out.py``) if no rows are
     repeated.
 
     Kernel values are computed and kept in float64, except that training uses float32 (an error of about

@@ -31,7 +31,7 @@ from .calibration import log_probabilities
 from .likelihood import Labels, LikelihoodFit, factor_at, fit_likelihood, leave_one_out
 from .pivots import LabelFreeBases, random_basis
 from .prune import prune
-from .slope import Line, fit_line, moved_line
+from .slope import Line, fit_line
 
 # More points than this were numerically redundant for every smooth kernel that was tried.
 MAX_POINTS = 700
@@ -231,7 +231,7 @@ def refit(
     # Fitting the pruned model to the unpruned one's probabilities instead of the labels, or to a mix
     # of both, was tried: the same log-loss within noise on the five small sets.
     fit = fit_likelihood(basis, labels, C, near=strength.fit.f, fresh=False, tol=1e-4)
-    line = moved_line(line, strength.fit, fit, labels.weight)
+    line = line.moved(float(strength.fit.v[-1]), float(fit.v[-1]))
     if prune_within > 0:
         basis, fit = prune(basis, labels, fit, prune_within * error, line)
     # now to full accuracy, and with the curvature that the uncertainty of the model needs
