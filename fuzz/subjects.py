@@ -83,7 +83,7 @@ def limit_steps(parameters: dict[str, Any], data: Data) -> None:
     are scaled, kernels bounded and constants moderate it must end soon.
     """
     weight = 1.0 if data.weight is None else np.nanmax(data.weight)
-    gentle = parameters.get("kernel", "rbf") in ("rbf", "laplacian") and parameters["C"] * weight <= 1e5
+    gentle = parameters.get("kernel", "rbf") in ("rbf", "laplacian") and weight <= 1e5 / parameters["C"]
     if parameters["max_iter"] == -1 and not (gentle and parameters.get("tol", 1e-4) >= 1e-5):
         parameters["max_iter"] = 100_000
 
@@ -156,7 +156,7 @@ def dual_certificate(trial: Trial, model: SparseKLR) -> None:
         return
     above = np.zeros((len(model.dual_model_.coef), len(kept)))
     np.add.at(above, (slice(None), group[model.dual_model_.support]), np.abs(model.dual_model_.coef))
-    error = trial.kernel_error(trial.kernel_values(trial.data.dense))
+    error = trial.kernel_error()
     box = model.C * weight
     bound = BOUND_SHARE * box if model.bound is None else np.full(len(kept), model.bound)
     labels = np.searchsorted(model.classes_, trial.data.labels[kept])
@@ -237,14 +237,13 @@ def import_vector(rng: Rng, data: Data, findings: Findings) -> None:
     findings.finite("objective_path_", model.objective_path_)
     trial.predict()
     if model.converged_ and model.update == "converged":
-        weight = trial.weights() * model.C
-        codes = np.searchsorted(model.classes_, data.labels)
-        codes = np.where(weight > 0, codes, 0)
+        kept, number, weight = trial.weighted_rows()
+        codes = np.searchsorted(model.classes_, data.labels[kept])
         # What the model promises is the minimum for the kernel matrix that it saw. Squared distances between
         # sparse rows of size 1e9 have errors of 100, with which no minimum for the true matrix can be found.
-        K = trial.seen_kernel(double=True)
+        K, points = trial.seen_kernel(kept, double=True), number[model.support_]
         gain, objective, rounding = exact.likelihood_gain(
-            K, model.support_, model.dual_coef_, model.intercept_, weight, codes, model.fit_intercept
+            K, points, model.dual_coef_, model.intercept_, model.C * weight, codes, model.fit_intercept
         )
         # The minimum is accurate to tol; float32 rows and nearly dependent points cost some of it.
         if not gain <= max(1e-5, 100 * model.tol) * max(objective, 1e-300) + 10 * rounding:

@@ -94,14 +94,15 @@ class Trial:
             values = self.own
         return exact.kernel(*values, Q, self.data.dense)
 
-    def seen_kernel(self, *, double: bool = False) -> np.ndarray:
-        """The kernel values between the training rows that the model saw.
+    def seen_kernel(self, kept: np.ndarray, *, double: bool = False) -> np.ndarray:
+        """The kernel values that the model saw between the training rows ``kept``, those that have a weight.
 
         In the precision of a row source, or in ``double`` as the rivals compute them.
         """
         if self.kernel_form == "precomputed":
-            return np.asarray(self.rows)
-        given = self.data.contain(self.data.dense)
+            precomputed: np.ndarray = np.asarray(self.rows)[np.ix_(kept, kept)]
+            return precomputed
+        given = self.data.contain(self.data.dense[kept])
         rows = given.tocsr() if hasattr(given, "tocsr") else np.asarray(given)
         if rows.dtype not in (np.float32, np.float64):
             rows = rows.astype(np.float64)
@@ -109,9 +110,11 @@ class Trial:
         gram: np.ndarray = kernel.matrix(rows, rows.astype(np.float64)) if double else kernel.gram(rows)
         return gram
 
-    def kernel_error(self, K: np.ndarray) -> float:
+    def kernel_error(self) -> float:
         """The largest error of the kernel values that the model saw."""
-        return float(np.abs(self.seen_kernel().astype(exact.Wide) - K).max())
+        kept = self.weighted_rows()[0]
+        K = self.kernel_values(self.data.dense)[np.ix_(kept, kept)]
+        return float(np.abs(self.seen_kernel(kept).astype(exact.Wide) - K).max())
 
     def weights(self) -> np.ndarray:
         """Of the rows, with the factors of the classes."""
