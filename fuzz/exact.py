@@ -28,6 +28,7 @@ def kernel(name: str, gamma: float, coef0: float, degree: float, A: np.ndarray, 
         if name == "linear":
             return product
         scaled = Wide(gamma) * product + Wide(coef0)
+        scaled[np.abs(scaled) < np.finfo(np.float64).smallest_subnormal] = 0  # a negative zero has all powers
         return scaled ** Wide(degree) if name == "poly" else np.tanh(scaled)
 
 

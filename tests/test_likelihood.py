@@ -12,6 +12,7 @@ from standins import available
 
 from sparseklr.data import DistinctPoints, TrainingSet
 from sparseklr.kernels import Kernel
+from sparseklr.probability import likelihood
 from sparseklr.probability.basis import Basis, independent
 from sparseklr.probability.likelihood import Labels, _newton_step, fit_likelihood, leave_one_out
 from sparseklr.probability.pivots import LabelFreeBases, random_basis
@@ -63,6 +64,23 @@ def test_likelihood_from_a_start_where_nothing_is_curved(intercept) -> None:
     with np.errstate(all="raise", under="ignore"):
         far = fit_likelihood(basis, labels, C=5.0, start=start)
     np.testing.assert_allclose(far.f, fit_likelihood(basis, labels, C=5.0).f, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "scale", "offset"), [(Kernel("linear"), 40, 1e9), (Kernel("poly", 0.5, 1.0, 3.0), 4000, 0.0)]
+)
+def test_newton_ends_where_kernel_values_are_huge(kernel, scale, offset, monkeypatch) -> None:
+    """A kernel function that is nearly constant is as good as the intercept; rows far out have leverage."""
+    X, codes = make_classification(60, 8, random_state=0)
+    X = np.round(scale * X) + offset
+    data = TrainingSet(X, codes, np.array([0, 1]), np.ones(60), np.arange(60), 60, kernel)
+    points = DistinctPoints.of(data)
+    labels, basis = Labels.of(points.weight, 1), Basis.of(points, np.arange(60))
+    steps = []
+    monkeypatch.setattr(likelihood, "_newton_step", lambda *given: steps.append(1) or _newton_step(*given))
+    fit = fit_likelihood(basis, labels, C=100.0)
+    assert np.isfinite(fit.f).all()
+    assert len(steps) < likelihood._MOST_STEPS
 
 
 def test_shares_of_a_class_count_as_its_rows() -> None:

@@ -32,6 +32,9 @@ from .triangular import solve_symmetric
 _SECOND_STEPS = 64
 # ... whose loss changes by this share of the total loss at least.
 _SECOND_STEP_FROM = 3e-4
+# Newton's method takes ten steps or so; where kernel values are so large that their rounding errors outweigh
+# the ridge it would go on without an end.
+_MOST_STEPS = 200
 # Conjugate gradients reduce the residual of Newton's equations by this factor.
 _REDUCTION = 0.03
 # The share of the information that is left out of Newton matrices on the way, and in the end. (A hundredth
@@ -151,18 +154,19 @@ def fit_likelihood(
         factor = newton_factor(curvature, ridge)
         v = solve_symmetric(factor, basis.project(information * near - there.slope))
     f = basis.outputs(v)
-    (current, here), products = look(v, f), 0
+    (current, here), products, left_out = look(v, f), 0, _LEFT_OUT
     # Products that cost as much as a new matrix; fewer where the caller gets the matrix, which is then newer.
     enough = 3 + basis.size // (10 if fresh and len(f) <= _FEW_ROWS else 30)
-    while True:
+    for _ in range(_MOST_STEPS):
         gradient = basis.project(here.slope) + ridge * v
+        new = factor is None
         if factor is None:
-            curvature = basis.curvature(_most_of(here.information))
+            curvature = basis.curvature(_most_of(here.information, left_out))
             factor = newton_factor(curvature, ridge)
         # Where rows are far on the wrong side nothing is curved but the slopes are large: a share of these
         # keeps the step of the intercept, which has no ridge, below 1e10.
         held = ridge.copy()
-        held[-1] = 1e-10 * np.abs(here.slope).sum()
+        held[-1] = max(1e-10 * np.abs(here.slope).sum() - here.information.sum(), 0.0)
         step, change, taken = _newton_step(basis, here.information, held, gradient, factor, enough)
         products += taken
         decrement = -float(gradient @ step)
@@ -179,6 +183,8 @@ def fit_likelihood(
         if done:
             break
         if products >= enough:
+            if new:  # the rows that were left out matter, as where kernel values are huge
+                left_out = 0.0
             factor, products = None, 0
     if fresh:
         curvature = basis.curvature(_most_of(here.information, _LEFT_OUT_IN_THE_END))
