@@ -117,6 +117,13 @@ def test_alpha_is_inside_its_box_and_rho_is_lam(problem, lam: float) -> None:
     assert rho(solution, y, C=C, sample_weight=weight) == pytest.approx(lam, abs=1e-6)
 
 
+def test_bound_for_weights_next_to_the_smallest_number() -> None:
+    K, y = np.eye(4), np.array([-1, -1, 1, 1])
+    with np.errstate(all="raise", under="ignore"):
+        bound = saturation_bound(K, y, C=1e-15, sample_weight=[1.0, 1e6, 1e-300, 1e-305])
+    assert np.isfinite(bound)
+
+
 def test_weights_of_zero_do_not_count() -> None:
     X = np.random.default_rng(0).normal(size=(12, 2))
     y, weight = np.repeat([-1, 1], [5, 7]), np.ones(12)

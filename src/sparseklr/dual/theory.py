@@ -223,7 +223,7 @@ def _one_sided_bound(K: np.ndarray, box: np.ndarray, minority: np.ndarray, gamma
             return float(box[many] @ expit(2 * lam - edge - load) - target)
 
         # Beyond it every sigmoid is 0 or 1.
-        spread = 40.0 + np.log(box[many].sum() / (gamma * box[few].min()))
+        spread = 40.0 + np.log(box[many].sum()) - np.log(gamma) - np.log(box[few].min())
         low, high = (0.5 * (edge + end) for end in (load.min() - spread, load.max() + spread))
         # Where rounding hides the sign at an end, that end is the root.
         at_low, at_high = missing(low) >= 0, missing(high) <= 0
