@@ -41,7 +41,8 @@ class Findings:
         self.announce(about)
 
     def add(self, what: str) -> None:
-        self.found.append(what)
+        if what not in self.found:
+            self.found.append(what)
 
     def finite(self, what: str, values: Any) -> None:
         values = values.data if sparse.issparse(values) else np.asarray(values)

@@ -227,6 +227,15 @@ def test_half_is_converged_where_nothing_moves(seed) -> None:
     assert not model.converged_ or model.fixed_point_residual_ <= 5e-5
 
 
+@pytest.mark.parametrize("seed", [287, 299, 332])
+def test_half_intercept_where_nothing_is_curved(seed) -> None:
+    """Rows of weight 1e60 are far on the wrong side, so that Newton's step of the intercept was infinite."""
+    rng = np.random.default_rng(seed)
+    X, weight = rng.normal(size=(16, 20)), 10 ** rng.uniform(-70, 70, 16)
+    model = HalfKLR(tol=6e-3, class_weight="balanced").fit(X, np.arange(16) % 2, sample_weight=weight)
+    assert np.isfinite(model.decision_function(X)).all()
+
+
 @pytest.mark.parametrize("power", [-300, 400])
 def test_half_does_not_depend_on_the_unit_of_the_kernel(power) -> None:
     """K times s and C over the root of s are the same problem, with coefficients over s."""
