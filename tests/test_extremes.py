@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
@@ -115,6 +116,31 @@ def test_intercept_is_stationary_whatever_the_weights(seed) -> None:
     curvature = 100 * (weight * expit(f) * expit(-f)).sum()
     if model.converged_:
         assert 0.5 * slope**2 / curvature <= 1e-6 * model.objective_path_[-1]
+
+
+@pytest.mark.parametrize("seed", [7, 108, 163])
+def test_import_vectors_with_a_row_far_out(seed) -> None:
+    """Its curvature hides what the others have left to gain, and vanishes as soon as it is on its side."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(30, 3))
+    y = (X[:, 0] + rng.normal(size=30) > 0).astype(int)
+    X[5] *= 1e9
+    model = ImportVectorMachine(C=30.0, kernel="linear", fit_intercept=False, epsilon=0.1, n_candidates="all")
+    model.fit(X, y)
+    assert model.converged_
+    theta = model.dual_coef_[0] @ model.support_vectors_
+
+    def objective(theta: np.ndarray) -> float:
+        return 0.5 * theta @ theta + 30 * np.logaddexp(0, np.where(y == 1, -1, 1) * (X @ theta)).sum()
+
+    # the best of the functions for which the far row is on its own side, by a little or by more
+    away = X[5] / np.linalg.norm(X[5])
+    across, side = np.eye(3) - np.outer(away, away), (2 * y[5] - 1) * away
+    tried = [
+        minimize(lambda z, share=share: objective(across @ z + share * side), theta).fun
+        for share in (1e-7, 0.01, 0.1, 0.3)
+    ]
+    assert objective(theta) <= min(tried) * (1 + 1e-5)
 
 
 @pytest.mark.parametrize("power", [-400, 400])

@@ -17,6 +17,7 @@ from ..data import TrainingSet
 from .explanation import ExplainsByPoints
 from .familiarity import TellsFamiliarity
 from .parameters import KERNEL_CONSTRAINTS, check_parameters, unused_by_kernel, warn_of_unused
+from .points import ALL
 from .training import ROWS, GivenData, check_data, training_set
 
 # Attributes that a fit sets, besides those that end in an underscore.
@@ -173,12 +174,13 @@ class KernelClassifier(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, Base
         self._check_is_fitted()
         return self._check_queries(X, self.support_)
 
-    def _kernel_to_points(self, rows: Any) -> np.ndarray:
+    def _kernel_to_points(self, rows: Any, some: Any = ALL) -> np.ndarray:
         if self._kernel.precomputed:
-            return np.asarray(rows, dtype=np.float64)
+            return np.asarray(rows, dtype=np.float64)[:, some]
         if not len(self.support_):
             return np.zeros((rows.shape[0], 0))
-        return self._kernel.matrix(rows, self.support_vectors_, n_jobs=self.n_jobs).astype(np.float64)
+        points = self.support_vectors_[some]
+        return self._kernel.matrix(rows, points, n_jobs=self.n_jobs).astype(np.float64, copy=False)
 
     def _distance_to_points(self, rows: Any) -> np.ndarray | None:
         if self._kernel.precomputed:
@@ -187,10 +189,8 @@ class KernelClassifier(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, Base
             return np.zeros((rows.shape[0], 0))
         return euclidean_distances(rows, self.support_vectors_)
 
-    def _kernel_of_points(self) -> np.ndarray:
-        if self._kernel.precomputed:
-            return self.support_vectors_
-        return self._kernel_to_points(self.support_vectors_.astype(np.float64))
+    def _kernel_of_points(self, some: Any = ALL) -> np.ndarray:
+        return self._kernel_to_points(self.support_vectors_[some].astype(np.float64), some)
 
     def _diagonal(self, rows: Any) -> np.ndarray | None:
         return None if self._kernel.precomputed else self._kernel.diagonal(rows)

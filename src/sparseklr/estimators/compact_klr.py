@@ -28,6 +28,7 @@ from .compact_large import MANY_ROWS, first_look, fit_large, is_stream, whole
 from .explanation import ExplainsByPoints
 from .familiarity import TellsFamiliarity
 from .parameters import COUNT, POSITIVE, check_parameters
+from .points import ALL
 from .training import ROWS, GivenData, check_data, weighted_classes
 
 # Rows predicted at once: what is computed for them stays in the processor's cache.
@@ -334,9 +335,8 @@ class CompactKLR(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, BaseEstima
             worth = model.squared_derivatives(rows.X[:4096, found.features])
             self.feature_importances_[looked_at] = worth / max(worth.sum(), np.finfo(float).tiny)
         self.n_points_ = model.n_points
-        self._set_reference_of(
-            np.exp(-(model.distances(rows.X[:2000, found.features]) ** 2)), rows.weight[:2000]
-        )
+        distances = model.distances(rows.X[:2000, found.features])
+        self._set_reference_of(np.exp(-(distances**2)), rows.weight[:2000])
         self.C_ = found.plan.C
         self.shrinkage_ = found.plan.shrinkage
         self.gradient_norm_ = found.gradient_norm
@@ -371,14 +371,14 @@ class CompactKLR(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, BaseEstima
         check_is_fitted(self)
         return validate_data(self, X, reset=False, **ROWS)
 
-    def _kernel_to_points(self, rows: Any) -> np.ndarray:
-        return np.exp(-(self._distance_to_points(rows) ** 2))
+    def _kernel_to_points(self, rows: Any, some: Any = ALL) -> np.ndarray:
+        return np.exp(-(self._distance_to_points(rows)[:, some] ** 2))
 
     def _distance_to_points(self, rows: Any) -> np.ndarray:
         return self._model.distances(self._scaling.transform(rows))
 
-    def _kernel_of_points(self) -> np.ndarray:
-        return np.exp(-(self._model.distances(self._model.points) ** 2))
+    def _kernel_of_points(self, some: Any = ALL) -> np.ndarray:
+        return np.exp(-(self._model.distances(self._model.points[some])[:, some] ** 2))
 
     def _diagonal(self, rows: Any) -> np.ndarray:
         return np.ones(rows.shape[0])

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from ..data import shuffled_keys
-from ..probability.familiarity import Span, rank, remembered
+from ..probability.familiarity import Span, rank, remembered, representatives
 from .points import PredictsFromPoints
 
 _TRAINING_ROWS = 2000  # distinct ones that stand for all
@@ -58,15 +58,21 @@ class TellsFamiliarity(PredictsFromPoints):
             raise ValueError(
                 "the kernel is not positive semidefinite on the points: there is no familiarity."
             )
-        span = Span(self._kernel_of_points())
+        span, chosen = self._span()
         blocks = [rows[start : start + _BLOCK] for start in range(0, rows.shape[0], _BLOCK)]
-        return rank(np.concatenate([self._shares(span, block) for block in blocks]), self._reference)
+        shares = [self._shares(span, chosen, block) for block in blocks]
+        return rank(np.concatenate(shares), self._reference)
 
-    def _shares(self, span: Span, rows: Any) -> np.ndarray:
+    def _span(self) -> tuple[Span, np.ndarray]:
+        """The span of the points, or of those that stand for many."""
+        chosen = representatives(self.dual_coef_.shape[1])
+        return Span(self._kernel_of_points(chosen)), chosen
+
+    def _shares(self, span: Span, chosen: np.ndarray, rows: Any) -> np.ndarray:
         rows = rows.astype(np.float64)
         diagonal = self._diagonal(rows)
         assert diagonal is not None
-        return span.shares(self._kernel_to_points(rows), diagonal)
+        return span.shares(self._kernel_to_points(rows, chosen), diagonal)
 
     def _set_reference(self, X: Any, weight: np.ndarray | None) -> None:
         """Remember how well the training rows, as the user gave them, are explained."""
@@ -74,7 +80,7 @@ class TellsFamiliarity(PredictsFromPoints):
         if self._diagonal(X[:0]) is None:
             return
         try:
-            span = Span(self._kernel_of_points())
+            span, chosen = self._span()
         except LinAlgError:
             return
         # the same rows are drawn in whatever order they come and whether they are repeated or weighted
@@ -83,14 +89,15 @@ class TellsFamiliarity(PredictsFromPoints):
         place = np.empty(X.shape[0], dtype=int)
         place[kept] = code
         total = np.bincount(code, None if weight is None else weight[kept])[:_TRAINING_ROWS]
-        shares = self._shares(span, X[kept[first[:_TRAINING_ROWS]]])
+        shares = self._shares(span, chosen, X[kept[first[:_TRAINING_ROWS]]])
         if hasattr(self, "support_"):
-            of_points = place[self.support_[span.chosen]]
+            of_points = place[self.support_[chosen]]
             drawn = of_points < len(shares)
             shares[of_points[drawn]] = span.shares_left_out()[drawn]
         self._reference = remembered(shares, total) if total.any() else None
 
     def _set_reference_of(self, K: np.ndarray, weight: np.ndarray) -> None:
         """The same for rows that are no points, from k(x, points); k(x, x) is 1."""
-        shares = Span(self._kernel_of_points()).shares(K, np.ones(len(K)))
+        span, chosen = self._span()
+        shares = span.shares(K[:, chosen], np.ones(len(K)))
         self._reference = remembered(shares, weight)

@@ -26,6 +26,8 @@ from .triangular import solve_lower
 # Rows of a block of kernel columns, and the memory for columns that are kept rather than computed again.
 _BLOCK = 2048
 _KEEP_BYTES = 1 << 29
+# So many rows of a triangular matrix make one product: of more rows most entries are zeros.
+_ROWS_OF_INVERSE = 64
 # Multiplications for which a thread is worth its start.
 _WORTH_A_THREAD = 1_000_000
 
@@ -207,17 +209,26 @@ class Basis:
         return H
 
     def leverages(self, factor: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """``[phi, 1]' H^-1 [phi, 1]`` of the points at ``rows`` (a mask), H = factor factor'; 0 elsewhere."""
+        """``[phi, 1]' H^-1 [phi, 1]`` of the points at ``rows`` (a mask), H = factor factor'; 0 elsewhere.
+
+        By products with the inverse of the factor, a few of its rows at a time: SciPy's triangular systems
+        keep other threads waiting.
+        """
         m = self.size
+        inverse = solve_lower(factor, np.eye(m + 1))
+        if not self.whitened and m:  # from kernel columns straight away
+            inverse[:, :m] = solve_lower(self.L, inverse[:, :m].T, trans=True).T
 
         def block(part: slice, K: np.ndarray) -> np.ndarray:
             some, out = rows[part], np.zeros(len(K))
-            if not some.all():
-                K = K[some]
-            phi = np.empty((len(K), m + 1))
-            phi[:, :m], phi[:, m] = self._from_left(K.T).T, 1.0
-            half = solve_lower(factor, phi.T, overwrite=True)
-            out[some] = np.einsum("ij,ij->j", half, half)
+            K = K if some.all() else K[some]
+            total = np.zeros(len(K))
+            for first in range(0, m + 1, _ROWS_OF_INVERSE):
+                end = min(first + _ROWS_OF_INVERSE, m + 1)
+                half = K[:, :end] @ inverse[first:end, : min(end, m)].T
+                half += inverse[first:end, m]
+                total += np.einsum("ij,ij->i", half, half)
+            out[some] = total
             return out
 
         return np.concatenate(list(self._over_blocks(block, m * m)))

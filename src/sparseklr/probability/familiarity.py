@@ -21,6 +21,15 @@ _RIDGE = 1e-8
 _LEVELS = 250
 
 
+def representatives(n_points: int) -> np.ndarray:
+    """The points of which the span is taken: all, or so many of them that stand for many.
+
+    >>> representatives(4), len(representatives(100_000))
+    (array([0, 1, 2, 3]), 700)
+    """
+    return np.unique(np.linspace(0, n_points - 1, min(n_points, _MOST_POINTS)).astype(np.intp))
+
+
 class Span:
     """The span of the kernel functions of some points.
 
@@ -28,32 +37,24 @@ class Span:
     ----------
     K : array (n_points, n_points)
         Their kernel matrix; an indefinite one is a :class:`numpy.linalg.LinAlgError`.
-
-    Attributes
-    ----------
-    chosen : array of int
-        The points that are used.
     """
 
     def __init__(self, K: np.ndarray) -> None:
-        n = len(K)
-        self.chosen = np.unique(np.linspace(0, n - 1, min(n, _MOST_POINTS)).astype(np.intp))
-        K = K[np.ix_(self.chosen, self.chosen)]
         self._diagonal = K.diagonal().copy()
         self._ridge = _RIDGE * float(self._diagonal.max(initial=0.0)) or 1.0
         self._factor = cholesky(K + self._ridge * np.eye(len(K)), lower=True)
 
     def shares(self, K: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
         """The share explained of each row in millionths, from k(x, z), (n_rows, n_points), and k(x, x)."""
-        half = solve_lower(self._factor, K[:, self.chosen].T)
+        half = solve_lower(self._factor, K.T)
         return _share(np.einsum("ij,ij->j", half, half), diagonal)
 
     def shares_left_out(self) -> np.ndarray:
-        """The share of each chosen point that the others explain, in millionths.
+        """The share of each point that the others explain, in millionths.
 
         With :math:`d_b` the diagonal of :math:`(K_{zz} + rI)^{-1}`, the others leave :math:`1/d_b - r`.
         """
-        half = solve_lower(self._factor, np.eye(len(self.chosen)))
+        half = solve_lower(self._factor, np.eye(len(self._diagonal)))
         left = 1 / np.einsum("ij,ij->j", half, half) - self._ridge
         return _share(self._diagonal - left, self._diagonal)
 

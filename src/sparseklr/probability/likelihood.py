@@ -190,6 +190,7 @@ def fit_likelihood(
         curvature = basis.curvature(_most_of(here.information, _LEFT_OUT_IN_THE_END))
         factor = newton_factor(curvature, ridge)
     assert curvature is not None
+    assert factor is not None
     return LikelihoodFit(v, f, C, curvature, factor)
 
 

@@ -86,11 +86,11 @@ class RandomPivots:
 
     def _add(self, m: int, drawn: np.ndarray, before: np.ndarray, corner: np.ndarray) -> None:
         """Add points: ``before`` are their features so far, ``corner`` the factor of what is left of them."""
-        end = m + len(drawn)
+        end, inverse = m + len(drawn), solve_lower(corner, np.eye(len(drawn)))
 
         def extend(rows: slice, block: np.ndarray) -> None:
             rest = self.points.values(rows, drawn) - block[:, :m] @ before.T
-            new = solve_lower(corner, rest.T).T
+            new = rest @ inverse.T
             block[:, m:end] = new
             left = self.residual[rows] - np.einsum("ij,ij->i", new, new)
             self.residual[rows] = np.maximum(left, 0.0)

@@ -228,8 +228,8 @@ class HalfSolver(HalfModel):
         """Second derivatives on the support and the intercept, made positive definite."""
         W, size = C * self._weights(), np.abs(self.x)
         A = np.concatenate([self.columns, np.ones((len(W), int(self.intercept)))], axis=1)
-        # Where all rows are far from their border nothing is curved, but the slopes of those on the wrong side
-        # may be large: a share of them keeps the step of the intercept below 1e10.
+        # Far from the border nothing is curved, but slopes of rows on the wrong side may be large: a share of
+        # them keeps the step of the intercept below 1e10.
         curved = W.sum()
         held = max(1e-10 * np.abs(self._residual(C)).sum() - curved, 0.0)
         unit = np.append(size**0.75, [1 / np.sqrt(max(curved + held, 1e-300))] * self.intercept)

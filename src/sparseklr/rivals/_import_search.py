@@ -201,20 +201,24 @@ class Machine:
     def minimise(self, tol: float, max_iter: int) -> None:
         """Newton's method on the chosen points, preconditioned by the curvature taken before.
 
-        Sets w, F, objective; takes the curvature anew if the model has moved.
+        Sets w, F, objective; takes the curvature anew if the model has moved. Ends where less than ``tol`` of
+        the objective is left to gain, by half of Newton's decrement. Along a step that changes outputs by r
+        the curvature may fall by a factor exp(-r) (Bach, 2010, "Self-concordant analysis for logistic
+        regression", Electronic Journal of Statistics 4), and as much more be left: a single row of size 1e9
+        was enough for a decrement of 1e-10 where 2% were left.
         """
         for step in range(max_iter + 1):
             here = self.loss.at(self.F)
             G = here.slope @ self.A + self.penalty * self.w
             left = 0.5 * float((G * self._precondition(G)).sum()) / max(self.objective, TINY)
-            if len(G) == 1 and left <= tol:
-                break
             # Blocks between outputs lower the curvature, so that more may be left than without them.
             dw = self._newton_direction(here, G)
             left = max(left, -0.5 * float((G * dw).sum()) / max(self.objective, TINY))
-            if left <= tol or step == max_iter:
-                break
             D = dw @ self.A.T
+            most = left * float(np.exp(min(np.abs(D).max(initial=0.0), 100.0)))
+            if most <= tol or step == max_iter:
+                left = most
+                break
             linear, square = (self.penalty * self.w * dw).sum(), (self.penalty * dw**2).sum()
             t = float(
                 _line_search(self.loss, self.F[..., None], D[..., None], linear, square, (G * dw).sum())[0]
