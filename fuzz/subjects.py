@@ -269,8 +269,22 @@ def half(rng: Rng, data: Data, findings: Findings) -> None:
     for name in ("dual_coef_", "intercept_", "C_", "fixed_point_residual_"):
         findings.finite(name, getattr(model, name))
     trial.predict()
-    if model.converged_ and model.n_nonzero is None and model.fixed_point_residual_ > model.tol:
+    if not model.converged_ or model.n_nonzero is not None:  # with which a Newton step decides
+        return
+    if model.fixed_point_residual_ > model.tol:
         findings.add(f"converged with a residual of {model.fixed_point_residual_:.3g}, tol {model.tol:.3g}")
+    if model.algorithm == "coordinate" and trial.kernel_form != "precomputed":
+        kept, number, weight = trial.weighted_rows()
+        K, codes = trial.seen_kernel(kept, double=True), np.searchsorted(model.classes_, data.labels[kept])
+        outputs = zip(model.dual_coef_, model.intercept_, model.C_, strict=True)
+        for k, (coef, intercept, C) in enumerate(outputs):
+            y = np.where(codes == (k if len(model.classes_) > 2 else 1), 1.0, -1.0)
+            on = np.flatnonzero(coef)
+            columns = K[:, number[model.support_[on]]]
+            f = columns.astype(exact.Wide) @ coef[on] + intercept
+            moved = exact.half_violation(columns, y, C * weight, coef[on], f, model.fit_intercept)
+            if not moved <= 1.1 * model.tol:
+                findings.add(f"converged, but thresholding moves a coefficient by {moved:.3g}")
 
 
 def compact(rng: Rng, data: Data, findings: Findings) -> None:

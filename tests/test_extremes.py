@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
 
 from sparseklr import CompactKLR, HalfKLR, ImportVectorMachine, SparseKLR, solve_dual, tabular_pipeline
 from sparseklr.compact.objective import CompactModel
@@ -68,6 +69,16 @@ def test_start_far_away_leaves_no_rounding_errors() -> None:
         fresh = K.astype(np.longdouble) @ (solution.alpha * y)
         size = np.abs(K) @ solution.alpha
         assert (np.abs(solution.F - fresh) <= 1e-5 + 1e-14 * size).all()
+
+
+@pytest.mark.parametrize("seed", range(3, 9))
+def test_leaving_out_a_row_where_no_other_is_curved(seed) -> None:
+    """Its second step was infinite, and with it the leave-one-out loss."""
+    rng = np.random.default_rng(seed)
+    X, y = np.round(rng.normal(size=(30, 3))) * 1e-50, np.arange(30) % 2
+    model = SparseKLR(C=1e18, kernel="poly", gamma=1e-5, lam=0.0, max_iter=1000, prune=0.0, C_refit=0.5)
+    model.fit(X, y, sample_weight=10 ** rng.uniform(-60, 60, 30))
+    assert np.isfinite(model.loo_log_loss_)
 
 
 def test_boxes_that_round_to_nothing() -> None:
@@ -232,6 +243,16 @@ def test_import_vectors_beside_a_saturated_class() -> None:
 # -- the l1/2 penalty ----------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("seed", [5, 54, 92, 325])
+def test_import_vectors_where_nothing_is_curved(seed) -> None:
+    """Newton's step of the intercept is finite though all rows are far on one side of their border."""
+    rng = np.random.default_rng(seed)
+    X, y, weight = rng.normal(size=(30, 3)), np.arange(30) % 2, 10 ** rng.uniform(-60, 60, 30)
+    parameters = {"kernel": "sigmoid", "coef0": 0.3, "gamma": 1e-3, "update": "one-step", "n_candidates": 1}
+    model = ImportVectorMachine(C=2.0, backward=True, random_state=0, **parameters)
+    assert np.isfinite(model.fit(X, y, sample_weight=weight).decision_function(X)).all()
+
+
 @pytest.mark.parametrize("seed", [0, 2, 7, 10])
 def test_half_coordinates_that_shrink_reach_zero(seed) -> None:
     """With the identity as kernel every coordinate is on its own; at 1e-100 it could never come back."""
@@ -260,6 +281,20 @@ def test_half_intercept_where_nothing_is_curved(seed) -> None:
     X, weight = rng.normal(size=(16, 20)), 10 ** rng.uniform(-70, 70, 16)
     model = HalfKLR(tol=6e-3, class_weight="balanced").fit(X, np.arange(16) % 2, sample_weight=weight)
     assert np.isfinite(model.decision_function(X)).all()
+
+
+@pytest.mark.parametrize("seed", [1, 5, 6])
+def test_half_is_converged_where_columns_are_nearly_constant(seed) -> None:
+    """Steps that are shorter than the curvature allows hid what was left to move."""
+    X, y = make_moons(60, noise=0.3, random_state=seed)
+    K = 1 + 3e-4 * rbf_kernel(X, gamma=1.0)
+    model = HalfKLR(C=1e4, kernel="precomputed", tol=1e-4).fit(K, y)
+    assert model.converged_
+    columns, coef = K[:, model.support_], model.dual_coef_[0]
+    residual = expit(columns @ coef + model.intercept_) - y
+    slope = 1e4 * residual @ columns + np.sign(coef) / np.sqrt(np.abs(coef)) / 2
+    curvature = 1e4 * ((columns - columns.mean(axis=0)) ** 2).sum(axis=0) / 4
+    assert np.abs(slope / curvature).max() <= 1.1e-4 * np.abs(coef).max()
 
 
 @pytest.mark.parametrize("power", [-300, 400])

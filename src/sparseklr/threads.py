@@ -40,7 +40,7 @@ class _PoolMap:
 
 
 class _OneThread:
-    """Linear algebra on one thread while anybody is inside.
+    """Linear algebra on one thread while anybody is inside: on a few hundred unknowns threads only wait.
 
     The number of threads belongs to the process: of fits that overlap the first sets it, and the last
     restores what the first has found.
@@ -68,7 +68,7 @@ def _linear_algebra() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-_one_thread = _OneThread()
+one_thread = _OneThread()
 
 
 @contextmanager
@@ -80,7 +80,7 @@ def ordered_threads(n_jobs: int | None) -> Iterator[Map]:
     themselves must not be split among threads; on systems of a few hundred unknowns splitting them would
     cost more than it gains.
     """
-    with _one_thread:
+    with one_thread:
         if (n := n_threads(n_jobs)) == 1:
             yield map
             return

@@ -42,14 +42,17 @@ class Gram:
         return points.kernel.sum(queries, queries, r[None, :], n_jobs=points.n_jobs)[:, 0]
 
     def spread(self, total: np.ndarray, centred: bool) -> np.ndarray:
-        """``sum_i m_i (K_ij - mean_j)^2`` for every column j; without the mean if not centred."""
-        first, second = np.zeros(len(total)), np.zeros(len(total))
+        """``sum_i m_i (K_ij - mean_j)^2`` for every column j, from exact columns; without the mean if not centred.
+
+        A nearly constant column counts as if a share of 1e-9 of it varied, a column of zeros as 1: it has no
+        slope.
+        """
+        spread, share = np.empty(len(total)), total / total.sum()
         for start in range(0, len(total), 512):
-            block = slice(start, start + 512)
-            K = self.matrix[block] if self.matrix is not None else self._rows(block)
-            m = total[block].astype(K.dtype)
-            first += m @ K
-            second += m @ K**2
-        # A nearly constant column counts as if a share of 1e-6 of it varied; a column of zeros has no slope.
-        spread = np.maximum(second - centred * first**2 / total.sum(), 1e-6 * second)
-        return np.where(second > 0, spread, 1.0)
+            block = np.arange(start, min(start + 512, len(total)))
+            K = self.points.columns(block)
+            least = 1e-9 * (total @ K**2)
+            if centred:
+                K -= share @ K
+            spread[block] = np.maximum(total @ K**2, least)
+        return np.where(spread > 0, spread, 1.0)

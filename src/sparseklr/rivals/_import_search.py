@@ -36,9 +36,9 @@ class Machine:
         zero in each column, as they do at the minimum, see :func:`_centred`.
     penalty : array (q,)
         0 for the intercept, else 1.
-    W, AWA, inverse : arrays (n_outputs, n), (n_outputs, q, q), (n_outputs, q, q)
-        Where it was last taken: curvature of the loss, A'WA, and the inverse of the Hessian's
-        blocks ``A'WA + diag(penalty)``.
+    W, AWA, ridge, inverse : arrays (n_outputs, n), (n_outputs, q, q), (n_outputs, q), (n_outputs, q, q)
+        Where it was last taken: curvature of the loss, A'WA, the penalty with a little for the intercept, and
+        the inverse of the Hessian's blocks ``A'WA + diag(ridge)``.
 
     Kernel values are divided by ``unit``. With the weights of the loss multiplied by it, the objective is
     ``unit`` times that of the kernel itself, and nothing overflows.
@@ -81,7 +81,7 @@ class Machine:
         return beta, intercept - (intercept.mean() if len(intercept) > 1 else 0.0)
 
     def curve(self) -> None:
-        """Take the curvature at the present outputs. Sets W, AWA and inverse."""
+        """Take the curvature at the present outputs. Sets W, AWA, ridge and inverse."""
         here = self.loss.at(self.F)
         self.W = here.curvature
         # The intercept has no curvature of its own. A share of that of the loss keeps its row apart from the
@@ -92,10 +92,10 @@ class Machine:
         # all sizes, so that a share EPS of them hides nothing.
         size = (self.W + np.abs(here.slope)).sum(axis=1, keepdims=True)
         alone = 1e-10 * size + EPS * size.max() + TINY
-        ridge = np.where(self.penalty > 0, 1.0, alone)
+        self.ridge = np.where(self.penalty > 0, 1.0, alone)
         roots = (np.sqrt(weights)[:, None] * self.A for weights in self.W)
         self.AWA = np.array([B.T @ B for B in roots])
-        self.inverse = _inverse(self.AWA + ridge[:, :, None] * np.eye(ridge.shape[1]))
+        self.inverse = _inverse(self.AWA + self.ridge[:, :, None] * np.eye(self.ridge.shape[1]))
 
     def gradient(self) -> Array:
         return self.loss.at(self.F).slope @ self.A + self.penalty * self.w
@@ -250,7 +250,7 @@ class Machine:
         p, rz = z, float((r * z).sum())
         enough = 1e-8 * rz
         for _ in range(50):
-            Hp = here.curved(p @ self.A.T) @ self.A + self.penalty * p
+            Hp = here.curved(p @ self.A.T) @ self.A + self.ridge * p
             curvature = float((p * Hp).sum())
             if not curvature > 0:  # saturated: no curvature is left along the intercepts
                 return x if x.any() else z

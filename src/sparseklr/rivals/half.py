@@ -18,6 +18,7 @@ from ..estimators.parameters import COUNT, POSITIVE
 from ..estimators.training import GivenData, check_data
 from ..probability.loss import LogisticLoss
 from ..progress import ProgressBar
+from ..threads import one_thread
 from ._gram import Gram
 from ._half_model import Convergence
 from ._half_operator import half_threshold
@@ -94,7 +95,10 @@ class HalfKLR(KernelClassifier):
     objective_path_ : list of n_outputs arrays
         The objective after each iteration (for each C tried with ``n_nonzero``).
     fixed_point_residual_ : float
-        Largest move of a coefficient under half thresholding, relative to the largest (at least 1).
+        Largest move of a coefficient under half thresholding, relative to the largest (at least to 1 over the
+        size of kernel values). Its step is as long as the bound of the curvature allows,
+        ``sum_i C_i (K_ij - mean_j)^2 / 4``, in which a share of 1e-9 of a nearly constant column counts as
+        varying.
     converged_ : bool
     n_features_in_ : int
     feature_names_in_ : array
@@ -225,7 +229,7 @@ class HalfKLR(KernelClassifier):
         coef, intercept = np.zeros((len(solvers), len(data.codes))), np.zeros(len(solvers))
         for k, solver in enumerate(solvers):
             title = type(self).__name__ if len(solvers) == 1 else f"class {data.classes[k]!s}"
-            with ProgressBar(title, self.tol, bool(self.verbose)) as progress:
+            with one_thread, ProgressBar(title, self.tol, bool(self.verbose)) as progress:
                 run, C = self._solve_one(solver, progress)
             runs.append(run)
             constants.append(C)

@@ -19,6 +19,7 @@ from ..estimators.parameters import COUNT, NON_NEGATIVE, POSITIVE
 from ..estimators.training import GivenData
 from ..probability.loss import LogisticLoss
 from ..progress import Iteration, ProgressBar
+from ..threads import one_thread
 from ._import_search import ROUNDS, SHORTLIST, TINY, Machine
 
 
@@ -220,8 +221,9 @@ class ImportVectorMachine(KernelClassifier):
         # float32 kernels predict with an error of 1e-7 times the coefficients, which must therefore stay
         # small.
         floor = max(1e-10, 100 * float(np.finfo(data.X.dtype).eps))
-        machine = Machine(points, loss, self.fit_intercept, floor, unit)
-        with ProgressBar(type(self).__name__, max(self.epsilon, 1e-10), bool(self.verbose)) as progress:
+        title, goal = type(self).__name__, max(self.epsilon, 1e-10)
+        with one_thread, ProgressBar(title, goal, bool(self.verbose)) as progress:
+            machine = Machine(points, loss, self.fit_intercept, floor, unit)
             path = self._search(machine, progress)
 
         chosen = points.first[machine.chosen]
