@@ -23,6 +23,7 @@ from standins import PUBLISHED
 
 from sparseklr import SparseKLR, solve_dual
 from sparseklr.dual.problem import DualProblem
+from sparseklr.estimators.prediction import PredictsFromOutputs
 
 pytestmark = pytest.mark.numerical
 
@@ -322,3 +323,18 @@ def test_pandas_pipeline_search(moons) -> None:
     assert -search.best_score_ < 0.6
     K = rbf_kernel(X)
     assert cross_val_score(SparseKLR(kernel="precomputed"), K, y, cv=3).mean() > 0.8
+
+
+def test_predict_is_the_most_probable_class_up_to_the_last_digit() -> None:
+    """Outputs that differ in the last digit may have probabilities that differ the other way."""
+
+    class GivenOutputs(PredictsFromOutputs):
+        classes_ = np.arange(3)
+
+        def _outputs(self, X: np.ndarray) -> np.ndarray:
+            return X
+
+    first = np.random.default_rng(0).normal(size=10_000)
+    rows, model = np.column_stack([first, np.nextafter(first, -np.inf), first - 1]), GivenOutputs()
+    P = model.predict_proba(rows)
+    np.testing.assert_array_equal(P[np.arange(len(P)), model.predict(rows)], P.max(axis=1))

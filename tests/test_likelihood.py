@@ -83,6 +83,16 @@ def test_newton_ends_where_kernel_values_are_huge(kernel, scale, offset, monkeyp
     assert len(steps) < likelihood._MOST_STEPS
 
 
+def test_newton_that_runs_out_of_steps_has_a_matrix(monkeypatch) -> None:
+    """Also where the last step has asked for a new one."""
+    points = moons_points()
+    labels, basis = Labels.of(points.weight, 1), Basis.of(points, np.arange(len(points)))
+    flat = 1e-8 * np.eye(basis.size + 1)  # a poor guess: conjugate gradients take long with it
+    monkeypatch.setattr(likelihood, "_MOST_STEPS", 1)
+    fit = fit_likelihood(basis, labels, C=1e4, curvature=flat, fresh=False)
+    assert np.isfinite(fit.factor).all()
+
+
 def test_shares_of_a_class_count_as_its_rows() -> None:
     """A point of weight 3, two thirds of it positive, is two positive rows and a negative one."""
     points = moons_points()

@@ -57,8 +57,12 @@ class PredictsFromOutputs:
         if is_dask(X):
             return self._lazily(X, "predict")
         outputs = self._outputs(X)
-        codes = (outputs[:, 0] > 0).astype(int) if len(self.classes_) == 2 else outputs.argmax(axis=1)
-        return self.classes_[codes]
+        if len(self.classes_) == 2:
+            return self.classes_[(outputs[:, 0] > 0).astype(int)]
+        # Outputs that differ in the last digit may have probabilities that differ the other way.
+        log_proba = self._log_proba(outputs)
+        most = np.exp(log_proba) == np.exp(log_proba.max(axis=1, keepdims=True))
+        return self.classes_[np.where(most, outputs, -np.inf).argmax(axis=1)]
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of the class probabilities, accurate even where these round to 0 or 1.

@@ -186,11 +186,10 @@ def fit_likelihood(
             if new:  # the rows that were left out matter, as where kernel values are huge
                 left_out = 0.0
             factor, products = None, 0
-    if fresh:
+    if fresh or factor is None:
         curvature = basis.curvature(_most_of(here.information, _LEFT_OUT_IN_THE_END))
         factor = newton_factor(curvature, ridge)
     assert curvature is not None
-    assert factor is not None
     return LikelihoodFit(v, f, C, curvature, factor)
 
 
@@ -315,4 +314,6 @@ def _second_step(
     square = (U[:-1] ** 2).sum(axis=0)
     first = (U[:-1].T @ fit.v[:-1] + a * square) / fit.C + (weight * slope * C).sum(axis=0)
     second = square / fit.C + (weight * curvature * C**2).sum(axis=0)
-    return -first / second
+    # Where none of the others is curved no output moves by more than 1e10.
+    least = 1e-10 * np.abs(first) * np.abs(C).max(axis=0)
+    return -first / np.maximum(np.maximum(second, least), np.finfo(float).tiny)
