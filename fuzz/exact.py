@@ -92,8 +92,8 @@ def half_violation(
 
     Its step solves ``G + h d = 0`` to first order, with ``G`` the derivative of ``sum_i w_i loss_i + sum_j
     |x_j|^(1/2)`` in the coefficient and ``h`` at most a quarter of ``sum_i w_i (K_ij - m_j)^2``, m_j the mean
-    of the column if there is an intercept; as documented, a share of 1e-9 of a column varies in any case. K has
-    the columns of the non-zero coefficients, f the outputs.
+    of the column if there is an intercept; as documented, a share of 1e-9 of a column varies in any case. K
+    has the columns of the non-zero coefficients, f the outputs.
     """
     K, coef, weight, f = (values.astype(Wide) for values in (K, coef, weight, f))
     error = 8 * EPS * (np.abs(K) @ np.abs(coef) + np.abs(f))

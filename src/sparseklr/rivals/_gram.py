@@ -42,10 +42,10 @@ class Gram:
         return points.kernel.sum(queries, queries, r[None, :], n_jobs=points.n_jobs)[:, 0]
 
     def spread(self, total: np.ndarray, centred: bool) -> np.ndarray:
-        """``sum_i m_i (K_ij - mean_j)^2`` for every column j, from exact columns; without the mean if not centred.
+        """``sum_i m_i (K_ij - mean_j)^2`` for every column j; without the mean if not centred.
 
-        A nearly constant column counts as if a share of 1e-9 of it varied, a column of zeros as 1: it has no
-        slope.
+        From exact columns. A nearly constant one counts as if a share of 1e-9 of it varied, one of zeros as 1:
+        it has no slope.
         """
         spread, share = np.empty(len(total)), total / total.sum()
         for start in range(0, len(total), 512):
