@@ -44,8 +44,8 @@ class Gram:
     def spread(self, total: np.ndarray, centred: bool) -> np.ndarray:
         """``sum_i m_i (K_ij - mean_j)^2`` for every column j; without the mean if not centred.
 
-        From exact columns. A nearly constant one counts as if a share of 1e-9 of it varied, one of zeros as 1:
-        it has no slope.
+        From exact columns. A nearly constant one counts as if a share of 1e-9 of it varied, one of zeros as
+        1: it has no slope.
         """
         spread, share = np.empty(len(total)), total / total.sum()
         for start in range(0, len(total), 512):
