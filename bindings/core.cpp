@@ -216,16 +216,16 @@ nb::object row_sum(AnyRowSource& row_source, vector<double> coef, int threads) {
     return nb::cast(nb::ndarray<nb::numpy, double, nb::ndim<1>>(out, {n}, owner));
 }
 
-// Runs the solver on alpha and F in place.  Returns the SolveInfo and the exception that a signal
+// Runs the solver on above (alpha - bound) and F in place.  Returns the SolveInfo and the exception that a signal
 // handler or the callback raised (None if there was none): the state is valid in either case.
 nb::tuple solve_in_place(AnyRowSource& row_source, vector<double> y, vector<double> box, vector<double> bound, double lam,
-                         state_vector alpha, state_vector F, const Settings& settings, nb::object callback) {
+                         state_vector above, state_vector F, const Settings& settings, nb::object callback) {
     const std::size_t n = row_source.size();
-    if (y.shape(0) != n || box.shape(0) != n || bound.shape(0) != n || alpha.shape(0) != n || F.shape(0) != n)
-        throw nb::value_error("y, box, bound, alpha and F must have one entry per kernel row");
+    if (y.shape(0) != n || box.shape(0) != n || bound.shape(0) != n || above.shape(0) != n || F.shape(0) != n)
+        throw nb::value_error("y, box, bound, above and F must have one entry per kernel row");
     for (std::size_t i = 0; i < n; ++i)
-        if (!(bound(i) > 0 && bound(i) < box(i) / 2 && std::isfinite(box(i)) && std::isfinite(alpha(i)) && std::isfinite(F(i))))
-            throw nb::value_error("0 < bound < box / 2 must hold, and alpha and F must be finite");
+        if (!(bound(i) > 0 && bound(i) < box(i) / 2 && std::isfinite(box(i)) && std::isfinite(above(i)) && std::isfinite(F(i))))
+            throw nb::value_error("0 < bound < box / 2 must hold, and above and F must be finite");
     check_threads(settings.threads);
     const Problem problem{n, y.data(), box.data(), bound.data(), lam};
     nb::object error = nb::none();
@@ -244,7 +244,7 @@ nb::tuple solve_in_place(AnyRowSource& row_source, vector<double> y, vector<doub
         nb::gil_scoped_release release;
         const std::lock_guard<std::mutex> lock(*row_source.in_use);
         info = std::visit(
-            [&](const auto& source) { return solve(problem, *source, settings, {alpha.data(), F.data()}, monitor); },
+            [&](const auto& source) { return solve(problem, *source, settings, {above.data(), F.data()}, monitor); },
             row_source.source);
     }
     return nb::make_tuple(std::move(info), error);
@@ -328,7 +328,7 @@ NB_MODULE(_core, m) {
     m.def("kernel_matrix", &kernel_matrix, "data"_a, "queries"_a, "threads"_a);
     m.def("kernel_sum", &kernel_sum, "data"_a, "queries"_a, "coef"_a, "threads"_a, "first_row"_a);
     m.def("row_sum", &row_sum, "row_source"_a, "coef"_a, "threads"_a);
-    m.def("solve_in_place", &solve_in_place, "row_source"_a, "y"_a, "box"_a, "bound"_a, "lam"_a, "alpha"_a.noconvert(),
+    m.def("solve_in_place", &solve_in_place, "row_source"_a, "y"_a, "box"_a, "bound"_a, "lam"_a, "above"_a.noconvert(),
           "F"_a.noconvert(), "settings"_a, "callback"_a.none());
     bind_compact(m);
     bind_refit(m);

@@ -6,33 +6,36 @@
 
 namespace sparseklr {
 
-// A dual variable as two numbers, alpha and rest = C - alpha, so that neither end of the box is
-// reached by cancellation (Yu, Huang and Lin, Machine Learning 85, 2011).
+// A dual variable as its distances from the lower and from the upper bound, so that neither is reached by
+// cancellation (Yu, Huang and Lin, Machine Learning 85, 2011, for the ends of the box itself).
 struct Dual {
-    double alpha, rest;
+    double above, below, lo;  // alpha = lo + above, C - alpha = lo + below
 
-    double logit() const { return std::log(alpha / rest); }                     // G'(alpha / C)
-    double curvature() const { return 1 / alpha + 1 / rest; }                   // G''(alpha / C) / C
-    double logit_moved(double by) const { return std::log((alpha + by) / (rest - by)); }
+    double alpha() const { return lo + above; }
+    double rest() const { return lo + below; }
+    double logit() const { return std::log(alpha() / rest()); }                 // G'(alpha / C)
+    double curvature() const { return 1 / alpha() + 1 / rest(); }               // G''(alpha / C) / C
+    Dual moved(double by) const { return {above + by, below - by, lo}; }
 
-    // Moves by `by` within the box, keeps both numbers consistent and lands exactly on a bound that
-    // it touches.  Returns by how much alpha moved, which rounding and the bounds may make less.
-    double move(double by, double box, double lo) {
+    // Moves by `by` between the bounds, keeps both numbers consistent and lands exactly on a bound that it
+    // touches; room is above + below.  Returns by how much alpha moved, which rounding and the bounds may make
+    // less.
+    double move(double by, double room) {
         const Dual before = *this;
-        if (alpha <= rest) {
-            alpha = std::max(alpha + by, lo);
-            rest = std::max(box - alpha, lo);
-            if (rest == lo) alpha = box - lo;
+        if (above <= below) {
+            above = std::max(above + by, 0.0);
+            below = std::max(room - above, 0.0);
+            if (below == 0) above = room;
         } else {
-            rest = std::max(rest - by, lo);
-            alpha = std::max(box - rest, lo);
-            if (alpha == lo) rest = box - lo;
+            below = std::max(below - by, 0.0);
+            above = std::max(room - below, 0.0);
+            if (above == 0) below = room;
         }
         return change_since(before);
     }
 
     double change_since(const Dual& before) const {
-        return alpha <= rest ? alpha - before.alpha : before.rest - rest;
+        return above <= below ? above - before.above : before.below - below;
     }
 };
 
@@ -47,12 +50,9 @@ inline double pair_step(const Dual& i, double yi, const Dual& j, double yj, doub
                         double t_max, double accuracy) {
     const double ui = i.logit(), uj = j.logit();
     const auto phi = [&](double t) {
-        return -gap + eta * t + yi * (i.logit_moved(yi * t) - ui) - yj * (j.logit_moved(-yj * t) - uj);
+        return -gap + eta * t + yi * (i.moved(yi * t).logit() - ui) - yj * (j.moved(-yj * t).logit() - uj);
     };
-    const auto slope = [&](double t) {
-        const Dual a{i.alpha + yi * t, i.rest - yi * t}, b{j.alpha - yj * t, j.rest + yj * t};
-        return eta + a.curvature() + b.curvature();
-    };
+    const auto slope = [&](double t) { return eta + i.moved(yi * t).curvature() + j.moved(-yj * t).curvature(); };
     double high = eta * t_max > gap ? gap / eta : t_max, low = 0;
     double t = high;
     double value = phi(t);

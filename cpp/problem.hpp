@@ -6,8 +6,9 @@
 //     min_alpha  1/2 alpha'Q alpha + sum_i C_i G(alpha_i / C_i) - lam sum_i alpha_i
 //     s.t.       y'alpha = const,  lo_i <= alpha_i <= C_i - lo_i,     Q_ij = y_i y_j K_ij
 //
-// with G(d) = d log d + (1 - d) log(1 - d).  F_i = sum_j alpha_j y_j K_ij is kept by the caller's
-// convention: the solver only ever adds to it what a change of alpha adds.
+// with G(d) = d log d + (1 - d) log(1 - d).  The variables are above_i = alpha_i - lo_i: where C_i is huge, so is
+// lo_i, and alpha_i would have no digits left for what the model is made of.  F_i = sum_j above_j y_j K_ij, up to a
+// constant vector of the caller's: the solver only ever adds to it what a change of alpha adds.
 #pragma once
 
 #include <cstddef>
@@ -38,10 +39,10 @@ struct Settings {
 };
 
 // What the solver changes; it is the caller's memory, so that a stopped run can go on.  It is written when
-// the solver returns, alpha and F consistent also after an interruption, and left alone if it throws.
+// the solver returns, above and F consistent also after an interruption, and left alone if it throws.
 struct State {
-    double* alpha;  // within the box
-    double* F;      // sum_j alpha_j y_j K_ij, up to a constant vector of the caller's
+    double* above;  // alpha - lo, from 0 to C - 2 lo
+    double* F;
 };
 
 // One moment of a run.

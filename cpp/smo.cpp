@@ -38,6 +38,7 @@ private:
 constexpr double epsilon = std::numeric_limits<double>::epsilon();
 
 enum class Stop { tolerance, max_iter, interrupted, stalled, shrink };
+enum class Latest { usual, unequal, lost };  // step: of two points of very unequal weight; one that rounding has changed
 
 template <class T> class Solver {
 public:
@@ -45,13 +46,10 @@ public:
         : problem_(problem), settings_(settings), state_(state), monitor_(monitor), team_(settings.threads), all_(&row_source, problem.n, &team_) {
         for (std::size_t i = 0; i < problem.n; ++i) {
             all_.y[i] = problem.y[i];
-            all_.box[i] = problem.box[i];
-            all_.lo[i] = problem.bound[i];
+            all_.room[i] = problem.box[i] - 2 * problem.bound[i];
             all_.diagonal[i] = row_source.diagonal(i);
-            // the other end of the box may be nearer than the last digit of alpha
-            const bool at_top = state.alpha[i] >= problem.box[i] - all_.lo[i];
-            all_.dual[i] = {std::max(state.alpha[i], all_.lo[i]),
-                            at_top ? all_.lo[i] : std::max(problem.box[i] - state.alpha[i], all_.lo[i])};
+            const double above = std::clamp(state.above[i], 0.0, all_.room[i]);
+            all_.dual[i] = {above, all_.room[i] - above, problem.bound[i]};
             all_.refresh(i);
             all_.E[i] = -(state.F[i] + problem.y[i] * (all_.dual[i].logit() - problem.lam));
         }
@@ -79,7 +77,7 @@ public:
                                                  : Status::optimal;
         info_.history.push_back({info_.n_iter, info_.violation, clock_.seconds()});
         for (std::size_t i = 0; i < problem_.n; ++i) {
-            state_.alpha[i] = all_.dual[i].alpha;
+            state_.above[i] = all_.dual[i].above;
             state_.F[i] = -all_.E[i] - problem_.y[i] * (all_.dual[i].logit() - problem_.lam);
         }
         return std::move(info_);
@@ -106,7 +104,7 @@ private:
         const std::int64_t patience = std::int64_t(std::max<std::size_t>(1000, w.n / 2));
         std::int64_t next_shrink = info_.n_iter + patience;
         Extremes ends = w.extremes();
-        bool unequal = false;  // the pair of the latest step
+        Latest latest = Latest::usual;
         while (true) {
             // 1. stop when no point of I_low lies below one of I_up
             const double violation = ends.up.value - ends.low.value;
@@ -124,24 +122,27 @@ private:
                 if (4 * unsettled_points(w, ends).size() < 3 * w.n) return Stop::shrink;
             }
             // 2. the pair to move
-            const auto [i, j] = select_working_set(w, ends, unequal);
+            const auto [i, j] = select_working_set(w, ends, latest);
+            if (i == j) return Stop::stalled;
             const T *row_i = w.row(i), *row_j = w.row(j);
             const double stiffness = w.dual[i].curvature() / w.dual[j].curvature();
-            unequal = !unequal && (stiffness > 1e10 || stiffness < 1e-10);
             // 3. the two-variable problem: alpha_i += y_i t, alpha_j -= y_j t
             const double gap = w.E[i] - w.E[j];
             const double eta = w.diagonal[i] + w.diagonal[j] - 2 * double(row_i[j]);
             info_.min_curvature = std::min(info_.min_curvature, eta / (std::abs(w.diagonal[i]) + std::abs(w.diagonal[j]) +
                                                                      2 * std::abs(double(row_i[j])) + 1e-300));
             Dual &a = w.dual[i], &b = w.dual[j];
-            const double t_max = std::min((w.y[i] > 0 ? a.rest : a.alpha) - w.lo[i],
-                                          (w.y[j] > 0 ? b.alpha : b.rest) - w.lo[j]);
+            const double t_max = std::min(w.y[i] > 0 ? a.below : a.above, w.y[j] > 0 ? b.above : b.below);
             const double t = pair_step(a, w.y[i], b, w.y[j], gap, std::max(eta, 0.0), t_max,
                                        1e-3 * std::min(gap, settings_.tol));
             // 4. move, and keep E up to date
             const double logit_a = a.logit(), logit_b = b.logit();
-            const double t_i = w.y[i] * a.move(w.y[i] * t, w.box[i], w.lo[i]);
-            const double t_j = -w.y[j] * b.move(-w.y[j] * t, w.box[j], w.lo[j]);
+            const double t_i = w.y[i] * a.move(w.y[i] * t, w.room[i]);
+            const double t_j = -w.y[j] * b.move(-w.y[j] * t, w.room[j]);
+            if (t_i == 0 && t_j == 0) latest = Latest::lost;
+            else if (latest != Latest::unequal && (stiffness > 1e10 || stiffness < 1e-10)) latest = Latest::unequal;
+            else if (latest == Latest::usual && std::abs(t_i - t_j) > 0.5 * std::max(std::abs(t_i), std::abs(t_j))) latest = Latest::lost;
+            else latest = Latest::usual;
             w.E[i] -= w.y[i] * (a.logit() - logit_a);
             w.E[j] -= w.y[j] * (b.logit() - logit_b);
             w.refresh(i);
@@ -165,8 +166,12 @@ private:
     // hardly move at all.  After a step of such an unequal pair comes one of the pair that promises most of
     // those that violate the tolerance: first the points of large weight are solved, then those of small
     // weight.  (Points of equal weight are never so unequal: the bound keeps the curvature below 1e9 / C.)
-    std::pair<std::size_t, std::size_t> select_working_set(Workspace<T>& w, const Extremes& ends, bool after_unequal) {
-        if (after_unequal) {
+    //
+    // The step of a pair of large weight may be less than the last digit of its duals, and is lost.  Then comes
+    // one of the pairs that violate most, of those that can move; {i, i} if there is none.
+    std::pair<std::size_t, std::size_t> select_working_set(Workspace<T>& w, const Extremes& ends, Latest latest) {
+        if (latest == Latest::lost) return most_promising_movable(w, ends);
+        if (latest == Latest::unequal) {
             const std::size_t i = most_promising_up(w, ends);
             return {i, most_promising_low(w, i, ends)};
         }
@@ -207,11 +212,34 @@ private:
         return best.index;
     }
 
-    // The violation that rounding leaves: of E itself, and of what the smallest change of a dual adds to E.
+    // Of the pairs of an extreme and another point that violate at least half as much as the extremes do, and
+    // whose step changes a dual, the one that promises most.
+    std::pair<std::size_t, std::size_t> most_promising_movable(Workspace<T>& w, const Extremes& ends) const {
+        const std::size_t up = ends.up.index, low = ends.low.index;
+        std::pair<std::size_t, std::size_t> best{up, up};
+        double most = 0;
+        const double half = 0.5 * (ends.up.value - ends.low.value);
+        const auto last_digit = [&](std::size_t k) { return epsilon * std::min(w.dual[k].above, w.dual[k].below); };
+        const auto consider = [&](std::size_t i, std::size_t j, double kernel) {
+            const double gap = w.E[i] - w.E[j];
+            if (w.side[i] < 0 || w.side[j] > 0 || gap < half) return;
+            const double q = w.diagonal[i] + w.diagonal[j] - 2 * kernel + w.dual[i].curvature() + w.dual[j].curvature();
+            const double promised = gap * gap / std::max(q, 1e-12);
+            if (promised > most && gap > q * std::min(last_digit(i), last_digit(j))) most = promised, best = {i, j};
+        };
+        const T* row = w.row(up);
+        for (std::size_t k = 0; k < w.n; ++k) consider(up, k, double(row[k]));
+        row = w.row(low);
+        for (std::size_t k = 0; k < w.n; ++k) consider(k, low, double(row[k]));
+        return best;
+    }
+
+    // The violation at which steps no longer pay: what rounding leaves in E, and the last digits of a dual.  (Where
+    // the box is huge, so is the bound at which a point counts as absent; its last digits are worth no step.)
     static double attainable(const Workspace<T>& w, const Extremes& ends) {
         double largest = std::max(std::abs(ends.up.value), std::abs(ends.low.value));
         for (std::size_t k = 0; k < w.n; ++k)
-            largest = std::max(largest, std::min(w.dual[k].alpha, w.dual[k].rest) * std::abs(w.diagonal[k]));
+            largest = std::max(largest, std::min(w.dual[k].alpha(), w.dual[k].rest()) * std::abs(w.diagonal[k]));
         return 8 * epsilon * largest;
     }
 

@@ -9,7 +9,7 @@
 
 namespace sparseklr {
 
-// Solves the problem from state.alpha on and leaves the solution there.
+// Solves the problem from state.above on and leaves the solution there.
 // The SMO Algorithm of the paper, with either rule for the working set, and with shrinking: points
 // settled at a bound are set aside until the others are solved (Joachims, 1998).
 template <class T>

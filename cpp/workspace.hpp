@@ -18,18 +18,18 @@ template <class T> struct Workspace {
     RowSource<T>* row_source;
     std::size_t n;
     Team* team;
-    std::vector<double> y, box, lo, diagonal;
+    std::vector<double> y, room, diagonal;  // room: between the bounds of alpha
     std::vector<Dual> dual;
     std::vector<double> E;
     std::vector<float> side;       // 1 I_up only, -1 I_low only, 0 both
     std::vector<float> curvature;  // K_ii + G''(alpha_i / C_i) / C_i
 
     Workspace(RowSource<T>* source, std::size_t size, Team* threads)
-        : row_source(source), n(size), team(threads), y(size), box(size), lo(size), diagonal(size), dual(size), E(size), side(size), curvature(size) {}
+        : row_source(source), n(size), team(threads), y(size), room(size), diagonal(size), dual(size), E(size), side(size), curvature(size) {}
 
     // Side and curvature of point i, after its dual changed.
     void refresh(std::size_t i) {
-        const bool can_grow = dual[i].rest > lo[i], can_fall = dual[i].alpha > lo[i];
+        const bool can_grow = dual[i].below > 0, can_fall = dual[i].above > 0;
         side[i] = float(y[i] * (int(can_grow) - int(can_fall)));
         curvature[i] = float(diagonal[i] + dual[i].curvature());
     }
@@ -40,8 +40,7 @@ template <class T> struct Workspace {
         for (std::size_t k = 0; k < indices.size(); ++k) {
             const std::size_t i = indices[k];
             w.y[k] = y[i];
-            w.box[k] = box[i];
-            w.lo[k] = lo[i];
+            w.room[k] = room[i];
             w.diagonal[k] = diagonal[i];
             w.dual[k] = dual[i];
             w.E[k] = E[i];

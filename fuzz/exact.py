@@ -58,8 +58,8 @@ def dual_violation(
         E = -y * (y * F + np.log(alpha) - np.log(left) - Wide(lam))
         # 64 ulps: F is kept up to date step by step, and brought up to date at the end
         error = EPS * (64 * size + 4 * (np.abs(E) + lam + 1) + 4 * box_wide / left)
-    # a point that is at a bound to the last digits of alpha is at that bound
-    can_fall = above > 8 * EPS * bound
+    # a point that is at a bound to the last digits of alpha, where that is what is known, is at that bound
+    can_fall = above > (8 * EPS * bound if bound_counts else 0)
     can_grow = left > bound + 8 * EPS * box
     up, low = np.where(y > 0, can_grow, can_fall), np.where(y > 0, can_fall, can_grow)
     if not up.any() or not low.any():

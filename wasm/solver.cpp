@@ -2,6 +2,7 @@
 //
 // Points lie on a plane, so rows of X have two values; labels are -1 and +1, and the kernel is
 // exp(-gamma |x - z|^2).  Arrays belong to the caller.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -35,11 +36,9 @@ void solve_dual(const double* X, const double* y, int n, double C, double lam, d
                 double* F, double* report) {
     const std::size_t size = std::size_t(n);
     const std::vector<double> box(size, C), bound(size, bound_share * C);
-    // The lower bound counts as zero: F belongs to alpha - bound, and the start needs no kernel row.
-    for (std::size_t i = 0; i < size; ++i) {
-        alpha[i] = bound[i];
-        F[i] = 0;
-    }
+    // The lower bound counts as zero: the start needs no kernel row.
+    std::fill(alpha, alpha + size, 0.0);
+    std::fill(F, F + size, 0.0);
     KernelRows<double> rows(dense_points<double>(rbf(gamma), X, size, n_features, nullptr), std::size_t{64} << 20);
     Settings settings;
     settings.tol = tol * (lam > 1 ? lam : 1);
@@ -56,7 +55,6 @@ void solve_dual(const double* X, const double* y, int n, double C, double lam, d
     intercept /= ends ? ends : 1;
     double norm = 0, loss = 0, dual = 0;
     for (std::size_t i = 0; i < size; ++i) {
-        alpha[i] = std::max(0.0, alpha[i] - bound[i]);
         norm += alpha[i] * y[i] * F[i];
         loss += C * log1p_exp(lam - y[i] * (F[i] + intercept));
         dual += C * (x_log_x(alpha[i] / C) + x_log_x(1 - alpha[i] / C)) - lam * alpha[i];

@@ -101,7 +101,7 @@ def solve_in_place(
     box: np.ndarray,
     bound: np.ndarray,
     lam: float,
-    alpha: np.ndarray,
+    above: np.ndarray,
     F: np.ndarray,
     settings: Settings,
     callback: Callable[[Snapshot], Any] | None,

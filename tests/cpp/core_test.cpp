@@ -120,31 +120,31 @@ template <class T> void test_kernel_values() {
 }
 
 struct Solved {
-    std::vector<double> alpha, F;
+    std::vector<double> above, F;
     SolveInfo info;
 };
 
 template <class T> Solved solve_problem(RowSource<T>& source, const Data& data, int threads, const Monitor& monitor,
                                           std::int64_t max_iter = INT64_MAX) {
     const std::vector<double> box(data.n, 1e3), bound(data.n, 1e-6);
-    Solved solved{bound, std::vector<double>(data.n), {}};
+    Solved solved{std::vector<double>(data.n), std::vector<double>(data.n), {}};
     const Problem problem{data.n, data.y.data(), box.data(), bound.data(), 100.0};
     Settings settings;
     settings.tol = 1e-3;
     settings.threads = threads;
     settings.max_iter = max_iter;
     settings.poll_seconds = 0;
-    solved.info = solve<T>(problem, source, settings, {solved.alpha.data(), solved.F.data()}, monitor);
+    solved.info = solve<T>(problem, source, settings, {solved.above.data(), solved.F.data()}, monitor);
     return solved;
 }
 
-// F of the solution, which is that of alpha - bound, from kernel values computed one by one.
+// F of the solution from kernel values computed one by one.
 double error_of_F(const Data& data, const Kernel& kernel, const Solved& solved) {
     double worst = 0;
     for (std::size_t i = 0; i < data.n; i += 37) {
         double F = 0, size = 0;
         for (std::size_t j = 0; j < data.n; ++j) {
-            const double term = (solved.alpha[j] - 1e-6) * data.y[j] * reference(kernel, &data.X[i * data.p], &data.X[j * data.p], data.p);
+            const double term = solved.above[j] * data.y[j] * reference(kernel, &data.X[i * data.p], &data.X[j * data.p], data.p);
             F += term;
             size += std::abs(term);
         }
@@ -165,12 +165,12 @@ template <class T> void test_solver() {
                 runs.push_back(solve_problem<T>(source, data, threads, nullptr));
                 CHECK(runs.back().info.status == Status::optimal);
                 CHECK(runs.back().info.violation <= 1e-3);
-                CHECK(runs.back().alpha == runs.front().alpha);
+                CHECK(runs.back().above == runs.front().above);
                 CHECK(runs.back().F == runs.front().F);
             }
         CHECK(error_of_F(data, kernel, runs.front()) < allowed);
         CHECK(runs.front().info.n_iter > 3000);  // long enough to have set points aside
-        // interrupted at some question, in whatever phase: alpha and F belong together
+        // interrupted at some question, in whatever phase: above and F belong together
         for (int questions = 1; questions < 1000; questions += 9) {
             int left = questions;
             KernelRows<T> source(data.points<T>(kernel, sparse), std::size_t{1} << 27);
@@ -211,7 +211,7 @@ template <class T> void test_solver_of_many_points() {
     for (const int threads : {1, 2, 4}) {
         KernelRows<T> source(data.points<T>({KernelKind::rbf, 0.2, 0, 3}, false), std::size_t{1} << 24);
         runs.push_back(solve_problem<T>(source, data, threads, nullptr, 4000));
-        CHECK(runs.back().alpha == runs.front().alpha);
+        CHECK(runs.back().above == runs.front().above);
         CHECK(runs.back().F == runs.front().F);
     }
 }

@@ -95,6 +95,11 @@ class DualProblem:
         upper, lower = self.violation_range(alpha, F)
         return max(0.0, upper - lower)
 
+    def alpha_above(self, above: Array) -> Array:
+        """``bound + above``; exactly at the upper bound where ``above`` reaches it, whatever rounding does."""
+        high = self.box - self.bound
+        return np.where(above < self.box - 2 * self.bound, np.minimum(self.bound + above, high), high)
+
     def project(self, alpha: Array) -> Array:
         """The nearest feasible point: ``clip(alpha - mu y)`` with ``mu`` such that y'alpha = 0."""
         low, high = self.bound, self.box - self.bound

@@ -192,7 +192,7 @@ def solve_in_box(
 
     A point at its lower bound is part of the model, with the coefficient ``bound * y``.
     """
-    return _solve(row_source, problem, settings, alpha, F, 0.0, n_jobs, callback)
+    return _solve(row_source, problem, settings, alpha - problem.bound, F, True, n_jobs, callback)
 
 
 def solve_above_bound(
@@ -211,25 +211,24 @@ def solve_above_bound(
     solution belong to these variables too, and ``y'above`` is what stays constant. A point at its bound is
     then *exactly* absent from the model, and the start ``above = 0`` needs no kernel row.
     """
-    alpha = np.clip(problem.bound + above, problem.bound, problem.box - problem.bound)
-    # Adding up may miss the upper bound by rounding; the point would then count as free to grow.
-    at_top = problem.box - problem.bound - alpha <= 4 * np.finfo(float).eps * problem.box
-    alpha[at_top] = (problem.box - problem.bound)[at_top]
-    return _solve(row_source, problem, settings, alpha, F, problem.bound, n_jobs, callback)
+    return _solve(row_source, problem, settings, above, F, False, n_jobs, callback)
 
 
 def _solve(
     row_source: RowSource,
     problem: DualProblem,
     settings: Settings,
-    alpha: np.ndarray,
+    above: np.ndarray,
     F: np.ndarray,
-    subtracted: np.ndarray | float,
+    bound_counts: bool,
     n_jobs: int | None,
     callback: Callback | None,
 ) -> Solution:
-    """Run the compiled solver; ``F`` and the solution's alpha belong to ``alpha - subtracted``."""
-    alpha, F = np.array(alpha, dtype=np.float64), np.array(F, dtype=np.float64)
+    """Run the compiled solver; ``F`` and the solution's alpha belong to alpha or to ``alpha - bound``."""
+    # Adding up may miss the upper bound by rounding; the point would then count as free to grow.
+    top = problem.box - 2 * problem.bound
+    above = np.where(top - above <= 4 * np.finfo(float).eps * problem.box, top, above)
+    F = np.array(F, dtype=np.float64)
     core_settings = _core.Settings(
         getattr(_core.WorkingSet, settings.working_set.replace("-", "_")),
         settings.tolerance(problem.lam),
@@ -242,10 +241,9 @@ def _solve(
     )
     _check_finite(problem, F)
     info, error = _core.solve_in_place(
-        row_source, y, box, bound, problem.lam, alpha, F, core_settings, callback
+        row_source, y, box, bound, problem.lam, above, F, core_settings, callback
     )
-    support = np.flatnonzero(alpha > problem.bound)
-    alpha = alpha - subtracted
+    support, alpha = np.flatnonzero(above > 0), problem.alpha_above(above) if bound_counts else above
     # Any number between the two is optimal for the bounded dual; one is infinite if its set is empty.
     ends = [end for end in (info.upper, info.lower) if np.isfinite(end)]
     intercept = float(np.mean(ends)) if ends else 0.0
