@@ -83,7 +83,7 @@ class KernelClassifier(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, Base
             fitted._set_reference(given.X, given.weight)
         except KeyboardInterrupt:
             if getattr(self, "warm_start", False):  # the next fit continues from here, and nothing else
-                self.__dict__ = {**self._blank_copy().__dict__, "_unfinished": fitted._unfinished}
+                self.__dict__ = fitted._blank_copy().__dict__
             raise
         self.__dict__ = fitted.__dict__
         return self
