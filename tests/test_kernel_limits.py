@@ -122,6 +122,15 @@ def test_overflow_is_an_error(name: str, make) -> None:
             SparseKLR(kernel=name).fit(make(X), y)
 
 
+@pytest.mark.parametrize("kernel", ["linear", "precomputed", lambda X, Y: X @ Y.T])
+def test_a_kernel_without_a_width_computes_none(kernel) -> None:
+    X = np.random.default_rng(0).normal(size=(50, 3)) * 1e200
+    assert Kernel.resolve(kernel, X).gamma == 1
+    if kernel == "linear":
+        with pytest.raises(ValueError, match=r"kernel='linear' gives NaN or infinity in row \d+"):
+            SparseKLR(kernel=kernel).fit(X, X[:, 0] > 0)
+
+
 def test_no_number_that_is_not_finite_leaves_a_fit(monkeypatch) -> None:
     def overflowing(*args, **options):
         return [replace(model, intercept=np.inf) for model in refit_outputs(*args, **options)]

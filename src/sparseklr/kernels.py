@@ -20,6 +20,8 @@ from . import _core
 from .memory import available_memory
 
 NAMED_KERNELS = tuple(_core.KernelKind.__members__)
+# Those that have a width.
+KERNELS_WITH_GAMMA = ("rbf", "laplacian", "poly", "sigmoid")
 RowSource = _core.RowSource
 
 # Below this many points the whole Gram matrix in float64 is small and float32 buys nothing.
@@ -67,9 +69,11 @@ class Kernel:
     ) -> Kernel:
         """The kernel for training data ``X``; ``gamma`` as in :class:`sklearn.svm.SVC`.
 
-        ``"scale"`` counts a row as often as its ``weight`` says.
+        ``"scale"`` counts a row as often as its ``weight`` says. A kernel without a width has ``gamma=1``.
         """
-        if not isinstance(gamma, str):
+        if name not in KERNELS_WITH_GAMMA:
+            value = 1.0
+        elif not isinstance(gamma, str):
             value = float(gamma)
         elif gamma == "auto":
             value = 1.0 / X.shape[1]
