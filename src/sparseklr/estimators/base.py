@@ -13,7 +13,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..data import TrainingSet
+from ..data import TrainingSet, check_indices
 from .explanation import ExplainsByPoints
 from .familiarity import TellsFamiliarity
 from .parameters import KERNEL_CONSTRAINTS, check_parameters, unused_by_kernel, warn_of_unused
@@ -152,6 +152,7 @@ class KernelClassifier(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, Base
     def _check_queries(self, X: Any, support: np.ndarray) -> Any:
         """Checked rows to predict; for a precomputed kernel, k(x, support)."""
         self._check_is_fitted()
+        check_indices(X)
         n_support = len(support)
         if self._kernel.precomputed:
             if np.ndim(X) == 2 and np.shape(X)[1] == n_support != self.n_features_in_:

@@ -14,7 +14,7 @@ from sklearn.utils import check_X_y
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from ..data import TrainingSet, check_largest, check_weight, class_factors
+from ..data import TrainingSet, check_indices, check_largest, check_weight, class_factors
 from ..kernels import Kernel, check_gram
 
 # How rows are read, in fitting and in prediction.
@@ -52,6 +52,7 @@ class GivenData:
 
 def check_data(X: Any, y: Any, sample_weight: Any, *, precomputed: bool, estimator: Any = None) -> GivenData:
     """Check what was given to ``fit``; sets ``n_features_in_`` and ``feature_names_in_`` of an estimator."""
+    check_indices(X)
     if estimator is None:
         X, y = check_X_y(X, y, **ROWS)
     else:
