@@ -82,20 +82,31 @@ def test_the_width_of_an_earlier_search_is_gone(moons) -> None:
     assert not hasattr(model, "gamma_")
 
 
-def test_an_interrupt_after_the_solver_keeps_its_solution(moons, monkeypatch) -> None:
+@pytest.mark.parametrize(
+    ("stage", "calibration"),
+    [
+        ("refitted.refit_outputs", "refit"),
+        *[("base.KernelClassifier._set_reference", which) for which in ("refit", "sigmoid", "link", None)],
+    ],
+)
+def test_an_interrupt_after_the_solver_keeps_its_solution(moons, monkeypatch, stage, calibration) -> None:
+    def interrupt(*args, **options):
+        raise KeyboardInterrupt
+
     X, y = moons
-    model = SparseKLR(warm_start=True)
+    fresh = SparseKLR(calibration=calibration).fit(X, y)
+    model = SparseKLR(calibration=calibration, warm_start=True).fit(X[::2], y[::2])
     with monkeypatch.context() as patch:
-        patch.setattr(
-            "sparseklr.estimators.refitted.refit_outputs",
-            lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt),
-        )
+        patch.setattr(f"sparseklr.estimators.{stage}", interrupt)
         with pytest.raises(KeyboardInterrupt):
             model.fit(X, y)
     with pytest.raises(NotFittedError, match="interrupted"):
         model.predict(X)
+    assert not [name for name in vars(model) if name.endswith("_")]
+    np.testing.assert_array_equal(model._unfinished.coef, fresh.dual_model_.coef)
     assert model.fit(X, y).n_iter_[0] <= 2
-    np.testing.assert_array_equal(model.predict_proba(X), SparseKLR().fit(X, y).predict_proba(X))
+    np.testing.assert_allclose(model.predict_proba(X), fresh.predict_proba(X), atol=1e-9)
+    assert not hasattr(model, "_unfinished")
 
 
 def test_without_warm_start_an_interrupted_fit_leaves_the_old_model(moons, monkeypatch) -> None:

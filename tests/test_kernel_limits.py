@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,11 +15,12 @@ import pytest
 from scipy import sparse
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from sparseklr import Settings, SparseKLR, _core
+from sparseklr import Settings, SparseKLR, SparseKLRCV, _core, klr_path
 from sparseklr.dual.problem import DualProblem
 from sparseklr.dual.solver import solve_above_bound
 from sparseklr.kernels import NAMED_KERNELS, Kernel
 from sparseklr.probability.refit import refit_outputs
+from sparseklr.rivals import HalfKLR, ImportVectorMachine, ThresholdedKLR, half_klr_path
 
 pytestmark = pytest.mark.numerical
 
@@ -57,16 +59,79 @@ def test_repeated_entries_add_up(name: str) -> None:
 # -- kernel values that are not finite ----------------------------------------------------------
 
 
-def test_nan_kernel_is_an_error_of_the_fit() -> None:
-    X = np.random.default_rng(0).normal(size=(300, 3))
-    model = SparseKLR(kernel="poly", degree=2.5, gamma=0.5)
-    with pytest.raises(ValueError, match=r"kernel='poly' with gamma=0.5, degree=2.5, coef0=0 .* row \d+"):
-        model.fit(X, X[:, 0] > 0)
-    assert not hasattr(model, "classes_")
-
-
 def row_named(error: pytest.ExceptionInfo) -> int:
     return int(str(error.value).split(" row ")[1].split()[0])
+
+
+def fits(estimator, **parameters):
+    """A fit of an estimator, as a function of the data and the kernel."""
+    return lambda X, y, weight, **kernel: estimator(**parameters, **kernel).fit(X, y, sample_weight=weight)
+
+
+def searches(**parameters):
+    """The same of a search."""
+    return lambda X, y, weight, **kernel: SparseKLRCV(
+        [1e3], lams=[0.1], estimator=SparseKLR(**parameters, **kernel), scoring="accuracy"
+    ).fit(X, y, sample_weight=weight)
+
+
+FITS = {
+    **{
+        f"SparseKLR {which}": fits(SparseKLR, calibration=which)
+        for which in ("refit", "sigmoid", "link", None)
+    },
+    "SparseKLRCV": searches(),
+    "SparseKLRCV by path": searches(calibration=None),
+    "ThresholdedKLR": fits(ThresholdedKLR),
+    "ImportVectorMachine": fits(ImportVectorMachine),
+    "HalfKLR": fits(HalfKLR),
+    "klr_path": lambda X, y, weight, **kernel: klr_path(
+        X, y, Cs=[1e3], lams=[0.1], sample_weight=weight, **kernel
+    ),
+    "half_klr_path": lambda X, y, weight, **kernel: half_klr_path(X, y, [1], sample_weight=weight, **kernel),
+}
+KERNELS = {
+    "linear": {"kernel": "linear"},
+    "poly": {"kernel": "poly", "degree": 2, "coef0": 1.0, "gamma": 0.5},
+    "rbf": {"kernel": "rbf", "gamma": 1.0},
+    "callable": {"kernel": lambda X, Y: X @ Y.T},
+}
+
+
+@pytest.mark.parametrize("fit", FITS.values(), ids=FITS)
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_an_error_of_the_kernel_names_a_row_of_the_user(kernel, fit) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    X[100:110] = X[:10]  # these are merged
+    X[[20, 150, 170]] *= 1e80 if kernel["kernel"] == "poly" else 1e200  # only k(x, x) of these overflow
+    weight = np.ones(200)
+    weight[:30] = 0
+    name = "kernel(X, Y)" if callable(kernel["kernel"]) else f"kernel={kernel['kernel']!r}"
+    with pytest.raises(ValueError, match=f"^{re.escape(name)}.* gives NaN or infinity in row") as error:
+        fit(X, rng.random(200) < 0.5, weight, **kernel)
+    assert row_named(error) in (150, 170)
+    assert "weight 0" not in str(error.value)
+
+
+@pytest.mark.parametrize("fit", [FITS["SparseKLR refit"], FITS["ImportVectorMachine"], FITS["HalfKLR"]])
+def test_nan_kernel_is_an_error_of_the_fit(fit) -> None:
+    X = np.random.default_rng(0).uniform(0.1, 1, size=(200, 2))
+    X[[150, 170]] = [[0.02, -0.001], [-0.001, 0.02]]  # their product is the only negative one
+    with pytest.raises(
+        ValueError, match=r"kernel='poly' with gamma=0.5, degree=2.5, coef0=0 .*whole"
+    ) as error:
+        fit(X, X[:, 0] > X[:, 1], None, kernel="poly", degree=2.5, gamma=0.5)
+    assert row_named(error) in (150, 170)
+
+
+def test_a_callable_that_fails_now_and_then_is_said_to_fail() -> None:
+    """No row is named that has finite values when it is looked at again."""
+    first = [np.nan]
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    with pytest.raises(ValueError, match="NaN or infinity: finite values are expected"):
+        SparseKLR(kernel=lambda X, Y: X @ Y.T + (first.pop() if first else 0.0)).fit(X, X[:, 0] > 0)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -114,12 +179,21 @@ def test_overflow_is_an_error(name: str, make) -> None:
     X[7] *= 1e200 if name != "laplacian" else 1e308
     message = r"row \d+ .*scale" if name == "poly" else "row 7 .*scale"  # its cube overflows in any row
     with pytest.raises(ValueError, match=message):
-        SparseKLR(kernel=name, gamma=1.0, calibration=None).fit(make(X), y)
+        SparseKLR(kernel=name, gamma=1.0).fit(make(X), y)
     with pytest.raises(ValueError, match=message):
         Kernel(name).matrix(make(X), make(X))
-    if name in ("rbf", "laplacian"):
+    if name != "linear":
         with pytest.raises(ValueError, match="gamma='scale'"):
             SparseKLR(kernel=name).fit(make(X), y)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "precomputed", lambda X, Y: X @ Y.T])
+def test_a_kernel_without_a_width_computes_none(kernel) -> None:
+    X = np.random.default_rng(0).normal(size=(50, 3)) * 1e200
+    assert Kernel.resolve(kernel, X).gamma == 1
+    if kernel == "linear":
+        with pytest.raises(ValueError, match=r"kernel='linear' gives NaN or infinity in row \d+"):
+            SparseKLR(kernel=kernel).fit(X, X[:, 0] > 0)
 
 
 def test_no_number_that_is_not_finite_leaves_a_fit(monkeypatch) -> None:

@@ -214,6 +214,32 @@ def check_weight(sample_weight: Any, n_samples: int) -> np.ndarray:
     return weight
 
 
+def check_indices(X: Any) -> None:
+    """Raise unless the indices of a sparse matrix lie within it: SciPy and the core read where they point."""
+    if getattr(X, "format", None) == "coo" and X.ndim == 2:
+        _check_range("row", X.row, X.shape[0])
+        _check_range("column", X.col, X.shape[1])
+    if getattr(X, "format", None) in ("csr", "csc", "bsr"):
+        height, width = X.blocksize if X.format == "bsr" else (1, 1)
+        sizes = [("row", X.shape[0] // height), ("column", X.shape[1] // width)]
+        (_, n), (name, size) = reversed(sizes) if X.format == "csc" else sizes
+        ends, entries = X.indptr, min(len(X.indices), len(X.data))
+        if len(ends) != n + 1 or ends[0] != 0 or ends[-1] > entries or (ends[1:] < ends[:-1]).any():
+            raise ValueError(
+                f"X is no valid sparse matrix: X.indptr must be {n + 1} ascending numbers from 0 to at most "
+                f"{entries}, the number of entries."
+            )
+        _check_range(name, X.indices, size)
+
+
+def _check_range(name: str, indices: np.ndarray, size: int) -> None:
+    for index in (indices.min(initial=0), indices.max(initial=0)):
+        if not 0 <= index < max(size, 1):
+            raise ValueError(
+                f"X is no valid sparse matrix: it has a {name} index of {index}, and {size} {name}s."
+            )
+
+
 def check_largest(name: str, weight: np.ndarray) -> None:
     """Raise if a weight is so large that sums and squares of weights overflow."""
     if not weight.max() <= _LARGEST_WEIGHT:

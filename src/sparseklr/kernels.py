@@ -20,6 +20,8 @@ from . import _core
 from .memory import available_memory
 
 NAMED_KERNELS = tuple(_core.KernelKind.__members__)
+# Those that have a width.
+KERNELS_WITH_GAMMA = ("rbf", "laplacian", "poly", "sigmoid")
 RowSource = _core.RowSource
 
 # Below this many points the whole Gram matrix in float64 is small and float32 buys nothing.
@@ -67,9 +69,11 @@ class Kernel:
     ) -> Kernel:
         """The kernel for training data ``X``; ``gamma`` as in :class:`sklearn.svm.SVC`.
 
-        ``"scale"`` counts a row as often as its ``weight`` says.
+        ``"scale"`` counts a row as often as its ``weight`` says. A kernel without a width has ``gamma=1``.
         """
-        if not isinstance(gamma, str):
+        if name not in KERNELS_WITH_GAMMA:
+            value = 1.0
+        elif not isinstance(gamma, str):
             value = float(gamma)
         elif gamma == "auto":
             value = 1.0 / X.shape[1]
@@ -193,7 +197,8 @@ class Kernel:
             if self.precomputed:
                 out[block] = X[block] @ coef.T
             elif not self._named:
-                out[block] = self.matrix(X[block], support) @ coef.T
+                K = self.name(X[block], support)  # type: ignore[operator]
+                out[block] = _checked_gram(K, X[block], support, start) @ coef.T
             else:
                 queries = self._points(X[block], data.single, center)
                 if data.single != queries.single:  # float32 suffices for the support only
@@ -268,7 +273,8 @@ def _alike(X: Any, Y: Any) -> tuple[Any, Any]:
     return X, Y
 
 
-def _checked_gram(K: Any, X: Any, Y: Any) -> np.ndarray:
+def _checked_gram(K: Any, X: Any, Y: Any, first_row: int = 0) -> np.ndarray:
+    """What a callable returned as an array; the first row of ``X`` is that of this number."""
     expected = (X.shape[0], Y.shape[0])
     try:
         K = np.asarray(K).astype(np.float64, casting="same_kind")
@@ -279,8 +285,11 @@ def _checked_gram(K: Any, X: Any, Y: Any) -> np.ndarray:
         ) from error
     if K.shape != expected:
         raise ValueError(f"kernel(X, Y) must return an array of shape {expected}; it returned {K.shape}.")
-    if not np.isfinite(K).all():
-        raise ValueError("kernel(X, Y) returned NaN or infinite values; finite ones are expected.")
+    if not (finite := np.isfinite(K).all(axis=1)).all():
+        row = first_row + int(np.argmin(finite))
+        raise ValueError(
+            f"kernel(X, Y) gives NaN or infinity in row {row} (counted from 0): finite values are expected."
+        )
     return np.ascontiguousarray(K)
 
 

@@ -27,7 +27,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
 from .._warn import warn
-from ..data import TrainingSet
+from ..data import TrainingSet, check_indices
 from ..kernels import RowSource, cache_bytes, gram_row_source
 from .problem import DualProblem, boxes
 from .solver import Settings, Solution, Status, solve_above_bound
@@ -132,6 +132,7 @@ class KLRPath:
         array (n_Cs, n_lams, n_samples, n_outputs)
         """
         data = self.training
+        check_indices(X)
         X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
         width = data.n_samples if data.kernel.precomputed else data.X.shape[1]
         if X.shape[1] != width:

@@ -13,12 +13,12 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..data import TrainingSet
+from ..data import TrainingSet, check_indices
 from .explanation import ExplainsByPoints
 from .familiarity import TellsFamiliarity
 from .parameters import KERNEL_CONSTRAINTS, check_parameters, unused_by_kernel, warn_of_unused
 from .points import ALL
-from .training import ROWS, GivenData, check_data, training_set
+from .training import ROWS, GivenData, check_data, naming_rows, training_set
 
 # Attributes that a fit sets, besides those that end in an underscore.
 _SET_BY_FIT = {"_kernel", "_n_samples", "_platt", "_posteriors", "_reference", "_unfinished"}
@@ -79,11 +79,12 @@ class KernelClassifier(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, Base
             fitted._check_parameters()
             precomputed = self.kernel == "precomputed"
             given = check_data(X, y, sample_weight, precomputed=precomputed, estimator=fitted)
-            fitted._fit_data(given)
-            fitted._set_reference(given.X, given.weight)
+            with naming_rows(given, **self._kernel_parameters()):
+                fitted._fit_data(given)
+                fitted._set_reference(given.X, given.weight)
         except KeyboardInterrupt:
             if getattr(self, "warm_start", False):  # the next fit continues from here, and nothing else
-                self.__dict__ = {**self._blank_copy().__dict__, "_unfinished": fitted._unfinished}
+                self.__dict__ = fitted._blank_copy().__dict__
             raise
         self.__dict__ = fitted.__dict__
         return self
@@ -115,14 +116,11 @@ class KernelClassifier(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, Base
 
     def _training_set(self, given: GivenData) -> TrainingSet:
         """The data with the classes, weights and kernel that the parameters ask for."""
-        return training_set(
-            given,
-            kernel=self.kernel,
-            gamma=self.gamma,
-            coef0=self.coef0,
-            degree=self.degree,
-            class_weight=self.class_weight,
-        )
+        return training_set(given, **self._kernel_parameters())
+
+    def _kernel_parameters(self) -> dict[str, Any]:
+        names = "kernel", "gamma", "coef0", "degree", "class_weight"
+        return {name: getattr(self, name) for name in names}
 
     def _set_model(self, data: TrainingSet, coef: np.ndarray, intercept: np.ndarray) -> None:
         """Keep the points with a non-zero coefficient; ``coef`` is (n_outputs, n rows of data)."""
@@ -154,6 +152,7 @@ class KernelClassifier(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, Base
     def _check_queries(self, X: Any, support: np.ndarray) -> Any:
         """Checked rows to predict; for a precomputed kernel, k(x, support)."""
         self._check_is_fitted()
+        check_indices(X)
         n_support = len(support)
         if self._kernel.precomputed:
             if np.ndim(X) == 2 and np.shape(X)[1] == n_support != self.n_features_in_:

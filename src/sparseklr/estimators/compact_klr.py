@@ -21,6 +21,7 @@ from ..compact.fit import CompactFit, fit_compact, refit_compact
 from ..compact.path import PathSettings
 from ..compact.rows import LabelledRows, scaled_rows
 from ..compact.scaling import Scaling
+from ..data import check_indices
 from ..kernels import n_threads
 from ..progress import StageProgressBar
 from ..sources import ArraySource, Source, as_source
@@ -337,10 +338,8 @@ class CompactKLR(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, BaseEstima
         self.n_points_ = model.n_points
         distances = model.distances(rows.X[:2000, found.features])
         self._set_reference_of(np.exp(-(distances**2)), rows.weight[:2000])
-        self.C_ = found.plan.C
-        self.shrinkage_ = found.plan.shrinkage
-        self.gradient_norm_ = found.gradient_norm
-        self.n_iter_ = found.n_iter
+        self.C_, self.shrinkage_ = found.plan.C, found.plan.shrinkage
+        self.gradient_norm_, self.n_iter_ = found.gradient_norm, found.n_iter
         self.held_out_log_loss_ = found.held_out_loss
         stages = found.stages
         self.path_ = {
@@ -369,6 +368,7 @@ class CompactKLR(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, BaseEstima
 
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
+        check_indices(X)
         return validate_data(self, X, reset=False, **ROWS)
 
     def _kernel_to_points(self, rows: Any, some: Any = ALL) -> np.ndarray:

@@ -25,7 +25,7 @@ from .kernel_choice import KINDS, KernelOption, kernel_options, searches
 from .parameters import check_parameters, warn_of_unused
 from .selection import SELECTION_RULES, results_table
 from .sparse_klr import SparseKLR
-from .training import GivenData, check_data, weighted_classes
+from .training import GivenData, check_data, naming_rows, weighted_classes
 
 
 class SparseKLRCV(PredictsByChosen, ClassifierMixin, BaseEstimator):
@@ -201,6 +201,18 @@ class SparseKLRCV(PredictsByChosen, ClassifierMixin, BaseEstimator):
         kinds = self._kinds(template, searched=grid is None)
         template._check_parameters()
         given = check_data(X, y, sample_weight, precomputed=template.kernel == "precomputed", estimator=self)
+        with naming_rows(given, **template._kernel_parameters()):
+            self._search(template, grid, kinds, given, metadata)
+
+    def _search(
+        self,
+        template: SparseKLR,
+        grid: Grid | None,
+        kinds: list[list[KernelOption]],
+        given: GivenData,
+        metadata: dict[str, Any],
+    ) -> None:
+        """Judge all candidates and fit the best to all rows."""
         _, _, classes, _ = weighted_classes(given, template.class_weight)
         self.scorer_ = self._make_scorer()
         for_splitter, for_scorer = self._routed("fit", sample_weight=given.weight, **metadata)

@@ -15,7 +15,7 @@ from .parameters import (
     unused_by_kernel,
     warn_of_unused,
 )
-from .training import check_data, training_set
+from .training import check_data, naming_rows, training_set
 
 
 def klr_path(
@@ -97,22 +97,28 @@ def klr_path(
     True
     """
     Cs, lams = check_grid(Cs, lams, lam_scale)
-    kernel_parameters: dict[str, Any] = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
+    kernel_parameters: dict[str, Any] = {
+        "kernel": kernel,
+        "gamma": gamma,
+        "degree": degree,
+        "coef0": coef0,
+        "class_weight": class_weight,
+    }
     given = kernel_parameters | {
         "working_set": working_set,
         "tol": tol,
         "max_iter": max_iter,
         "bound": bound,
         "cache_size": cache_size,
-        "class_weight": class_weight,
         "n_jobs": n_jobs,
     }
     check_parameters(KERNEL_CONSTRAINTS | SOLVER_CONSTRAINTS, given, "klr_path")
     warn_of_unused(klr_path, given, unused_by_kernel(kernel))
     checked = check_data(X, y, sample_weight, precomputed=kernel == "precomputed")
-    data = training_set(checked, class_weight=class_weight, **kernel_parameters)
+    data = training_set(checked, **kernel_parameters)
     settings = Settings(working_set, tol, max_iter, bound)
-    with GridProgressBar("klr_path", lams.size * len(data.signs()), bool(verbose)) as progress:
+    bar = GridProgressBar("klr_path", lams.size * len(data.signs()), bool(verbose))
+    with bar as progress, naming_rows(checked, **kernel_parameters):
         return solve_grid(
             data, Cs, lams, settings, cache_size=cache_size, n_jobs=n_jobs, done=progress.advance
         )

@@ -13,7 +13,7 @@ import numpy as np
 from .._sklearn import Interval, Options, StrOptions, validate_parameter_constraints
 from .._warn import warn
 from ..dual.solver import WorkingSet
-from ..kernels import NAMED_KERNELS
+from ..kernels import KERNELS_WITH_GAMMA, NAMED_KERNELS
 
 POSITIVE = Interval(Real, 0.0, None, closed="neither")
 NON_NEGATIVE = Interval(Real, 0.0, None, closed="left")
@@ -39,7 +39,7 @@ SOLVER_CONSTRAINTS: dict[str, list[Any]] = {
 
 # The kernels that a parameter belongs to. A callable or precomputed kernel has none of them.
 _KERNELS_WITH = {
-    "gamma": ("rbf", "laplacian", "poly", "sigmoid", "loo"),
+    "gamma": (*KERNELS_WITH_GAMMA, "loo"),
     "coef0": ("poly", "sigmoid"),
     "degree": ("poly",),
 }

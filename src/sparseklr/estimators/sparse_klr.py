@@ -325,7 +325,7 @@ class SparseKLR(Refits, CallbackSupportMixin, HasDualModel):
             solved.solutions.append(interrupted.solution)
             self._unfinished = DualModel.of(data, solved)
             raise
-        self.dual_model_ = self._unfinished = DualModel.of(data, solved)
+        self._unfinished = self.dual_model_ = DualModel.of(data, solved)
         return solved
 
     def _margin(self) -> float:

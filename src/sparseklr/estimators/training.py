@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +14,7 @@ from sklearn.utils import check_X_y
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from ..data import TrainingSet, check_largest, check_weight, class_factors
+from ..data import TrainingSet, check_indices, check_largest, check_weight, class_factors
 from ..kernels import Kernel, check_gram
 
 # How rows are read, in fitting and in prediction.
@@ -20,6 +23,11 @@ ROWS: dict[str, Any] = {
     "dtype": [np.float64, np.float32],
     "accept_large_sparse": True,
 }
+# How an error says that a kernel value is not finite; the compiled core writes it as well.
+_NOT_FINITE = re.compile(
+    r"kernel(='(?P<name>\w+)'|\(X, Y\))( with gamma=(?P<gamma>[^ ,]+))?.* gives NaN or infinity"
+    r"(?P<place> in row (?P<row>\d+) \(.*?\))"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +52,7 @@ class GivenData:
 
 def check_data(X: Any, y: Any, sample_weight: Any, *, precomputed: bool, estimator: Any = None) -> GivenData:
     """Check what was given to ``fit``; sets ``n_features_in_`` and ``feature_names_in_`` of an estimator."""
+    check_indices(X)
     if estimator is None:
         X, y = check_X_y(X, y, **ROWS)
     else:
@@ -96,3 +105,34 @@ def training_set(
         X = X[np.ix_(kept, kept)] if given.precomputed else X[kept]
     resolved = Kernel.resolve(kernel, X, gamma=gamma, coef0=coef0, degree=degree, weight=own[kept])
     return TrainingSet(X, codes, classes, weight, kept, n, resolved)
+
+
+@contextmanager
+def naming_rows(given: GivenData, **parameters: Any) -> Iterator[None]:
+    """Let the error of a kernel value that is not finite name a row of X as the user gave it.
+
+    A fit computes with rows that are merged, put in another order, or in folds. Which of the given ones has
+    such a value is therefore found by computing again; ``parameters`` are those of :func:`training_set`.
+    """
+    try:
+        yield
+    except ValueError as error:
+        if found := _NOT_FINITE.match(str(error)):
+            parameters["kernel"] = found["name"] or parameters["kernel"]
+            parameters["gamma"] = float(found["gamma"] or 1)
+            row = _row_not_finite(given, parameters)
+            place = "" if row is None else f" in row {row} of X (counted from 0)"
+            error.args = (str(error).replace(found["place"], place),)
+        raise
+
+
+def _row_not_finite(given: GivenData, parameters: dict[str, Any]) -> int | None:
+    """The first row that has a kernel value that is not finite with another one."""
+    for rows in (given, replace(given, weight=None)):  # a scorer looks at rows of weight 0 as well
+        data = training_set(rows, **parameters)
+        try:
+            data.kernel.sum(data.X, data.X, np.zeros((1, len(data.codes))))
+        except ValueError as error:
+            if found := _NOT_FINITE.match(str(error)):
+                return int(data.positions[int(found["row"])])
+    return None

@@ -15,7 +15,7 @@ from .._warn import warn
 from ..data import DistinctPoints, TrainingSet, loss_weights
 from ..estimators.base import KernelClassifier
 from ..estimators.parameters import COUNT, POSITIVE
-from ..estimators.training import GivenData, check_data
+from ..estimators.training import GivenData, check_data, naming_rows
 from ..probability.loss import LogisticLoss
 from ..progress import ProgressBar
 from ..threads import one_thread
@@ -307,10 +307,11 @@ def half_klr_path(
     precomputed = template.kernel == "precomputed"
     given = check_data(X, y, sample_weight, precomputed=precomputed, estimator=template)
     data = template._training_set(given)
-    solvers = template._solvers(data)
     models = {}
-    for C in np.unique(values):
-        model = models[C] = copy.copy(template).set_params(C=float(C))
-        model._solve(data, solvers)
-        model._set_reference(given.X, given.weight)
+    with naming_rows(given, **template._kernel_parameters()):
+        solvers = template._solvers(data)
+        for C in np.unique(values):
+            model = models[C] = copy.copy(template).set_params(C=float(C))
+            model._solve(data, solvers)
+            model._set_reference(given.X, given.weight)
     return [copy.copy(models[C]) for C in values]

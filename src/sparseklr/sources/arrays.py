@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from .._sklearn import get_feature_names
+from ..data import check_indices
 from .base import Block, Source
 
 
@@ -35,6 +36,7 @@ class ArraySource(Source):
             X = np.asarray(X)
         if len(X.shape) != 2:
             raise ValueError(f"X must have two dimensions, rows and features; got shape {X.shape}.")
+        check_indices(X)
         self.X = X.tocsr() if sparse.issparse(X) else X
         self.y = None if y is None else np.asarray(y)
         self.weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)

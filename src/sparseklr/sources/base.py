@@ -12,6 +12,8 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
+from ..data import check_indices
+
 
 @dataclass(frozen=True, eq=False)
 class Block:
@@ -40,6 +42,7 @@ class Block:
 
         The layout matters because sums in another order have other last bits.
         """
+        check_indices(X)
         X = X.toarray() if sparse.issparse(X) else np.asarray(X)
         X = np.ascontiguousarray(X, dtype=X.dtype if X.dtype in (np.float32, np.float64) else np.float64)
         return cls(start, X, *(None if part is None else np.asarray(part) for part in (y, weight)))
