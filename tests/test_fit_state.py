@@ -19,6 +19,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sparseklr import CompactKLR, SparseKLR, SparseKLRCV
 from sparseklr.dual.nu import nu_bar
 
+pytestmark = pytest.mark.numerical
+
 
 @pytest.fixture(scope="module")
 def moons() -> tuple[np.ndarray, np.ndarray]:
