@@ -61,6 +61,12 @@ def assert_kernels_and_storage_agree(
         np.testing.assert_allclose(getattr(model, outputs)(queries), expected, **tolerance)
 
 
+def clearly_less(one: np.ndarray, other: np.ndarray) -> bool:
+    """Of many draws: in the mean by more than two standard errors of the paired differences."""
+    difference = np.subtract(other, one)
+    return bool(difference.mean() > 2 * difference.std(ddof=1) / np.sqrt(len(difference)))
+
+
 def assert_refused(model: Any, data: tuple[np.ndarray, np.ndarray], message: str) -> None:
     """A bad parameter is named, and nothing of a fit is set."""
     with pytest.raises(ValueError, match=message):

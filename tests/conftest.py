@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
 from joblib import parallel_config
 from sklearn.datasets import load_iris
 from sklearn.preprocessing import minmax_scale
@@ -20,16 +21,22 @@ from sparseklr.compact import large
 from sparseklr.datasets import BENCHMARKS, load_benchmark, make_ringnorm
 from sparseklr.estimators import compact_klr
 
-# New inputs in every run; failing ones are kept in .hypothesis and tried again first.
+ROOT = Path(__file__).parents[1]
+
+# New inputs in every run; failing ones are kept in .hypothesis and tried again first. On CI, Hypothesis would
+# draw the same ones each time and keep none.
 settings.register_profile(
-    "sparseklr", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+    "sparseklr",
+    deadline=None,
+    print_blob=True,
+    derandomize=False,
+    database=DirectoryBasedExampleDatabase(ROOT / ".hypothesis/examples"),
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("sparseklr")
 
 # The tests of the built site belong to `make docs-test`; without a site there is nothing to look at.
-collect_ignore = (
-    [] if (Path(__file__).parents[1] / "docs/_build/html/index.html").exists() else ["test_site.py"]
-)
+collect_ignore = [] if (ROOT / "docs/_build/html/index.html").exists() else ["test_site.py"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

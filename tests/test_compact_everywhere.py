@@ -20,6 +20,8 @@ from sklearn.preprocessing import StandardScaler
 from sparseklr import CompactKLR, load, probability_report, save, tabular_pipeline
 from sparseklr.cli import main
 
+pytestmark = pytest.mark.numerical
+
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:

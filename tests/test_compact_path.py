@@ -8,6 +8,8 @@ import pytest
 from sparseklr.compact.large import _still_pays
 from sparseklr.compact.path import MANY_POINTS, Stage, choose
 
+pytestmark = pytest.mark.numerical
+
 
 def stages(*sizes_and_losses: tuple[int, float], spread: float = 1e-6) -> tuple[list[Stage], np.ndarray]:
     """Stages of given mean loss on 1000 rows; ``spread`` is that of the differences between two of them."""

@@ -13,6 +13,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sparseklr import CompactKLR, HalfKLR, ImportVectorMachine, SparseKLR, SparseKLRCV, ThresholdedKLR
 from sparseklr.probability.familiarity import Span
 
+pytestmark = pytest.mark.numerical
+
 X, Y = make_moons(300, noise=0.25, random_state=0)
 NEW, _ = make_moons(2000, noise=0.25, random_state=1)
 FAR = np.array([[9.0, 9.0], [-7.0, 4.0]])

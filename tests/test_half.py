@@ -9,6 +9,7 @@ from alike import (
     assert_interrupted_fit_changes_nothing,
     assert_kernels_and_storage_agree,
     assert_refused,
+    clearly_less,
     weighted_and_repeated,
 )
 from scipy import sparse
@@ -129,13 +130,19 @@ def test_fixed_point_of_the_published_iteration(moons, C, intercept) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_coordinate_steps_find_lower_minima(moons) -> None:
-    X, y = moons
-    for C in (0.5, 5.0, 50.0):
-        ours = HalfKLR(C, gamma=1.0).fit(X, y)
-        published = HalfKLR(C, gamma=1.0, algorithm="published", max_iter=2000).fit(X, y)
-        assert objective(ours, X, y) < objective(published, X, y)
-        assert len(published.support_) == 0 or len(published.support_) > len(ours.support_)
+@pytest.mark.parametrize("C", [0.5, 5.0, 50.0])
+def test_coordinate_steps_find_lower_minima(C) -> None:
+    """In the mean of six draws. With fewer points as well, but where the published steps stay at zero."""
+    ours, published = [], []
+    for seed in range(6):
+        X, y = make_moons(100, noise=0.25, random_state=seed)
+        for found, options in (ours, {}), (published, {"algorithm": "published", "max_iter": 2000}):
+            model = HalfKLR(C, gamma=1.0, **options).fit(X, y)
+            found.append((objective(model, X, y), len(model.support_)))
+    (ours, n_ours), (published, n_published) = np.transpose(ours), np.transpose(published)
+    assert clearly_less(ours, published)
+    if C > 1:
+        assert clearly_less(n_ours, n_published)
 
 
 @pytest.mark.parametrize(("scale", "definite"), [(3.0, True), (1e-3, False)])

@@ -11,6 +11,7 @@ from alike import (
     assert_interrupted_fit_changes_nothing,
     assert_kernels_and_storage_agree,
     assert_refused,
+    clearly_less,
     weighted_and_repeated,
 )
 from reference import primal_newton
@@ -154,7 +155,7 @@ def test_stopping_rule_and_objective_path(moons) -> None:
     assert len(ImportVectorMachine(10, max_points=4, epsilon=0).fit(X, y).support_) == 4
 
 
-def test_one_step_and_backward(moons, iris) -> None:
+def test_one_step(moons, iris) -> None:
     for X, y in (moons, iris):
         full = ImportVectorMachine(100, epsilon=0, max_points=15).fit(X, y)
         quick = ImportVectorMachine(100, epsilon=0, max_points=15, update="one-step").fit(X, y)
@@ -162,11 +163,18 @@ def test_one_step_and_backward(moons, iris) -> None:
         assert (np.diff(quick.objective_path_) <= 0).all()
         assert quick.objective_path_[-1] <= 1.05 * full.objective_path_[-1]
         np.testing.assert_allclose(quick.objective_path_[-1], objective(quick, X, y), rtol=1e-9)
-    X, y = moons
-    forward = ImportVectorMachine(100, n_candidates="all", epsilon=0, max_points=8).fit(X, y)
-    floating = ImportVectorMachine(100, n_candidates="all", epsilon=0, max_points=8, backward=True).fit(X, y)
-    assert floating.objective_path_[-1] < forward.objective_path_[-1]
-    np.testing.assert_allclose(floating.objective_path_[-1], objective(floating, X, y), rtol=1e-9)
+
+
+def test_backward_steps_find_better_points() -> None:
+    """In the mean of ten draws: on a single one the search that drops nothing may do better."""
+    forward, floating = [], []
+    for seed in range(10):
+        X, y = make_moons(120, noise=0.25, random_state=seed)
+        for values, backward in (forward, False), (floating, True):
+            model = ImportVectorMachine(100, n_candidates="all", epsilon=0, max_points=8, backward=backward)
+            values.append(model.fit(X, y).objective_path_[-1])
+            np.testing.assert_allclose(values[-1], objective(model, X, y), rtol=1e-9)
+    assert clearly_less(floating, forward)
 
 
 def test_without_intercept(moons) -> None:

@@ -22,6 +22,8 @@ from sparseklr.datasets import expected_log_loss, make_clusters, make_ringnorm, 
 from sparseklr.estimators import expectation
 from sparseklr.sources import ArraySource, GeneratorSource, NpySource
 
+pytestmark = pytest.mark.numerical
+
 
 def frame_of(X, y):
     return pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])]).assign(y=y)

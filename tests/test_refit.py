@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from alike import clearly_less
 from scipy import sparse
 from scipy.special import expit
 from sklearn.datasets import load_digits, load_iris, make_blobs, make_moons
@@ -115,10 +116,6 @@ def test_refit_mends_the_probabilities() -> None:
         for mode, values in losses.items():
             model = SparseKLR(calibration=mode).fit(X, y)
             values.append(expected_log_loss(truth, model.predict_log_proba(Q)).mean())
-
-    def clearly_less(one: np.ndarray, other: np.ndarray) -> bool:
-        difference = np.subtract(other, one)
-        return bool(difference.mean() > 2 * difference.std(ddof=1) / np.sqrt(len(difference)))
 
     assert clearly_less(np.full(10, np.log(2)), losses[None])
     assert clearly_less(losses["link"], losses[None])

@@ -13,6 +13,8 @@ from sparseklr.data import DistinctPoints, TrainingSet, shuffled_keys
 from sparseklr.datasets import make_ringnorm
 from sparseklr.kernels import Kernel
 
+pytestmark = pytest.mark.numerical
+
 
 def codes(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Small integers, of which many rows have the same: one rule of several of them."""
