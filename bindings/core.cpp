@@ -176,7 +176,7 @@ void translate_non_finite_kernel(const std::exception_ptr& thrown, void*) {
         if (kernel.kind != KernelKind::linear) text << " with gamma=" << kernel.gamma;
         if (kernel.kind == KernelKind::poly) text << ", degree=" << kernel.degree;
         if (kernel.kind == KernelKind::poly || kernel.kind == KernelKind::sigmoid) text << ", coef0=" << kernel.coef0;
-        text << " gives NaN or infinity in row " << error.row << " (counted from 0, rows of weight 0 left out): ";
+        text << " gives NaN or infinity in row " << error.row << " (counted from 0): ";
         if (kernel.kind == KernelKind::poly && kernel.degree != std::floor(kernel.degree))
             text << "a degree that is not a whole number needs gamma * <x, y> + coef0 >= 0 for all rows.";
         else

@@ -90,10 +90,10 @@ def half_violation(
 ) -> float:
     r"""By how much half thresholding certainly moves a non-zero coefficient, over the largest or 4 / max |K|.
 
-    Its step solves ``G + h d = 0`` to first order, with ``G`` the derivative of ``sum_i w_i loss_i + sum_j
-    |x_j|^(1/2)`` in the coefficient and ``h`` at most a quarter of ``sum_i w_i (K_ij - m_j)^2``, m_j the mean
-    of the column if there is an intercept; as documented, a share of 1e-9 of a column varies in any case. K
-    has the columns of the non-zero coefficients, f the outputs.
+    Its step leads to zero or solves ``G + h d = 0`` to first order, with ``G`` the derivative of ``sum_i w_i
+    loss_i + sum_j |x_j|^(1/2)`` in the coefficient and ``h`` at most a quarter of ``sum_i w_i (K_ij -
+    m_j)^2``, m_j the mean of the column if there is an intercept; as documented, a share of 1e-9 of a column
+    varies in any case. K has the columns of the non-zero coefficients, f the outputs.
     """
     K, coef, weight, f = (values.astype(Wide) for values in (K, coef, weight, f))
     error = 8 * EPS * (np.abs(K) @ np.abs(coef) + np.abs(f))
@@ -106,7 +106,7 @@ def half_violation(
         rounding = (weight * uncertain) @ np.abs(K) + 8 * EPS / np.sqrt(np.abs(coef))
         centre = weight @ K / weight.sum() if fit_intercept else 0
         bound = np.maximum(weight @ (K - centre) ** 2, 1e-9 * (weight @ K**2)) / 4
-        moves = np.maximum(np.abs(G) - rounding, 0) / bound
+        moves = np.minimum(np.maximum(np.abs(G) - rounding, 0) / bound, np.abs(coef))
     largest = max(np.abs(coef).max(initial=0), 4 / np.abs(K).max(initial=EPS))
     return float(moves.max(initial=0) / largest)
 

@@ -96,7 +96,7 @@ class DualProblem:
         return max(0.0, upper - lower)
 
     def alpha_above(self, above: Array) -> Array:
-        """``bound + above``; exactly at the upper bound where ``above`` reaches it, whatever rounding does."""
+        """``bound + above``; at the upper bound where ``above`` reaches it, whatever rounding does."""
         high = self.box - self.bound
         return np.where(above < self.box - 2 * self.bound, np.minimum(self.bound + above, high), high)
 

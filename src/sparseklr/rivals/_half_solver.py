@@ -294,7 +294,7 @@ class HalfSolver(HalfModel):
         x = np.where(kept != 0, self.x, 0.0)
         h = self.columns @ x
         b = self._best_intercept(h)
-        if C * self._loss(h + b) + np.sqrt(np.abs(x)).sum() >= self.objective(C):
+        if C * self._loss(h + b) + np.sqrt(np.abs(x)).sum() > self.objective(C):
             return False
         self._keep(x)
         self.h, self.b = h, b
