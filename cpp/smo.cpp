@@ -38,7 +38,8 @@ private:
 constexpr double epsilon = std::numeric_limits<double>::epsilon();
 
 enum class Stop { tolerance, max_iter, interrupted, stalled, shrink };
-enum class Latest { usual, unequal, lost };  // step: of two points of very unequal weight; one that rounding has changed
+// The latest step: of two points of very unequal weight, or lost to rounding.
+enum class Latest { usual, unequal, lost };
 
 template <class T> class Solver {
 public:
@@ -139,10 +140,11 @@ private:
             const double logit_a = a.logit(), logit_b = b.logit();
             const double t_i = w.y[i] * a.move(w.y[i] * t, w.room[i]);
             const double t_j = -w.y[j] * b.move(-w.y[j] * t, w.room[j]);
-            if (t_i == 0 && t_j == 0) latest = Latest::lost;
+            const bool none = t_i == 0 && t_j == 0, lost = std::abs(t_i - t_j) > 0.5 * std::max(std::abs(t_i), std::abs(t_j));
+            if (none && latest == Latest::lost) return Stop::stalled;  // nothing has changed: it would be the same again
+            if (none) latest = Latest::lost;
             else if (latest != Latest::unequal && (stiffness > 1e10 || stiffness < 1e-10)) latest = Latest::unequal;
-            else if (latest == Latest::usual && std::abs(t_i - t_j) > 0.5 * std::max(std::abs(t_i), std::abs(t_j))) latest = Latest::lost;
-            else latest = Latest::usual;
+            else latest = latest == Latest::usual && lost ? Latest::lost : Latest::usual;
             w.E[i] -= w.y[i] * (a.logit() - logit_a);
             w.E[j] -= w.y[j] * (b.logit() - logit_b);
             w.refresh(i);
