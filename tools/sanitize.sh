@@ -17,12 +17,12 @@ $build/core_address
 
 # The runtime of GCC's OpenMP is not instrumented, and its barriers look like races. That of Clang tells the thread
 # sanitizer of them, through Archer (Atzeni et al., IPDPS 2016), which comes with it and is loaded by itself.
-if command -v clang++ > /dev/null && echo 'int main() {}' | clang++ -x c++ -fopenmp - -o $build/openmp 2> /dev/null; then
+if command -v clang++ > /dev/null && echo 'int main() {}' | clang++ -x c++ -fopenmp -fsanitize=thread - -o $build/openmp 2> /dev/null; then
   echo "== the core alone: threads"
   tools/core_test.sh $build/core_threads clang++ -O1 -g -fopenmp -fsanitize=thread
   TSAN_OPTIONS=ignore_noninstrumented_modules=1:exitcode=66 $build/core_threads
 else
-  echo "== threads: skipped, clang++ with OpenMP is not installed (Debian: clang, libomp-dev)"
+  echo "== threads: skipped, clang++ with OpenMP and its sanitizer is not installed (Debian: clang, libclang-rt-dev, libomp-dev)"
 fi
 
 echo "== the core and its bindings in Python: addresses, undefined behaviour"
