@@ -68,6 +68,11 @@ public:
             if (!add_changes(all_, start_dual)) stop = Stop::interrupted;
             else stop = trial < 3 ? optimise_and_shrink() : Stop::stalled;
         }
+        // The last digits of the start, and of what was added to it, are in E as well.
+        double size = 0;
+        for (std::size_t i = 0; i < problem_.n; ++i)
+            size += std::max(start_dual[i].above, all_.dual[i].above) * std::abs(all_.diagonal[i]);
+        if (stop == Stop::tolerance && epsilon * size > 1e3 * settings_.tol) stop = Stop::stalled;
         const Extremes ends = all_.extremes();
         info_.upper = ends.up.value;
         info_.lower = ends.low.value;

@@ -42,6 +42,15 @@ def test_weak_duality(seed: int, lam: float, intercept: float) -> None:
     assert primal + dual >= -1e-9 * (abs(primal) + abs(dual))
 
 
+@given(seed=st.integers(0, 10**6), digits=st.integers(0, 250))
+def test_projection_of_any_point_is_feasible(seed: int, digits: int) -> None:
+    problem, _, alpha = random_problem(seed)
+    nearest = problem.project(10.0**digits * (alpha - 0.5))
+    assert (nearest >= problem.bound).all()
+    assert (nearest <= problem.box - problem.bound).all()
+    assert abs(problem.y @ nearest) <= 1e-6 * problem.box.sum()
+
+
 @given(seed=st.integers(0, 10**6), scale=st.floats(1e-3, 1e3))
 def test_projection_is_feasible_and_nearest(seed: int, scale: float) -> None:
     problem, _, alpha = random_problem(seed)

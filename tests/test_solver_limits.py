@@ -17,6 +17,7 @@ from sparseklr import (
     Status,
     ThresholdedKLR,
     _core,
+    klr_path,
     solve_dual,
 )
 from sparseklr.dual import solver
@@ -56,6 +57,19 @@ def test_weights_of_any_size(seed: int, exponents: tuple[int, int], working_set:
     assert solution.status is Status.OPTIMAL
     violation = problem.kkt_violation(problem.alpha_above(solution.alpha), K @ (solution.alpha * y))
     assert violation <= 1.001e-3 + rounding + 1e-6  # 1e-6: what alpha alone says of its distance to the box
+
+
+@pytest.mark.parametrize("seed", [0, 1, 5, 6, 7])
+@pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*saturation:UserWarning"
+)
+def test_nothing_is_optimal_whose_digits_are_lost(seed) -> None:
+    """With a constant kernel F is constant; starts of size 1e65 leave rounding errors in what follows."""
+    rng = np.random.default_rng(seed)
+    weight, y = 10.0 ** rng.uniform(-90, 85, 12), np.arange(12) % 2
+    path = klr_path(np.ones((12, 1)), y, Cs=[3e4], lams=[0, 0.1, 0.5, 1.0], sample_weight=weight, tol=1e-3)
+    optimal = [solution for solution in path.solutions.flat if solution.status is Status.OPTIMAL]
+    assert all(np.ptp(solution.F) <= 1 for solution in optimal)
 
 
 def test_a_bound_that_is_lost_in_rounding() -> None:

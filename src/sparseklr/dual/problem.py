@@ -101,8 +101,14 @@ class DualProblem:
         return np.where(above < self.box - 2 * self.bound, np.minimum(self.bound + above, high), high)
 
     def project(self, alpha: Array) -> Array:
-        """The nearest feasible point: ``clip(alpha - mu y)`` with ``mu`` such that y'alpha = 0."""
+        """The nearest feasible point: ``clip(alpha - mu y)`` with ``mu`` such that y'alpha = 0.
+
+        Of a point far away, one near it.
+        """
         low, high = self.bound, self.box - self.bound
+        # Further away there would be too few digits left for what is in the box.
+        far = 1e6 * self.box.sum()
+        alpha = np.clip(alpha, low - far, high + far)
 
         def moved(mu: float) -> Array:
             return np.clip(alpha - mu * self.y, low, high)
@@ -125,7 +131,7 @@ class DualProblem:
         room = np.minimum(feasible - low, high - feasible)
         widest = int(np.argmax(room))
         feasible[widest] -= self.y[widest] * (self.y @ feasible)
-        return feasible
+        return np.clip(feasible, low, high)
 
     @property
     def feasible(self) -> bool:
