@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.datasets import make_moons
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
 from sparseklr import (
@@ -70,6 +74,22 @@ def test_nothing_is_optimal_whose_digits_are_lost(seed) -> None:
     path = klr_path(np.ones((12, 1)), y, Cs=[3e4], lams=[0, 0.1, 0.5, 1.0], sample_weight=weight, tol=1e-3)
     optimal = [solution for solution in path.solutions.flat if solution.status is Status.OPTIMAL]
     assert all(np.ptp(solution.F) <= 1 for solution in optimal)
+
+
+def test_no_path_goes_on_from_a_stalled_solution(monkeypatch) -> None:
+    """The rounding errors of its F would stay in all that follow."""
+    starts = []
+
+    def solve(*args, above: np.ndarray, **kwargs) -> solver.Solution:
+        starts.append(above)
+        status = Status.STALLED if len(starts) == 1 else Status.OPTIMAL
+        return replace(solve_above_bound(*args, above=above, **kwargs), status=status)
+
+    monkeypatch.setattr("sparseklr.dual.path.solve_above_bound", solve)
+    with pytest.warns(ConvergenceWarning):
+        klr_path(*make_moons(40, random_state=0), Cs=[10.0], lams=[1.0, 0.5, 0.2])
+    assert not starts[1].any()
+    assert starts[2].any()
 
 
 def test_a_bound_that_is_lost_in_rounding() -> None:

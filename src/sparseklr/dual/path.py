@@ -262,6 +262,9 @@ def solve_along(
         if solution.status is Status.INTERRUPTED:
             return
         yield solution
+        if solution.status is Status.STALLED:  # the rounding errors of its F would stay in what follows
+            known = []
+            continue
         if known and known[-1][0] == lam:
             known.pop()
         known = [*known, (problem.lam, solution)][-_DEGREE - 1 :]
