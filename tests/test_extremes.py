@@ -340,6 +340,11 @@ def test_points_far_from_zero_and_close_together() -> None:
     np.testing.assert_allclose(distance**2, [[0, 5, 9], [5, 0, 8], [9, 8, 0]], rtol=1e-15)
 
 
+def test_skewness_of_rows_of_next_to_no_weight() -> None:
+    X, weight = np.arange(6.0)[:, None], np.array([1.0, 1e-240, 1e-240, 1e-240, 1e-240, 1e-240])
+    assert np.isfinite(Scaling.of(X, weight).transform(X)).all()
+
+
 def test_compact_model_of_any_weights() -> None:
     X, y = make_moons(80, noise=0.3, random_state=0)
     for seed in range(3):
