@@ -165,8 +165,8 @@ nb::object kernel_sum(const PointSet& data, const PointSet& queries, matrix<doub
     return nb::cast(nb::ndarray<nb::numpy, double, nb::ndim<2>>(out, {m, outputs}, owner));
 }
 
-// NonFiniteKernel becomes a ValueError that says what to look at.
-void translate_non_finite_kernel(const std::exception_ptr& thrown, void*) {
+// NonFiniteKernel becomes a ValueError of the given class that says what to look at, with the kernel and the row.
+void translate_non_finite_kernel(const std::exception_ptr& thrown, void* python_class) {
     try {
         std::rethrow_exception(thrown);
     } catch (const NonFiniteKernel& error) {
@@ -181,7 +181,11 @@ void translate_non_finite_kernel(const std::exception_ptr& thrown, void*) {
             text << "a degree that is not a whole number needs gamma * <x, y> + coef0 >= 0 for all rows.";
         else
             text << "features are too large to compute with; scale them.";
-        PyErr_SetString(PyExc_ValueError, text.str().c_str());
+        const nb::handle type(static_cast<PyObject*>(python_class));
+        nb::object raised = type(text.str());
+        raised.attr("kernel") = kernel;
+        raised.attr("row") = error.row;
+        PyErr_SetObject(type.ptr(), raised.ptr());
     }
 }
 
@@ -264,7 +268,10 @@ NB_MODULE(_core, m) {
     m.attr("has_openmp") = false;
 #endif
 
-    nb::register_exception_translator(translate_non_finite_kernel);
+    const nb::object non_finite_kernel =
+        nb::steal(PyErr_NewException("sparseklr._core.NonFiniteKernel", PyExc_ValueError, nullptr));
+    m.attr("NonFiniteKernel") = non_finite_kernel;  // keeps it alive
+    nb::register_exception_translator(translate_non_finite_kernel, non_finite_kernel.ptr());
 
     nb::enum_<KernelKind>(m, "KernelKind")
         .value("linear", KernelKind::linear)
@@ -290,7 +297,8 @@ NB_MODULE(_core, m) {
                  new (self) Kernel{kind, gamma, coef0, degree};
              },
              "kind"_a, "gamma"_a, "coef0"_a, "degree"_a)
-        .def_ro("kind", &Kernel::kind);
+        .def_ro("kind", &Kernel::kind)
+        .def_ro("gamma", &Kernel::gamma);
     nb::class_<Settings>(m, "Settings")
         .def("__init__",
              [](Settings* self, WorkingSet working_set, double tol, std::int64_t max_iter, int threads, double poll_seconds) {

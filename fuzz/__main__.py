@@ -10,6 +10,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from collections import Counter
@@ -78,7 +79,8 @@ class Worker:
         if self.process is None:
             command = [sys.executable, "-m", "fuzz", "--worker", "--limit", str(self.limit)]
             pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-            self.process = subprocess.Popen(command, cwd=ROOT, text=True, **pipes)
+            # Ctrl-C is for the command alone: the case that is tried ends as it would.
+            self.process = subprocess.Popen(command, cwd=ROOT, text=True, start_new_session=True, **pipes)
         process: Any = self.process
         process.stdin.write(json.dumps([seed, only]) + "\n")
         process.stdin.flush()
@@ -146,17 +148,19 @@ def main() -> int:
         return 1 if findings.found else 0
 
     tally, end, first = Tally(), time.monotonic() + args.seconds, secrets.randbits(40)
+    stopped = threading.Event()
 
     def go_on(number: int) -> None:
         worker, seed = Worker(args.limit), first + number
         try:
-            while time.monotonic() < end:
+            while time.monotonic() < end and not stopped.is_set():
                 again = f"python -m fuzz --seed {seed}" + (f" --only {args.only}" if args.only else "")
                 tally.add(again, worker.try_case(seed, args.only))
                 seed += args.jobs
         finally:
             worker.close()
 
+    signal.signal(signal.SIGINT, lambda *_: stopped.set())  # the totals are printed all the same
     with ThreadPoolExecutor(args.jobs) as pool:
         list(pool.map(go_on, range(args.jobs)))
     print(f"{tally.cases} cases, {tally.fits} fits, {tally.failures} failures")

@@ -323,6 +323,16 @@ def test_a_candidate_that_fails_is_left_out_and_named(monkeypatch) -> None:
         SparseKLR(gamma="loo").fit(X, y)
 
 
+def test_a_kernel_that_overflows_is_left_out_without_a_row() -> None:
+    """The search looks at distinct points in an order of its own: their numbers say nothing to a user."""
+    X, y = checkerboard(100, 2, seed=0)
+    X *= 1e153
+    X[5] *= 20
+    with pytest.warns(UserWarning, match="'rbf' .* was left out .* gives NaN or infinity: features are too"):
+        model = SparseKLR(kernel="loo", gamma=1e-300).fit(X, y)
+    assert model.kernel_ == "laplacian"
+
+
 def test_words_that_mean_nothing_are_refused() -> None:
     X, y = make_moons(30, random_state=0)
     with pytest.raises(ValueError, match="gamma"):

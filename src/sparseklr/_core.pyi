@@ -31,6 +31,12 @@ class Kernel:
     def __init__(self, kind: KernelKind, gamma: float, coef0: float, degree: float) -> None: ...
     @property
     def kind(self) -> KernelKind: ...
+    @property
+    def gamma(self) -> float: ...
+
+class NonFiniteKernel(ValueError):
+    kernel: Kernel | None  # None for a callable
+    row: int
 
 class Settings:
     def __init__(

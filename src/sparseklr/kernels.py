@@ -23,6 +23,7 @@ NAMED_KERNELS = tuple(_core.KernelKind.__members__)
 # Those that have a width.
 KERNELS_WITH_GAMMA = ("rbf", "laplacian", "poly", "sigmoid")
 RowSource = _core.RowSource
+NonFiniteKernel = _core.NonFiniteKernel
 
 # Below this many points the whole Gram matrix in float64 is small and float32 buys nothing.
 _DOUBLE_UP_TO = 2000
@@ -266,6 +267,12 @@ def rounded(values: Any, bits: int) -> Any:
     return np.ldexp(np.round(mantissa * 2.0**bits) / 2.0**bits, exponent)
 
 
+def naming_row(error: NonFiniteKernel, row: int | None) -> str:
+    """The message of an error with the row of X as the user counts it, or with none."""
+    place = "" if row is None else f" in row {row} of X (counted from 0)"
+    return str(error).replace(f" in row {error.row} (counted from 0)", place)
+
+
 def _alike(X: Any, Y: Any) -> tuple[Any, Any]:
     """Both dense or both CSR: the smaller change, never a densified input."""
     if sparse.issparse(X) != sparse.issparse(Y):
@@ -287,9 +294,11 @@ def _checked_gram(K: Any, X: Any, Y: Any, first_row: int = 0) -> np.ndarray:
         raise ValueError(f"kernel(X, Y) must return an array of shape {expected}; it returned {K.shape}.")
     if not (finite := np.isfinite(K).all(axis=1)).all():
         row = first_row + int(np.argmin(finite))
-        raise ValueError(
+        found = NonFiniteKernel(
             f"kernel(X, Y) gives NaN or infinity in row {row} (counted from 0): finite values are expected."
         )
+        found.kernel, found.row = None, row
+        raise found
     return np.ascontiguousarray(K)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from ..data import TrainingSet, check_indices, check_largest, check_weight, class_factors
-from ..kernels import Kernel, check_gram
+from ..kernels import Kernel, NonFiniteKernel, check_gram, naming_row
 
 # How rows are read, in fitting and in prediction.
 ROWS: dict[str, Any] = {
@@ -23,11 +22,6 @@ ROWS: dict[str, Any] = {
     "dtype": [np.float64, np.float32],
     "accept_large_sparse": True,
 }
-# How an error says that a kernel value is not finite; the compiled core writes it as well.
-_NOT_FINITE = re.compile(
-    r"kernel(='(?P<name>\w+)'|\(X, Y\))( with gamma=(?P<gamma>[^ ,]+))?.* gives NaN or infinity"
-    r"(?P<place> in row (?P<row>\d+) \(.*?\))"
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,13 +110,11 @@ def naming_rows(given: GivenData, **parameters: Any) -> Iterator[None]:
     """
     try:
         yield
-    except ValueError as error:
-        if found := _NOT_FINITE.match(str(error)):
-            parameters["kernel"] = found["name"] or parameters["kernel"]
-            parameters["gamma"] = float(found["gamma"] or 1)
-            row = _row_not_finite(given, parameters)
-            place = "" if row is None else f" in row {row} of X (counted from 0)"
-            error.args = (str(error).replace(found["place"], place),)
+    except NonFiniteKernel as error:
+        parameters["gamma"] = 1.0  # of a callable
+        if error.kernel is not None:  # a fit may have chosen it
+            parameters |= {"kernel": error.kernel.kind.name, "gamma": error.kernel.gamma}
+        error.args = (naming_row(error, _row_not_finite(given, parameters)),)
         raise
 
 
@@ -132,7 +124,6 @@ def _row_not_finite(given: GivenData, parameters: dict[str, Any]) -> int | None:
         data = training_set(rows, **parameters)
         try:
             data.kernel.sum(data.X, data.X, np.zeros((1, len(data.codes))))
-        except ValueError as error:
-            if found := _NOT_FINITE.match(str(error)):
-                return int(data.positions[int(found["row"])])
+        except NonFiniteKernel as error:
+            return int(data.positions[error.row])
     return None

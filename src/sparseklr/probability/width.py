@@ -62,7 +62,7 @@ import numpy as np
 
 from .._warn import warn
 from ..data import DistinctPoints, shuffled_keys
-from ..kernels import Kernel
+from ..kernels import Kernel, NonFiniteKernel, naming_row
 from ..threads import Map, ordered_threads
 from .calibration import log_probabilities
 from .likelihood import Labels
@@ -242,5 +242,6 @@ def choose_kernel(
     if first is None:
         raise search.failed[0][1]
     for kernel, error in search.failed:
-        warn(f"kernel={kernel.name!r} with gamma={kernel.gamma:.3g} was left out of the search: {error}")
+        why = naming_row(error, None) if isinstance(error, NonFiniteKernel) else error
+        warn(f"kernel={kernel.name!r} with gamma={kernel.gamma:.3g} was left out of the search: {why}")
     return search.best(first), search.tried
