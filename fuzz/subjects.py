@@ -145,24 +145,44 @@ def dual_certificate(trial: Trial, model: SparseKLR) -> None:
     """The optimality conditions of every binary problem, if the model says that they hold."""
     if not model.converged_:
         return
-    findings = trial.findings
-    kept, group, weight = trial.weighted_rows()
-    seen = kept
-    if model.calibration == "refit":
-        kept, group, weight, seen = trial.merged_rows()
+    rows = trial.weighted_rows()
+    rows = trial.merged_rows(relative=True) if model.calibration == "refit" else (*rows, rows[0])
+    found = model.dual_model_
+    optimality(
+        trial,
+        model,
+        rows,
+        found.support,
+        found.coef,
+        np.broadcast_to(model.lam_, len(found.coef)),
+        model.bound,
+    )
+
+
+def optimality(
+    trial: Trial,
+    model: SparseKLR | ThresholdedKLR,
+    rows: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
+    support: np.ndarray,
+    coef: np.ndarray,
+    lams: np.ndarray,
+    bound: float | None,
+) -> None:
+    """The conditions for rows as :meth:`Trial.merged_rows` gives them, and coefficients of training rows."""
+    findings, (kept, group, weight, seen) = trial.findings, rows
     K = trial.kernel_values(trial.data.dense)[np.ix_(seen, seen)]
     if not np.isfinite(K.astype(np.float64)).all():
         findings.add("converged, but the kernel overflows")
         return
-    above = np.zeros((len(model.dual_model_.coef), len(kept)))
-    np.add.at(above, (slice(None), group[model.dual_model_.support]), np.abs(model.dual_model_.coef))
+    above = np.zeros((len(coef), len(kept)))
+    np.add.at(above, (slice(None), group[support]), np.abs(coef))
     error = trial.kernel_error()
     box = model.C * weight
-    bound = BOUND_SHARE * box if model.bound is None else np.full(len(kept), model.bound)
+    bounds = BOUND_SHARE * box if bound is None else np.full(len(kept), bound)
     labels = np.searchsorted(model.classes_, trial.data.labels[kept])
-    for k, (alpha, lam) in enumerate(zip(above, np.broadcast_to(model.lam_, len(above)), strict=True)):
+    for k, (alpha, lam) in enumerate(zip(above, lams, strict=True)):
         y = np.where(labels == (1 if len(above) == 1 else k), 1.0, -1.0)
-        violation = exact.dual_violation(K, y, box, bound, lam, alpha)
+        violation = exact.dual_violation(K, y, box, bounds, lam, alpha)
         allowed = model.tol * max(1.0, lam) * 1.001 + 2 * error * alpha.sum()
         if not violation <= allowed:
             findings.add(f"converged with a KKT violation of {violation:.3g}, allowed {allowed:.3g}")
@@ -204,6 +224,8 @@ def thresholded(rng: Rng, data: Data, findings: Findings) -> None:
     limit_steps(parameters, data)
     if rng.random() < 0.5:
         parameters["n_points"] = int(rng.integers(1, len(data.labels) + 2))
+    elif rng.random() < 0.5:
+        parameters["threshold"] = 0.0
     illegal(rng, parameters)
     model = ThresholdedKLR(**parameters)
     trial = Trial(rng, data, findings, model, False)
@@ -213,6 +235,11 @@ def thresholded(rng: Rng, data: Data, findings: Findings) -> None:
     findings.finite("dual_coef_", model.dual_coef_)
     findings.finite("threshold_", model.threshold_)
     trial.predict()
+    if model.converged_ and model.threshold_ == 0 and not model.retrain:  # nothing was left out
+        rows = trial.merged_rows(relative=False)
+        optimality(
+            trial, model, rows, model.support_, model.dual_coef_, np.zeros(len(model.dual_coef_)), None
+        )
 
 
 def import_vector(rng: Rng, data: Data, findings: Findings) -> None:

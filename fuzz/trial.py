@@ -138,12 +138,12 @@ class Trial:
         number[kept] = np.arange(len(kept))
         return kept, number, weight[kept]
 
-    def merged_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def merged_rows(self, *, relative: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """As :meth:`weighted_rows`, with rows of the same class and content as one, of their weights' sum.
 
-        The weights are relative to their mean over distinct contents, and have 24 bits. Rows of a given
-        kernel matrix are the same if they are in single precision; the last array has for each the row whose
-        kernel values count, the first of its content.
+        If ``relative``, to their mean over distinct contents, and with 24 bits. Rows of a given kernel matrix
+        are the same if they are in single precision; the last array has for each the row whose kernel values
+        count, the first of its content.
         """
         kept, number, weight = self.weighted_rows()
         content = self.data.dense[kept]
@@ -157,11 +157,12 @@ class Trial:
         pairs = np.column_stack([point, labels])
         _, first, group = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
         total = np.bincount(group.ravel(), weight)
-        total = np.maximum(total / total.max(), np.finfo(float).tiny)
-        mantissa, exponent = np.frexp(total * ((point.max() + 1) / total.sum()))
         number[kept] = group.ravel()
-        weight = np.ldexp(np.round(mantissa * 2**24) / 2**24, exponent)
-        return kept[first], number, weight, kept[original[point[first]]]
+        if relative:
+            total = np.maximum(total / total.max(), np.finfo(float).tiny)
+            mantissa, exponent = np.frexp(total * ((point.max() + 1) / total.sum()))
+            total = np.ldexp(np.round(mantissa * 2**24) / 2**24, exponent)
+        return kept[first], number, total, kept[original[point[first]]]
 
 
 class _Callable:

@@ -114,3 +114,12 @@ def test_bad_input_is_named_and_nothing_is_left_behind(moons, params, message) -
     with pytest.raises(ValueError, match=message):
         model.fit(*moons)
     assert vars(model) == before
+
+
+def test_the_warning_is_of_the_training_that_did_not_end(moons) -> None:
+    """That on all points does not converge, that on the few kept ones does."""
+    with pytest.warns(ConvergenceWarning) as caught:
+        model = ThresholdedKLR(n_points=4, retrain=True, max_iter=100).fit(*moons)
+    assert model.n_iter_[0] < 100
+    assert not model.converged_
+    assert float(str(caught[0].message).split("violation of ")[1].split()[0]) > 0.1

@@ -151,8 +151,8 @@ class ThresholdedKLR(KernelClassifier):
                 f"give n_points or threshold, not both; got n_points={self.n_points!r} and "
                 f"threshold={self.threshold!r}."
             )
-        solved = self._logistic(data)
-        coef, intercept, converged = solved.coef, solved.intercept, solved.converged
+        first = solved = self._logistic(data)
+        coef, intercept = solved.coef, solved.intercept
         importance = np.abs(coef).max(axis=0)
         kept = self._kept(importance)
         self.threshold_ = float(np.delete(importance, kept).max(initial=0.0))
@@ -172,10 +172,11 @@ class ThresholdedKLR(KernelClassifier):
             coef[:, np.setdiff1d(np.arange(coef.shape[1]), kept)] = 0.0
         self._set_model(data, coef, intercept)
         self.n_iter_ = np.array([solution.n_iter for solution in solved.solutions])
-        self.converged_ = converged and solved.converged
+        self.converged_ = first.converged and solved.converged
         if not self.converged_:
+            violation = max(first.kkt_violation, solved.kkt_violation)
             warn(
-                f"The solver stopped with a KKT violation of {solved.kkt_violation:.3g} (asked for: "
+                f"The solver stopped with a KKT violation of {violation:.3g} (asked for: "
                 f"{self.tol:.3g}). Raise max_iter or tol, or scale the features.",
                 ConvergenceWarning,
             )
