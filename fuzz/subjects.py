@@ -300,9 +300,9 @@ def half(rng: Rng, data: Data, findings: Findings) -> None:
         return
     if model.fixed_point_residual_ > model.tol:
         findings.add(f"converged with a residual of {model.fixed_point_residual_:.3g}, tol {model.tol:.3g}")
-    if model.algorithm == "coordinate" and trial.kernel_form != "precomputed":
-        kept, number, weight = trial.weighted_rows()
-        K, codes = trial.seen_kernel(kept, double=True), np.searchsorted(model.classes_, data.labels[kept])
+    if model.algorithm == "coordinate":
+        kept, number, weight, seen = trial.merged_rows(relative=False)
+        K, codes = trial.seen_kernel(seen, double=True), np.searchsorted(model.classes_, data.labels[kept])
         outputs = zip(model.dual_coef_, model.intercept_, model.C_, strict=True)
         for k, (coef, intercept, C) in enumerate(outputs):
             y = np.where(codes == (k if len(model.classes_) > 2 else 1), 1.0, -1.0)
