@@ -69,7 +69,7 @@ public:
             else stop = trial < 3 ? optimise_and_shrink() : Stop::stalled;
         }
         // The last digits of the start, and of what was added to it, are in E as well.
-        double size = 0;
+        double size = problem_.lam;
         for (std::size_t i = 0; i < problem_.n; ++i)
             size += std::max(start_dual[i].above, all_.dual[i].above) * std::abs(all_.diagonal[i]);
         if (stop == Stop::tolerance && epsilon * size > 1e3 * settings_.tol) stop = Stop::stalled;
@@ -82,10 +82,13 @@ public:
                        : stop == Stop::stalled   ? Status::stalled
                                                  : Status::optimal;
         info_.history.push_back({info_.n_iter, info_.violation, clock_.seconds()});
-        for (std::size_t i = 0; i < problem_.n; ++i) {
-            state_.above[i] = all_.dual[i].above;
-            state_.F[i] = -all_.E[i] - problem_.y[i] * (all_.dual[i].logit() - problem_.lam);
-        }
+        for (std::size_t i = 0; i < problem_.n; ++i) state_.above[i] = all_.dual[i].above;
+        // F may be the start for a smaller margin: where this one has taken its digits from E, it is computed afresh.
+        const bool digits_lost = epsilon * problem_.lam * std::max(1.0, problem_.lam) > 1e-2 * settings_.tol;
+        if (digits_lost) add_changed_rows(all_, start_dual, 1, state_.F, [] {});
+        else
+            for (std::size_t i = 0; i < problem_.n; ++i)
+                state_.F[i] = -all_.E[i] - problem_.y[i] * (all_.dual[i].logit() - problem_.lam);
         return std::move(info_);
     }
 
@@ -283,20 +286,28 @@ private:
     // to stop meanwhile; what was begun is finished nevertheless, so that the duals and E stay consistent.
     bool add_changes(Workspace<T>& w, const std::vector<Dual>& before) {
         bool go_on = true;
+        for (std::size_t i = 0; i < w.n; ++i) {
+            const Dual &now = w.dual[i], &old = before[i];
+            if (now.change_since(old) == 0) continue;
+            w.E[i] -= w.y[i] * (now.logit() - old.logit());
+            w.refresh(i);
+        }
+        add_changed_rows(w, before, -1, w.E.data(), [&] { go_on = go_on && poll_monitor(latest_violation_); });
+        return go_on;
+    }
+
+    // out += sign * K (y * change of the duals)
+    void add_changed_rows(Workspace<T>& w, const std::vector<Dual>& before, double sign, double* out,
+                          const std::function<void()>& before_batch) {
         std::vector<std::size_t> changed;
         std::vector<double> weight;
         for (std::size_t i = 0; i < w.n; ++i) {
-            const Dual &now = w.dual[i], &old = before[i];
-            const double moved = now.change_since(old);
+            const double moved = w.dual[i].change_since(before[i]);
             if (moved == 0) continue;
-            w.E[i] -= w.y[i] * (now.logit() - old.logit());
-            w.refresh(i);
             changed.push_back(i);
-            weight.push_back(-w.y[i] * moved);
+            weight.push_back(sign * w.y[i] * moved);
         }
-        add_weighted_rows<T>(*w.row_source, changed, weight, w.E.data(), team_,
-                             [&] { go_on = go_on && poll_monitor(latest_violation_); });
-        return go_on;
+        add_weighted_rows<T>(*w.row_source, changed, weight, out, team_, before_batch);
     }
 
     // Asks the monitor when it is due whether to go on; keeps a snapshot whenever a sixty-fourth more

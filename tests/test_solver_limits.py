@@ -76,6 +76,25 @@ def test_nothing_is_optimal_whose_digits_are_lost(seed) -> None:
     assert all(np.ptp(solution.F) <= 1 for solution in optimal)
 
 
+@pytest.mark.parametrize("lam", [1e-3, 1e6, 1e12, 1e17])
+def test_a_huge_margin_leaves_F_its_digits(lam: float) -> None:
+    """It is the start for a smaller margin; the last digit of this one would be an error of it."""
+    rng = np.random.default_rng(0)
+    K, y = rbf_kernel(rng.normal(size=(30, 2))), np.where(rng.random(30) < 0.5, 1.0, -1.0)
+    box = 10.0 ** rng.uniform(-17, 3, 30)
+    problem = DualProblem(y, box, 1e-9 * box, lam)
+    zero = np.zeros(30)
+    solution = solve_above_bound(gram_row_source(K), problem, Settings(), above=zero, F=zero)
+    assert solution.status is Status.OPTIMAL
+    F = K @ (solution.alpha * y)
+    np.testing.assert_allclose(solution.F, F, rtol=0, atol=1e-5 + 1e-12 * solution.alpha.sum())
+    plain = replace(problem, lam=0.0)
+    then = solve_above_bound(gram_row_source(K), plain, Settings(), above=solution.alpha, F=solution.F)
+    assert then.status is Status.OPTIMAL
+    # 1e-6: what alpha alone says of its distance to the box
+    assert plain.kkt_violation(plain.alpha_above(then.alpha), K @ (then.alpha * y)) <= 2e-5 + 1e-6
+
+
 def test_no_path_goes_on_from_a_stalled_solution(monkeypatch) -> None:
     """The rounding errors of its F would stay in all that follow."""
     starts = []
