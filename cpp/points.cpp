@@ -37,7 +37,9 @@ double largest_value(const Kernel& kernel, double norm) {
 bool float_suffices(const Kernel& kernel, double largest_norm) {
     constexpr double large = 1e30;
     if (!(largest_norm <= large && largest_value(kernel, largest_norm) <= large)) return false;
-    return !by_distance(kernel) || (kernel.gamma >= 1 / large && kernel.gamma <= large);
+    if (!by_distance(kernel)) return true;
+    // Of a distance, the last digits of the norms are lost.
+    return kernel.gamma >= 1 / large && kernel.gamma <= large && kernel.gamma * largest_norm <= 128;
 }
 
 template <class T> double Points<T>::diagonal(std::size_t i) const {

@@ -74,8 +74,8 @@ template <class T, class In, class Index>
 std::unique_ptr<Points<T>> csr_points(const Kernel& kernel, const In* values, const Index* columns,
                                       const Index* indptr, std::size_t n, std::size_t n_features);
 
-// Whether kernel values between points of at most this norm are as good in float as float can be: nothing
-// that is computed on the way comes near the largest or the smallest float.
+// Whether kernel values between points of at most this norm are good enough in float: nothing that is computed on
+// the way comes near the largest or the smallest float, and values of distances have an error of at most 2e-5.
 bool float_suffices(const Kernel& kernel, double largest_norm);
 
 // How many of `threads` to use for so many kernel values: starting and joining them costs as much as

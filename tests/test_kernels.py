@@ -164,3 +164,29 @@ def test_gram_is_in_the_precision_of_the_rows() -> None:
     assert kernel.gram(X, cache_size=16) is None
     assert Kernel("precomputed").gram(K) is K
     assert Kernel(lambda A, B: A @ B.T).gram(X[:9]).shape == (9, 9)
+
+
+@pytest.mark.parametrize("name", ["rbf", "laplacian"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("offset", [30.0, 2000.0, 1e5])
+def test_distances_far_from_the_origin(name: str, dtype: type, offset: float) -> None:
+    """Sparse rows with a column of large numbers, as years are, and two groups of rows far apart."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2100, 4)) * (rng.random((2100, 4)) < [1, 1, 0.5, 0.1])
+    X[:, 0] += offset
+    X[1500:, 1] += 30
+    X = X.astype(dtype)
+    kernel, exact = Kernel(name, gamma=0.5), X.astype(np.float64)
+    distance = sum(np.abs(a[:, None] - a) ** (2 if name == "rbf" else 1) for a in exact.T)
+    expected = np.exp(-0.5 * distance)
+    for rows in (X, sparse.csr_array(X)):
+        np.testing.assert_allclose(kernel.gram(rows), expected, rtol=0, atol=4e-5)
+        np.testing.assert_allclose(kernel.matrix(rows, sparse.csr_array(X)), expected, rtol=0, atol=4e-5)
+
+
+@pytest.mark.parametrize("scale", [1e20, 1e-24])
+def test_the_width_of_float32_rows_is_computed_in_double(scale: float) -> None:
+    X = (np.random.default_rng(0).normal(size=(50, 3)) * scale).astype(np.float32)
+    dense, csr = (Kernel.resolve("rbf", rows).gamma for rows in (X, sparse.csr_array(X)))
+    assert dense == pytest.approx(1 / (3 * X.astype(np.float64).var()), rel=1e-6)
+    assert csr == pytest.approx(dense, rel=1e-6)

@@ -80,7 +80,8 @@ class Kernel:
             value = 1.0 / X.shape[1]
         else:
             with np.errstate(over="ignore", invalid="ignore"):
-                squares = X.multiply(X) if sparse.issparse(X) else np.square(X, dtype=np.float64)
+                X = X.astype(np.float64, copy=False)
+                squares = X.multiply(X) if sparse.issparse(X) else np.square(X)
                 by_row = [np.asarray(A.mean(axis=1, dtype=np.float64)).ravel() for A in (X, squares)]
                 mean, mean_square = (float(np.average(values, weights=weight)) for values in by_row)
                 variance = mean_square - mean * mean
@@ -120,7 +121,8 @@ class Kernel:
         For ``"precomputed"``, ``X`` is that matrix. Rows are kept in float32 if ``X`` is float32, and
         for distance kernels of more than 2000 points: values lie in [0, 1] and carry an error of about
         1e-7 times the squared spread of the data in units of the kernel's width. They are kept in float64
-        otherwise, and wherever norms or values beyond 1e30 would come too near the largest float32.
+        otherwise, where that error might exceed 2e-5 (a row more than 11 widths from most others), and
+        wherever norms or values beyond 1e30 would come too near the largest float32.
         """
         if not self._named:
             return gram_row_source(X if self.precomputed else self.matrix(X, X))
@@ -220,21 +222,33 @@ class Kernel:
         single = X.dtype == np.float32 or (self._by_distance and X.shape[0] > _DOUBLE_UP_TO)
         return self._points(X, single, self._center(X))
 
-    def _center(self, X: Any) -> np.ndarray | None:
+    def _center(self, X: Any) -> Any:
         """A point near most others: distances to it are small, so their squares lose few digits.
 
-        The medians of some rows: a mean would be moved by a single row far away.
+        The medians of some rows: a mean would be moved by a single row far away. For CSR a CSR row, of the
+        few columns that most rows have an entry in.
         """
-        if not self._by_distance or sparse.issparse(X) or X.shape[0] == 0:
+        if not self._by_distance or X.shape[0] == 0:
             return None
         some = X[:: max(1, X.shape[0] // _ROWS_OF_CENTER)]
+        columns = None
+        if sparse.issparse(X):
+            filled, counts = np.unique(some.indices, return_counts=True)
+            columns = filled[counts > some.shape[0] // 2]
+            some = some[:, columns].toarray()
         middle = len(some) // 2  # np.median takes several times as long, a tenth of a small fit
-        return np.partition(some, middle, axis=0)[middle].astype(np.float64)
+        medians = np.partition(some, middle, axis=0)[middle].astype(np.float64)
+        if columns is None:
+            return medians
+        return sparse.csr_array((medians, columns, [0, len(columns)]), shape=(1, X.shape[1]))
 
-    def _points(self, X: Any, single: bool, center: np.ndarray | None) -> _core.PointSet:
+    def _points(self, X: Any, single: bool, center: Any) -> _core.PointSet:
         """``X`` for the core: in float32 if ``single`` and if that suffices, else in float64."""
         if not sparse.issparse(X):
             return _core.dense_points(np.ascontiguousarray(X), self._compiled, center, single)
+        if center is not None and center.nnz:  # the order of columns does not matter to a distance
+            others = np.setdiff1d(np.arange(X.shape[1]), center.indices)
+            X = sparse.hstack([X[:, others], X[:, center.indices].toarray() - center.data], format="csr")
         if not X.has_canonical_format:  # repeated entries add up
             X = X.copy()  # the user's matrix stays as it is
             X.sum_duplicates()

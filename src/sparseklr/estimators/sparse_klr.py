@@ -175,9 +175,9 @@ class SparseKLR(Refits, CallbackSupportMixin, HasDualModel):
 
     Kernel values are computed and kept in float64, except that training uses float32 (an error of about
     1e-7, see :meth:`sparseklr.kernels.Kernel.row_source`) for float32 input, and for the rbf and Laplacian
-    kernels of more than 2000 rows; prediction uses it if training and query rows are float32. Where norms or
-    kernel values beyond 1e30 come too near the largest float32, float64 is used after all. A kernel value
-    that is not finite is an error.
+    kernels of more than 2000 rows; prediction uses it if training and query rows are float32. Where a row
+    lies more than 11 widths of the kernel from most others, or where norms or kernel values beyond 1e30 come
+    too near the largest float32, float64 is used after all. A kernel value that is not finite is an error.
 
     References
     ----------
