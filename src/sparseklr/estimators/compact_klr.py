@@ -311,17 +311,18 @@ class CompactKLR(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, BaseEstima
         return int(check_random_state(self.random_state).randint(2**31))
 
     def _goes_on(self, classes: np.ndarray, n_features: int) -> bool:
-        """Whether there is a model to start from, of the same classes and features."""
+        """Whether there is a model to start from, of the same kind, classes and features."""
         return (
             self.warm_start
             and getattr(self, "n_points_", 0) > 0
-            and self.n_features_in_ == n_features
+            and len(self.relevance_) == n_features  # n_features_in_ is that of this fit already
             and np.array_equal(self.classes_, classes)
             and self.n_points in ("auto", self.n_points_)
+            and getattr(self, "_kind", None) == (self.scale, self.relevance)
         )
 
     def _set_fit(self, row: Any, scaling: Scaling, rows: LabelledRows, found: CompactFit) -> None:
-        model = found.model
+        model, self._kind = found.model, (self.scale, self.relevance)
         row = np.asarray(row.toarray() if sparse.issparse(row) else row, dtype=np.float64)
         self.points_ = np.repeat(row, model.n_points, axis=0)  # right for the features that do not vary
         self.points_[:, scaling.kept] = scaling.centre
