@@ -263,6 +263,9 @@ def test_unscaled_values_beyond_single_precision(moons) -> None:
     X, y = moons
     with pytest.raises(ValueError, match=r"scale=None takes values of X up to 3.4e\+38; got .*e\+200"):
         CompactKLR(scale=None).fit(1e200 * X, y)
+    many = np.tile(X, (20_001 // len(X) + 1, 1))
+    with pytest.raises(ValueError, match=r"scale=None takes values of X up to 3.4e\+38; got .*e\+40"):
+        CompactKLR(2, C=1.0, scale=None).fit(1e40 * many, np.resize(y, len(many)))
     fit_quietly(CompactKLR(scale=None, n_points=2, C=1.0), 1e30 * X, y)
 
 

@@ -63,7 +63,11 @@ def test_of_other_inputs() -> None:
     X, y = MOONS
     model = SparseKLR().fit(sparse.csr_array(X), y)
     check(model, sparse.csr_array(X[:5]))
-    assert model.explain(X[:5]).distance.shape == (5, len(model.support_))
+    distance = model.explain(X[:5]).distance
+    assert distance.shape == (5, len(model.support_))
+    halves = sparse.csr_array((np.repeat(X / 2, 2), np.tile([0, 0, 1, 1], len(X)), 4 * np.arange(len(X) + 1)))
+    np.testing.assert_allclose(model.explain(halves[:5]).distance, distance, rtol=1e-12)  # entries add up
+    np.testing.assert_allclose(SparseKLR().fit(halves, y).explain(halves[:5]).distance, distance, rtol=1e-12)
     K = rbf_kernel(X)
     model = SparseKLR(kernel="precomputed").fit(K, y)
     check(model, K[:5])

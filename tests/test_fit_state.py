@@ -134,6 +134,19 @@ def test_nothing_of_an_earlier_fit_survives(moons) -> None:
     assert vars(model).keys() == vars(fresh).keys()
 
 
+@pytest.mark.parametrize("before", ["refit", "sigmoid", "link", None])
+@pytest.mark.parametrize("after", ["refit", "sigmoid", "link", None])
+def test_a_model_predicts_by_the_calibration_of_its_fit(moons, before, after) -> None:
+    X, y = moons
+    model = SparseKLR(calibration=before).fit(X, y)
+    expected, slopes = model.predict_proba(X), model.explain(X[:1]).contributions
+    model.set_params(calibration=after)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(X * np.nan, y)
+    np.testing.assert_array_equal(model.predict_proba(X), expected)
+    np.testing.assert_array_equal(model.explain(X[:1]).contributions, slopes)
+
+
 def test_compact_keeps_what_prediction_needs() -> None:
     X, y = make_moons(3000, noise=0.3, random_state=0)
     for calibration in ("refit", "sigmoid", "link", None):

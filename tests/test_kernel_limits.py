@@ -126,6 +126,16 @@ def test_nan_kernel_is_an_error_of_the_fit(fit) -> None:
     assert row_named(error) in (150, 170)
 
 
+@pytest.mark.parametrize("fit", [FITS["SparseKLR refit"], FITS["klr_path"], FITS["HalfKLR"]])
+def test_the_row_named_is_the_one_that_is_too_large(fit) -> None:
+    """Its products with all others overflow as well."""
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = X[:, 0] > 0
+    X[7] *= 1e200
+    with pytest.raises(ValueError, match="gives NaN or infinity in row 7 of X"):
+        fit(X, y, None, kernel="poly", gamma=1.0)
+
+
 def test_a_callable_that_fails_now_and_then_is_said_to_fail() -> None:
     """No row is named that has finite values when it is looked at again."""
     first = [np.nan]

@@ -149,6 +149,7 @@ def test_memory_that_cannot_be_had(moons) -> None:
     with pytest.raises(MemoryError, match="cache_size"):
         SparseKLR(cache_size=1e9).fit(X, X[:, 0] > 0)
     SparseKLR(cache_size=1e9).fit(*moons)  # more than needed is fine
+    SparseKLR(cache_size=1e300).fit(*moons)
 
 
 def test_a_search_that_needs_more_fits_than_expected(monkeypatch) -> None:

@@ -34,7 +34,7 @@ def v2(path: str, limit: str, used: int, cache: int = 0) -> dict[str, str]:
     return {
         f"{group}/memory.max": f"{limit}\n",
         f"{group}/memory.current": f"{used}\n",
-        f"{group}/memory.stat": f"anon 1\ninactive_file {cache}\n",
+        f"{group}/memory.stat": f"anon 1\nactive_file {cache // 2}\ninactive_file {cache // 2}\n",
     }
 
 
@@ -61,7 +61,7 @@ def v1(path: str, limit: int, used: int, cache: int) -> dict[str, str]:
     return {
         f"{group}/memory.limit_in_bytes": f"{limit}\n",
         f"{group}/memory.usage_in_bytes": f"{used}\n",
-        f"{group}/memory.stat": f"cache 1\ninactive_file 1\ntotal_inactive_file {cache}\n",
+        f"{group}/memory.stat": f"cache 1\ninactive_file 1\ntotal_active_file {cache}\n",
     }
 
 
@@ -79,6 +79,13 @@ def test_limit_of_a_control_group_of_version_1(
     listing = "9:cpu,cpuacct:/x\n4:memory:/docker/1\n0::/\n"
     files = {"proc/self/cgroup": listing} | v1(path, limit, used, cache)
     assert available_memory(system(tmp_path, files)) == expected
+
+
+def test_what_cannot_be_read_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_bytes(b"nonsense\n0::/\xff\n")
+    files = v2("", f"{4 * GB}", GB)
+    assert available_memory(system(tmp_path, files)) == 3 * GB
 
 
 def test_without_proc(tmp_path: Path) -> None:

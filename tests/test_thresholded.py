@@ -105,6 +105,7 @@ def test_sparse_klr_beats_thresholding_at_the_same_size() -> None:
         ({"n_points": 0}, "'n_points' parameter"),
         ({"threshold": -1.0}, "'threshold' parameter"),
         ({"threshold": 1e9}, r"threshold=1e\+09 leaves no point: the largest dual variable is 2"),
+        ({"cache_size": -1}, "'cache_size' parameter"),
         ({"n_points": 1, "retrain": True}, "retrain=True: none of the 1 kept points is of class"),
     ],
 )

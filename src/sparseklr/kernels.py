@@ -249,9 +249,7 @@ class Kernel:
         if center is not None and center.nnz:  # the order of columns does not matter to a distance
             others = np.setdiff1d(np.arange(X.shape[1]), center.indices)
             X = sparse.hstack([X[:, others], X[:, center.indices].toarray() - center.data], format="csr")
-        if not X.has_canonical_format:  # repeated entries add up
-            X = X.copy()  # the user's matrix stays as it is
-            X.sum_duplicates()
+        X = summed_duplicates(X)
         index = np.int64 if X.indptr.dtype == np.int64 or X.indices.dtype == np.int64 else np.int32
         return _core.csr_points(
             np.ascontiguousarray(X.data),
@@ -279,6 +277,14 @@ def rounded(values: Any, bits: int) -> Any:
     """
     mantissa, exponent = np.frexp(values)
     return np.ldexp(np.round(mantissa * 2.0**bits) / 2.0**bits, exponent)
+
+
+def summed_duplicates(X: Any) -> Any:
+    """The same rows; entries of CSR that are repeated are added up, in a copy."""
+    if sparse.issparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
 
 
 def naming_row(error: NonFiniteKernel, row: int | None) -> str:
@@ -348,4 +354,4 @@ def cache_bytes(cache_size: float | str, X: Any = None) -> int:
     if cache_size == "auto":
         costly = X is not None and (sparse.issparse(X) or X.shape[1] > 64)
         return min(available_memory() // 2, (2 << 30) if costly else (256 << 20))
-    return int(float(cache_size) * 2**20)
+    return int(min(float(cache_size) * 2**20, np.iinfo(np.int64).max // 2))

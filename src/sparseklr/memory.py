@@ -38,27 +38,31 @@ def available_memory(root: str | Path = "/") -> int:
     root = Path(root)
     of_machine = _table(root / "proc/meminfo").get("MemAvailable:")
     rooms = [of_machine * 1024 if of_machine is not None else _free_pages()]
-    for group, limit, usage, cache in _memory_groups(root):
+    for group, limit, usage, of_children in _memory_groups(root):
         most, used = _number(group / limit), _number(group / usage)
         if most is not None and used is not None:
-            rooms.append(most - used + _table(group / "memory.stat").get(cache, 0))
+            known = _table(group / "memory.stat")
+            cache = sum(known.get(f"{of_children}{kind}_file", 0) for kind in ("active", "inactive"))
+            rooms.append(most - used + cache)
     return max(0, min(rooms))
 
 
 def _memory_groups(root: Path) -> Iterator[tuple[Path, str, str, str]]:
-    """Every directory whose limit holds for this process, and the names of its limit, usage and cache.
+    """Every directory whose limit holds for this process, with the names of its limit and usage.
+
+    The fourth is what the names of the page cache begin with where children are counted.
 
     Inside a container the path that the system gives may be that of the host; the root of what is mounted
     is then the group of the container, so all directories up to it are looked at.
     """
     mounted = root / "sys/fs/cgroup"
     for line in _read(root / "proc/self/cgroup").splitlines():
-        _, controllers, path = line.split(":", 2)
+        _, controllers, path = [*line.split(":", 2), "no", ""][:3]
         if controllers == "":
-            top, names = mounted, ("memory.max", "memory.current", "inactive_file")
+            top, names = mounted, ("memory.max", "memory.current", "")
         elif "memory" in controllers.split(","):
             top = mounted / "memory"
-            names = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
+            names = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"
         else:
             continue
         group = top / path.lstrip("/")
@@ -70,7 +74,7 @@ def _memory_groups(root: Path) -> Iterator[tuple[Path, str, str, str]]:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text()
+        return path.read_text(errors="surrogateescape")
     except OSError:
         return ""
 

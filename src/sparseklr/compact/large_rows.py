@@ -48,8 +48,7 @@ class Prepare:
     scaling: Scaling
 
     def __call__(self, block: Block) -> Block:
-        X = self.scaling.transform(block.X).astype(np.float32)
-        return replace(self.encode(block), X=X)
+        return replace(self.encode(block), X=self.scaling.transform_single(block.X))
 
 
 @dataclass(frozen=True, eq=False)

@@ -88,13 +88,7 @@ def scaled_rows(
     scaling = scale if isinstance(scale, Scaling) else Scaling.of(rows, total, auto=scale)
     scaled = np.empty((len(positions), len(scaling.kept)), dtype=np.float32)
     for start in range(0, len(positions), _BLOCK):
-        block = scaling.transform(rows[start : start + _BLOCK])
-        if (size := np.abs(block).max(initial=0.0)) > np.finfo(np.float32).max:
-            raise ValueError(
-                f"scale=None takes values of X up to 3.4e+38; got one {size:.3g} from the mean: "
-                'use scale="auto".'
-            )
-        scaled[start : start + _BLOCK] = block
+        scaled[start : start + _BLOCK] = scaling.transform_single(rows[start : start + _BLOCK])
     return LabelledRows(scaled, label, total, n_classes), scaling
 
 

@@ -85,6 +85,16 @@ class Scaling:
             scaled[:, j] = np.interp(X[:, j], x, z)
         return scaled
 
+    def transform_single(self, X: Any) -> np.ndarray:
+        """Scaled values in float32; raises where they overflow, which only unscaled ones do."""
+        scaled = self.transform(X)
+        if (size := np.abs(scaled).max(initial=0.0)) > np.finfo(np.float32).max:
+            raise ValueError(
+                f"scale=None takes values of X up to 3.4e+38; got one {size:.3g} from the mean: "
+                'use scale="auto".'
+            )
+        return scaled.astype(np.float32)
+
     def inverse(self, scaled: np.ndarray) -> np.ndarray:
         """Values of the kept features with the given scaled values, or the nearest that there are."""
         with np.errstate(over="ignore"):

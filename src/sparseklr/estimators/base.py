@@ -14,6 +14,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data import TrainingSet, check_indices
+from ..kernels import summed_duplicates
 from .explanation import ExplainsByPoints
 from .familiarity import TellsFamiliarity
 from .parameters import KERNEL_CONSTRAINTS, check_parameters, unused_by_kernel, warn_of_unused
@@ -21,7 +22,15 @@ from .points import ALL
 from .training import ROWS, GivenData, check_data, naming_rows, training_set
 
 # Attributes that a fit sets, besides those that end in an underscore.
-_SET_BY_FIT = {"_kernel", "_n_samples", "_platt", "_posteriors", "_reference", "_unfinished"}
+_SET_BY_FIT = {
+    "_calibration",
+    "_kernel",
+    "_n_samples",
+    "_platt",
+    "_posteriors",
+    "_reference",
+    "_unfinished",
+}
 
 
 def blank_copy(estimator: Any) -> Any:
@@ -186,7 +195,7 @@ class KernelClassifier(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, Base
             return None
         if not len(self.support_):
             return np.zeros((rows.shape[0], 0))
-        return euclidean_distances(rows, self.support_vectors_)
+        return euclidean_distances(*(summed_duplicates(A) for A in (rows, self.support_vectors_)))
 
     def _kernel_of_points(self, some: Any = ALL) -> np.ndarray:
         return self._kernel_to_points(self.support_vectors_[some].astype(np.float64), some)

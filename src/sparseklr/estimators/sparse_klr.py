@@ -277,6 +277,7 @@ class SparseKLR(Refits, CallbackSupportMixin, HasDualModel):
     @with_callbacks
     def _fit_data(self, given: GivenData) -> None:
         say_what_to_expect(self, given.X, given.y)
+        self._calibration = self.calibration  # by which the model predicts, whatever is set later
         seed = check_random_state(self.random_state).randint(2**31)
         searched = self._search(given, seed) if searches(self.kernel, self.gamma) else None
         rows = data = searched.rows if searched else super()._training_set(given)
@@ -359,12 +360,12 @@ class SparseKLR(Refits, CallbackSupportMixin, HasDualModel):
     def _outputs(self, X: Any) -> np.ndarray:
         """Logits of the one-vs-rest probabilities, (n_queries, n_outputs)."""
         f = super()._outputs(X)
-        if self.calibration == "link":
+        if self._calibration == "link":
             return link(f, self.lam_)
         return self._line(f)[0] * f + self._line(f)[1]
 
     def _line(self, outputs: np.ndarray) -> tuple[Any, Any]:
-        if self.calibration == "link":
+        if self._calibration == "link":
             away = np.where(outputs == 0, 1e-9, outputs)  # at zero the ratio has a limit
             return link(away, self.lam_) / away, 0.0
-        return (self._platt[:, 0], self._platt[:, 1]) if self.calibration == "sigmoid" else (1.0, 0.0)
+        return (self._platt[:, 0], self._platt[:, 1]) if self._calibration == "sigmoid" else (1.0, 0.0)

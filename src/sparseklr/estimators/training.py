@@ -119,11 +119,12 @@ def naming_rows(given: GivenData, **parameters: Any) -> Iterator[None]:
 
 
 def _row_not_finite(given: GivenData, parameters: dict[str, Any]) -> int | None:
-    """The first row that has a kernel value that is not finite with another one."""
+    """The first row that has a kernel value that is not finite with itself, or else with another one."""
     for rows in (given, replace(given, weight=None)):  # a scorer looks at rows of weight 0 as well
         data = training_set(rows, **parameters)
-        try:
-            data.kernel.sum(data.X, data.X, np.zeros((1, len(data.codes))))
-        except NonFiniteKernel as error:
-            return int(data.positions[error.row])
+        for some in (*(np.array([i]) for i in range(len(data.codes))), np.arange(len(data.codes))):
+            try:
+                data.kernel.sum(data.X[some], data.X[some], np.zeros((1, len(some))))
+            except NonFiniteKernel as error:
+                return int(data.positions[some[error.row]])
     return None

@@ -104,10 +104,10 @@ class PortableModel:
         points = points.toarray() if sparse.issparse(points) else points
         n_features = points.shape[1]
         coef, intercept, margin = model.dual_coef_, model.intercept_, None
-        if isinstance(model, SparseKLR) and model.calibration == "sigmoid":
+        if isinstance(model, SparseKLR) and model._calibration == "sigmoid":
             slope, offset = model._platt.T
             coef, intercept = coef * slope[:, None], intercept * slope + offset
-        elif isinstance(model, SparseKLR) and model.calibration == "link":
+        elif isinstance(model, SparseKLR) and model._calibration == "link":
             margin = np.broadcast_to(np.asarray(model.lam_, dtype=np.float64), len(intercept))
         if kernel.name == "linear":  # a single weight vector for each output
             points, coef = coef @ points, np.eye(len(coef))

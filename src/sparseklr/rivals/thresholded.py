@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .._sklearn import Options
+from .._sklearn import Options, StrOptions
 from .._warn import warn
 from ..data import DistinctPoints, TrainingSet
 from ..dual.binary import BinarySolutions, BinarySolver
@@ -109,6 +109,7 @@ class ThresholdedKLR(KernelClassifier):
         "retrain": ["boolean"],
         "tol": [POSITIVE],
         "max_iter": [COUNT, Options(Integral, {-1})],
+        "cache_size": [StrOptions({"auto"}), POSITIVE],
     }
 
     def __init__(
