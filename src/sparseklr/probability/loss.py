@@ -13,6 +13,7 @@ softmax for more than two classes.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -102,8 +103,13 @@ class LogisticLoss:
 
 def _of_others(values: Array) -> Array:
     """For each class the sum over all other classes, without a difference."""
-    summed: Array = np.tensordot(1 - np.eye(len(values)), values, axes=1)
-    return summed
+    summed: Array = _all_but_one(len(values)) @ values.reshape(len(values), -1)
+    return summed.reshape(values.shape)
+
+
+@cache
+def _all_but_one(n: int) -> Array:
+    return 1 - np.eye(n)
 
 
 def _alongside(F: Array, weight: Array) -> Array:
