@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import (
     check_sample_weight_equivalence_on_sparse_data,
 )
 
-from sparseklr import SparseKLR
+from sparseklr import HalfKLR, ImportVectorMachine, SparseKLR
 from sparseklr.data import DistinctPoints, TrainingSet
 from sparseklr.kernels import Kernel
 
@@ -33,6 +33,18 @@ def problem(seed: int, n: int = 60, n_classes: int = 2) -> tuple[np.ndarray, np.
     weight = rng.integers(0, 4, n)
     weight[:n_classes] = 1
     return X, y, weight
+
+
+@pytest.mark.parametrize(
+    "model",
+    [SparseKLR(), SparseKLR(gamma="loo"), SparseKLR(calibration="link"), HalfKLR(), ImportVectorMachine()],
+    ids=str,
+)
+def test_the_weight_of_a_class_is_that_of_its_rows(model) -> None:
+    X, y, weight = problem(0)
+    by_class = clone(model).set_params(class_weight={0: 3.0, 1: 1.0}).fit(X, y, sample_weight=weight)
+    by_row = clone(model).fit(X, y, sample_weight=weight * np.where(y == 0, 3.0, 1.0))
+    np.testing.assert_array_equal(by_class.predict_proba(X), by_row.predict_proba(X))
 
 
 @settings(max_examples=30)

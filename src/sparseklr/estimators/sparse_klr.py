@@ -52,8 +52,8 @@ class SparseKLR(Refits, CallbackSupportMixin, HasDualModel):
         ``"rbf"`` by default. A callable takes two arrays of rows and returns the matrix of kernel values.
         ``"loo"`` is rbf or Laplacian: the latter where its leave-one-out log-loss is clearly lower.
     gamma : {"scale", "auto", "loo"} or float, default="scale"
-        Kernel coefficient; ``"scale"`` is ``1 / (n_features * X.var())``, ``"auto"``
-        ``1 / n_features``. ``"loo"`` chooses it by leave-one-out log-loss, see Notes.
+        Kernel coefficient; ``"scale"`` is ``1 / (n_features * X.var())``, rows counted by their weights,
+        ``"auto"`` ``1 / n_features``. ``"loo"`` chooses it by leave-one-out log-loss, see Notes.
     degree, coef0 : float, default=3, 0
         Parameters of the polynomial kernel, and ``coef0`` also of the sigmoid kernel.
     working_set : {"mixed", "second-order", "first-order"}, default="mixed"

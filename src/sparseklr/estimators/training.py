@@ -94,10 +94,9 @@ def training_set(
     """The rows of positive weight with their classes as codes, and the kernel that belongs to them."""
     kept, codes, classes, weight = weighted_classes(given, class_weight)
     X, n = given.X, len(given.y)
-    own = np.ones(n) if given.weight is None else given.weight
     if len(kept) < n:
         X = X[np.ix_(kept, kept)] if given.precomputed else X[kept]
-    resolved = Kernel.resolve(kernel, X, gamma=gamma, coef0=coef0, degree=degree, weight=own[kept])
+    resolved = Kernel.resolve(kernel, X, gamma=gamma, coef0=coef0, degree=degree, weight=weight)
     return TrainingSet(X, codes, classes, weight, kept, n, resolved)
 
 

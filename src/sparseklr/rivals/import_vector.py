@@ -44,8 +44,8 @@ class ImportVectorMachine(KernelClassifier):
     kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed"} or callable, default="rbf"
         A callable takes two arrays of rows and returns the matrix of kernel values.
     gamma : {"scale", "auto"} or float, default="scale"
-        Kernel coefficient; ``"scale"`` is ``1 / (n_features * X.var())``, ``"auto"``
-        ``1 / n_features``.
+        Kernel coefficient; ``"scale"`` is ``1 / (n_features * X.var())``, rows counted by their weights,
+        ``"auto"`` ``1 / n_features``.
     degree, coef0 : float, default=3, 0
         Parameters of the polynomial kernel, and ``coef0`` also of the sigmoid kernel.
     fit_intercept : bool, default=True
