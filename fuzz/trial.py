@@ -142,14 +142,20 @@ class Trial:
         """As :meth:`weighted_rows`, with rows of the same class and content as one, of their weights' sum.
 
         If ``relative``, to their mean over distinct contents, and with 24 bits. Rows of a given kernel matrix
-        are the same if they are in single precision; the last array has for each the row whose kernel values
-        count, the first of its content.
+        are the same if they differ by at most 1e-10 of the root of k(x, x) k(y, y); the last array has for
+        each the row whose kernel values count, the first of its content.
         """
         kept, number, weight = self.weighted_rows()
         content = self.data.dense[kept]
         if self.kernel_form == "precomputed":
-            content = self.rows[np.ix_(kept, kept)]
-            content = np.ldexp(content, -np.frexp(np.abs(content).max())[1]).astype(np.float32)
+            K = self.rows[np.ix_(kept, kept)]
+            size = np.sqrt(np.abs(K.diagonal()))
+            with np.errstate(over="ignore"):
+                same = [
+                    (np.abs(K - row) <= 1e-10 * of_row * size).all(axis=1)
+                    for row, of_row in zip(K, size, strict=True)
+                ]
+            content = np.argmax(same, axis=1)[:, None]  # the first row that is the same
         content = content + 0.0  # -0.0 is 0.0
         _, original, point = np.unique(content, axis=0, return_index=True, return_inverse=True)
         point = point.ravel()

@@ -70,6 +70,20 @@ def test_a_constant_factor_on_all_weights_changes_nothing(seed: int, factor: flo
     assert many.loo_log_loss_ == pytest.approx(one.loo_log_loss_, rel=1e-9)
 
 
+@pytest.mark.parametrize("calibration", ["refit", "sigmoid", "link"])
+def test_near_rows_of_a_kernel_matrix_are_not_the_same_row(calibration) -> None:
+    """Its values differ by 3e-9 between rows of a group; repeated rows by rounding."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([100.0 * rng.integers(0, 5, 100), 0.01 * rng.normal(size=100)])
+    X[90:] = X[:10]
+    y = X[:, 0] / 100 + rng.normal(size=100) > 2
+    model = SparseKLR(C=100, calibration=calibration).fit(X, y)
+    K = rbf_kernel(X, gamma=model.gamma_)
+    noise = rng.normal(scale=1e-15, size=K.shape)
+    given = SparseKLR(C=100, kernel="precomputed", calibration=calibration).fit(K + noise + noise.T, y)
+    np.testing.assert_allclose(given.predict_proba(K), model.predict_proba(X), atol=1e-3)
+
+
 def test_a_constant_factor_with_a_precomputed_kernel_and_a_given_strength() -> None:
     X, y, weight = problem(0)
     K = rbf_kernel(X)
