@@ -1,4 +1,4 @@
-// Made by wasm/build.py from sources e81a187119fc25303c4bb2441d468e18195cb6c93eb972fd2522a49917f422aa
+// Made by wasm/build.py from sources 180614639fc9494c6571302b60eb4dcfdebca2773e0fbabedbcba5e84780d6ec
 
 var createSolver = (() => {
   var _scriptDir = typeof document !== 'undefined' && document.currentScript ? document.currentScript.src : undefined;
