@@ -177,7 +177,7 @@ def test_new_rows_that_do_not_fit(fails: Any, tmp_path: Path, home: Path) -> Non
     data = tmp_path / "new.csv"
     data.write_text("z,kind\n1,a\n")
     fails(["predict", home / "model.skops", data], "new.csv", "missing: x, colour")
-    data.write_text("x,colour\nlow,red\n,red\nhigh,red\n")
+    data.write_text("x,colour\nlow,red\n,red\n" + "high,red\n" * 4)
     fails(["predict", home / "model.skops", data], "new.csv: column 'x'", "row 1", "'low'", "a number")
     data.write_text("x,colour,kind\n1,red,c\n2,red,a\n")
     fails(["evaluate", home / "model.skops", data], "--target kind", "does not know: c", "a, b")

@@ -124,6 +124,21 @@ def test_new_categories_are_told(home: Path, tmp_path: Path, capsys: pytest.Capt
     assert err.count("\n") == 2
 
 
+def test_a_row_alone_is_predicted_as_among_others(home: Path, tmp_path: Path, capsys: Any) -> None:
+    rows = shop(60, 1).astype({"x": object})
+    rows.loc[7, ["x", "day"]] = ["k.A.", "31/02/2020"]
+    rows.to_csv(tmp_path / "all.csv", index=False)
+    rows[7:8].to_csv(tmp_path / "one.csv", index=False)
+    found = {}
+    for name in ("all", "one"):
+        run("predict", home / "model.skops", tmp_path / f"{name}.csv", "-o", tmp_path / f"{name}-p.csv")
+        found[name] = pd.read_csv(tmp_path / f"{name}-p.csv")
+    pd.testing.assert_frame_equal(found["one"], found["all"][7:8].reset_index(drop=True))
+    assert (
+        "column 'x': 1 of 1 values is not a number and counts as missing: 'k.A.'" in capsys.readouterr().err
+    )
+
+
 def test_training_rows_are_told(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run("evaluate", home / "model.skops", home / "new.csv")
     assert capsys.readouterr().err == ""

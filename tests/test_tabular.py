@@ -287,11 +287,35 @@ def test_order_of_columns_and_further_ones_do_not_matter() -> None:
     pd.testing.assert_frame_equal(reader.transform(other), reader.transform(messy()))
     with pytest.raises(TableError, match="columns of the model are missing: price, zip"):
         reader.transform(messy().drop(columns=["zip", "price"]))
-    with pytest.raises(TableError, match="column 'x': row 0 holds 'low'; expected a number"):
+    with pytest.raises(TableError, match="column 'x': none of its 60 values is a number, row 0 holds 'low'"):
         reader.transform(messy().assign(x="low"))
     doubled = pd.concat([messy(), messy()[["x"]]], axis=1)
     with pytest.raises(TableError, match="more than one column is called x"):
         reader.fit(doubled)
+
+
+def test_a_row_alone_is_read_as_among_others() -> None:
+    frame = messy().drop(columns="city")
+    reader = TableReader().fit(frame)
+    frame.loc[[6, 7, 8], ["price", "when", "x"]] = [["?!", "31.02.2016", -np.inf]] * 3
+    together = reader.transform(frame)
+    for row in range(10):
+        pd.testing.assert_frame_equal(reader.transform(frame[row : row + 1]), together[row : row + 1])
+    with pytest.warns(TableWarning, match=r"'when': 1 of 1 values is not a date .*: '31.02.2016' \(row 6\)"):
+        reader.transform(frame[6:7])
+
+
+def test_a_column_of_which_nothing_can_be_read_is_the_wrong_one() -> None:
+    reader, five = TableReader().fit(messy()), messy()[10:15]
+    assert reader.transform(five[:4].assign(price="?!"))["price"].isna().all()
+    with pytest.raises(TableError, match=r"'price': none of its 5 values is a number, row 10 holds '\?!'"):
+        reader.transform(five.assign(price="?!"))
+    with pytest.raises(TableError, match="'x': none of its 10 values is a number"):
+        reader.transform(pd.concat([five, five]).assign(x=["inf", "low"] * 5))
+    # what training counted as missing is missing, and says nothing about the column
+    for name, token in {"price": "n/k", "when": "unknown", "x": np.inf}.items():
+        assert reader.transform(five.assign(**{name: token}))[name].isna().all()
+    assert reader.transform(five.assign(price=["n/k"] * 4 + ["?!"]))["price"].isna().all()
 
 
 def test_tokens_for_missing_values() -> None:

@@ -17,7 +17,9 @@ from .numbers import of_unit, parse_numbers, unit_of
 
 FEW = 40  # text with fewer different values is a category
 BEYOND = 0.25  # widths of the training range beyond which a number is outside it
+MOST_UNREAD = 40  # tokens that cannot be read and that a column remembers
 FEWEST_ROWS = 20  # below, whole numbers that are all different prove nothing
+INFINITY = "infinity"  # the token of an infinite number
 # Why columns are left out
 EMPTY = "empty in every row"
 CONSTANT = "the same value in every row"
@@ -39,6 +41,7 @@ class Column:
     high: float | None = None
     categories: tuple[str, ...] | None = None  # the values of text that has few of them
     holes: bool = True  # whether values were missing in training
+    unread: tuple[str, ...] = ()  # tokens of training that cannot be read, at most MOST_UNREAD
 
     @property
     def identifies(self) -> bool:
@@ -54,7 +57,8 @@ class Odd:
     kind: str
     count: int
     filled: int
-    examples: list[tuple[str, Any]]  # token and the first row that holds it
+    examples: list[tuple[str, Any]]  # token and the first row that holds it, at most MOST_UNREAD
+    new: int  # how many of them training had not
 
     def __str__(self) -> str:
         if self.kind == "text":
@@ -97,7 +101,8 @@ def learn(
         learned, doubt = _learn_text(read_cells(column, name, na), name, decimal)
     values, odd = read_column(column, name, learned, decimal, na)
     filled = ~pd.isna(values)
-    learned = replace(learned, holes=not filled.all())
+    unread = tuple(token for token, _ in odd.examples) if odd else ()
+    learned = replace(learned, holes=not filled.all(), unread=unread)
     if not filled.any() and odd is None:
         learned = replace(learned, left_out=EMPTY)
     elif odd and (not filled.any() or (declared == "date" and odd.count > odd.filled / 2)):
@@ -201,8 +206,10 @@ def read_column(
         values[np.isin(values, parse_numbers(np.array(list(na), dtype=object), decimal)[0])] = np.nan
         infinite, filled = np.isinf(values), int((~np.isnan(values)).sum())
         values[infinite] = np.nan
-        examples = [("infinity", column.index[int(infinite.argmax())])] if infinite.any() else []
-        return values, _odd(name, "number", int(infinite.sum()), filled, examples)
+        if not infinite.any():
+            return values, None
+        count, examples = int(infinite.sum()), [(INFINITY, column.index[int(infinite.argmax())])]
+        return values, Odd(name, "number", count, filled, examples, count * (INFINITY not in learned.unread))
     if learned.kind == "date" and types.is_datetime64_any_dtype(column.dtype):
         moments = pd.to_datetime(column, utc=True).dt.tz_localize(None)
         return moments.to_numpy().astype("datetime64[us]"), None
@@ -217,13 +224,13 @@ def read_column(
         form = learned.form or find_format(cells.tokens, 0.5)[0] or ISO
         moments = parse_dates(cells.tokens, form)
         values, unknown = cells.spread(moments, np.datetime64("NaT")), np.isnat(moments)
+    if not unknown.any():
+        return values, None
     counts = cells.counts
-    examples = [(cells.tokens[k], cells.first_row(k)) for k in np.flatnonzero(unknown)[:4]]
-    return values, _odd(name, learned.kind, int(counts[unknown].sum()), int(counts.sum()), examples)
-
-
-def _odd(name: str, kind: str, count: int, filled: int, examples: list[tuple[str, Any]]) -> Odd | None:
-    return Odd(name, kind, count, filled, examples) if count else None
+    new = unknown & [token not in learned.unread for token in cells.tokens]
+    examples = [(cells.tokens[k], cells.first_row(k)) for k in np.flatnonzero(unknown)[:MOST_UNREAD]]
+    count, filled, n_new = int(counts[unknown].sum()), int(counts.sum()), int(counts[new].sum())
+    return values, Odd(name, learned.kind, count, filled, examples, n_new)
 
 
 def _is_number(column: pd.Series) -> bool:

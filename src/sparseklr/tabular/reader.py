@@ -16,6 +16,9 @@ from .cells import TableError, TableWarning, read_cells
 from .columns import Column, learn, read_column, strange
 from .numbers import detect_decimal
 
+# Cells that cannot be read and are new: where a column has so many and no others, it is the wrong column.
+WRONG_COLUMN = 5
+
 
 class TableReader(TransformerMixin, BaseEstimator):
     """Read the columns of a table as numbers, dates or text.
@@ -112,7 +115,9 @@ class TableReader(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> pd.DataFrame:
         """The columns that are features, read.
 
-        There is a warning for each one with values that cannot be read or with categories that are new.
+        There is a warning for each one with values that cannot be read, which count as missing, or with
+        categories that are new. A column of numbers or dates of which nothing can be read is an error if 5
+        values or more are none that training could not read either.
 
         Parameters
         ----------
@@ -202,9 +207,12 @@ class TableReader(TransformerMixin, BaseEstimator):
         values, odds = {}, []
         for name in names:
             values[name], odd = read_column(frame[name], name, self.columns_[name], decimal, self.na)
-            if odd and odd.kind != "text" and odd.count == odd.filled:
+            if odd and odd.kind != "text" and odd.count == odd.filled and odd.new >= WRONG_COLUMN:
                 token, row = odd.examples[0]
-                raise TableError(f"column {name!r}: row {row} holds {token!r}; expected a {odd.kind}")
+                raise TableError(
+                    f"column {name!r}: none of its {odd.filled} values is a {odd.kind}, row {row} holds "
+                    f"{token!r}; expected {odd.kind}s, as in training"
+                )
             odds += [str(odd)] if odd else []
         return pd.DataFrame(values, index=frame.index), odds
 
