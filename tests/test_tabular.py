@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -115,8 +116,29 @@ def test_every_format_is_found(form: str) -> None:
 
 def test_iso_dates_and_zones() -> None:
     written = tokens("2020-01-31", "2020-01-31T10:00:00", "2020-01-31 10:00:00+02:00", "2020", "31.1.2020")
-    expected = ["2020-01-31", "2020-01-31T10:00", "2020-01-31T08:00", "NaT", "NaT"]
+    expected = ["2020-01-31", "2020-01-31T10:00", "2020-01-31T10:00", "NaT", "NaT"]
     np.testing.assert_array_equal(parse_dates(written, ISO), np.array(expected, dtype="datetime64[us]"))
+
+
+@pytest.mark.parametrize("zone", ["Z", "+02:00", "-0930", " +05", ""])
+def test_dates_show_the_clock_of_their_zone(zone: str) -> None:
+    written = tokens(f"2020-01-31T23:30:00.5{zone}", f"2020-02-01 00:15{zone}")
+    expected = np.array(["2020-01-31T23:30:00.5", "2020-02-01T00:15"], dtype="datetime64[us]")
+    np.testing.assert_array_equal(parse_dates(written, ISO), expected)
+    form = "%d/%m/%Y %H:%M %z" if zone else "%d/%m/%Y %H:%M"
+    np.testing.assert_array_equal(parse_dates(tokens(f"01/02/2020 00:15{zone}"), form), expected[1:])
+
+
+def test_columns_with_and_without_a_zone_are_read_alike() -> None:
+    days = pd.Series(pd.date_range("2020-01-01 00:30", periods=30, freq="17h"))
+    zoned = days.dt.tz_localize("Asia/Tokyo")
+    mixed = [f"{day.isoformat()}{'+09:00' if k % 2 else '-05:00'}" for k, day in enumerate(days)]
+    frames = [pd.DataFrame({"when": column}) for column in (days, zoned, mixed, zoned.astype(object))]
+    frames += [pl.from_pandas(frames[1]), pa.table(frames[1])]
+    for frame in frames:
+        reader = TableReader().fit(frame)
+        for other in frames:
+            np.testing.assert_array_equal(reader.transform(other)["when"], days)
 
 
 def test_day_or_month() -> None:

@@ -14,13 +14,17 @@ _DAYS = """%d.%m.%Y|%m/%d/%Y|%d/%m/%Y|%Y/%m/%d|%m-%d-%Y|%d-%m-%Y|%Y.%m.%d|%Y%m%d
 _TIMES = ["", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S"]
 FORMATS = [day + time for time in _TIMES for day in _DAYS]
 _SAMPLE = 50
+_ZONE = r"([T ].*?)\s*(?:Z|[+-]\d{2}(?::?\d{2})?)$"  # behind a time
 
 
 def parse_dates(tokens: np.ndarray, form: str) -> np.ndarray:
-    """The moment that each token stands for, in UTC where it tells its zone; NaT where it is no such date."""
+    """The date and time that each token shows, whatever its zone; NaT where it is no date of this form."""
     text = pd.Series(tokens, dtype=object)
     if form == ISO:  # pandas takes a year alone for a date as well
         text = text.where([bool(re.match(r"\d{4}-\d{2}-\d{2}", token)) for token in tokens])
+    if form == ISO or form.endswith("%z"):
+        text = text.str.replace(_ZONE, r"\1", regex=True)
+        form = form.removesuffix("%z").rstrip()
     moments = pd.to_datetime(text, format=form, errors="coerce", utc=True)
     return moments.dt.tz_localize(None).to_numpy().astype("datetime64[us]")
 
