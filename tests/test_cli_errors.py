@@ -183,6 +183,27 @@ def test_new_rows_that_do_not_fit(fails: Any, tmp_path: Path, home: Path) -> Non
     fails(["evaluate", home / "model.skops", data], "--target kind", "does not know: c", "a, b")
 
 
+def test_a_cell_that_is_too_large_for_a_kernel_is_named(fails: Any, tmp_path: Path) -> None:
+    rows = [f"{k % 7},{k % 5},{'ab'[k % 2]}" for k in range(60)]
+    train, data, model = tmp_path / "train.csv", tmp_path / "new.csv", tmp_path / "m.skops"
+    train.write_text("\n".join(["x,z,kind", *rows]))
+    assert main(["fit", str(train), "--target", "kind", "--scale", "standard", "-o", str(model)]) == 0
+    for cell in ("1e200", "1e308"):  # the second one is infinite when it is scaled
+        data.write_text("\n".join(["x,z,kind", *rows[:57], f"2,{cell},a", *rows[58:]]))
+        words = "new.csv: row 58: column 'z' holds 1e+", "too far", "remove the row"
+        fails(["predict", model, data], *words)
+        fails(["evaluate", model, data], *words)
+        fails(["explain", model, data, "--row", "58"], *words)
+        fails(["report", model, data, "-o", tmp_path / "r.html"], *words)
+        fails(["report", model, data, "-o", tmp_path / "r.json"], *words)
+    assert main(["explain", str(model), str(data), "--row", "3"]) == 0  # another row of the file
+
+
+def test_a_feature_that_is_too_large_for_a_kernel_is_named(fails: Any, tmp_path: Path, home: Path) -> None:
+    (tmp_path / "new.svm").write_text("1 0:1 1:1\n0 0:1 1:1e200\n")
+    fails(["predict", home / "sparse.skops", tmp_path / "new.svm"], "new.svm: row 2: feature 1 is 1e+200")
+
+
 # -- model files ------------------------------------------------------------------------------
 
 

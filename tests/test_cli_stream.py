@@ -12,7 +12,7 @@ import pytest
 from large_rows import N
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from sparseklr import CompactKLR
+from sparseklr import CompactKLR, SparseKLR, save
 from sparseklr.cli import main, stream, stream_measures
 from sparseklr.cli.data import Rows
 from sparseklr.cli.measures import measure
@@ -231,6 +231,15 @@ def test_what_cannot_be_streamed(parts, model, tmp_path, capsys):
     assert main(["predict", str(model), str(tmp_path / "bad.parquet"), "-o", str(tmp_path / "p.csv")]) == 2
     assert "row 5: feature 'x1' is inf" in capsys.readouterr().err
     assert not (tmp_path / "p.csv").exists()
+
+
+def test_a_cell_that_is_too_large_for_a_kernel_is_named(parts, tmp_path, capsys):
+    frame = pd.read_parquet(parts / "part-0.parquet")[:200]
+    X = frame[["x0", "x1"]]
+    save(SparseKLR().fit(X, frame["outcome"]), tmp_path / "m.skops")
+    X.assign(x1=X["x1"].where(X.index != 56, 1e200)).to_parquet(tmp_path / "new.parquet")
+    assert main(["predict", str(tmp_path / "m.skops"), str(tmp_path / "new.parquet")]) == 2
+    assert "new.parquet: row 57: column 'x1' holds 1e+200" in capsys.readouterr().err
 
 
 def test_sizes():

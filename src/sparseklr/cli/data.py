@@ -46,6 +46,7 @@ class Rows:
     missing: tuple[str, ...] = ()  # columns of the model that the file has not; they hold nothing
     numbers: np.ndarray | None = None  # of the rows in the file, from 0, if these are a sample
     n_all: int | None = None  # rows of the file, if these are a sample
+    name: str = ""  # of the file, for messages
 
     def number(self, row: int) -> int:
         """The number of a row in the file, from 1."""
@@ -102,7 +103,7 @@ def read_training(args: Any) -> Rows:
             raise CliError(f"--{given[0].replace('_', '-')}: not for svmlight files, which have no columns")
         X, y, one_based = read_svmlight(args.data, data)
         _check_classes(y, f"{name}: the label")
-        return Rows(X, y, None, svmlight={"n_features": X.shape[1], "one_based": one_based})
+        return Rows(X, y, None, svmlight={"n_features": X.shape[1], "one_based": one_based}, name=name)
     table = read_table(args, data, form)
     names = list(table.frame.columns)
     if args.target is None:
@@ -114,7 +115,7 @@ def read_training(args: Any) -> Rows:
     features = [k for k in names if roles.get(k) not in ("--target", "--sample-weight-column")]
     if all(roles.get(k) in ("--drop", "--id") for k in features):
         raise CliError(f"{name}: no column is left to predict {args.target!r} from")
-    return Rows(table.frame[features], y, weight, table)
+    return Rows(table.frame[features], y, weight, table, name=name)
 
 
 def read_rows(
@@ -136,7 +137,7 @@ def read_rows(
         X, y, _ = read_svmlight(args.data, data, **svmlight)
         if with_labels:
             check_known(y, classes, f"{name}: the label")
-        return Rows(X, y, None, svmlight=svmlight), []
+        return Rows(X, y, None, svmlight=svmlight, name=name), []
     table = read_table(args, data, form)
     y = weight = None
     if with_labels:
@@ -149,7 +150,7 @@ def read_rows(
     notes = ([] if table.usual else [told(table)]) + notes
     if with_labels:
         notes += _familiar(model, X)
-    return Rows(X, y, weight, table, missing=missing), notes
+    return Rows(X, y, weight, table, missing=missing, name=name), notes
 
 
 def _features(model: Any, table: Table, fill: bool) -> tuple[Any, list[str], tuple[str, ...]]:

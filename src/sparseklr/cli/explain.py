@@ -85,13 +85,14 @@ def explained(
 
     from .models import cells_of
     from .training import take
-    from .unfamiliar import unfamiliar
+    from .unfamiliar import naming_large_cells, unfamiliar
 
-    X = rows.X.iloc[[row]] if hasattr(rows.X, "iloc") else rows.X[[row]]
-    model, features = pipeline, X
+    one = take(rows, np.array([row]))
+    model, features = pipeline, one.X
     if hasattr(pipeline, "steps"):
-        model, features = pipeline[-1], pipeline[:-1].transform(X)
-    explanation = model.explain(features)
+        model, features = pipeline[-1], pipeline[:-1].transform(one.X)
+    with naming_large_cells(pipeline, one):
+        explanation = model.explain(features)
     of_row = explanation.of_row(0, label)
     shown = of_row.nearest(n_points) if by == "similarity" else of_row.strongest(n_points)
     code = pipeline.classes_.tolist().index(of_row.label)
@@ -104,8 +105,8 @@ def explained(
     return {
         "row": row + 1,
         "class": of_row.label.item() if hasattr(of_row.label, "item") else of_row.label,
-        "probability": float(pipeline.predict_proba(X)[0, code]),
-        "unfamiliar": unfamiliar(pipeline, take(rows, np.array([row])))[0],
+        "probability": float(pipeline.predict_proba(one.X)[0, code]),
+        "unfamiliar": unfamiliar(pipeline, one)[0],
         "log_odds": of_row.log_odds,
         "intercept": of_row.intercept,
         "cells": cells,

@@ -9,11 +9,13 @@ from sklearn.metrics import confusion_matrix, roc_auc_score
 
 from ..inspection.probability_report import probability_report
 from .data import Rows
+from .unfamiliar import naming_large_cells
 
 
 def measure(pipeline: Any, rows: Rows) -> dict[str, Any]:
     """The summary of :func:`sparseklr.probability_report`, ROC AUC and the confusion matrix."""
-    summary = probability_report(pipeline, rows.X, rows.y, sample_weight=rows.weight).summary
+    with naming_large_cells(pipeline, rows):
+        summary = probability_report(pipeline, rows.X, rows.y, sample_weight=rows.weight).summary
     classes = pipeline.classes_
     confusion = confusion_matrix(rows.y, pipeline.predict(rows.X), labels=classes, sample_weight=rows.weight)
     return {

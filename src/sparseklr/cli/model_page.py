@@ -19,7 +19,7 @@ from .data import Rows, seen_rows, told
 from .explain import explained
 from .measures import measure
 from .terminal import MEASURES, kinds_in_words, time_in_words
-from .unfamiliar import FAR, familiarity, unfamiliar
+from .unfamiliar import FAR, familiarity, naming_large_cells, unfamiliar
 
 MOST_ROWS = 20_000  # in the page; of more, so many are drawn
 MOST_ERRORS = 5
@@ -98,8 +98,10 @@ def _data(models: Sequence[Shown]) -> str:
 
 
 def _of_model(model: Shown, drawn: np.ndarray) -> dict[str, Any]:
-    rows, prob = model.rows, model.pipeline.predict_proba(model.rows.X)
+    rows = model.rows
     assert rows.y is not None
+    with naming_large_cells(model.pipeline, rows):
+        prob = model.pipeline.predict_proba(rows.X)
     calibration = []
     for k, label in enumerate(model.pipeline.classes_):
         display = ReliabilityDisplay._of(rows.y == label, prob[:, k], sample_weight=rows.weight)

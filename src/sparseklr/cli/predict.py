@@ -64,7 +64,7 @@ def run(args: Namespace) -> None:
     from .models import load_model
     from .stream import predicts_in_blocks, write_predictions
     from .terminal import say
-    from .unfamiliar import summary, unfamiliar
+    from .unfamiliar import naming_large_cells, summary, unfamiliar
 
     output = check_output(args.output or "-", args.force)
     form = args.output_format or ("csv" if output.name == "-" or output.is_fifo() else "")
@@ -80,7 +80,8 @@ def run(args: Namespace) -> None:
             print(f"{n_rows} predictions written to {args.output}")
         return
     rows, notes = read_rows(args, pipeline, metadata, with_labels=False, fill=args.flag)
-    prob = pipeline.predict_proba(rows.X)
+    with naming_large_cells(pipeline, rows):
+        prob = pipeline.predict_proba(rows.X)
     made = {"predicted": pipeline.predict(rows.X)}
     made |= {f"p_{label}": prob[:, k] for k, label in enumerate(pipeline.classes_)}
     reasons = unfamiliar(pipeline, rows)

@@ -74,6 +74,7 @@ def _report_on_models(args: Namespace, paths: list[str], output: Path, suffix: s
     from .models import load_model
     from .stream import reports_in_blocks, sampled_rows
     from .terminal import say
+    from .unfamiliar import naming_large_cells
 
     if [*paths, args.data].count("-") > 1:
         raise CliError("only one of the files can be standard input")
@@ -99,7 +100,8 @@ def _report_on_models(args: Namespace, paths: list[str], output: Path, suffix: s
         text = model_page(models, Path(source_name(args.data)).name)
     else:
         rows = models[0].rows
-        report = probability_report(models[0].pipeline, rows.X, rows.y, sample_weight=rows.weight)
+        with naming_large_cells(models[0].pipeline, rows):
+            report = probability_report(models[0].pipeline, rows.X, rows.y, sample_weight=rows.weight)
         text = report.to_markdown() if suffix == ".md" else report.to_json()
     with writing(output) as temporary:
         temporary.write_text(text, encoding="utf-8")

@@ -147,13 +147,17 @@ def predicted_blocks(
     import pandas as pd
 
     from ..sources import LocalBlocks
+    from .data import Rows
+    from .unfamiliar import naming_large_cells
 
     source = _table(args, model, target, weight)
     model.set_params(n_jobs=1)
 
     def predicted(block: Any) -> tuple[np.ndarray, Any]:
         _check_finite(args, source, block)
-        return model.predict_proba(pd.DataFrame(block.X, columns=source.feature_names, copy=False)), block
+        X = pd.DataFrame(block.X, columns=source.feature_names, copy=False)
+        with naming_large_cells(model, Rows(X, None, None, numbers=block.rows, name=args.data)):
+            return model.predict_proba(X), block
 
     for _, found in LocalBlocks(source, -1).results(predicted):
         yield found
@@ -247,5 +251,6 @@ def sampled_rows(args: Namespace, model: Any, target: str) -> tuple[Any, list[st
         sample.weights if args.sample_weight_column else None,
         numbers=np.concatenate(numbers),
         n_all=n_rows,
+        name=args.data,
     )
     return rows, [] if rows.drawn is None else [rows.drawn]

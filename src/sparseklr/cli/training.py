@@ -135,4 +135,5 @@ def take(rows: Rows, indices: np.ndarray) -> Rows:
     X = rows.X.iloc[indices] if hasattr(rows.X, "iloc") else rows.X[indices]
     y = None if rows.y is None else rows.y[indices]
     weight = None if rows.weight is None else rows.weight[indices]
-    return Rows(X, y, weight, rows.table, rows.svmlight)
+    numbers = indices if rows.numbers is None else rows.numbers[indices]
+    return Rows(X, y, weight, rows.table, rows.svmlight, numbers=numbers, name=rows.name)

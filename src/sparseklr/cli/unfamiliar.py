@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from .data import Rows
+from .errors import CliError
 
 # Farther out than 99% of the training rows: of rows like these, one in a hundred is.
 LEAST = 0.01
 # Beyond this share of unfamiliar rows there is a word about them.
 FEW = 0.05
 FAR = "unlike the training rows"
+# A scaled feature beyond this makes kernels overflow; dates stay below.
+TOO_LARGE = 1e20
 
 
 def unfamiliar(pipeline: Any, rows: Rows) -> list[str]:
@@ -50,3 +55,25 @@ def summary(reasons: list[str], flagged: bool) -> list[str]:
     more = ", ..." if len(counts) > 3 else ""
     hint = "" if flagged else "; --flag marks them"
     return [f"{n} of {len(reasons)} rows ({n / len(reasons):.0%}) are unfamiliar: {shown}{more}{hint}"]
+
+
+@contextmanager
+def naming_large_cells(pipeline: Any, rows: Rows) -> Iterator[None]:
+    """Let an error of a prediction name the cell of the file that is too large to compute with, if one is."""
+    try:
+        yield
+    except ValueError as error:
+        made = pipeline[:-1] if hasattr(pipeline, "steps") else None
+        features = np.asarray(rows.X) if made is None else made.transform(rows.X)
+        row, j = divmod(int(abs(features).argmax()), features.shape[1])
+        if not abs(features[row, j]) > TOO_LARGE:
+            raise
+        if rows.svmlight is not None:
+            cell = f"feature {j + rows.svmlight['one_based']} is {rows.X[row, j]:g}"
+        else:
+            name = rows.X.columns[j] if made is None else made.get_feature_names_out()[j]
+            cell = f"column {name!r} holds {rows.X[name].iloc[row]}"
+        raise CliError(
+            f"{rows.name}: row {rows.number(row)}: {cell}, which is too far from the training rows to "
+            "compute with; correct it, or remove the row"
+        ) from error
