@@ -170,11 +170,11 @@ BROKEN = {
     "another type": (lambda frame: frame.assign(x3="high"), "part-1.parquet: column 'x3' is of type"),
     "NaN": (
         lambda frame: frame.assign(x3=np.where(frame.index == 4007, np.nan, frame.x3)),
-        "part-1.parquet, row 7",
+        "part-1.parquet, row 8 (counted from 1): feature 'x3' is nan; expected a finite number. Rows",
     ),
     "no class": (
         lambda frame: frame.assign(outcome=frame.outcome.where(frame.index != 4007)),
-        "part-1.parquet, row 7: the label ('outcome') is missing",
+        "part-1.parquet, row 8 (counted from 1): the label ('outcome') is missing",
     ),
 }
 
@@ -222,14 +222,17 @@ def test_what_cannot_be_streamed(parts, model, tmp_path, capsys):
         (["fit", f"{parts}/none-*.parquet", *compact, *output], "no file matches the pattern"),
         (["fit", data, *compact, "--scheduler", "tcp://127.0.0.1:1", *output], "no scheduler answers there"),
         (["predict", str(model), data, "--keep", "-o", str(tmp_path / "p.csv")], "--keep: not for rows"),
+        (["predict", str(model), data, "--na", "-9", "-o", str(tmp_path / "p.csv")], "--na: not for rows"),
     ):
         assert main(argv) == 2
-        assert message in capsys.readouterr().err
+        error = capsys.readouterr().err
+        assert message in error
+        assert "--debug" not in error
     frame = pd.read_parquet(parts / "part-0.parquet")
     frame.loc[5, "x1"] = np.inf
     frame.to_parquet(tmp_path / "bad.parquet")
     assert main(["predict", str(model), str(tmp_path / "bad.parquet"), "-o", str(tmp_path / "p.csv")]) == 2
-    assert "row 5: feature 'x1' is inf" in capsys.readouterr().err
+    assert "bad.parquet, row 6 (counted from 1): feature 'x1' is inf" in capsys.readouterr().err
     assert not (tmp_path / "p.csv").exists()
 
 
@@ -240,6 +243,42 @@ def test_a_cell_that_is_too_large_for_a_kernel_is_named(parts, tmp_path, capsys)
     X.assign(x1=X["x1"].where(X.index != 56, 1e200)).to_parquet(tmp_path / "new.parquet")
     assert main(["predict", str(tmp_path / "m.skops"), str(tmp_path / "new.parquet")]) == 2
     assert "new.parquet: row 57: column 'x1' holds 1e+200" in capsys.readouterr().err
+
+
+def written(parts, folder, sep, decimal, change=lambda frame: frame):
+    """The first rows of each part as a CSV file; the pattern of all."""
+    for k in range(3):
+        frame = change(pd.read_parquet(parts / f"part-{k}.parquet")[:100])
+        frame.to_csv(folder / f"part-{k}.csv", index=False, sep=sep, decimal=decimal)
+    return f"{folder}/part-*.csv"
+
+
+def test_missing_value_in_few_rows(parts, tmp_path, capsys):
+    data = written(parts, tmp_path, ",", ".", lambda frame: frame.assign(x3=frame.x3.where(frame.index != 7)))
+    argv = ["--target", "outcome", "--model", "compact", "-o", str(tmp_path / "m.skops")]
+    assert main(["fit", data, *argv]) == 2
+    error = capsys.readouterr().err
+    assert "part-0.csv, row 8 (counted from 1): feature 'x3' is nan; expected a finite number" in error
+    assert "need a number in every cell; one file without --memory" in error
+    assert "HistGradient" not in error
+
+
+def test_separator_and_decimal_sign_of_parts(parts, tmp_path, capsys):
+    argv = ["--target", "outcome", "--model", "compact", "--n-points", "2", "--drop", "number"]
+    found = []
+    for name, sep, decimal in (("comma", ",", "."), ("semicolon", ";", ",")):
+        (tmp_path / name).mkdir()
+        data = written(parts, tmp_path / name, sep, decimal)
+        reading = ["--sep", sep, "--decimal", decimal]
+        assert main(["fit", data, *argv, *reading, "-o", str(tmp_path / f"{name}.skops")]) == 0
+        capsys.readouterr()
+        assert main(["predict", str(tmp_path / f"{name}.skops"), data, *reading]) == 0
+        found.append(capsys.readouterr().out)
+    assert found[0] == found[1]
+    for decimal in (".", ","):
+        data = written(parts, tmp_path / "semicolon", ";", decimal)
+        assert main(["fit", data, *argv, "-o", str(tmp_path / "m.skops")]) == 2
+        assert "read as csv separated by ',' (sep gives another)" in capsys.readouterr().err
 
 
 def test_sizes():

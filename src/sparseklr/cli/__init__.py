@@ -83,7 +83,7 @@ def _explain(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror.lower()}"
     text = " ".join(str(error).split())
-    if isinstance(error, (CliError, ValueError)):
+    if isinstance(error, (CliError, ValueError, FileNotFoundError)):
         return text
     return f"{type(error).__name__}: {text} (--debug shows where)"
 

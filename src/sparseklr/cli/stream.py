@@ -28,7 +28,7 @@ REPORT_ROWS = 100_000
 # Blocks of predictions that are written together.
 _TOGETHER = 16
 # What makes features of other columns than numbers, or looks at the rows twice.
-_WHOLE_TABLE = ("categorical", "number", "date", "na", "sep", "decimal", "encoding", "test_size")
+_WHOLE_TABLE = ("categorical", "number", "date", "na", "encoding", "test_size")
 
 
 def size(text: str) -> float:
@@ -48,7 +48,9 @@ def add_stream(parser: Any) -> None:
     group = parser.add_argument_group(
         "many rows",
         "With --model compact, rows are read in blocks where DATA is a folder or a pattern such as\n"
-        "'part-*.parquet', or where one of these options is given.",
+        "'part-*.parquet', or where one of these options is given. Every cell must then hold a number;\n"
+        "of CSV files, commas and decimal points are expected unless --sep and --decimal are given.\n"
+        "Text, dates and missing values need one file that is read whole.",
     )
     group.add_argument("--memory", metavar="SIZE", type=size, help="what a fit takes at most (default: 1GB)")
     group.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster whose workers see the files")
@@ -97,19 +99,19 @@ def _cluster(address: str | None) -> Iterator[Any]:
 
 def fit_stream(args: Namespace, model: Any) -> tuple[int, float]:
     """Fit a CompactKLR to the rows; their number, and the seconds that it took."""
-    from ..sources import TableSource
+    from ..sources import NotFiniteError
 
-    source = TableSource(
-        args.data,
-        args.target,
-        weight=args.sample_weight_column,
-        drop=[*args.drop, *args.id],
-        format=args.format,
-    )
+    source = _table(args, args.target, args.sample_weight_column, drop=[*args.drop, *args.id])
     more = {name: getattr(args, name) for name in ("memory", "checkpoint") if getattr(args, name) is not None}
     start = time.perf_counter()
     with _cluster(args.scheduler) as client:
-        model.set_params(**more).fit(source.on(client))
+        try:
+            model.set_params(**more).fit(source.on(client))
+        except NotFiniteError as error:
+            raise CliError(
+                f"{error} Rows that are read in blocks need a number in every cell; one file without "
+                "--memory, --scheduler and --checkpoint is read whole, and missing values are filled"
+            ) from error
     model.set_params(checkpoint=None)  # a model file is not bound to a place
     return source.n_rows, time.perf_counter() - start
 
@@ -121,6 +123,7 @@ def predicts_in_blocks(args: Namespace, model: Any) -> bool:
     """Whether rows are predicted in blocks: those of a folder or pattern, and of Parquet by a plain model."""
     plain = not hasattr(model, "named_steps")
     in_memory = [name for name in ("keep", "id", "flag") if getattr(args, name, None) not in (None, False)]
+    in_memory += [name for name in ("na", "encoding") if getattr(args, name)]
     if is_many(args.data):
         if in_memory:
             raise CliError(f"--{in_memory[0]}: not for rows that are read in blocks ({args.data})")
@@ -146,15 +149,16 @@ def predicted_blocks(
     """
     import pandas as pd
 
-    from ..sources import LocalBlocks
+    from ..sources import LocalBlocks, check_block, naming_place
     from .data import Rows
     from .unfamiliar import naming_large_cells
 
-    source = _table(args, model, target, weight)
+    source = _features(args, model, target, weight)
     model.set_params(n_jobs=1)
 
     def predicted(block: Any) -> tuple[np.ndarray, Any]:
-        _check_finite(args, source, block)
+        with naming_place(source):
+            check_block(block)
         X = pd.DataFrame(block.X, columns=source.feature_names, copy=False)
         with naming_large_cells(model, Rows(X, None, None, numbers=block.rows, name=args.data)):
             return model.predict_proba(X), block
@@ -163,25 +167,19 @@ def predicted_blocks(
         yield found
 
 
-def _table(args: Namespace, model: Any, target: str | None, weight: str | None) -> Any:
-    """The files with the features of a model."""
+def _table(args: Namespace, target: str | None, weight: str | None, **columns: Any) -> Any:
+    """The files that DATA stands for."""
     from ..sources import TableSource
 
+    reading = {"format": args.format, "sep": args.sep, "decimal": args.decimal or "."}
+    return TableSource(args.data, target, weight=weight, **reading, **columns)
+
+
+def _features(args: Namespace, model: Any, target: str | None, weight: str | None) -> Any:
+    """The files with the features of a model."""
     if not hasattr(model, "feature_names_in_"):
         raise CliError("the model does not know names of columns: it was not fitted to a table")
-    names = model.feature_names_in_.tolist()
-    return TableSource(args.data, target, weight=weight, features=names, format=args.format)
-
-
-def _check_finite(args: Namespace, source: Any, block: Any) -> None:
-    import numpy as np
-
-    if not np.isfinite(block.X).all():
-        row, j = np.argwhere(~np.isfinite(block.X))[0]
-        raise CliError(
-            f"{args.data}: row {block.start + row}: feature {source.feature_names[j]!r} is "
-            f"{block.X[row, j]:g}; expected a finite number"
-        )
+    return _table(args, target, weight, features=model.feature_names_in_.tolist())
 
 
 def write_predictions(args: Namespace, model: Any, output: Path, form: str) -> int:
@@ -231,14 +229,15 @@ def sampled_rows(args: Namespace, model: Any, target: str) -> tuple[Any, list[st
     import numpy as np
     import pandas as pd
 
-    from ..sources import uniform
+    from ..sources import check_block, naming_place, uniform
     from ..sources.base import joined
     from .data import Rows, check_known
 
-    source = _table(args, model, target, args.sample_weight_column)
+    source = _features(args, model, target, args.sample_weight_column)
     n_rows, pieces, numbers = source.n_rows, [], []
     for block in source.blocks():
-        _check_finite(args, source, block)
+        with naming_place(source):
+            check_block(block)
         drawn = np.flatnonzero(uniform(block.rows, 0) < REPORT_ROWS / n_rows)
         if len(drawn):
             pieces.append(block.take(drawn))

@@ -15,7 +15,7 @@ from ..compact.large_rows import LargeRows
 from ..compact.objective import CompactModel
 from ..compact.path import PathSettings
 from ..compact.rows import LabelledRows
-from ..sources import Source, is_dask
+from ..sources import Source, check_block, is_dask, naming_place
 from ..sources.base import Block, joined
 
 # More rows than these are fitted as a stream: sizes on samples, and passes over all rows. In CPU seconds and
@@ -38,7 +38,10 @@ def is_stream(*given: Any) -> bool:
 def whole(source: Source) -> Block:
     """All rows of a small source."""
     _check_labels(source)
-    return joined(list(source.blocks()))
+    block = joined(list(source.blocks()))
+    with naming_place(source):
+        check_block(block)
+    return block
 
 
 def _check_labels(source: Source) -> None:

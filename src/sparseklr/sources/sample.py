@@ -6,6 +6,8 @@ every run, in every process and on every cluster, and a larger sample contains a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,11 +33,15 @@ def uniform(rows: np.ndarray, salt: int) -> np.ndarray:
 
 
 class BadRowError(ValueError):
-    """A row that cannot be used: its number, and what is wrong with it."""
+    """A row that cannot be used: its number, what is wrong with it, and the feature if it is one."""
 
-    def __init__(self, row: int, what: str) -> None:
-        super().__init__(row, what)
-        self.row, self.what = row, what
+    def __init__(self, row: int, what: str, feature: int | None = None) -> None:
+        super().__init__(row, what, feature)
+        self.row, self.what, self.feature = row, what, feature
+
+
+class NotFiniteError(ValueError):
+    """A feature of a row that is missing or infinite; the message says where."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +76,7 @@ class Summary:
     @classmethod
     def of(cls, block: Block) -> Summary:
         """Of one block; its values are checked."""
-        _check(block)
+        check_block(block)
         w = block.weights
         X = block.X.astype(np.float64, copy=False)
         used = w > 0
@@ -131,15 +137,14 @@ class Summary:
         return np.where(self.greatest > self.least, skewness, 0.0)
 
 
-def _check(block: Block) -> None:
+def check_block(block: Block) -> None:
     """Finite features, labels that are there, weights of at least zero."""
     with np.errstate(over="ignore", invalid="ignore"):
         finite = np.isfinite(block.X.sum(dtype=np.float64))
     if not finite and not (good := np.isfinite(block.X)).all():
         row, column = (int(index[0]) for index in np.nonzero(~good))
-        raise BadRowError(
-            block.start + row, f"feature {column} is {block.X[row, column]}; expected a finite number"
-        )
+        what = f"is {block.X[row, column]}; expected a finite number"
+        raise BadRowError(block.start + row, what, column)
     if block.weight is not None:
         bad = np.flatnonzero(~(block.weight >= 0) | ~np.isfinite(block.weight))
         if len(bad):
@@ -155,16 +160,23 @@ def _missing(y: np.ndarray) -> np.ndarray:
     return np.flatnonzero([label is None or label != label for label in y])
 
 
+@contextmanager
+def naming_place(source: Source) -> Iterator[None]:
+    """Let the error of a bad row say where in a source it is, and the name of its feature."""
+    try:
+        yield
+    except BadRowError as error:
+        place, names = source.place(error.row), source.feature_names
+        if error.feature is None:
+            raise ValueError(f"{place}: {error.what}.") from None
+        name = repr(names[error.feature]) if names else error.feature
+        raise NotFiniteError(f"{place}: feature {name} {error.what}.") from None
+
+
 def summarise(blocks: Blocks, source: Source, each: Any = None) -> Summary:
     """The summary of all rows; an error says where the first bad row is."""
-    try:
+    with naming_place(source):
         summary: Summary = blocks.sum(Summary.of, each)
-    except BadRowError as error:
-        what, names = error.what, source.feature_names
-        if names and what.startswith("feature "):
-            number = what.split()[1]
-            what = what.replace(f"feature {number}", f"feature {names[int(number)]!r}", 1)
-        raise ValueError(f"{source.place(error.row)}: {what}.") from None
     kinds = {str if isinstance(label, str) else float for label in summary.labels}
     if len(kinds) > 1:
         raise ValueError(

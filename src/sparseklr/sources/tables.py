@@ -51,11 +51,15 @@ class TableSource(Source):
         Rows to read, for example ``pyarrow.compute.field("year") >= 2020``.
     format : {"parquet", "arrow", "csv", "tsv"}, optional
         By default as the suffix of the first file says.
+    sep : str, optional
+        The separator of CSV files; by default a comma.
+    decimal : {".", ","}, default="."
+        The decimal sign of CSV files.
 
     Notes
     -----
     Whole numbers and booleans are features as well; text, dates and nested columns are not. A missing value
-    in a feature becomes NaN, which a fit refuses with the place of the row.
+    in a feature becomes NaN, which a fit refuses with the place of the row, counted from 1.
     """
 
     def __init__(
@@ -68,16 +72,19 @@ class TableSource(Source):
         drop: Sequence[str] = (),
         filter: Any = None,
         format: str | None = None,
+        sep: str | None = None,
+        decimal: str = ".",
     ) -> None:
         given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
         self.paths, self.format = _expand([os.fspath(path) for path in given], format)
         self.target, self.weight, self.filter = target, weight, filter
         self.has_labels = target is not None
+        self.sep, self.decimal = sep or ("\t" if self.format == "tsv" else ","), decimal
         schema = self._open().schema
         for role, name in (("target", target), ("weight", weight)):
             if name is not None and name not in schema.names:
                 raise ValueError(
-                    f"{role}={name!r} is not a column of {self}; there are {listing(schema.names)}."
+                    f"{role}={name!r} is not a column of {self}; there are {self._columns(schema)}."
                 )
         if features is None:
             features = [name for name in schema.names if name not in {target, weight, *drop, *_index(schema)}]
@@ -97,11 +104,22 @@ class TableSource(Source):
         if self.format in ("csv", "tsv"):
             nulls = [*csv.ConvertOptions().null_values, "?"]
             form = dataset.CsvFileFormat(
-                csv.ParseOptions(delimiter="\t" if self.format == "tsv" else ","),
-                convert_options=csv.ConvertOptions(null_values=nulls, strings_can_be_null=True),
+                csv.ParseOptions(delimiter=self.sep),
+                convert_options=csv.ConvertOptions(
+                    null_values=nulls, strings_can_be_null=True, decimal_point=self.decimal
+                ),
             )
-        with _arrow_errors(str(self), self.format):
+        with _arrow_errors(str(self), self._form):
             return dataset.dataset(self.paths, format=form, schema=schema, partitioning="hive")
+
+    @property
+    def _form(self) -> str:
+        """How the files are read, for messages."""
+        return f"csv separated by {self.sep!r} (sep gives another)" if self.format == "csv" else self.format
+
+    def _columns(self, schema: Any) -> str:
+        """The columns, for messages; a single one may be due to a separator that is another."""
+        return listing(schema.names) + (f", read as {self._form}" if len(schema.names) == 1 else "")
 
     def _column_types(self, schema: Any) -> dict[str, Any]:
         """The types that the columns are read as; an error for a feature that is not a number."""
@@ -111,7 +129,7 @@ class TableSource(Source):
         for name in self.feature_names or []:
             if name not in schema.names:
                 raise ValueError(
-                    f"feature {name!r} is not a column of {self}; there are {listing(schema.names)}."
+                    f"feature {name!r} is not a column of {self}; there are {self._columns(schema)}."
                 )
             kind = schema.field(name).type
             _check_number(kind, name, self.paths[0])
@@ -139,7 +157,7 @@ class TableSource(Source):
         """Every file must have all columns: pyarrow would fill missing ones with nulls and say nothing."""
         from pyarrow import dataset
 
-        with _arrow_errors(fragment.path, self.format):
+        with _arrow_errors(fragment.path, self._form):
             schema = fragment.physical_schema
         keys = dataset.get_partition_keys(fragment.partition_expression)
         for name in self._types:
@@ -173,7 +191,7 @@ class TableSource(Source):
     def _rows_of(self, piece: Any) -> int:
         if self.format == "parquet" and self.filter is None:
             return sum(group.num_rows for group in piece.row_groups)
-        with _arrow_errors(piece.path, self.format):
+        with _arrow_errors(piece.path, self._form):
             if self.filter is None:
                 return int(piece.count_rows())
             # not by count_rows, which may count the whole file instead of the row group
@@ -191,7 +209,7 @@ class TableSource(Source):
         part = int(np.searchsorted(self.cuts, row, side="right")) - 1
         path = self._parts[part][0].path
         first = next(k for k, (piece, _) in enumerate(self._parts) if piece.path == path)
-        return f"{path}, row {row - int(self.cuts[first])}"
+        return f"{path}, row {row - int(self.cuts[first]) + 1} (counted from 1)"
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -202,7 +220,7 @@ class TableSource(Source):
         if not pieces:
             return
         row = int(self.cuts[first])
-        with _arrow_errors(str(self), self.format):
+        with _arrow_errors(str(self), self._form):
             for batch in self._scanner(pieces).to_batches():
                 begin, end = max(0, start - row), min(batch.num_rows, stop - row)
                 if begin < end:
