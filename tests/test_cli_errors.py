@@ -339,9 +339,32 @@ def test_usage(fails: Any, argv: list[str], words: list[str]) -> None:
 def test_errors_of_the_library_are_one_line(fails: Any, tmp_path: Path, home: Path) -> None:
     data, output = home / "data.csv", ["-o", tmp_path / "m.skops"]
     fails(["tune", data, "--target", "kind", "--scoring", "acuracy", *output], "did you mean 'accuracy'?")
-    fails(["tune", data, "--target", "kind", "--cv", "40", *output], "n_splits=40")
+    fails(["tune", data, "--target", "kind", "--cv", "40", *output], "data.csv: --cv 40: class a has 30 rows")
     fails(["fit", data, "--target", "kind", "--lam", "1", "--nu", "1", *output], "lam or nu, not both")
     fails(["report", home / "model.skops", "-o", tmp_path / "r.html"], "MODEL DATA")
+
+
+def test_classes_of_too_few_rows(fails: Any, tmp_path: Path) -> None:
+    """They are refused before anything is fitted, with the option, the file, the class and the count."""
+    files = {n: tmp_path / f"{n}.csv" for n in (1, 2)}
+    for n, file in files.items():
+        file.write_text("x,y\n" + "".join(f"{k % 7},{'ab'[k % 2]}\n" for k in range(60)) + "3,c\n" * n)
+    argv = ["--target", "y", "--scale", "standard", "-o", tmp_path / "m.skops"]
+    one = "1.csv: --test-size 0.2: class c has 1 row; expected one to fit and one to hold out"
+    fails(["fit", files[1], "--test-size", "0.2", *argv], one)
+    fails(["tune", files[1], "--test-size", "0.2", *argv], one)
+    few = "2.csv: --test-size 0.02 holds out 2 of 62 rows; expected one or more for each of 3 classes"
+    fails(["fit", files[2], "--test-size", "0.02", *argv], few)
+    fails(["fit", files[2], "--test-size", "0.98", *argv], "--test-size 0.98 leaves 1 of 62 rows; expected")
+    none = "2.csv: --test-size 0.9 leaves no row of class c to fit; it has 2 rows"
+    fails(["fit", files[2], "--test-size", "0.9", *argv], none)
+    fails(
+        ["tune", files[1], "--cv", "3", *argv], "1.csv: --cv 3: class c has 1 row to fit; expected 3 or more"
+    )
+    fails(["tune", files[2], "--cv", "3", *argv], "2.csv: --cv 3: class c has 2 rows to fit")
+    fails(["tune", files[2], "--Cs", "1", *argv], "2.csv: --cv 5: class c has 2 rows to fit")
+    fails(["tune", files[2], "--kernel", "linear", *argv], "2.csv: --cv 5: class c has 2 rows to fit")
+    fails(["tune", files[1], "--cv", "3", "--scoring", "accuracy", *argv], "expected 2 or more. Give fewer")
 
 
 def test_missing_package(fails: Any, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

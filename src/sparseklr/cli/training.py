@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 import warnings
@@ -46,16 +47,17 @@ def shows_progress(args: Namespace) -> int:
     return int(sys.stderr.isatty() if args.verbose is None else args.verbose)
 
 
-def train(args: Namespace, estimator: Any) -> tuple[Any, Rows, dict[str, Any]]:
-    """The fitted pipeline, the rows it was fitted to, and a summary; the last step may be a SparseKLRCV."""
+def train(args: Namespace, estimator: Any, check: Any = None) -> tuple[Any, Rows, dict[str, Any]]:
+    """The fitted pipeline, the rows it was fitted to, and a summary; the last step may be a SparseKLRCV.
+
+    ``check(labels)`` may refuse the rows before they are fitted.
+    """
     rows = read_training(args)
     assert rows.y is not None
-    kept, held_out = np.arange(len(rows.y)), np.arange(0)
-    if args.test_size:
-        kept, held_out = train_test_split(
-            kept, test_size=args.test_size, stratify=rows.y, random_state=args.seed
-        )
+    kept, held_out = _split(args, rows.y)
     part = take(rows, kept)
+    if check is not None:
+        check(part.y)
     pipeline = make_pipeline(estimator, rows, args)
     start = time.perf_counter()
     steps = () if part.weight is None else ("model",) if rows.table is None else ("features", "model")
@@ -77,6 +79,29 @@ def train(args: Namespace, estimator: Any) -> tuple[Any, Rows, dict[str, Any]]:
         **_table_summary(pipeline, rows),
     }
     return pipeline, part, summary
+
+
+def _split(args: Namespace, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rows to fit and those to hold out, which have the classes in equal shares."""
+    if not args.test_size:
+        return np.arange(len(y)), np.arange(0)
+    what = f"{source_name(args.data)}: --test-size {args.test_size:g}"
+    classes, counts = np.unique(y, return_counts=True)
+    if counts.min() < 2:
+        single = classes[counts.argmin()]
+        raise CliError(f"{what}: class {single} has 1 row; expected one to fit and one to hold out")
+    n_test = math.ceil(args.test_size * len(y))
+    for n, verb in ((n_test, "holds out"), (len(y) - n_test, "leaves")):
+        if n < len(classes):
+            raise CliError(
+                f"{what} {verb} {n} of {len(y)} rows; expected one or more for each of {len(classes)} classes"
+            )
+    kept, held_out = train_test_split(
+        np.arange(len(y)), test_size=args.test_size, stratify=y, random_state=args.seed
+    )
+    if len(none := np.setdiff1d(y, y[kept])):
+        raise CliError(f"{what} leaves no row of class {none[0]} to fit; it has {(y == none[0]).sum()} rows")
+    return kept, held_out
 
 
 def train_stream(args: Namespace, model: CompactKLR) -> dict[str, Any]:

@@ -93,9 +93,10 @@ def run(args: Namespace) -> None:
         n_jobs=args.jobs,
         verbose=shows_progress(args),
     )
-    pipeline, rows, summary = train(args, search)
+    scoring = scoring_or_default(args.scoring, search.estimator)
+    pipeline, rows, summary = train(args, search, lambda y: _check_folds(args, scoring, y))
     tuning = {
-        "scoring": scoring_or_default(args.scoring, search.estimator),
+        "scoring": scoring,
         "selection": args.selection,
         "chosen": search.best_index_,
         "candidates": _candidates(search),
@@ -108,6 +109,26 @@ def run(args: Namespace) -> None:
     else:
         _show(tuning, stderr=args.output == "-")
         show_fit(summary, args.output)
+
+
+def _check_folds(args: Namespace, scoring: str, y: Any) -> None:
+    """Every class must be in every fold, where there are folds; for the accuracy, in two of them."""
+    import numpy as np
+
+    from .errors import CliError
+    from .files import source_name
+
+    linear = args.kernel == "linear" and not args.gammas
+    by_folds = args.Cs or args.lams or linear or args.calibration not in (None, "refit")
+    folds = args.cv or (5 if by_folds else 1)  # 1: leave-one-out
+    classes, counts = np.unique(y, return_counts=True)
+    least = min(folds, 2) if scoring == "accuracy" and counts.max() >= folds else folds
+    if counts.min() < least:
+        raise CliError(
+            f"{source_name(args.data)}: --cv {folds}: class {classes[counts.argmin()]} has {counts.min()} "
+            f"{'row' if counts.min() == 1 else 'rows'} to fit; expected {least} or more. Give fewer folds, "
+            "or remove the class"
+        )
 
 
 def _candidates(search: Any) -> list[dict[str, Any]]:
