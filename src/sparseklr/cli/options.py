@@ -173,7 +173,7 @@ def add_training(parser: Parser, kernel: str = "rbf") -> Any:
         choices=("auto", "standard", "quantile", "squash"),
         default="auto",
         help="of numbers: mean and variance, ranks, or robust and bounded; auto compares them by the "
-        "leave-one-out log-loss (default: auto)",
+        "leave-one-out log-loss; quantile and squash know no row weights (default: auto)",
     )
     add_output(parser, "where the model goes, e.g. model.skops; - is standard output")
     group = parser.add_argument_group("model")

@@ -52,7 +52,13 @@ def add_stream(parser: Any) -> None:
         "of CSV files, commas and decimal points are expected unless --sep and --decimal are given.\n"
         "Text, dates and missing values need one file that is read whole.",
     )
-    group.add_argument("--memory", metavar="SIZE", type=size, help="what a fit takes at most (default: 1GB)")
+    group.add_argument(
+        "--memory",
+        metavar="SIZE",
+        type=size,
+        help="what a fit that reads in blocks takes at most, 1GB where nothing is given. Giving it makes the "
+        "fit of a single file one in blocks, of which the model differs slightly",
+    )
     group.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster whose workers see the files")
     group.add_argument(
         "--checkpoint", metavar="FILE", help="what a fit that was interrupted or killed goes on from"
