@@ -105,7 +105,7 @@ def _cluster(address: str | None) -> Iterator[Any]:
 
 def fit_stream(args: Namespace, model: Any) -> tuple[int, float]:
     """Fit a CompactKLR to the rows; their number, and the seconds that it took."""
-    from ..sources import NotFiniteError
+    from ..sources.sample import NotFiniteError
 
     source = _table(args, args.target, args.sample_weight_column, drop=[*args.drop, *args.id])
     more = {name: getattr(args, name) for name in ("memory", "checkpoint") if getattr(args, name) is not None}
@@ -155,7 +155,8 @@ def predicted_blocks(
     """
     import pandas as pd
 
-    from ..sources import LocalBlocks, check_block, naming_place
+    from ..sources import LocalBlocks
+    from ..sources.sample import check_block, naming_place
     from .data import Rows
     from .unfamiliar import naming_large_cells
 
@@ -235,8 +236,9 @@ def sampled_rows(args: Namespace, model: Any, target: str) -> tuple[Any, list[st
     import numpy as np
     import pandas as pd
 
-    from ..sources import check_block, naming_place, uniform
+    from ..sources import uniform
     from ..sources.base import joined
+    from ..sources.sample import check_block, naming_place
     from .data import Rows, check_known
 
     source = _features(args, model, target, args.sample_weight_column)

@@ -15,8 +15,9 @@ from ..compact.large_rows import LargeRows
 from ..compact.objective import CompactModel
 from ..compact.path import PathSettings
 from ..compact.rows import LabelledRows
-from ..sources import Source, check_block, is_dask, naming_place
+from ..sources import Source, is_dask
 from ..sources.base import Block, joined
+from ..sources.sample import check_block, naming_place
 
 # More rows than these are fitted as a stream: sizes on samples, and passes over all rows. In CPU seconds and
 # log-loss over the best possible, against the fit of fewer rows: 40 000 rows of waveform 2.7 s and 1.026,

@@ -13,16 +13,7 @@ from .collections import DaskSource, is_dask, lazily
 from .generated import GeneratorSource
 from .open import as_source, blocks_of
 from .passes import Blocks, LocalBlocks
-from .sample import (
-    NotFiniteError,
-    Summary,
-    check_block,
-    class_shares,
-    draw,
-    naming_place,
-    summarise,
-    uniform,
-)
+from .sample import Summary, class_shares, draw, summarise, uniform
 from .tables import TableSource
 
 __all__ = [
@@ -33,19 +24,16 @@ __all__ = [
     "DaskSource",
     "GeneratorSource",
     "LocalBlocks",
-    "NotFiniteError",
     "NpySource",
     "Source",
     "Summary",
     "TableSource",
     "as_source",
     "blocks_of",
-    "check_block",
     "class_shares",
     "draw",
     "is_dask",
     "lazily",
-    "naming_place",
     "summarise",
     "uniform",
 ]
