@@ -176,14 +176,14 @@ class Basis:
         return np.concatenate(list(self._over_blocks(lambda rows, K: K @ coef, coef.size))) + v[-1]
 
     def project(self, e: np.ndarray) -> np.ndarray:
-        """``sum_i e_i [phi(x_i), 1]``: the gradient of ``e @ outputs(v)`` in v."""
-        out = np.zeros(self.size)
-        if self.kept is not None:
+        """``sum_i e_i [phi(x_i), 1]``: the gradient of ``e @ outputs(v)`` in v; e may have columns."""
+        out = np.zeros((self.size, *e.shape[1:]))
+        if self.kept is not None and e.ndim == 1:
             _core.weighted_row_sum(self.kept, e, out, self.threads)
         else:
-            for part in self._over_blocks(lambda rows, K: e[rows] @ K, self.size):
+            for part in self._over_blocks(lambda rows, K: K.T @ e[rows], self.size):
                 out += part
-        return np.append(self._from_left(out), e.sum())
+        return np.concatenate([self._from_left(out), e.sum(axis=0)[None]])
 
     def curvature(self, information: np.ndarray) -> np.ndarray:
         """``sum_i h_i [phi(x_i), 1] [phi(x_i), 1]'``; rows with h = 0 cost nothing."""

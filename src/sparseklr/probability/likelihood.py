@@ -28,10 +28,19 @@ from .basis import Basis
 from .loss import derivatives
 from .triangular import solve_symmetric
 
-# At most so many heavy points get a second step when they are left out.
-_SECOND_STEPS = 64
+# A class is rare if it has fewer points than this (of equal weight) and at most this share of the weight.
+# (For 10 of 100 rows, 30 of 600, 60 of 6000 one step is enough; for 10 of 300, 30 of 3000 it is not.)
+_FEW_POINTS, _SMALL_SHARE = 60, 0.05
+# A class of fewer is gone without its point, whose loss is then infinite whatever C is: no steps lead there.
+_MORE_THAN_ONE = 1.5
+# At most so many points that are heavy or of a rare class get further steps when they are left out ...
+_MOST_FURTHER = 64
 # ... whose loss changes by this share of the total loss at least.
-_SECOND_STEP_FROM = 3e-4
+_FURTHER_FROM = 1e-2
+# At most so many steps, which end when the square of the distance to go has fallen by this factor.
+_FURTHER_STEPS, _NEAR = 8, 1e-2
+# So many outputs of models without a point are computed at once.
+_MOST_OUTPUTS = 2**22
 # Newton's method takes ten steps or so; where kernel values are so large that their rounding errors outweigh
 # the ridge it would go on without an end.
 _MOST_STEPS = 200
@@ -271,9 +280,15 @@ def leave_one_out(basis: Basis, labels: Labels, fit: LikelihoodFit) -> np.ndarra
     One Newton step from the full fit, the point with all its weight taken away: :math:`f_i + a_i s_i` with
     :math:`a_i = w_i (p_i - t_i) / (1 - w_i p_i (1 - p_i) s_i)`, :math:`s_i = \phi_i^\top H^{-1} \phi_i`.
     Taking away a part of the weight only (one of several equal rows) would let the point speak for itself.
-    The step is too short for points of much weight, because those around them lose curvature on the way; a
-    second one follows for the few whose loss changes most. (Points of equal weight do not need it: their
-    mean loss is within 2% of the exact one.)
+
+    The step is too short where the points around lose curvature on the way: around points of much weight, and
+    around those of a rare class, without which nothing near them is uncertain. (Of 1000 rows of noise 5 are
+    positive: for C = 100 their part of the mean loss is .020 after one step, .036 after a few more, and
+    .038 if the model is fitted again; with one step this C seemed the best, and was worse on new rows than
+    the share of the class.) So the few of these whose loss changes most get further steps. The other points
+    do not need them: the mean loss of balanced classes is within 2% of the exact one. (Further steps for all
+    points whose loss changes much were tried: a mean log-loss of 1.01 on the 12 sets, in a fifth to a third
+    more of the time.)
 
     Rows that are fitted so well that leaving them out changes next to nothing keep their output: with
     :math:`s_i \le C k(x_i, x_i)` but for the intercept, the change of their loss is known to be small.
@@ -287,33 +302,59 @@ def leave_one_out(basis: Basis, labels: Labels, fit: LikelihoodFit) -> np.ndarra
     most = fit.C * basis.points.diagonal() + 1 / max(float(information.sum()), 1e-300)
     looked_at = slope**2 * most > _NO_CHANGE * labels.weight * labels.mean(losses)[0]
     s = basis.leverages(fit.factor, looked_at)
-    a = slope / np.maximum(1 - information * s, 1e-3)
-    loo = fit.f + a * s
+    loo = fit.f + slope / np.maximum(1 - information * s, 1e-3) * s
     change = labels.weight * (labels.losses(loo) - losses)
-    heavy = (labels.weight > 2 * labels.weight.mean()) & (change > _SECOND_STEP_FROM * total)
-    if heavy.any():
-        most_changed = np.argsort(np.where(heavy, -change, 0.0), kind="stable")
-        out = np.sort(most_changed[: min(_SECOND_STEPS, np.count_nonzero(heavy))])
-        loo[out] += s[out] * _second_step(basis, labels, fit, out, a[out])
+    step_is_short = (labels.weight > 2 * labels.weight.mean()) | _of_rare_class(labels)
+    further = np.flatnonzero(step_is_short & (change > _FURTHER_FROM * total))
+    further = np.sort(further[np.argsort(-change[further], kind="stable")[:_MOST_FURTHER]])
+    at_once = max(_MOST_OUTPUTS // len(loo), 1)
+    for first in range(0, len(further), at_once):
+        out = further[first : first + at_once]
+        loo[out] = _further_left_out(basis, labels, fit, out)
     return loo
 
 
-def _second_step(
-    basis: Basis, labels: Labels, fit: LikelihoodFit, out: np.ndarray, a: np.ndarray
-) -> np.ndarray:
-    r"""How much further the points ``out`` move the coordinates, each when it alone is left out.
+def _of_rare_class(labels: Labels) -> np.ndarray:
+    """Which points belong to a class of few points that has a small share of the weight."""
+    rare = np.zeros(len(labels.weight), dtype=bool)
+    for weight in (labels.weight * labels.target, labels.weight * (1 - labels.target)):
+        few = _MORE_THAN_ONE < count(weight) < _FEW_POINTS
+        if few and weight.sum() <= _SMALL_SHARE * labels.weight.sum():
+            rare |= weight > 0
+    return rare
 
-    Leaving out i has led from v to :math:`v + a_i u_i`, :math:`u_i = H^{-1}\phi_i`. This is a Newton step
-    along :math:`u_i` from there, on the objective of all other points.
+
+def count(weight: np.ndarray) -> float:
+    """How many equal weights say as much."""
+    squares = float(weight @ weight)
+    return float(weight.sum()) ** 2 / squares if squares > 0 else 0.0
+
+
+def _further_left_out(basis: Basis, labels: Labels, fit: LikelihoodFit, out: np.ndarray) -> np.ndarray:
+    r"""Outputs of the points ``out``, each by a model that is nearly the one fitted without it.
+
+    Conjugate gradients (Polak and Ribière) lead there from the full fit, preconditioned by its Newton matrix;
+    the first step is that of :func:`leave_one_out`. Each point has a column; all take equally many steps.
     """
-    U = solve_symmetric(fit.factor, basis.features(out).T)
-    C = basis.outputs(U)
-    slope, curvature = derivatives(labels.target[:, None], fit.f[:, None] + a * C)
+    columns, target, ridge = np.arange(len(out)), labels.target[:, None], _ridge(basis, fit.C)[:, None]
     weight = np.repeat(labels.weight[:, None], len(out), axis=1)
-    weight[out, np.arange(len(out))] = 0.0
-    square = (U[:-1] ** 2).sum(axis=0)
-    first = (U[:-1].T @ fit.v[:-1] + a * square) / fit.C + (weight * slope * C).sum(axis=0)
-    second = square / fit.C + (weight * curvature * C**2).sum(axis=0)
-    # Where none of the others is curved no output moves by more than 1e10.
-    least = 1e-10 * np.abs(first) * np.abs(C).max(axis=0)
-    return -first / np.maximum(np.maximum(second, least), np.finfo(float).tiny)
+    weight[out, columns] = 0.0
+    V, F = (np.repeat(start[:, None], len(out), axis=1) for start in (fit.v, fit.f))
+    direction, last, size, near = 0.0 * V, 0.0 * V, np.ones(len(out)), 0.0
+    for _ in range(_FURTHER_STEPS):
+        slope, curvature = derivatives(target, F)
+        gradient = basis.project(weight * slope) + ridge * V
+        z = solve_symmetric(fit.factor, gradient)
+        direction = np.maximum((z * (gradient - last)).sum(axis=0) / size, 0.0) * direction - z
+        last, size = gradient, np.maximum((z * gradient).sum(axis=0), np.finfo(float).tiny)
+        near = near or _NEAR * size.sum()
+        if size.sum() <= near:
+            break
+        along = basis.outputs(direction)
+        first = (gradient * direction).sum(axis=0)
+        second = (ridge * direction**2).sum(axis=0) + (weight * curvature * along**2).sum(axis=0)
+        # Where none of the others is curved no output moves by more than 1e10.
+        least = 1e-10 * np.abs(first) * np.abs(along).max(axis=0)
+        length = -first / np.maximum(np.maximum(second, least), np.finfo(float).tiny)
+        V, F = V + length * direction, F + length * along
+    return F[out, columns]

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .likelihood import Labels, LossAt
+from .likelihood import Labels, LossAt, count
 
 # Outputs are not made smaller than by this factor: rows that are left out of a model that has found nothing
 # have outputs of the wrong sign ...
@@ -77,7 +77,7 @@ def fit_line(labels: Labels, f: np.ndarray, least_slope: float = LEAST_SLOPE) ->
     worse.)
     """
     f = np.clip(f, -_LARGEST_OUTPUT, _LARGEST_OUTPUT)
-    of_class = _count(labels.weight * (1 - labels.target)), _count(labels.weight * labels.target)
+    of_class = count(labels.weight * (1 - labels.target)), count(labels.weight * labels.target)
     if min(of_class) < _LEAST_OF_CLASS or np.ptp(f) <= max(1e-10 * np.abs(f).max(), 1e-200):
         return Line()
     targets = _platt_targets(labels, *of_class)
@@ -95,12 +95,6 @@ def _platt_targets(labels: Labels, negative: float, positive: float) -> Labels:
     """Targets that stay away from 0 and 1 by what one more point of the other class would do."""
     high, low = (positive + 1) / (positive + 2), 1 / (negative + 2)
     return Labels(low + (high - low) * labels.target, labels.weight)
-
-
-def _count(weight: np.ndarray) -> float:
-    """How many equal weights say as much."""
-    squares = float(weight @ weight)
-    return float(weight.sum()) ** 2 / squares if squares > 0 else 0.0
 
 
 def _fitted(labels: Labels, f: np.ndarray, line: Line, *, free: bool) -> tuple[Line, float]:

@@ -1,0 +1,98 @@
+"""Leave-one-out values of the penalised likelihood, against models that are fitted again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from standins import available
+from test_likelihood import moons_points
+
+from sparseklr.data import DistinctPoints, TrainingSet
+from sparseklr.kernels import Kernel
+from sparseklr.probability import likelihood
+from sparseklr.probability.basis import Basis
+from sparseklr.probability.likelihood import Labels, fit_likelihood, leave_one_out
+from sparseklr.probability.pivots import LabelFreeBases
+
+pytestmark = pytest.mark.numerical
+
+
+@pytest.mark.parametrize("name", available("sonar", "ionosphere", "diabetes"))
+def test_approximate_leave_one_out(name: str, benchmark) -> None:
+    """Within 2% of the exact leave-one-out log-loss (the model refitted without each row)."""
+    X, y = benchmark(name)
+    X, y = (a[:: 1 + len(y) // 150] for a in (X, y))  # a hundred refits are enough
+    n = len(y)
+    data = TrainingSet(
+        X, (y > 0).astype(int), np.array([0, 1]), np.ones(n), np.arange(n), n, Kernel("rbf", 0.5)
+    )
+    points = DistinctPoints.of(data)
+    labels, basis = Labels.of(points.weight, 1), LabelFreeBases(points, np.random.default_rng(0))[-1]
+    fit = fit_likelihood(basis, labels, C=10.0)
+    approximate = labels.mean(labels.losses(leave_one_out(basis, labels, fit)))[0]
+    exact = labels.mean(labels.losses(exact_leave_one_out(basis, labels, C=10.0)))[0]
+    assert abs(approximate - exact) <= 0.02 * exact
+
+
+def exact_leave_one_out(basis: Basis, labels: Labels, C: float, rows: np.ndarray | None = None) -> np.ndarray:
+    """Outputs of some rows (all by default) by models fitted without them; 0 for the others."""
+    fit = fit_likelihood(basis, labels, C)
+    f = np.zeros(len(labels.target))
+    for i in np.arange(len(f)) if rows is None else rows:
+        weight = labels.weight.copy()
+        weight[i] = 0
+        f[i] = fit_likelihood(basis, Labels(labels.target, weight), C, fit.v, tol=1e-8).f[i]
+    return f
+
+
+def test_approximate_leave_one_out_of_heavy_points() -> None:
+    """Ten rows in a hundred weigh twelve times as much: within 6% of the exact loss."""
+    X, codes = make_classification(200, n_features=5, weights=[0.9], random_state=0)
+    weight = np.where(codes == 1, 12.0, 1.0)
+    data = TrainingSet(X, codes, np.array([0, 1]), weight, np.arange(200), 200, Kernel("rbf", 0.2))
+    points = DistinctPoints.of(data).relative()
+    labels, basis = Labels.of(points.weight, 1), LabelFreeBases(points, np.random.default_rng(0))[-1]
+    fit = fit_likelihood(basis, labels, C=10.0)
+    approximate = labels.mean(labels.losses(leave_one_out(basis, labels, fit)))[0]
+    exact = labels.mean(labels.losses(exact_leave_one_out(basis, labels, C=10.0)))[0]
+    assert abs(approximate - exact) <= 0.06 * exact
+
+
+@pytest.mark.parametrize("positive", [1, 0])
+@pytest.mark.parametrize("C", [1.0, 10.0, 100.0])
+def test_approximate_leave_one_out_of_a_rare_class(C: float, positive: int) -> None:
+    """Five of 500 rows of noise: their loss is the exact one within 10%; by one step half at C = 100."""
+    n, rows = 500, np.arange(5)
+    X = np.random.default_rng(0).normal(size=(n, 4))
+    codes = np.where(np.arange(n) < 5, positive, 1 - positive)
+    weight = np.stack([1.0 - codes, codes], axis=1)
+    points = DistinctPoints(X, np.arange(n), np.arange(n), weight, Kernel("rbf", 0.25), None)
+    labels, basis = Labels.of(weight, 1), LabelFreeBases(points, np.random.default_rng(0))[-1]
+    approximate = leave_one_out(basis, labels, fit_likelihood(basis, labels, C))
+    exact = exact_leave_one_out(basis, labels, C, rows)
+    losses = labels.losses(approximate)[rows], labels.losses(exact)[rows]
+    assert losses[0].mean() == pytest.approx(losses[1].mean(), rel=0.1)
+
+
+def test_points_of_a_rare_class_may_be_left_out_in_parts(monkeypatch) -> None:
+    points = moons_points(200)
+    few = points.weight[:, 1] * (np.cumsum(points.weight[:, 1]) <= 5)
+    labels, basis = Labels(few, np.ones(200)), LabelFreeBases(points, np.random.default_rng(0))[-1]
+    fit = fit_likelihood(basis, labels, C=10.0)
+    monkeypatch.setattr(likelihood, "_NEAR", 0.0)  # the steps of one part do not end with those of another
+    together = leave_one_out(basis, labels, fit)
+    monkeypatch.setattr(likelihood, "_MOST_OUTPUTS", 400)
+    np.testing.assert_allclose(leave_one_out(basis, labels, fit), together, atol=1e-6)
+
+
+def test_a_heavy_point_that_is_fitted_well_needs_no_second_step() -> None:
+    points = moons_points(100)
+    labels, basis = Labels.of(points.weight, 1), LabelFreeBases(points, np.random.default_rng(0))[-1]
+    fit = fit_likelihood(basis, labels, C=10.0)
+    best = np.argmin(labels.losses(fit.f))
+    weight = labels.weight.copy()
+    weight[best] = 3.0
+    heavy = Labels(labels.target, weight)
+    loo = leave_one_out(basis, heavy, fit_likelihood(basis, heavy, C=10.0))
+    assert heavy.losses(loo)[best] == pytest.approx(heavy.losses(fit.f)[best], abs=0.05)
