@@ -375,24 +375,6 @@ def test_warm_start_goes_on(moons) -> None:
     assert model.n_points_ == 4
 
 
-@pytest.mark.parametrize("n_rows", [150, 20_500])
-def test_warm_start_begins_anew_where_it_cannot_go_on(n_rows: int) -> None:
-    """With other features, another scaling or another kind of widths."""
-    X, y = make_moons(n_rows, noise=0.2, random_state=0)
-    X = X * [1, 30]
-    settings = {"n_points": 3, "C": 1.0, "warm_start": True}
-    once = CompactKLR(**settings).fit(X, y)
-    for parameters, rows in (
-        ({}, X[:, :1]),
-        ({}, np.column_stack([X, X[:, 0]])),
-        ({"scale": None}, X),
-        ({"relevance": "sparse"}, X),
-    ):
-        warm = clone(once).fit(X, y).set_params(**parameters).fit(rows, y)
-        fresh = CompactKLR(**settings, **parameters).fit(rows, y)
-        np.testing.assert_array_equal(warm.predict_proba(rows), fresh.predict_proba(rows))
-
-
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_interruption_leaves_the_estimator_as_it_was(monkeypatch, n_jobs) -> None:
     """Ctrl-C when the points of the third fold are about to move; a second thread moves those of another."""

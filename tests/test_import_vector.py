@@ -24,7 +24,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sparseklr.data import DistinctPoints, TrainingSet, row_keys
+from sparseklr.data import DistinctPoints, TrainingSet
+from sparseklr.equal_rows import row_keys
 from sparseklr.kernels import Kernel
 from sparseklr.probability.loss import LogisticLoss
 from sparseklr.rivals._import_search import Machine

@@ -9,8 +9,9 @@ from scipy import sparse
 from sklearn.datasets import make_moons
 
 from sparseklr import CompactKLR, SparseKLR
-from sparseklr.data import DistinctPoints, TrainingSet, shuffled_keys
+from sparseklr.data import DistinctPoints, TrainingSet
 from sparseklr.datasets import make_ringnorm
+from sparseklr.equal_rows import shuffled_keys
 from sparseklr.kernels import Kernel
 
 pytestmark = pytest.mark.numerical

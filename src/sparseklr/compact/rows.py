@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from .. import _core
-from ..data import shuffled_keys
+from ..equal_rows import shuffled_keys
 from ..memory import available_memory
 from .scaling import Scaling
 

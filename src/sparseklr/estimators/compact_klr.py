@@ -313,12 +313,11 @@ class CompactKLR(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, BaseEstima
     def _goes_on(self, classes: np.ndarray, n_features: int) -> bool:
         """Whether there is a model to start from, of the same kind, classes and features."""
         return (
-            self.warm_start
-            and getattr(self, "n_points_", 0) > 0
+            (self.warm_start and getattr(self, "n_points_", 0) > 0)
             and len(self.relevance_) == n_features  # n_features_in_ is that of this fit already
             and np.array_equal(self.classes_, classes)
             and self.n_points in ("auto", self.n_points_)
-            and getattr(self, "_kind", None) == (self.scale, self.relevance)
+            and self._kind == (self.scale, self.relevance)
         )
 
     def _set_fit(self, row: Any, scaling: Scaling, rows: LabelledRows, found: CompactFit) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from ..data import shuffled_keys
+from ..equal_rows import shuffled_keys
 from ..probability.familiarity import Span, rank, remembered, representatives
 from .points import PredictsFromPoints
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..data import shuffled_keys
+from ..equal_rows import shuffled_keys
 from ..probability.calibration import log_probabilities
 from .folds import MEASURES, Fold, Known, Scoring, score_fits, score_path, weight_share
 from .kernel_choice import KernelOption, searches

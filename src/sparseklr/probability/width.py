@@ -61,7 +61,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .._warn import warn
-from ..data import DistinctPoints, shuffled_keys
+from ..data import DistinctPoints
+from ..equal_rows import shuffled_keys
 from ..kernels import Kernel, NonFiniteKernel, naming_row
 from ..threads import Map, ordered_threads
 from .calibration import log_probabilities

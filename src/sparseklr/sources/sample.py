@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data import splitmix64
+from ..equal_rows import splitmix64
 from .base import Block, Source, joined
 from .passes import Blocks
 

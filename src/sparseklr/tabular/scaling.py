@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
-from ..data import row_keys
+from ..equal_rows import row_keys
 from ..estimators.sparse_klr import SparseKLR
 from ..estimators.training import GivenData, weighted_classes
 from ..probability.calibration import log_probabilities
