@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 
 from . import exact
-from .findings import Findings, snapshot
+from .findings import Findings, Stopped, snapshot
 from .inputs import Data, Rng
 
 
@@ -156,6 +156,8 @@ class Trial:
                     for row, of_row in zip(K, size, strict=True)
                 ]
             content = np.argmax(same, axis=1)[:, None]  # the first row that is the same
+            if (np.array(same) != (content == content.T)).any():  # which are the same is a matter of taste
+                raise Stopped
         content = content + 0.0  # -0.0 is 0.0
         _, original, point = np.unique(content, axis=0, return_index=True, return_inverse=True)
         point = point.ravel()

@@ -8,6 +8,7 @@ from sklearn.datasets import make_classification
 from standins import available
 from test_likelihood import moons_points
 
+from sparseklr import SparseKLR
 from sparseklr.data import DistinctPoints, TrainingSet
 from sparseklr.kernels import Kernel
 from sparseklr.probability import likelihood
@@ -96,3 +97,19 @@ def test_a_heavy_point_that_is_fitted_well_needs_no_second_step() -> None:
     heavy = Labels(labels.target, weight)
     loo = leave_one_out(basis, heavy, fit_likelihood(basis, heavy, C=10.0))
     assert heavy.losses(loo)[best] == pytest.approx(heavy.losses(fit.f)[best], abs=0.05)
+
+
+@pytest.mark.parametrize("seed", [43, 64, 99, 114])
+@pytest.mark.filterwarnings("ignore")
+def test_further_steps_that_overflow_are_not_taken(seed: int) -> None:
+    """Kernel values of 1e200 and weights from 1e-40 to 1e40."""
+    rng = np.random.default_rng(seed)
+    X = np.zeros((13, 2))
+    X[:, 0] = rng.choice([0, 0, 1], 13) * 10.0 ** rng.uniform(0, 40)
+    X[:, 1] = rng.choice([0, 0, 0, 1], 13)
+    y, weight = np.repeat([0, 1, 2, 3], [6, 2, 2, 3]), 10.0 ** rng.uniform(-40, 40, 13)
+    model = SparseKLR(0.003, lam=0.003, kernel="poly", degree=6, coef0=0.3, gamma=0.2, max_iter=10_000).fit(
+        X, y, sample_weight=weight
+    )
+    assert np.isfinite(model.loo_log_loss_)
+    assert np.isfinite(model.loo_decision_function_).all()

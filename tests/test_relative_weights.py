@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import (
 
 from sparseklr import HalfKLR, ImportVectorMachine, SparseKLR
 from sparseklr.data import DistinctPoints, TrainingSet
+from sparseklr.equal_rows import nearly_equal_rows
 from sparseklr.kernels import Kernel
 
 pytestmark = pytest.mark.numerical
@@ -82,6 +83,12 @@ def test_near_rows_of_a_kernel_matrix_are_not_the_same_row(calibration) -> None:
     noise = rng.normal(scale=1e-15, size=K.shape)
     given = SparseKLR(C=100, kernel="precomputed", calibration=calibration).fit(K + noise + noise.T, y)
     np.testing.assert_allclose(given.predict_proba(K), model.predict_proba(X), atol=1e-3)
+
+
+def test_rows_that_are_one_by_one_nearly_equal_are_not_all_equal() -> None:
+    x = 1e5 + 1e-7 * np.arange(1000)
+    n = len(np.unique(nearly_equal_rows(np.outer(x, x))))
+    assert 10 <= n <= 20  # the first and the last differ by 1e-9 of their size
 
 
 def test_a_constant_factor_with_a_precomputed_kernel_and_a_given_strength() -> None:

@@ -38,8 +38,9 @@ def nearly_equal_rows(K: np.ndarray) -> np.ndarray:
     """A number for each row of a kernel matrix, the same for rows that are equal up to rounding.
 
     Repeated points may differ in the last digits of a matrix that came from a matrix product: k(a, x) and
-    k(b, x) by up to 1e-10 of the root of k(a, a) k(x, x), or by 4e-7 of it in float32. Rows are compared with
-    their neighbours in the order of a sum in which all columns have another weight.
+    k(b, x) by up to 1e-10 of the root of k(a, a) k(x, x), or by 4e-7 of it in float32. Rows are compared in
+    the order of a sum in which all columns have another weight, each with the first of those before it that
+    were equal.
 
     Examples
     --------
@@ -49,17 +50,12 @@ def nearly_equal_rows(K: np.ndarray) -> np.ndarray:
     n, size = len(K), np.sqrt(np.abs(K.diagonal().astype(np.float64)))
     share = 1e-10 if K.dtype == np.float64 else 4e-7
     order = np.argsort(K @ (np.cos(np.arange(1, n + 1)) / (n * np.maximum(size, 1e-150))), kind="stable")
-    is_new = np.zeros(n, dtype=bool)
-    step = max(1, 2**20 // n)
-    for start in range(1, n, step):
-        row = order[start : start + step]
-        before = order[start - 1 : start - 1 + len(row)]
+    number, found, first = np.empty(n, dtype=np.intp), 0, order[0]
+    for row in order:
         with np.errstate(over="ignore"):  # infinity is more than is allowed
-            is_new[start : start + step] = (np.abs(K[row] - K[before]) > share * size[row, None] * size).any(
-                axis=1
-            )
-    number = np.empty(n, dtype=np.intp)
-    number[order] = np.cumsum(is_new)
+            if (np.abs(K[row] - K[first]) > share * size[row] * size).any():
+                found, first = found + 1, row
+        number[row] = found
     return number
 
 

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg.blas import dnrm2
 from scipy.linalg.lapack import dpotrf
 
 from .. import _core
@@ -99,8 +99,7 @@ class Labels:
         neither.
         """
         mean = float(self._share @ losses)
-        off = self._share * (losses - mean)
-        return mean, sqrt(off @ off)
+        return mean, float(dnrm2(self._share * (losses - mean)))  # which does not overflow
 
     @cached_property
     def _share(self) -> np.ndarray:
@@ -310,7 +309,9 @@ def leave_one_out(basis: Basis, labels: Labels, fit: LikelihoodFit) -> np.ndarra
     at_once = max(_MOST_OUTPUTS // len(loo), 1)
     for first in range(0, len(further), at_once):
         out = further[first : first + at_once]
-        loo[out] = _further_left_out(basis, labels, fit, out)
+        with np.errstate(over="ignore", invalid="ignore"):
+            moved = _further_left_out(basis, labels, fit, out)
+        loo[out] = np.where(np.isfinite(moved), moved, loo[out])
     return loo
 
 
