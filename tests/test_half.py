@@ -367,3 +367,10 @@ def test_a_constant_kernel_has_no_points_to_choose() -> None:
     with pytest.warns(ConvergenceWarning):
         model = HalfKLR(kernel="poly", degree=0, n_nonzero=2).fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X)[:, 1], 1 / 4, rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("error")
+def test_coefficients_that_overflow_are_an_error() -> None:
+    X = 1e-158 * np.random.default_rng(0).normal(size=(60, 2))
+    with pytest.raises(ValueError, match=r"coefficients overflow: .* are too large or too small"):
+        HalfKLR(kernel="linear", n_nonzero=2).fit(X, X[:, 0] > 0)

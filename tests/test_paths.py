@@ -155,8 +155,10 @@ def test_interrupted_path_keeps_what_is_finished(moons, monkeypatch) -> None:
             solution = original(*args, callback=callback, **options)
             os.kill(os.getpid(), signal.SIGINT)
             return solution
+        end = time.monotonic() + 60
         while not callback(None):
             time.sleep(0.01)
+            assert time.monotonic() < end, "the path does not ask to stop"
         return replace(original(*args, callback=callback, **options), status=Status.INTERRUPTED)
 
     monkeypatch.setattr(paths, "solve_above_bound", interrupted_after_the_first)

@@ -16,7 +16,7 @@ pair steps that it saved.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from threading import Event
 from typing import Any, Literal, get_args
@@ -223,9 +223,11 @@ def solve_grid(
 
     with ThreadPoolExecutor(workers) as pool:
         try:
-            futures = [pool.submit(follow, *chain) for chain in chains]
-            for future in as_completed(futures):
-                future.result()
+            going_on = {pool.submit(follow, *chain) for chain in chains}
+            while going_on:  # Ctrl-C is noticed after a second even if it came just before the wait
+                ended, going_on = wait(going_on, timeout=1, return_when=FIRST_COMPLETED)
+                for future in ended:
+                    future.result()
         except BaseException as error:
             stop.set()
             pool.shutdown(wait=True, cancel_futures=True)

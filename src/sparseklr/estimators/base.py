@@ -136,7 +136,7 @@ class KernelClassifier(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, Base
         if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
             raise ValueError(
                 f"the coefficients overflow: values of kernel={self.kernel!r} or C times sample_weight are "
-                "too large. Scale the features, the weights or C."
+                "too large or too small. Scale the features, the weights or C."
             )
         support = data.in_given_order(np.flatnonzero(coef.any(axis=0)))
         self.classes_ = data.classes

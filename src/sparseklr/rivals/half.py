@@ -233,7 +233,8 @@ class HalfKLR(KernelClassifier):
                 run, C = self._solve_one(solver, progress)
             runs.append(run)
             constants.append(C)
-            coef[k, solver.points.first[solver.support]] = solver.x / solver.unit
+            with np.errstate(over="ignore"):  # _set_model refuses what is not finite
+                coef[k, solver.points.first[solver.support]] = solver.x / solver.unit
             intercept[k] = solver.b
         self._set_model(data, coef, intercept)
         self.C_ = np.array(constants)
