@@ -1,0 +1,166 @@
+"""Default models on the 43 tables of ``data`` and ``data/arena``: log-loss and what else a fit reports.
+
+A run stores one row of a CSV file per set, split and model as soon as it is measured; the same command resumes an
+interrupted run. A model is a name of ``MODELS`` or an expression with the public names of sparseklr. To measure a
+change, run before and after it with two files, and compare them::
+
+    python -m benchmarks.arena run before.csv --model SparseKLR --half choose
+    python -m benchmarks.arena run after.csv --model "SparseKLR(gamma='loo')" --label SparseKLR --half choose
+    python -m benchmarks.arena compare before.csv after.csv
+    python -m benchmarks.arena summary before.csv after.csv --reference CatBoost
+
+The half ``choose`` of the sets may choose a design, the half ``report`` only reports on it (`arena_measure.py`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from joblib import Parallel, delayed, parallel_config
+
+import sparseklr
+
+from .arena_measure import COLUMNS, HALVES, MODELS, Key, maker, measure
+from .arena_report import compare_files, read, summarise, violations
+from .common import DATA
+
+
+def stored(path: Path, retry: bool = False) -> set[Key]:
+    """Keys of the measurements in a file; with ``retry`` without those that raised."""
+    if not path.exists():
+        return set()
+    rows = read([path])
+    if retry:
+        rows = rows[rows["error"] == ""]
+    return {
+        (str(row.set), int(row.split), str(row.model), int(row.seed), int(row.rows))
+        for row in rows.itertuples()
+    }
+
+
+def append(path: Path, row: dict[str, Any]) -> None:
+    """Append a row in a single write, so that runs that share a file do not mix their lines."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(path, "x", newline="") as file:
+                csv.writer(file, lineterminator="\n").writerow(COLUMNS)
+        except FileExistsError:  # another run was faster
+            pass
+    line = io.StringIO()
+    csv.DictWriter(line, COLUMNS, lineterminator="\n").writerow(row)
+    with open(path, "ab", buffering=0) as file:
+        file.write(line.getvalue().encode())
+
+
+def tasks(
+    sets: Iterable[str], splits: int, models: dict[str, str], seed: int, rows: int
+) -> Iterator[tuple[Key, str]]:
+    """Key and model of all measurements; the first split of every set precedes the second of any."""
+    sets = list(sets)
+    for label, model in models.items():
+        for split in range(splits):
+            for name in sets:
+                yield (name, split, label, seed, rows), model
+
+
+def run(
+    path: Path,
+    models: dict[str, str],
+    sets: Sequence[str] = HALVES["all"],
+    splits: int = 3,
+    rows: int = 1500,
+    seed: int = 0,
+    jobs: int = 2,
+    data: str = str(DATA),
+    retry: bool = False,
+) -> int:
+    """Measure what the file does not have yet, in ``jobs`` processes of one thread; return the number of new rows.
+
+    ``models`` maps labels to names of ``MODELS`` or expressions.
+    """
+    for model in models.values():
+        maker(model)([], 0)  # an expression that cannot be evaluated, or CatBoost missing, ends the run here
+    known = stored(path, retry)
+    todo = [(key, model) for key, model in tasks(sets, splits, models, seed, rows) if key not in known]
+    print(f"{len(todo)} fits to measure, {path} has {len(known)}; {os.path.dirname(sparseklr.__file__)}")
+    start = time.perf_counter()
+    with parallel_config(backend="loky", inner_max_num_threads=1):
+        measured = Parallel(n_jobs=jobs, return_as="generator_unordered")(
+            delayed(measure)(key, model, data) for key, model in todo
+        )
+        for done, row in enumerate(measured, start=1):
+            append(path, row)
+            left = (time.perf_counter() - start) / done * (len(todo) - done)
+            outcome = row["error"] or f"{row['log_loss']:.4f} {row['seconds']:7.2f} s"
+            print(f"{done}/{len(todo)} {left / 60:.0f} min left: {row['model']} {row['set']} {row['split']} {outcome}", flush=True)  # fmt: skip
+    return len(todo)
+
+
+def parser() -> argparse.ArgumentParser:
+    found = argparse.ArgumentParser(
+        prog="python -m benchmarks.arena",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = found.add_subparsers(dest="command", required=True)
+
+    one = commands.add_parser("run", help="measure models and store the results")
+    one.add_argument("file", type=Path, help="CSV file of results, extended if it exists")
+    one.add_argument("--model", action="append", help=f"{', '.join(MODELS)} or an expression; repeatable")
+    one.add_argument("--label", action="append", help="name of the model in the file, one for each --model")
+    one.add_argument("--half", choices=list(HALVES), default="all")
+    one.add_argument("--sets", nargs="+", help="instead of a half")
+    one.add_argument("--splits", type=int, default=3)
+    one.add_argument("--rows", type=int, default=1500, help="training rows at most (default: 1500)")
+    one.add_argument("--seed", type=int, default=0, help="another seed draws other splits")
+    one.add_argument("--jobs", type=int, default=2, help="processes, each with one thread")
+    one.add_argument("--data", default=str(DATA), help="folder of the tables (default: SPARSEKLR_DATA)")
+    one.add_argument("--retry", action="store_true", help="measure fits again that raised an error")
+
+    two = commands.add_parser("compare", help="compare two stored runs, or two models")
+    two.add_argument("a", type=Path)
+    two.add_argument("b", type=Path)
+    two.add_argument("--model-a", help="label in the first file (default: every label that both files have)")
+    two.add_argument("--model-b", help="label in the second file (default: that of --model-a)")
+    two.add_argument("--brief", action="store_true", help="totals without the sets")
+
+    three = commands.add_parser("summary", help="all models of stored runs")
+    three.add_argument("files", type=Path, nargs="+")
+    three.add_argument("--models", nargs="+", help="labels (default: all)")
+    three.add_argument("--reference", help="model that ratios refer to (default: CatBoost, or the first)")
+
+    four = commands.add_parser(
+        "violations", help="fits whose training loss, estimate and baseline contradict"
+    )
+    four.add_argument("files", type=Path, nargs="+")
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    given = parser().parse_args(arguments)
+    if given.command == "compare":
+        compare_files(given.a, given.b, given.model_a, given.model_b, given.brief)
+    elif given.command == "summary":
+        summarise(read(given.files), given.models, given.reference)
+    elif given.command == "violations":
+        violations(read(given.files))
+    else:
+        models = given.model or [name for name in MODELS if name != "CatBoost"]
+        labels = given.label or models
+        if len(labels) != len(models) or len(set(labels)) != len(labels):
+            parser().error(f"{len(models)} models need as many different labels, got {labels}")
+        sets = given.sets or HALVES[given.half]
+        run(given.file, dict(zip(labels, models, strict=True)), sets, given.splits, given.rows, given.seed,
+            given.jobs, given.data, given.retry)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,224 @@
+"""Tables, models and a single measurement of ``benchmarks.arena``."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import SVC
+from threadpoolctl import threadpool_limits
+
+import sparseklr
+from sparseklr import CompactKLR, SparseKLR
+from sparseklr.datasets import BENCHMARKS, load_benchmark
+
+TRAINING_FRACTION = 0.7  # of the rows, unless that exceeds the maximum
+TEST_ROWS = 5000  # at most
+SMALLEST_PROBABILITY = 1e-15
+WARNING_LENGTH = 120  # characters kept of a message
+
+# One line per stratum: sets with text columns, sets with more than two classes, the other sets of data/arena, and
+# the twelve sets of the paper. Each is sorted by name and divided alternately, beginning with CHOOSE: both halves then
+# have the same mixture of types, numbers of classes and sizes. Do not edit: results of both halves are published.
+STRATA = (
+    ("abalone9-18", "breast", "car-good", "chess", "crx", "housevotes", "kr-vs-k-zero-one_vs_draw", "mushroom", "splice", "tic-tac-toe"),
+    ("contraceptive", "hayes-roth", "iris", "led7digit", "segment", "tae", "vehicle", "vowel", "wine"),
+    ("australian", "bands", "cleveland-0_vs_4", "ecoli1", "glass0", "haberman", "page-blocks0", "phoneme", "titanic", "winequality-red-4", "wisconsin-original", "yeast1"),
+    ("banknote", "coil2000", "diabetes", "ionosphere", "magic", "monk2", "ring", "sonar", "spambase", "twonorm", "waveform", "wisconsin"),
+)  # fmt: skip
+CHOOSE = tuple(name for stratum in STRATA for name in stratum[0::2])  # may choose a design
+REPORT = tuple(name for stratum in STRATA for name in stratum[1::2])  # reports on it
+HALVES = {"choose": CHOOSE, "report": REPORT, "all": tuple(sorted(CHOOSE + REPORT))}
+
+Maker = Callable[[list[str], int], BaseEstimator]
+"""Makes an unfitted model from the names of the text columns and a seed."""
+
+
+@lru_cache(maxsize=4)
+def table(name: str, data: str) -> tuple[pd.DataFrame, np.ndarray]:
+    """Features (floats and, in text columns, strings) and classes 0, 1, ... of a set.
+
+    The twelve sets of the paper are the binary tasks of ``load_benchmark``; others are ``arena/<name>.csv.gz``.
+    """
+    if name in BENCHMARKS:
+        found = load_benchmark(name, data_home=data)
+        return pd.DataFrame(found.data, columns=found.feature_names), found.target
+    cells = pd.read_csv(Path(data) / "arena" / f"{name}.csv.gz", dtype=str, keep_default_na=False)
+    y = np.unique(cells.pop("target").to_numpy(dtype=str), return_inverse=True)[1]
+    return pd.DataFrame({column: numbers_or_text(cells[column]) for column in cells}), y
+
+
+def numbers_or_text(cells: pd.Series) -> pd.Series:
+    """Floats, missing cells NaN; if a cell is not a number, the strings themselves, "" a category of its own."""
+    numbers = pd.to_numeric(cells, errors="coerce").astype(float)
+    return cells.astype(object) if (numbers.isna() & (cells != "")).any() else numbers
+
+
+def divide(y: np.ndarray, split: int, rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Training and test rows: stratified, the same for all models."""
+    n_train = min(rows, int(TRAINING_FRACTION * len(y)))
+    n_test = min(TEST_ROWS, len(y) - n_train)
+    return train_test_split(
+        np.arange(len(y)), train_size=n_train, test_size=n_test, stratify=y, random_state=1000 * seed + split
+    )
+
+
+def numeric(text: Sequence[str]) -> ColumnTransformer:
+    """Medians of the training rows for missing values; an indicator for each category, all zero if it is unseen."""
+    return ColumnTransformer(
+        [("text", OneHotEncoder(handle_unknown="ignore", sparse_output=False), list(text))],
+        remainder=SimpleImputer(strategy="median"),
+    )
+
+
+def scaled(model: BaseEstimator) -> Maker:
+    return lambda text, seed: make_pipeline(numeric(text), StandardScaler(), seeded(model, seed))
+
+
+def unscaled(model: BaseEstimator) -> Maker:
+    return lambda text, seed: make_pipeline(numeric(text), seeded(model, seed))
+
+
+def seeded(model: BaseEstimator, seed: int) -> BaseEstimator:
+    """A copy. Baselines get the seed of the split; ours keep their parameters, since their defaults are measured."""
+    model = clone(model)
+    if "random_state" in model.get_params() and not type(model).__module__.startswith("sparseklr"):
+        model.set_params(random_state=seed)
+    return model
+
+
+def catboost(text: list[str], seed: int) -> BaseEstimator:
+    from catboost import CatBoostClassifier
+
+    return CatBoostClassifier(
+        cat_features=text, random_seed=seed, thread_count=1, verbose=0, allow_writing_files=False
+    )
+
+
+MODELS: dict[str, Maker] = {
+    "SparseKLR": scaled(SparseKLR()),
+    "CompactKLR": scaled(CompactKLR()),
+    "logistic": scaled(LogisticRegression(max_iter=1000)),
+    "SVC": scaled(CalibratedClassifierCV(SVC(), ensemble=False)),
+    "forest": unscaled(RandomForestClassifier()),
+    "HistGradientBoosting": unscaled(HistGradientBoostingClassifier()),
+    "CatBoost": catboost,  # needs the extra sparseklr[arena]
+}
+
+
+def maker(model: str) -> Maker:
+    """A name of ``MODELS``, or an expression such as ``SparseKLR(gamma='loo')`` with the public names of sparseklr."""
+    if model in MODELS:
+        return MODELS[model]
+    names = {name: getattr(sparseklr, name) for name in sparseklr.__all__}
+    return scaled(eval(model, {**names, "np": np}))
+
+
+def log_loss(y: np.ndarray, p: np.ndarray) -> float:
+    """Mean of -log p of the true class, p clipped at ``SMALLEST_PROBABILITY``; an error if p is not finite."""
+    if not np.isfinite(p).all():
+        raise ValueError("probabilities are not finite")
+    return float(-np.log(np.maximum(p[np.arange(len(y)), y], SMALLEST_PROBABILITY)).mean())
+
+
+def auc(y: np.ndarray, p: np.ndarray) -> float:
+    """Area under the ROC curve; for several classes one against the rest, weighted by their fractions of y."""
+    if p.shape[1] == 2:
+        return float(roc_auc_score(y, p[:, 1]))
+    classes, counts = np.unique(y, return_counts=True)
+    return float(np.average([roc_auc_score(y == k, p[:, k]) for k in classes], weights=counts))
+
+
+def points(model: Any) -> int | None:
+    """Points that a fitted model keeps; None if it is not a sum over points."""
+    if hasattr(model, "calibrated_classifiers_"):
+        return sum(len(part.estimator.support_) for part in model.calibrated_classifiers_)
+    kept = getattr(model, "n_points_", None)
+    return int(kept) if kept is not None else len(model.support_) if hasattr(model, "support_") else None
+
+
+def own_estimate(model: Any) -> float | None:
+    """The model's own estimate of its log-loss: leave-one-out, or on validation rows."""
+    loo = getattr(model, "loo_log_loss_", None)
+    found = getattr(model, "held_out_log_loss_", None) if loo is None else loo
+    return None if found is None else float(found)
+
+
+COLUMNS = ("set", "split", "model", "seed", "rows", "n_train", "n_test", "n_classes", "log_loss", "accuracy", "auc",
+           "train_log_loss", "estimate", "base_log_loss", "train_base_log_loss", "points", "seconds", "cpu_seconds",
+           "warnings", "error")  # fmt: skip
+Key = tuple[str, int, str, int, int]
+"""The first five columns: they identify a measurement."""
+
+
+def measure(key: Key, model: str, data: str) -> dict[str, Any]:
+    """One row of results, with one thread. ``key`` has the label of the model, ``model`` its name or expression.
+
+    ``base_log_loss`` is the test loss of the class fractions of the training rows, ``train_base_log_loss`` their
+    loss on the training rows. An exception of the model becomes the text in ``error``.
+    """
+    name, split, _, seed, rows = key
+    X, y = table(name, data)
+    train, test = divide(y, split, rows, seed)
+    n_classes = int(y.max()) + 1
+    fractions = np.bincount(y[train], minlength=n_classes) / len(train)
+    row: dict[str, Any] = dict.fromkeys(COLUMNS, "")
+    row.update(zip(COLUMNS[:5], key, strict=True))
+    row.update(n_train=len(train), n_test=len(test), n_classes=n_classes)
+    row["base_log_loss"] = log_loss(y[test], np.tile(fractions, (len(test), 1)))
+    row["train_base_log_loss"] = log_loss(y[train], np.tile(fractions, (len(train), 1)))
+    text = [column for column in X if X[column].dtype == object]
+    with warnings.catch_warnings(record=True) as caught, threadpool_limits(1):
+        warnings.simplefilter("always")
+        try:
+            made = maker(model)(text, 1000 * seed + split)
+            start, cpu = time.perf_counter(), time.process_time()
+            made.fit(X.iloc[train], y[train])
+            row.update(seconds=time.perf_counter() - start, cpu_seconds=time.process_time() - cpu)
+            row.update(evaluate(made, X, y, train, test, n_classes))
+        except Exception as error:  # the run continues, and the row reports it
+            row["error"] = short(error)
+    row["warnings"] = " | ".join(dict.fromkeys(short(w.message) for w in caught))
+    return row
+
+
+def evaluate(
+    model: Any, X: pd.DataFrame, y: np.ndarray, train: np.ndarray, test: np.ndarray, n_classes: int
+) -> dict[str, Any]:
+    """Losses, accuracy, AUC and size of a fitted model."""
+    p, p_train = (np.zeros((len(part), n_classes)) for part in (test, train))
+    # A class without training rows has probability 0.
+    p[:, model.classes_] = model.predict_proba(X.iloc[test])
+    p_train[:, model.classes_] = model.predict_proba(X.iloc[train])
+    last = model[-1] if hasattr(model, "steps") else model
+    kept, estimate = points(last), own_estimate(last)
+    return {
+        "log_loss": log_loss(y[test], p),
+        "accuracy": float(np.mean(np.ravel(model.predict(X.iloc[test])) == y[test])),
+        "auc": auc(y[test], p),
+        "train_log_loss": log_loss(y[train], p_train),
+        "estimate": "" if estimate is None else estimate,
+        "points": "" if kept is None else kept,
+    }
+
+
+def short(problem: Warning | Exception | str) -> str:
+    """Type and beginning of a message, on one line."""
+    text = " ".join(str(problem).split())
+    return f"{type(problem).__name__}: {text}"[:WARNING_LENGTH]
