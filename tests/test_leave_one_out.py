@@ -31,8 +31,8 @@ def test_approximate_leave_one_out(name: str, benchmark) -> None:
     points = DistinctPoints.of(data)
     labels, basis = Labels.of(points.weight, 1), LabelFreeBases(points, np.random.default_rng(0))[-1]
     fit = fit_likelihood(basis, labels, C=10.0)
-    approximate = labels.mean(labels.losses(leave_one_out(basis, labels, fit)))[0]
-    exact = labels.mean(labels.losses(exact_leave_one_out(basis, labels, C=10.0)))[0]
+    approximate = labels.observations.mean(labels.losses(leave_one_out(basis, labels, fit)))[0]
+    exact = labels.observations.mean(labels.losses(exact_leave_one_out(basis, labels, C=10.0)))[0]
     assert abs(approximate - exact) <= 0.02 * exact
 
 
@@ -55,8 +55,8 @@ def test_approximate_leave_one_out_of_heavy_points() -> None:
     points = DistinctPoints.of(data).relative()
     labels, basis = Labels.of(points.weight, 1), LabelFreeBases(points, np.random.default_rng(0))[-1]
     fit = fit_likelihood(basis, labels, C=10.0)
-    approximate = labels.mean(labels.losses(leave_one_out(basis, labels, fit)))[0]
-    exact = labels.mean(labels.losses(exact_leave_one_out(basis, labels, C=10.0)))[0]
+    approximate = labels.observations.mean(labels.losses(leave_one_out(basis, labels, fit)))[0]
+    exact = labels.observations.mean(labels.losses(exact_leave_one_out(basis, labels, C=10.0)))[0]
     assert abs(approximate - exact) <= 0.06 * exact
 
 

@@ -241,7 +241,7 @@ def test_elimination_drops_what_is_redundant() -> None:
     # nested sets: the better half of the ranking loses little, the worse half much
     half = basis.size // 2
     losses = [
-        labels.mean(labels.losses(fit_likelihood(Basis.of(points, chosen), labels, C=1.0).f))[0]
+        labels.observations.mean(labels.losses(fit_likelihood(Basis.of(points, chosen), labels, C=1.0).f))[0]
         for chosen in (basis.chosen, basis.chosen[order[half:]], basis.chosen[order[:half]])
     ]
     assert losses[1] - losses[0] < 0.5 * (losses[2] - losses[0]) + 1e-12

@@ -234,7 +234,7 @@ def test_fewer_than_two_points_falls_back() -> None:
     assert result.intercept == pytest.approx(0.0, abs=1e-9)
     X, y = make_moons(40, noise=0.3, random_state=0)
     with pytest.warns(UserWarning, match="Fewer than two points"):
-        model = SparseKLR(C=1.0, lam=0.0, bound=0.2499999999).fit(X[:, :1] * 0 + 1, y)
+        model = SparseKLR(C=1.0, lam=0.0, bound=9.999999999).fit(X[:, :1] * 0 + 1, y)
     assert np.ptp(model.predict_proba(X[:, :1])) < 1e-3
 
 

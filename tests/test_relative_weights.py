@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -43,6 +45,7 @@ def problem(seed: int, n: int = 60, n_classes: int = 2) -> tuple[np.ndarray, np.
 )
 def test_the_weight_of_a_class_is_that_of_its_rows(model) -> None:
     X, y, weight = problem(0)
+    weight = weight * np.random.default_rng(0).uniform(0.5, 2, len(y))  # no numbers of copies
     by_class = clone(model).set_params(class_weight={0: 3.0, 1: 1.0}).fit(X, y, sample_weight=weight)
     by_row = clone(model).fit(X, y, sample_weight=weight * np.where(y == 0, 3.0, 1.0))
     np.testing.assert_array_equal(by_class.predict_proba(X), by_row.predict_proba(X))
@@ -56,7 +59,9 @@ def test_a_weight_is_a_number_of_copies(seed: int, n_classes: int) -> None:
     weighted = SparseKLR().fit(X, y, sample_weight=weight)
     order = np.random.default_rng(seed).permutation(weight.sum())
     repeated = SparseKLR().fit(np.repeat(X, weight, axis=0)[order], np.repeat(y, weight)[order])
-    np.testing.assert_allclose(repeated.predict_proba(X), weighted.predict_proba(X), rtol=1e-12)
+    # the same coefficients, added up in another order
+    np.testing.assert_array_equal(np.sort(repeated.dual_coef_), np.sort(weighted.dual_coef_))
+    np.testing.assert_allclose(repeated.predict_proba(X), weighted.predict_proba(X), atol=1e-12)
     assert repeated.loo_log_loss_ == pytest.approx(weighted.loo_log_loss_, rel=1e-12)
 
 
@@ -160,7 +165,11 @@ def test_distinct_points_hold_all_weight() -> None:
     np.testing.assert_array_equal(rows.X, X[rows.positions - 10])
     np.testing.assert_array_equal(rows.codes, codes[rows.positions - 10])
     assert rows.weight.sum() == weight.sum()
-    assert points.relative().weight.sum() == pytest.approx(3, rel=1e-6)
+    assert points.relative().weight.sum() == pytest.approx(5, rel=1e-6)  # observations
+    assert replace(points, copies=True).relative().weight.sum() == pytest.approx(3, rel=1e-6)
+    every = points.observations
+    assert sorted(every.count) == [1, 1, 1, 2]
+    np.testing.assert_array_equal(points.weight[every.point[points.observation_of_row(codes)]], points.weight[points.point_of_row])
 
 
 @pytest.mark.parametrize("size", [1e-60, 1.0, 1e60])

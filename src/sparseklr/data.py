@@ -41,6 +41,7 @@ class TrainingSet:
     positions: np.ndarray  # of the rows in what the user gave
     n_samples: int  # rows the user gave
     kernel: Kernel
+    count: np.ndarray | None = None  # observations that each row represents; one each by default
 
     def points(self, indices: np.ndarray) -> Any:
         """What prediction needs of the given rows: the rows, or the kernel matrix among them."""
@@ -63,13 +64,13 @@ class TrainingSet:
 
     def part(self, indices: np.ndarray) -> TrainingSet:
         """Some of the rows, with the same kernel."""
-        X = self.points(indices)
         return replace(
             self,
-            X=X,
+            X=self.points(indices),
             codes=self.codes[indices],
             weight=self.weight[indices],
             positions=self.positions[indices],
+            count=None if self.count is None else self.count[indices],
         )
 
     def signs(self) -> np.ndarray:
@@ -77,6 +78,25 @@ class TrainingSet:
         if len(self.classes) == 2:
             return np.where(self.codes == 1, 1.0, -1.0)[None, :]
         return np.where(self.codes == np.arange(len(self.classes))[:, None], 1.0, -1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Observations:
+    """Groups of observations that are left out one at a time; those of a group are all alike.
+
+    Attributes
+    ----------
+    point : array of int (n,)
+        The distinct point on which the observations lie.
+    weight : array (n, n_classes)
+        Their weight by class: in one class, or in several where a point with all its copies is left out.
+    count : array (n,)
+        Number of observations in the group.
+    """
+
+    point: np.ndarray
+    weight: np.ndarray
+    count: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +115,10 @@ class DistinctPoints:
         Summed weights of the training rows equal to the point, by class.
     kernel : Kernel
     n_jobs : int or None
+    count : array (n, n_classes) or None
+        Number of observations of each class on each point; None for one wherever there is weight.
+    copies : bool
+        Equal rows are copies of one observation, not observations that happen to be equal.
     """
 
     X: Any
@@ -103,6 +127,8 @@ class DistinctPoints:
     weight: np.ndarray
     kernel: Kernel
     n_jobs: int | None
+    count: np.ndarray | None = None
+    copies: bool = False
 
     @classmethod
     def of(cls, data: TrainingSet, n_jobs: int | None = None) -> DistinctPoints:
@@ -114,12 +140,14 @@ class DistinctPoints:
             order = np.argsort(first)
             first, code = first[order], np.argsort(order)[code]
         n, n_classes = len(first), len(data.classes)
-        weight = np.bincount(code * n_classes + data.codes, data.weight, n * n_classes).reshape(n, n_classes)
+        pair = code * n_classes + data.codes
+        weight = np.bincount(pair, data.weight, n * n_classes).reshape(n, n_classes)
+        count = np.bincount(pair, data.count, n * n_classes).reshape(n, n_classes)
         if not precomputed:
             X = X[first]
         elif len(first) < len(X):
             X = X[np.ix_(first, first)]
-        return cls(X, first, code, weight, data.kernel, n_jobs)
+        return cls(X, first, code, weight, data.kernel, n_jobs, count)
 
     def with_gram(self) -> DistinctPoints:
         """The same points; the kernel matrix of up to 4096 is computed at once and kept."""
@@ -132,13 +160,34 @@ class DistinctPoints:
         return len(self.first)
 
     def relative(self) -> DistinctPoints:
-        """The same points with weights divided by their mean: multiplying all weights changes nothing.
+        """The same points with weights whose sum is the number of observations.
 
-        The quotients are rounded to 24 bits, which removes the rounding errors of such a factor as well.
+        Multiplying all weights then changes nothing. The quotients are rounded to 24 bits, which removes the
+        rounding errors of such a factor as well.
         """
         tiny = np.finfo(np.float64).tiny
         weight = np.where(self.weight > 0, np.maximum(self.weight / self.weight.max(), tiny), 0.0)
-        return replace(self, weight=rounded(weight * (len(self) / weight.sum()), 24))
+        total = self.observations.count.sum()
+        return replace(self, weight=rounded(weight * (total / weight.sum()), 24))
+
+    @property
+    def observations(self) -> Observations:
+        """What is left out in turn: every observation, or every point if equal rows are copies."""
+        if self.copies:
+            n = len(self)
+            return Observations(np.arange(n), self.weight, np.ones(n))
+        point, code = np.nonzero(self.weight)
+        weight = np.zeros((len(point), self.weight.shape[1]))
+        weight[np.arange(len(point)), code] = self.weight[point, code]
+        count = np.ones(len(point)) if self.count is None else self.count[point, code]
+        return Observations(point, weight, count)
+
+    def observation_of_row(self, codes: np.ndarray) -> np.ndarray:
+        """Index into :attr:`observations` of each row of the training set, whose classes are ``codes``."""
+        if self.copies:
+            return self.point_of_row
+        pairs = np.flatnonzero(self.weight)
+        return np.searchsorted(pairs, self.point_of_row * self.weight.shape[1] + codes)
 
     def labelled(self, data: TrainingSet) -> tuple[TrainingSet, np.ndarray]:
         """One row for each class of each point, with its weight, and the point of each of these rows.
@@ -152,14 +201,20 @@ class DistinctPoints:
         if len(pairs) > len(self):  # some points have several classes
             X = X[np.ix_(point, point)] if self.kernel.precomputed else X[point]
         rows = replace(
-            data, X=X, codes=code, weight=self.weight[point, code], positions=data.positions[first]
+            data,
+            X=X,
+            codes=code,
+            weight=self.weight[point, code],
+            positions=data.positions[first],
+            count=None if self.count is None else self.count[point, code],
         )
         return rows, point
 
     def part(self, indices: np.ndarray) -> DistinctPoints:
         """Some of the points."""
         X = self.X[np.ix_(indices, indices)] if self.kernel.precomputed else self.X[indices]
-        return replace(self, X=X, first=self.first[indices], weight=self.weight[indices])
+        count = None if self.count is None else self.count[indices]
+        return replace(self, X=X, first=self.first[indices], weight=self.weight[indices], count=count)
 
     def columns(self, indices: np.ndarray) -> np.ndarray:
         """Kernel values between all points and the given ones, float64 (n, len(indices))."""

@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from ..data import DistinctPoints, TrainingSet
 from ..kernels import Kernel
+from ..probability.copies import with_copies_marked
 from ..probability.refit import Strength
 from ..probability.width import MAX_STEPS, STEP, Candidate, choose_kernel, laplacian_like
 from .parameters import has_gamma
@@ -66,14 +67,14 @@ def search_kernel(
 ) -> SearchedKernel:
     """Choose the kernel by leave-one-out; where ``gamma`` is given only the kinds of kernels are compared."""
     rows = _unsearched(given, kernel, gamma, **parameters)
-    points = DistinctPoints.of(rows, n_jobs).relative()
+    points = with_copies_marked(DistinctPoints.of(rows, n_jobs), seed)
     kernels = middle_kernels(rows, kernel, gamma)
     chosen, tried = choose_kernel(points, kernels, climb=gamma == "loo", seed=seed, n_jobs=n_jobs)
     return SearchedKernel(
         replace(rows, kernel=chosen.kernel),
         replace(points, kernel=chosen.kernel),
         tried,
-        chosen.strengths if len(chosen.losses) == len(points) else None,
+        chosen.strengths if len(chosen.losses) == len(points.observations.point) else None,
     )
 
 

@@ -58,4 +58,4 @@ class Refits(TellsUncertainty, KernelClassifier):
         self._set_posteriors(points, models)
         loo = np.column_stack([model.loo for model in models])
         self.loo_log_loss_ = leave_one_out_log_loss(points, loo)
-        self.loo_decision_function_ = rows.in_given_rows(loo[points.point_of_row])
+        self.loo_decision_function_ = rows.in_given_rows(loo[points.observation_of_row(rows.codes)])

@@ -16,6 +16,7 @@ from ..dual.problem import DualProblem
 from ..dual.solver import Settings, SolveInterrupted, WorkingSet
 from ..kernels import NAMED_KERNELS
 from ..probability.calibration import link
+from ..probability.copies import with_copies_marked
 from ..probability.cross_fit import fit_sigmoids
 from .base import KernelClassifier
 from .dual_model import DualModel, HasDualModel
@@ -282,7 +283,7 @@ class SparseKLR(Refits, CallbackSupportMixin, HasDualModel):
         searched = self._search(given, seed) if searches(self.kernel, self.gamma) else None
         rows = data = searched.rows if searched else super()._training_set(given)
         if self.calibration == "refit":  # S-KLR selects among distinct points, by relative weights
-            points = searched.points if searched else DistinctPoints.of(rows).relative()
+            points = searched.points if searched else with_copies_marked(DistinctPoints.of(rows), seed)
             data, point_of_row = points.labelled(rows)
         solver = BinarySolver(data, self._settings, self.cache_size, self.n_jobs, bool(self.verbose))
         problems = solver.problems(float(self.C), self._margin())

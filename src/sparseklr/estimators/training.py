@@ -13,7 +13,7 @@ from sklearn.utils import check_X_y
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from ..data import TrainingSet, check_indices, check_largest, check_weight, class_factors
+from ..data import TrainingSet, check_indices, check_largest, check_weight, class_factors, observation_counts
 from ..kernels import Kernel, NonFiniteKernel, check_gram, naming_row
 
 # How rows are read, in fitting and in prediction.
@@ -97,7 +97,8 @@ def training_set(
     if len(kept) < n:
         X = X[np.ix_(kept, kept)] if given.precomputed else X[kept]
     resolved = Kernel.resolve(kernel, X, gamma=gamma, coef0=coef0, degree=degree, weight=weight)
-    return TrainingSet(X, codes, classes, weight, kept, n, resolved)
+    count = None if given.weight is None else observation_counts(given.weight[kept])
+    return TrainingSet(X, codes, classes, weight, kept, n, resolved, count)
 
 
 @contextmanager

@@ -15,17 +15,18 @@ that takes too many products.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import dnrm2
 from scipy.linalg.lapack import dpotrf
+from scipy.special import expit
 
 from .. import _core
+from ..data import DistinctPoints
 from .basis import Basis
-from .loss import derivatives
 from .triangular import solve_symmetric
 
 # A class is rare if it has fewer points than this (of equal weight) and at most this share of the weight.
@@ -66,16 +67,38 @@ class LossAt(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """What a binary problem knows of every point: the share t of the positive class, and the weight w."""
+    """The labels of a binary problem: on every point the fraction t of the positive class and the weight w.
+
+    ``left_out`` are those of the observations that are left out in turn; None where every point is one.
+    """
 
     target: np.ndarray
     weight: np.ndarray
+    left_out: LeftOut | None = None
 
     @classmethod
     def of(cls, weight: np.ndarray, k: int) -> Labels:
         """Class k against the rest, from the weight of each class on each point."""
         total = weight.sum(axis=1)
         return cls(weight[:, k] / total, total)
+
+    @classmethod
+    def of_points(cls, points: DistinctPoints, k: int) -> Labels:
+        """Class k against the rest, with the observations of the points."""
+        every = points.observations
+        left_out = cls.of(every.weight, k)
+        return replace(
+            cls.of(points.weight, k),
+            left_out=LeftOut(left_out.target, left_out.weight, point=every.point, count=every.count),
+        )
+
+    @cached_property
+    def observations(self) -> LeftOut:
+        """The labels of the observations that are left out in turn."""
+        if self.left_out is not None:
+            return self.left_out
+        n = len(self.weight)
+        return LeftOut(self.target, self.weight, point=np.arange(n), count=np.ones(n))
 
     def losses(self, f: np.ndarray) -> np.ndarray:
         """Log-loss of each point, whatever it weighs: ``-t log p - (1 - t) log(1 - p)``, p = sigmoid(f)."""
@@ -91,19 +114,43 @@ class Labels:
         here = self.at(f)
         return here.slope, here.information
 
-    def mean(self, losses: np.ndarray) -> tuple[float, float]:
-        r"""Weighted mean of one number for each point, and its standard error.
 
-        Points are what is independent, whatever they weigh: with :math:`m = \sum w_i l_i / \sum w_i` the
-        error is :math:`\sqrt{\sum_i w_i^2 (l_i - m)^2} / \sum_i w_i`. Multiplying all weights changes
-        neither.
+@dataclass(frozen=True, eq=False)
+class LeftOut(Labels):
+    """Labels of groups of observations that are left out one at a time.
+
+    ``count`` observations with the same label lie on each ``point`` of the problem.
+    """
+
+    point: np.ndarray = field(kw_only=True)
+    count: np.ndarray = field(kw_only=True)
+
+    @property
+    def removed(self) -> np.ndarray:
+        """The weight that is taken away with one observation of each group."""
+        return self.weight / self.count
+
+    def mean(self, values: np.ndarray) -> tuple[float, float]:
+        r"""Weighted mean of one number for each observation, and its standard error.
+
+        Where group g has :math:`n_g` observations of total weight :math:`w_g`, the mean is
+        :math:`m = \sum w_g l_g / \sum w_g` and its error
+        :math:`\sqrt{\sum_g w_g^2 (l_g - m)^2 / n_g} / \sum_g w_g`. Multiplying all weights changes neither.
         """
-        mean = float(self._share @ losses)
-        return mean, float(dnrm2(self._share * (losses - mean)))  # which does not overflow
+        share = self.weight / self.weight.sum()
+        mean = float(share @ values)
+        # dnrm2 does not overflow
+        return mean, float(dnrm2(share / np.sqrt(self.count) * (values - mean)))
 
-    @cached_property
-    def _share(self) -> np.ndarray:
-        return self.weight / self.weight.sum()
+    def class_sizes(self) -> tuple[float, float]:
+        r"""Effective number of negative and of positive observations (Kish): the square of the sum of their
+        weights over the sum of their squares.
+        """
+        sizes = []
+        for weight in (self.weight * (1 - self.target), self.weight * self.target):
+            squares = float(weight @ (weight / self.count))
+            sizes.append(float(weight.sum()) ** 2 / squares if squares > 0 else 0.0)
+        return sizes[0], sizes[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,11 +321,13 @@ def _newton_step(
 
 
 def leave_one_out(basis: Basis, labels: Labels, fit: LikelihoodFit) -> np.ndarray:
-    r"""Approximate outputs of every point by the model fitted without it.
+    r"""Approximate output of every observation by the model fitted without it.
 
-    One Newton step from the full fit, the point with all its weight taken away: :math:`f_i + a_i s_i` with
-    :math:`a_i = w_i (p_i - t_i) / (1 - w_i p_i (1 - p_i) s_i)`, :math:`s_i = \phi_i^\top H^{-1} \phi_i`.
-    Taking away a part of the weight only (one of several equal rows) would let the point speak for itself.
+    One Newton step from the full fit, the weight r of the observation taken away from its point i:
+    :math:`f_i + a s_i` with :math:`a = r (p_i - t) / (1 - r p_i (1 - p_i) s_i)` and
+    :math:`s_i = \phi_i^\top H^{-1} \phi_i`. Equal rows with equal labels have the same output. Where they
+    are copies of one observation, r is all the weight of the point: a copy that stays would give away the
+    label.
 
     The step is too short where the points around lose curvature on the way: around points of much weight, and
     around those of a rare class, without which nothing near them is uncertain. (Of 1000 rows of noise 5 are
@@ -297,16 +346,23 @@ def leave_one_out(basis: Basis, labels: Labels, fit: LikelihoodFit) -> np.ndarra
     Cawley and Talbot (2008), "Efficient approximate leave-one-out cross-validation for kernel logistic
     regression", Machine Learning 71, 243-264.
     """
-    total, losses, slope, information = labels.at(fit.f)
-    most = fit.C * basis.points.diagonal() + 1 / max(float(information.sum()), 1e-300)
-    looked_at = slope**2 * most > _NO_CHANGE * labels.weight * labels.mean(losses)[0]
-    s = basis.leverages(fit.factor, looked_at)
-    loo = fit.f + slope / np.maximum(1 - information * s, 1e-3) * s
-    change = labels.weight * (labels.losses(loo) - losses)
-    step_is_short = (labels.weight > 2 * labels.weight.mean()) | _of_rare_class(labels)
+    groups = labels.observations
+    point, removed = groups.point, groups.removed
+    f = fit.f[point]
+    _, losses, slope, information = replace(groups, weight=removed).at(f)
+    total = float(groups.weight @ losses)
+    curvature = max(float(labels.at(fit.f).information.sum()), 1e-300)
+    most = fit.C * basis.points.diagonal()[point] + 1 / curvature
+    considered = slope**2 * most > _NO_CHANGE * removed * groups.mean(losses)[0]
+    rows = np.zeros(len(fit.f), dtype=bool)
+    rows[point[considered]] = True
+    s = np.where(considered, basis.leverages(fit.factor, rows)[point], 0.0)
+    loo = f + slope / np.maximum(1 - information * s, 1e-3) * s
+    change = groups.weight * (groups.losses(loo) - losses)
+    step_is_short = (removed > 2 * removed.mean()) | _of_rare_class(groups)
     further = np.flatnonzero(step_is_short & (change > _FURTHER_FROM * total))
     further = np.sort(further[np.argsort(-change[further], kind="stable")[:_MOST_FURTHER]])
-    at_once = max(_MOST_OUTPUTS // len(loo), 1)
+    at_once = max(_MOST_OUTPUTS // len(fit.f), 1)
     for first in range(0, len(further), at_once):
         out = further[first : first + at_once]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -315,36 +371,37 @@ def leave_one_out(basis: Basis, labels: Labels, fit: LikelihoodFit) -> np.ndarra
     return loo
 
 
-def _of_rare_class(labels: Labels) -> np.ndarray:
-    """Which points belong to a class of few points that has a small share of the weight."""
-    rare = np.zeros(len(labels.weight), dtype=bool)
-    for weight in (labels.weight * labels.target, labels.weight * (1 - labels.target)):
-        few = _MORE_THAN_ONE < count(weight) < _FEW_POINTS
-        if few and weight.sum() <= _SMALL_SHARE * labels.weight.sum():
+def _of_rare_class(groups: LeftOut) -> np.ndarray:
+    """Which observations belong to a class of few observations that has a small fraction of the weight."""
+    rare = np.zeros(len(groups.weight), dtype=bool)
+    of_class = groups.weight * (1 - groups.target), groups.weight * groups.target
+    for size, weight in zip(groups.class_sizes(), of_class, strict=True):
+        few = _MORE_THAN_ONE < size < _FEW_POINTS
+        if few and weight.sum() <= _SMALL_SHARE * groups.weight.sum():
             rare |= weight > 0
     return rare
 
 
-def count(weight: np.ndarray) -> float:
-    """How many equal weights say as much."""
-    squares = float(weight @ weight)
-    return float(weight.sum()) ** 2 / squares if squares > 0 else 0.0
-
-
 def _further_left_out(basis: Basis, labels: Labels, fit: LikelihoodFit, out: np.ndarray) -> np.ndarray:
-    r"""Outputs of the points ``out``, each by a model that is nearly the one fitted without it.
+    r"""Outputs of the observations ``out``, each by a model that is nearly the one fitted without it.
 
     Conjugate gradients (Polak and Ribière) lead there from the full fit, preconditioned by its Newton matrix;
-    the first step is that of :func:`leave_one_out`. Each point has a column; all take equally many steps.
+    the first step is that of :func:`leave_one_out`. Each observation has a column; all take equally many
+    steps.
     """
-    columns, target, ridge = np.arange(len(out)), labels.target[:, None], _ridge(basis, fit.C)[:, None]
-    weight = np.repeat(labels.weight[:, None], len(out), axis=1)
-    weight[out, columns] = 0.0
+    groups, columns, ridge = labels.observations, np.arange(len(out)), _ridge(basis, fit.C)[:, None]
+    points, removed = groups.point[out], groups.removed[out]
+    positive, negative = (
+        np.repeat((labels.weight * part)[:, None], len(out), axis=1)
+        for part in (labels.target, 1 - labels.target)
+    )
+    positive[points, columns] = np.maximum(positive[points, columns] - removed * groups.target[out], 0.0)
+    negative[points, columns] = np.maximum(negative[points, columns] - removed * (1 - groups.target[out]), 0.0)
     V, F = (np.repeat(start[:, None], len(out), axis=1) for start in (fit.v, fit.f))
     direction, last, size, near = 0.0 * V, 0.0 * V, np.ones(len(out)), 0.0
     for _ in range(_FURTHER_STEPS):
-        slope, curvature = derivatives(target, F)
-        gradient = basis.project(weight * slope) + ridge * V
+        P, Q = expit(F), expit(-F)
+        gradient = basis.project(negative * P - positive * Q) + ridge * V
         z = solve_symmetric(fit.factor, gradient)
         direction = np.maximum((z * (gradient - last)).sum(axis=0) / size, 0.0) * direction - z
         last, size = gradient, np.maximum((z * gradient).sum(axis=0), np.finfo(float).tiny)
@@ -353,9 +410,9 @@ def _further_left_out(basis: Basis, labels: Labels, fit: LikelihoodFit, out: np.
             break
         along = basis.outputs(direction)
         first = (gradient * direction).sum(axis=0)
-        second = (ridge * direction**2).sum(axis=0) + (weight * curvature * along**2).sum(axis=0)
+        second = (ridge * direction**2).sum(axis=0) + ((positive + negative) * P * Q * along**2).sum(axis=0)
         # Where none of the others is curved no output moves by more than 1e10.
         least = 1e-10 * np.abs(first) * np.abs(along).max(axis=0)
         length = -first / np.maximum(np.maximum(second, least), np.finfo(float).tiny)
         V, F = V + length * direction, F + length * along
-    return F[out, columns]
+    return F[points, columns]

@@ -31,7 +31,7 @@ from .calibration import log_probabilities
 from .likelihood import Labels, LikelihoodFit, factor_at, fit_likelihood, leave_one_out
 from .pivots import LabelFreeBases, random_basis
 from .prune import prune
-from .slope import Line, fit_line
+from .slope import Line, fit_line, transferred, with_slope
 
 # More points than this were numerically redundant for every smooth kernel that was tried.
 MAX_POINTS = 700
@@ -51,11 +51,16 @@ class Strength:
 
     fit: LikelihoodFit
     line: Line  # that undoes the shrinkage of its outputs
-    loo: np.ndarray  # leave-one-out outputs, on the line
+    left_out: np.ndarray  # leave-one-out outputs of the fit
 
     @property
     def C(self) -> float:
         return self.fit.C
+
+    @property
+    def loo(self) -> np.ndarray:
+        """Leave-one-out outputs on the line."""
+        return self.line(self.left_out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,10 +97,10 @@ def choose_C(bases: Sequence[Basis], labels: Labels, start: float = 10.0) -> Str
     for basis in islice(bases, 1, None):
         smaller = best
         best = _attempt(basis, labels, smaller.fit.C, smaller.fit.embedded(basis))
-        gain, error = labels.mean(smaller.losses - best.losses)
+        gain, error = labels.observations.mean(smaller.losses - best.losses)
         if gain < 0:  # more points and a larger loss: C is too large for them
             best = _climb(basis, labels, best, _DIRECTIONS[1:])
-        if gain <= max(_GROWTH_ERRORS * error, _GROWTH_SHARE * labels.mean(smaller.losses)[0]):
+        if gain <= max(_GROWTH_ERRORS * error, _GROWTH_SHARE * labels.observations.mean(smaller.losses)[0]):
             break
         best = _climb(basis, labels, best, _DIRECTIONS[:1], patience=1)  # they may carry a larger C
     return best.strength(labels)
@@ -115,7 +120,7 @@ def fit_at(bases: Sequence[Basis], labels: Labels, C: float, near: np.ndarray | 
 
 def _guess(labels: Labels) -> np.ndarray:
     """Outputs to start with: two above and below the log-odds of the classes."""
-    share = float(labels.mean(labels.target)[0])
+    share = float(np.average(labels.target, weights=labels.weight))
     return 4 * labels.target - 2 + log(max(share, 1e-9) / max(1 - share, 1e-9))
 
 
@@ -129,8 +134,8 @@ class _Attempt:
 
     def strength(self, labels: Labels) -> Strength:
         """With the line of greatest likelihood, whose slope may be below 1."""
-        line = fit_line(labels, self.left_out)
-        return Strength(self.fit, line, line(self.left_out))
+        line = fit_line(labels.observations, self.left_out)
+        return Strength(self.fit, line, self.left_out)
 
 
 def _attempt(
@@ -144,8 +149,8 @@ def _attempt(
     # The last step gains a hundredth at most: after it hardly anything is left to gain.
     fit = fit_likelihood(basis, labels, C, start, near=near, curvature=curvature, tol=1e-2)
     left_out = leave_one_out(basis, labels, fit)
-    line = fit_line(labels, left_out, least_slope=1.0)
-    return _Attempt(fit, left_out, labels.losses(line(left_out)))
+    line = fit_line(labels.observations, left_out, least_slope=1.0)
+    return _Attempt(fit, left_out, labels.observations.losses(line(left_out)))
 
 
 def _climb(
@@ -157,8 +162,10 @@ def _climb(
 ) -> _Attempt:
     """The best of the neighbours of an attempt, from decade to decade; ``patience`` bounds the failures."""
 
+    groups = labels.observations
+
     def better(new: _Attempt, old: _Attempt, by: float) -> bool:
-        gain, error = labels.mean(old.losses - new.losses)
+        gain, error = groups.mean(old.losses - new.losses)
         return gain > by * error
 
     best = first
@@ -170,7 +177,7 @@ def _climb(
                 C, decades = last.fit.C * direction, 1
             new = _attempt(basis, labels, C, last.fit.v, last.fit.curvature)
             falls = better(new, best, by)
-            to_half = falls and labels.mean(new.losses)[0] < 0.5 * labels.mean(best.losses)[0]
+            to_half = falls and groups.mean(new.losses)[0] < 0.5 * groups.mean(best.losses)[0]
             if to_half or (falls and decades == 1):
                 best = last = new
                 decades, failures = 2 if to_half and may_jump else 1, 0
@@ -223,7 +230,7 @@ def refit(
     ``prune_within`` 0 keeps all of them.
     """
     C, line = strength.C, strength.line
-    _, error = labels.mean(labels.losses(strength.loo))
+    _, error = labels.observations.mean(labels.observations.losses(strength.loo))
 
     # A point adds nothing if it moves the output by less than .03, in standard deviations of the prior.
     tolerance = min(max(1e-3 / (C * line.slope**2), 1e-8), 1e-2)
@@ -231,12 +238,12 @@ def refit(
     # Fitting the pruned model to the unpruned one's probabilities instead of the labels, or to a mix
     # of both, was tried: the same log-loss within noise on the five small sets.
     fit = fit_likelihood(basis, labels, C, near=strength.fit.f, fresh=False, tol=1e-4)
-    line = line.moved(float(strength.fit.v[-1]), float(fit.v[-1]))
+    line = transferred(labels, fit.f, basis.chosen, strength.left_out, line.slope)
     if prune_within > 0:
         basis, fit = prune(basis, labels, fit, prune_within * error, line)
     # now to full accuracy, and with the curvature that the uncertainty of the model needs
     fit = fit_likelihood(basis, labels, C, fit.v, curvature=fit.curvature, fresh=False)
-    line = line if basis.size else Line()  # a constant is what the labels say it is
+    line = with_slope(labels, fit.f, line.slope if basis.size else 1.0)
     return Refit(
         points=basis.chosen,
         coef=line.slope * basis.coefficients(fit.v),
@@ -295,9 +302,9 @@ def refit_outputs(
 
 def binary_labels(points: DistinctPoints, n_outputs: int) -> list[Labels]:
     """The labels of every one-vs-rest problem; of the second class where there is a single one."""
-    return [Labels.of(points.weight, k if n_outputs > 1 else 1) for k in range(n_outputs)]
+    return [Labels.of_points(points, k if n_outputs > 1 else 1) for k in range(n_outputs)]
 
 
 def leave_one_out_log_loss(points: DistinctPoints, loo: np.ndarray) -> float:
-    """Weighted mean log-loss of the probabilities that belong to outputs (n_points, n_outputs)."""
-    return float(-(points.weight * log_probabilities(loo)).sum() / points.weight.sum())
+    """Weighted mean log-loss of the leave-one-out outputs (n_observations, n_outputs)."""
+    return float(-(points.observations.weight * log_probabilities(loo)).sum() / points.weight.sum())

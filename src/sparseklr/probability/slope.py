@@ -24,11 +24,12 @@ Platt (2000), "Probabilistic outputs for support vector machines", in: Advances 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from .likelihood import Labels, LossAt, count
+from .likelihood import Labels, LeftOut, LossAt
 
 # Outputs are not made smaller than by this factor: rows that are left out of a model that has found nothing
 # have outputs of the wrong sign ...
@@ -51,20 +52,8 @@ class Line(NamedTuple):
     def __call__(self, f: np.ndarray) -> np.ndarray:
         return self.slope * f + self.intercept
 
-    def moved(self, old: float, new: float) -> Line:
-        """The line for a fit on other points, whose intercept is ``new`` instead of ``old``.
 
-        It makes what points add to the intercept steeper; what it adds to the intercept itself, the output
-        far from all points, stays the same. This matters where the kernel is so narrow that most rows are far
-        from the others: for 500 rows of ring with ten times the usual gamma the log-loss is .14 instead of
-        4.5, for waveform .46 instead of 4.9 (together with the second distance in pruning). A slope that is
-        smaller where outputs spread more on the new points was tried: .16 and .50. Leave-one-out outputs of
-        the new fit are of no use: rows that are points themselves have no finite ones.
-        """
-        return Line(self.slope, self.intercept + (self.slope - 1) * (old - new))
-
-
-def fit_line(labels: Labels, f: np.ndarray, least_slope: float = LEAST_SLOPE) -> Line:
+def fit_line(labels: LeftOut, f: np.ndarray, least_slope: float = LEAST_SLOPE) -> Line:
     r"""The line of greatest likelihood for outputs f that were not fitted to their own labels.
 
     It makes outputs larger only as far as Platt's targets do, :math:`(n+1)/(n+2)` and :math:`1/(n+2)` for a
@@ -77,7 +66,7 @@ def fit_line(labels: Labels, f: np.ndarray, least_slope: float = LEAST_SLOPE) ->
     worse.)
     """
     f = np.clip(f, -_LARGEST_OUTPUT, _LARGEST_OUTPUT)
-    of_class = count(labels.weight * (1 - labels.target)), count(labels.weight * labels.target)
+    of_class = labels.class_sizes()
     if min(of_class) < _LEAST_OF_CLASS or np.ptp(f) <= max(1e-10 * np.abs(f).max(), 1e-200):
         return Line()
     targets = _platt_targets(labels, *of_class)
@@ -91,10 +80,43 @@ def fit_line(labels: Labels, f: np.ndarray, least_slope: float = LEAST_SLOPE) ->
     return line if line.slope >= least_slope else _fitted(labels, f, Line(least_slope), free=False)[0]
 
 
-def _platt_targets(labels: Labels, negative: float, positive: float) -> Labels:
+def with_slope(labels: Labels, f: np.ndarray, slope: float) -> Line:
+    r"""The line of given slope whose probabilities add up to the labels, :math:`\sum_i w_i (p_i - t_i) = 0`.
+
+    This is the intercept of greatest likelihood for fitted outputs f. The intercept of a fit on other basis
+    points says nothing here: where the kernel is wide, functions that agree on all rows have intercepts that
+    differ by far more than their outputs do.
+    """
+    return _fitted(labels, f, Line(slope), free=False)[0]
+
+
+def transferred(labels: Labels, f: np.ndarray, chosen: np.ndarray, left_out: np.ndarray, slope: float) -> Line:
+    r"""The line of a fit f on the points ``chosen``, from the slope that suits the outputs ``left_out``.
+
+    Its intercept is that of :func:`with_slope`. The outputs left out belong to a fit on other points; those
+    of the new fit differ from them by about a constant, which is estimated by the mean difference, with equal
+    weight of both classes, over rows that are not points themselves. If their loss on the new line is larger
+    than with a slope of 1, the slope is 1. This happens where the kernel is so narrow that fitted outputs
+    depend on the row's own label only: a steep line through these says nothing of other rows.
+    """
+    line, plain = with_slope(labels, f, slope), with_slope(labels, f, 1.0)
+    groups = labels.observations
+    new = f[groups.point]
+    away = ~np.isin(groups.point, chosen)
+    shifts = [
+        np.average((new - left_out)[away], weights=weight[away])
+        for weight in (groups.weight * groups.target, groups.weight * (1 - groups.target))
+        if weight[away].any()
+    ]
+    expected = left_out + (np.mean(shifts) if shifts else 0.0)
+    losses = [groups.mean(groups.losses(each(expected)))[0] for each in (line, plain)]
+    return line if losses[0] <= losses[1] else plain
+
+
+def _platt_targets(labels: LeftOut, negative: float, positive: float) -> LeftOut:
     """Targets that stay away from 0 and 1 by what one more point of the other class would do."""
     high, low = (positive + 1) / (positive + 2), 1 / (negative + 2)
-    return Labels(low + (high - low) * labels.target, labels.weight)
+    return replace(labels, target=low + (high - low) * labels.target)
 
 
 def _fitted(labels: Labels, f: np.ndarray, line: Line, *, free: bool) -> tuple[Line, float]:

@@ -132,7 +132,7 @@ class WidthSearch:
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
             self.failed.append((kernel, error))
             return None
-        loss, standard_error = self.outputs[0].mean(losses)
+        loss, standard_error = self.outputs[0].observations.mean(losses)
         seconds = time.perf_counter() - start
         self.tried.append(Candidate(kernel, strengths, losses, loss, standard_error, seconds, settled))
         return self.tried[-1]
@@ -157,7 +157,7 @@ class WidthSearch:
 
     def _losses(self, strengths: list[Strength]) -> np.ndarray:
         logarithms = log_probabilities(np.column_stack([one.loo for one in strengths]))
-        weight = self.points.weight
+        weight = self.points.observations.weight
         losses: np.ndarray = -(weight * logarithms).sum(axis=1) / weight.sum(axis=1)
         return losses
 
@@ -169,7 +169,7 @@ class WidthSearch:
         return self._gain(new.losses, old)
 
     def _gain(self, losses: np.ndarray, old: Candidate) -> float:
-        gain, error = self.outputs[0].mean(old.losses - losses)
+        gain, error = self.outputs[0].observations.mean(old.losses - losses)
         return gain / max(error, 1e-4 * old.loss, 1e-12)
 
     def climb(self, middle: Candidate) -> None:
