@@ -33,6 +33,7 @@ from .likelihood import Labels, LikelihoodFit, factor_at, fit_likelihood, leave_
 from .pivots import LabelFreeBases, random_basis
 from .prune import prune
 from .slope import Line, fit_line, transferred, with_slope
+from .soundness import Losses, entropy
 
 # More points than this were numerically redundant for every smooth kernel that was tried.
 MAX_POINTS = 700
@@ -72,11 +73,15 @@ class Refit:
     points: np.ndarray
     coef: np.ndarray
     intercept: float
-    C: float
     slope: float  # factor on the outputs of the likelihood
-    loo: np.ndarray  # leave-one-out outputs of all points at the chosen C
+    strength: Strength  # with the leave-one-out outputs
+    outputs: np.ndarray  # of all points
     L: np.ndarray  # Cholesky factor of the kernel matrix of the points
     factor: np.ndarray  # of Newton's matrix at the final outputs
+
+    @property
+    def C(self) -> float:
+        return self.strength.C
 
     @property
     def prior(self) -> float:
@@ -237,9 +242,9 @@ def refit(
         points=basis.chosen,
         coef=line.slope * basis.coefficients(fit.v),
         intercept=line.slope * float(fit.v[-1]) + line.intercept,
-        C=C,
         slope=line.slope,
-        loo=strength.loo,
+        strength=strength,
+        outputs=line(fit.f),
         L=basis.L,
         factor=factor_at(basis, labels, line(fit.f), C * line.slope**2),
     )
@@ -294,6 +299,40 @@ def binary_labels(points: DistinctPoints, n_outputs: int) -> list[Labels]:
     return [Labels.of_points(points, k if n_outputs > 1 else 1) for k in range(n_outputs)]
 
 
-def leave_one_out_log_loss(points: DistinctPoints, loo: np.ndarray) -> float:
-    """Weighted mean log-loss of the leave-one-out outputs (n_observations, n_outputs)."""
-    return float(-(points.observations.weight * log_probabilities(loo)).sum() / points.weight.sum())
+def left_out_outputs(models: Sequence[Refit]) -> np.ndarray:
+    """Leave-one-out outputs (n_observations, n_outputs)."""
+    return np.column_stack([model.strength.loo for model in models])
+
+
+def losses_of(points: DistinctPoints, models: Sequence[Refit]) -> Losses:
+    """Log-losses of a model: of the class fractions, left out, and on the training rows."""
+    groups, total = points.observations, points.weight.sum()
+    losses = -(groups.weight * log_probabilities(left_out_outputs(models))).sum(axis=1)
+    estimate = float(losses.sum() / total)
+    off = losses / groups.weight.sum(axis=1) - estimate
+    error = float(np.linalg.norm(groups.weight.sum(axis=1) / total / np.sqrt(groups.count) * off))
+    fitted = log_probabilities(np.column_stack([model.outputs for model in models]))
+    training = float(-(points.weight * fitted).sum() / total)
+    return Losses(entropy(points.weight.sum(axis=0)), estimate, error, training)
+
+
+def class_fractions(points: DistinctPoints, models: Sequence[Refit]) -> list[Refit]:
+    """The models replaced by constants: the fractions of the classes.
+
+    Without its only observation a class counts half a one.
+    """
+    none = np.empty(0, dtype=np.intp)
+    basis, constants = Basis.of(points, none), []
+    for labels, model in zip(binary_labels(points, len(models)), models, strict=True):
+        groups, fit = labels.observations, fit_likelihood(basis, labels, model.C)
+        rest = [
+            np.maximum((labels.weight * part).sum() - groups.removed * of_group, 0.5 * groups.removed)
+            for part, of_group in (
+                (labels.target, groups.target),
+                (1 - labels.target, 1 - groups.target),
+            )
+        ]
+        left_out = np.log(rest[0]) - np.log(rest[1])
+        strength = Strength(fit, Line(), left_out, groups.losses(left_out))
+        constants.append(refit(points, labels, none, strength, rng=np.random.default_rng(0)))
+    return constants
