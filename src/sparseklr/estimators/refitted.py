@@ -100,7 +100,7 @@ class Refits(TellsUncertainty, KernelClassifier):
         if losses.training_is_worse and not losses.nothing_found:
             warn(
                 f"The log-loss on the training rows, {losses.training:.4g}, is above the leave-one-out "
-                f"estimate, {losses.estimate:.4g}: the selected points cannot express the model. Another gamma or "
-                "a larger C selects others."
+                f"estimate, {losses.estimate:.4g}: the selected points do not suffice. "
+                "Another gamma or a larger C selects others."
             )
         return models, losses
