@@ -20,6 +20,10 @@ from .kernels import Kernel, rounded
 
 # Sums and squares of weights up to this are finite.
 _LARGEST_WEIGHT = 1e150
+# Weights are counts of observations if they are whole multiples of the smallest one divided by at most
+# MOST_PARTS, within this relative tolerance, and none is more than MOST_COPIES units: beyond, the tolerance
+# would accept many a number that is not whole.
+MOST_PARTS, MOST_COPIES, _WHOLE = 16, 1_000_000, 1e-9
 # Fourth powers of C times the largest weight, and their inverses, are ordinary numbers within these.
 _LOSS_WEIGHTS = 1e-75, 1e75
 # The kernel matrix of up to this many points is kept whole (128 MB).
@@ -207,6 +211,36 @@ def check_weight(sample_weight: Any, n_samples: int) -> np.ndarray:
         raise ValueError("sample_weight must hold a positive value; all of them are zero.")
     check_largest("sample_weight", weight)
     return weight
+
+
+def observation_counts(weight: np.ndarray) -> np.ndarray:
+    """Number of observations that each row represents, as int64: 0 for a row of weight 0.
+
+    Weights that are whole multiples of a common unit are numbers of copies: a row of weight 2 among rows of
+    weight 1 is the row repeated. Other weights measure importance, and each row is one observation. The unit
+    is the largest for which all weights are whole, so a factor on all weights changes nothing, and equal
+    weights are one observation each.
+
+    Examples
+    --------
+    >>> observation_counts(np.array([0.2, 0.3, 0.0, 0.2]))
+    array([2, 3, 0, 2])
+    >>> observation_counts(np.array([1.0, 0.7351, 2.0]))
+    array([1, 1, 1])
+    """
+    used = weight > 0
+    counts = used.astype(np.int64)
+    least = weight[used].min(initial=np.inf)
+    with np.errstate(over="ignore"):
+        quotient = np.unique(weight[used] / least)
+    if not len(quotient) or quotient[-1] > MOST_COPIES:
+        return counts
+    for parts in range(1, MOST_PARTS + 1):
+        whole = np.rint(parts * quotient)
+        if whole[-1] <= MOST_COPIES and (np.abs(parts * quotient - whole) <= _WHOLE * whole).all():
+            counts[used] = np.rint(parts * (weight[used] / least)).astype(np.int64)
+            break
+    return counts
 
 
 def check_indices(X: Any) -> None:
