@@ -13,7 +13,7 @@ import numpy as np
 
 from ..threads import Map
 from .objective import CompactModel, Objective
-from .path import SEGMENT, Fold, Path, Stage, standard_error
+from .path import SEGMENT, Fold, Path, Stage, Validation
 from .rows import LabelledRows
 from .start import started
 
@@ -59,10 +59,10 @@ def eliminate(path: Path, stage: Stage) -> tuple[list[Stage], Stage, tuple[Round
     """The stages tried, that with the fewest features that is good enough, and the rounds that lead to it."""
     tried = [Fewer(stage, path.folds)]
     with path.in_threads() as each:
-        while tried[-1].n_features > 1 and not _hopeless(tried, path.weight):
+        while tried[-1].n_features > 1 and not _hopeless(tried, path.validation):
             dropped = max(1, round(DROPPED * tried[-1].n_features))
             tried.append(_dropped(path, each, tried[-1], dropped))
-        chosen = _fewest(tried, path.weight)
+        chosen = _fewest(tried, path.validation)
         below = [at.n_features for at in tried if at.n_features < chosen.n_features]
         gap = chosen.n_features - max(below, default=chosen.n_features)
         step = max(1, -(-gap // STEPS))
@@ -70,7 +70,7 @@ def eliminate(path: Path, stage: Stage) -> tuple[list[Stage], Stage, tuple[Round
         for _ in range(step, gap, step):
             at = _dropped(path, each, at, step)
             tried.append(at)
-        chosen = _fewest(tried, path.weight)
+        chosen = _fewest(tried, path.validation)
     return [at.stage for at in tried[1:]], chosen.stage, chosen.rounds
 
 
@@ -92,22 +92,22 @@ def _best(tried: list[Fewer]) -> Stage:
     return min((at.stage for at in tried), key=lambda stage: stage.loss)
 
 
-def _fewest(tried: list[Fewer], weight: np.ndarray) -> Fewer:
+def _fewest(tried: list[Fewer], validation: Validation) -> Fewer:
     """The fewest features that are good enough."""
     best = _best(tried)
-    enough = [at for at in tried if at.stage is best or _excess(at.stage, best, weight) <= ALLOWED]
+    enough = [at for at in tried if at.stage is best or _excess(at.stage, best, validation) <= ALLOWED]
     return min(enough, key=lambda at: at.n_features)
 
 
-def _hopeless(tried: list[Fewer], weight: np.ndarray) -> bool:
+def _hopeless(tried: list[Fewer], validation: Validation) -> bool:
     """Whether the last stage is worse than the best beyond any doubt."""
     best, last = _best(tried), tried[-1].stage
-    return last.loss > (1 + MUCH) * best.loss and _excess(last, best, weight) > HOPELESS
+    return last.loss > (1 + MUCH) * best.loss and _excess(last, best, validation) > HOPELESS
 
 
-def _excess(stage: Stage, best: Stage, weight: np.ndarray) -> float:
+def _excess(stage: Stage, best: Stage, validation: Validation) -> float:
     """Loss beyond the best, in standard errors of the difference."""
-    error = standard_error(stage.losses - best.losses, weight)
+    error = validation.standard_error(stage.losses - best.losses)
     return (stage.loss - best.loss) / max(error, 1e-300)
 
 

@@ -12,7 +12,7 @@ from ..threads import ordered_threads
 from .features import Round, eliminate, replay
 from .objective import CompactModel, Objective
 from .path import FIRST_C, SEGMENT, Path, PathSettings, Stage, choose, nothing_to_say
-from .rows import LabelledRows
+from .rows import LabelledRows, Observations
 from .start import base_rate, started
 
 # Segments of moves where nothing is held out that could end them earlier.
@@ -64,16 +64,19 @@ class CompactFit:
 
 
 def fit_compact(
-    rows: LabelledRows, settings: PathSettings, report: Callable[[str, float], Any] = nothing_to_say
+    rows: LabelledRows,
+    settings: PathSettings,
+    observations: Observations,
+    report: Callable[[str, float], Any] = nothing_to_say,
 ) -> CompactFit:
     """Choose what the settings leave open, then fit all rows."""
     plan, loss = _unwatched(rows, settings), None
     stages: list[Stage] = []
     if rows.X.shape[1] and (settings.n_points is None or settings.C is None or settings.sparse):
-        path = Path(rows, settings, report)
+        path = Path(rows, settings, observations, report)
         if path.folds:
             stages = path.run()
-            chosen = stages[-1] if settings.n_points else choose(stages, path.weight)
+            chosen = stages[-1] if settings.n_points else choose(stages, path.validation)
             last = chosen
             rounds: tuple[Round, ...] = ()
             if settings.sparse and chosen.n_points:

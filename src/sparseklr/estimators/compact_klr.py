@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, Literal, Self
@@ -19,9 +20,9 @@ from .._sklearn import Interval, StrOptions
 from .._warn import warn
 from ..compact.fit import CompactFit, fit_compact, refit_compact
 from ..compact.path import PathSettings
-from ..compact.rows import LabelledRows, scaled_rows
+from ..compact.rows import LabelledRows, relative_weights, scaled_rows
 from ..compact.scaling import Scaling
-from ..data import check_indices
+from ..data import check_indices, observation_counts
 from ..kernels import n_threads
 from ..progress import StageProgressBar
 from ..sources import ArraySource, Source, as_source
@@ -254,20 +255,28 @@ class CompactKLR(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, BaseEstima
         """Fit rows in memory, equal ones merged."""
         kept, codes, classes, weight = weighted_classes(given, self.class_weight)
         goes_on = self._goes_on(classes, given.X.shape[1])
-        rows, scaling = scaled_rows(
+        count = np.ones(len(kept), dtype=np.int64)
+        if given.weight is not None:
+            count = observation_counts(given.weight[kept])
+        rows, observations, scaling = scaled_rows(
             given.X[kept],
             codes,
             weight,
+            count,
             len(classes),
             scale=self._scaling if goes_on else self.scale == "auto",
             seed=self._seed(),
         )
+        # INTEGRATION: copies = <detector in sparseklr.probability>(*by_point(rows, observations))
+        copies = False
+        observations = replace(observations, copies=copies)
+        rows = replace(rows, weight=relative_weights(rows.weight, observations))
         settings = self._settings()
         with StageProgressBar(type(self).__name__, bool(self.verbose)) as progress:
             if goes_on:
                 found = refit_compact(rows, settings, self._model, settings.C or self.C_, self.shrinkage_)
             else:
-                found = fit_compact(rows, settings, progress.stage)
+                found = fit_compact(rows, settings, observations, progress.stage)
         if settings.n_points and found.model.n_points < settings.n_points and len(scaling.kept):
             warn(
                 f"n_points={settings.n_points} is more than the {len(rows)} distinct rows of X with positive "
