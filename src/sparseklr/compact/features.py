@@ -42,7 +42,13 @@ class Fewer:
 
     stage: Stage
     folds: list[Fold]
+    features: list[np.ndarray]  # of each fold
     rounds: tuple[Round, ...] = ()
+
+    @classmethod
+    def none(cls, path: Path, stage: Stage) -> Fewer:
+        """No feature is dropped."""
+        return cls(stage, path.folds, [np.arange(stage.n_features)] * len(path.folds))
 
     @property
     def n_features(self) -> int:
@@ -55,9 +61,9 @@ def most_used(rows: LabelledRows, model: CompactModel, n_features: int) -> np.nd
     return np.sort(np.argsort(-worth, kind="stable")[:n_features])
 
 
-def eliminate(path: Path, stage: Stage) -> tuple[list[Stage], Stage, tuple[Round, ...]]:
-    """The stages tried, that with the fewest features that is good enough, and the rounds that lead to it."""
-    tried = [Fewer(stage, path.folds)]
+def eliminate(path: Path, stage: Stage) -> tuple[list[Stage], Fewer]:
+    """The stages tried, and that with the fewest features that is good enough."""
+    tried = [Fewer.none(path, stage)]
     with path.in_threads() as each:
         while tried[-1].n_features > 1 and not _hopeless(tried, path.validation):
             dropped = max(1, round(DROPPED * tried[-1].n_features))
@@ -71,7 +77,7 @@ def eliminate(path: Path, stage: Stage) -> tuple[list[Stage], Stage, tuple[Round
             at = _dropped(path, each, at, step)
             tried.append(at)
         chosen = _fewest(tried, path.validation)
-    return [at.stage for at in tried[1:]], chosen.stage, chosen.rounds
+    return [at.stage for at in tried[1:]], chosen
 
 
 def _dropped(path: Path, each: Map, at: Fewer, n_dropped: int) -> Fewer:
@@ -85,7 +91,8 @@ def _dropped(path: Path, each: Map, at: Fewer, n_dropped: int) -> Fewer:
     # With the same C to start from as before: points that start at a larger one end elsewhere, and a stage
     # that took another way cannot be compared. So ringnorm kept all of 20 noise features in a fold of three.
     stage = path.fit_size(each, folds, at.stage.n_points, at.stage.moved_at[0], widths)
-    return Fewer(stage, folds, (*at.rounds, Round(n_features, stage.moved_at)))
+    kept = [before[left] for before, left in zip(at.features, features, strict=True)]
+    return Fewer(stage, folds, kept, (*at.rounds, Round(n_features, stage.moved_at)))
 
 
 def _best(tried: list[Fewer]) -> Stage:

@@ -16,9 +16,10 @@ import numpy as np
 
 from ..sources import ArraySource, Blocks, LocalBlocks
 from ..threads import ordered_threads
+from .all_rows import Plan
 from .checkpoint import Checkpoint
 from .fisher import moving_features
-from .fit import CompactFit, Plan
+from .fit import CompactFit
 from .gauss_newton import MOST_TOGETHER, Descent, RowsObjective, Turn, descend
 from .large_rows import LargeRows
 from .objective import CompactModel, Objective
@@ -29,8 +30,8 @@ from .path import (
     MOST_C,
     PathSettings,
     Stage,
-    choose,
     Validation,
+    choose,
     nothing_to_say,
 )
 from .rows import LabelledRows

@@ -350,15 +350,7 @@ class CompactKLR(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, BaseEstima
         self.C_, self.shrinkage_ = found.plan.C, found.plan.shrinkage
         self.gradient_norm_, self.n_iter_ = found.gradient_norm, found.n_iter
         self.held_out_log_loss_ = found.held_out_loss
-        stages = found.stages
-        self.path_ = {
-            "n_points": np.array([stage.n_points for stage in stages], dtype=int),
-            "n_features": np.array([stage.n_features for stage in stages], dtype=int),
-            "C": np.array([stage.C for stage in stages]),
-            "held_out_log_loss": np.array([stage.loss for stage in stages]),
-            "standard_error": np.array([stage.standard_error for stage in stages]),
-            "seconds": np.array([stage.seconds for stage in stages]),
-        }
+        self.path_ = found.path()
 
     # -- prediction ---------------------------------------------------------------------------
 
