@@ -163,7 +163,7 @@ def scaled_rows(
     scaling to use.
     """
     pairs = distinct_pairs(X, codes, weight, count, seed)
-    positions = pairs.positions
+    positions, relative = pairs.positions, relative_weights(pairs.weight, pairs.observations)
     needed = len(positions) * X.shape[1] * 4
     if needed > (room := available_memory()):
         raise MemoryError(
@@ -171,11 +171,11 @@ def scaled_rows(
             f"array, and {room >> 20} MB are free. Use fewer features, or a linear model."
         )
     rows = X[positions]
-    scaling = scale if isinstance(scale, Scaling) else Scaling.of(rows, pairs.weight, auto=scale)
+    scaling = scale if isinstance(scale, Scaling) else Scaling.of(rows, relative, auto=scale)
     scaled = np.empty((len(positions), len(scaling.kept)), dtype=np.float32)
     for start in range(0, len(positions), _BLOCK):
         scaled[start : start + _BLOCK] = scaling.transform_single(rows[start : start + _BLOCK])
-    return LabelledRows(scaled, pairs.label, pairs.weight, n_classes), pairs.observations, scaling
+    return LabelledRows(scaled, pairs.label, relative, n_classes), pairs.observations, scaling
 
 
 def held_out_folds(label: np.ndarray, n_classes: int, observations: Observations) -> list[np.ndarray]:

@@ -20,12 +20,13 @@ from .._sklearn import Interval, StrOptions
 from .._warn import warn
 from ..compact.fit import CompactFit, fit_compact, refit_compact
 from ..compact.path import PathSettings
-from ..compact.rows import LabelledRows, relative_weights, scaled_rows
+from ..compact.rows import LabelledRows, by_point, relative_weights, scaled_rows
 from ..compact.scaling import Scaling
 from ..data import check_indices, observation_counts
 from ..kernels import n_threads
 from ..progress import StageProgressBar
 from ..sources import ArraySource, Source, as_source
+from .compact_checks import are_copies, warn_of_fit
 from .compact_large import MANY_ROWS, first_look, fit_large, is_stream, whole
 from .explanation import ExplainsByPoints
 from .familiarity import TellsFamiliarity
@@ -255,9 +256,7 @@ class CompactKLR(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, BaseEstima
         """Fit rows in memory, equal ones merged."""
         kept, codes, classes, weight = weighted_classes(given, self.class_weight)
         goes_on = self._goes_on(classes, given.X.shape[1])
-        count = np.ones(len(kept), dtype=np.int64)
-        if given.weight is not None:
-            count = observation_counts(given.weight[kept])
+        count = observation_counts(np.ones(len(kept)) if given.weight is None else given.weight[kept])
         rows, observations, scaling = scaled_rows(
             given.X[kept],
             codes,
@@ -267,9 +266,7 @@ class CompactKLR(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, BaseEstima
             scale=self._scaling if goes_on else self.scale == "auto",
             seed=self._seed(),
         )
-        # INTEGRATION: copies = <detector in sparseklr.probability>(*by_point(rows, observations))
-        copies = False
-        observations = replace(observations, copies=copies)
+        observations = replace(observations, copies=are_copies(*by_point(rows, observations)))
         rows = replace(rows, weight=relative_weights(rows.weight, observations))
         settings = self._settings()
         with StageProgressBar(type(self).__name__, bool(self.verbose)) as progress:
@@ -282,6 +279,7 @@ class CompactKLR(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, BaseEstima
                 f"n_points={settings.n_points} is more than the {len(rows)} distinct rows of X with positive "
                 f"weight: the model has {found.model.n_points} points."
             )
+        warn_of_fit(found, settings, len(scaling.kept))
         self.classes_ = classes
         self._set_fit(given.X[kept[:1]], scaling, rows, found)
 
