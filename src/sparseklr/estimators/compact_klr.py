@@ -129,7 +129,8 @@ class CompactKLR(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, BaseEstima
     -----
     For given points and widths the coefficients are a convex problem, solved by Newton's method; L-BFGS moves
     points and widths on its minimum (variable projection). Rows that are equal are merged and put in the
-    order of a hash of their contents, so that a weight of 2 is the same as a repetition, to the last bit.
+    order of a hash of their contents, so that a weight of 2 among weights of 1 is the same as a repetition,
+    to the last bit. A factor on all weights changes nothing. Equal rows are independent observations.
 
     Beyond 20 000 rows, sizes are fitted to a sample of at least 262 144 rows, 450 for each parameter if that
     is more, and judged on 65 536 rows that are held out; the size that is chosen moves on with the gradients
