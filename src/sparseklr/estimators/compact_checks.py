@@ -45,6 +45,6 @@ def warn_of_fit(found: CompactFit, settings: PathSettings, n_varying: int) -> No
     elif found.lost:
         warn(
             f"The training log-loss, {found.training_loss:.3g}, exceeds the validation log-loss, "
-            f"{found.held_out_loss:.3g}, by more than its noise: the fit ended in a poor optimum. Try another "
-            "random_state or n_points."
+            f"{found.held_out_loss:.3g}, by more than its noise: the fit ended in a poor optimum. Try "
+            "another random_state or n_points."
         )
