@@ -7,8 +7,8 @@ and the coefficients that are best on all rows, they show what objective to expe
 their median is replaced by the best of them, which then moves on.
 
 Over 240 fits of two moons, circles, spirals and blobs (150 and 300 rows), the mean test loss was 0.1641 with
-this rule, 0.1649 without it, and 0.1664 with the lower objective of the fresh fit and the best fold: points of
-a lower objective have overfitted more.
+this rule, 0.1649 without it, and 0.1664 with the lower objective of the fresh fit and the best fold: points
+of a lower objective have overfitted more.
 """
 
 from __future__ import annotations
