@@ -19,8 +19,8 @@ from sklearn.datasets import load_breast_cancer
 
 from sparseklr.datasets import BENCHMARKS, make_ringnorm, make_twonorm, make_waveform
 
-_HOME = Path(os.environ.get("SPARSEKLR_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
-PUBLISHED = any(_HOME.glob("*.csv*"))
+HOME = Path(os.environ.get("SPARSEKLR_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
+PUBLISHED = any(HOME.glob("*.csv*"))
 needs_published = pytest.mark.skipif(
     not PUBLISHED, reason="about the published values: set SPARSEKLR_DATA to a directory of <name>.csv.gz"
 )
@@ -78,7 +78,7 @@ def write_stand_in(name: str, folder: Path) -> Path:
 
 
 if PUBLISHED:
-    DATA = _HOME
+    DATA = HOME
 else:
     _folder = TemporaryDirectory(prefix="sparseklr-stand-ins-")  # removed at the end of the process
     DATA = Path(_folder.name)

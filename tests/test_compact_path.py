@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 from sparseklr.compact.large import _still_pays
-from sparseklr.compact.path import MANY_POINTS, Stage, choose
+from sparseklr.compact.path import MANY_POINTS, Stage, Validation, choose
 
 pytestmark = pytest.mark.numerical
 
 
-def stages(*sizes_and_losses: tuple[int, float], spread: float = 1e-6) -> tuple[list[Stage], np.ndarray]:
+def stages(*sizes_and_losses: tuple[int, float], spread: float = 1e-6) -> tuple[list[Stage], Validation]:
     """Stages of given mean loss on 1000 rows; ``spread`` is that of the differences between two of them."""
     found = []
     for n_points, loss in sizes_and_losses:
         noise = np.random.default_rng(n_points).normal(size=1000)
         losses = loss + spread * (noise - noise.mean())
         found.append(Stage(n_points, 10.0, (), (), (), np.empty(0), losses, loss, 0.0, 0.0))
-    return found, np.ones(1000)
+    return found, Validation(np.ones(1000))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..threads import Map
 from .objective import CompactModel, Objective
-from .path import SEGMENT, Fold, Path, Stage, standard_error
+from .path import SEGMENT, Fold, Path, Stage, Validation
 from .rows import LabelledRows
 from .start import started
 
@@ -42,7 +42,13 @@ class Fewer:
 
     stage: Stage
     folds: list[Fold]
+    features: list[np.ndarray]  # of each fold
     rounds: tuple[Round, ...] = ()
+
+    @classmethod
+    def none(cls, path: Path, stage: Stage) -> Fewer:
+        """No feature is dropped."""
+        return cls(stage, path.folds, [np.arange(stage.n_features)] * len(path.folds))
 
     @property
     def n_features(self) -> int:
@@ -55,14 +61,14 @@ def most_used(rows: LabelledRows, model: CompactModel, n_features: int) -> np.nd
     return np.sort(np.argsort(-worth, kind="stable")[:n_features])
 
 
-def eliminate(path: Path, stage: Stage) -> tuple[list[Stage], Stage, tuple[Round, ...]]:
-    """The stages tried, that with the fewest features that is good enough, and the rounds that lead to it."""
-    tried = [Fewer(stage, path.folds)]
+def eliminate(path: Path, stage: Stage) -> tuple[list[Stage], Fewer]:
+    """The stages tried, and that with the fewest features that is good enough."""
+    tried = [Fewer.none(path, stage)]
     with path.in_threads() as each:
-        while tried[-1].n_features > 1 and not _hopeless(tried, path.weight):
+        while tried[-1].n_features > 1 and not _hopeless(tried, path.validation):
             dropped = max(1, round(DROPPED * tried[-1].n_features))
             tried.append(_dropped(path, each, tried[-1], dropped))
-        chosen = _fewest(tried, path.weight)
+        chosen = _fewest(tried, path.validation)
         below = [at.n_features for at in tried if at.n_features < chosen.n_features]
         gap = chosen.n_features - max(below, default=chosen.n_features)
         step = max(1, -(-gap // STEPS))
@@ -70,8 +76,8 @@ def eliminate(path: Path, stage: Stage) -> tuple[list[Stage], Stage, tuple[Round
         for _ in range(step, gap, step):
             at = _dropped(path, each, at, step)
             tried.append(at)
-        chosen = _fewest(tried, path.weight)
-    return [at.stage for at in tried[1:]], chosen.stage, chosen.rounds
+        chosen = _fewest(tried, path.validation)
+    return [at.stage for at in tried[1:]], chosen
 
 
 def _dropped(path: Path, each: Map, at: Fewer, n_dropped: int) -> Fewer:
@@ -85,29 +91,30 @@ def _dropped(path: Path, each: Map, at: Fewer, n_dropped: int) -> Fewer:
     # With the same C to start from as before: points that start at a larger one end elsewhere, and a stage
     # that took another way cannot be compared. So ringnorm kept all of 20 noise features in a fold of three.
     stage = path.fit_size(each, folds, at.stage.n_points, at.stage.moved_at[0], widths)
-    return Fewer(stage, folds, (*at.rounds, Round(n_features, stage.moved_at)))
+    kept = [before[left] for before, left in zip(at.features, features, strict=True)]
+    return Fewer(stage, folds, kept, (*at.rounds, Round(n_features, stage.moved_at)))
 
 
 def _best(tried: list[Fewer]) -> Stage:
     return min((at.stage for at in tried), key=lambda stage: stage.loss)
 
 
-def _fewest(tried: list[Fewer], weight: np.ndarray) -> Fewer:
+def _fewest(tried: list[Fewer], validation: Validation) -> Fewer:
     """The fewest features that are good enough."""
     best = _best(tried)
-    enough = [at for at in tried if at.stage is best or _excess(at.stage, best, weight) <= ALLOWED]
+    enough = [at for at in tried if at.stage is best or _excess(at.stage, best, validation) <= ALLOWED]
     return min(enough, key=lambda at: at.n_features)
 
 
-def _hopeless(tried: list[Fewer], weight: np.ndarray) -> bool:
+def _hopeless(tried: list[Fewer], validation: Validation) -> bool:
     """Whether the last stage is worse than the best beyond any doubt."""
     best, last = _best(tried), tried[-1].stage
-    return last.loss > (1 + MUCH) * best.loss and _excess(last, best, weight) > HOPELESS
+    return last.loss > (1 + MUCH) * best.loss and _excess(last, best, validation) > HOPELESS
 
 
-def _excess(stage: Stage, best: Stage, weight: np.ndarray) -> float:
+def _excess(stage: Stage, best: Stage, validation: Validation) -> float:
     """Loss beyond the best, in standard errors of the difference."""
-    error = standard_error(stage.losses - best.losses, weight)
+    error = validation.standard_error(stage.losses - best.losses)
     return (stage.loss - best.loss) / max(error, 1e-300)
 
 

@@ -9,27 +9,17 @@ from typing import Any
 import numpy as np
 
 from ..threads import ordered_threads
-from .features import Round, eliminate, replay
-from .objective import CompactModel, Objective
-from .path import FIRST_C, SEGMENT, Path, PathSettings, Stage, choose, nothing_to_say
-from .rows import LabelledRows
-from .start import base_rate, started
+from .all_rows import AllRows, Candidate, Fitted, Plan
+from .features import Fewer, eliminate
+from .objective import CompactModel
+from .path import FIRST_C, Path, PathSettings, Stage, choose, nothing_to_say
+from .rows import LabelledRows, Observations
+from .start import base_rate
 
 # Segments of moves where nothing is held out that could end them earlier.
 UNWATCHED = 4
-
-
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """How a model of all rows is to be fitted."""
-
-    n_points: int
-    C: float
-    start_widths: tuple[np.ndarray, ...] = ()  # log gamma: their mean is where it starts
-    moved_at: tuple[float, ...] = ()  # C of each segment of moves
-    rounds: tuple[Round, ...] = ()  # in which features are dropped
-    shrinkage: float = 1.0
-    start: CompactModel | None = None  # instead of cluster centres
+# A training loss exceeds a held-out loss beyond noise from this many standard errors on.
+NOISE = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +42,10 @@ class CompactFit:
         Largest derivative of the objective in a point or log-width, per unit of weight.
     n_iter : int
         Iterations of L-BFGS on all rows.
+    training_loss : float
+        Mean log-loss of the rows; NaN for a streamed fit.
+    standard_error : float
+        Of the held-out loss.
     """
 
     model: CompactModel
@@ -61,30 +55,62 @@ class CompactFit:
     held_out_loss: float | None
     gradient_norm: float
     n_iter: int
+    training_loss: float = np.nan
+    standard_error: float = 0.0
+
+    @property
+    def baseline_loss(self) -> float | None:
+        """Held-out loss of the class fractions."""
+        return self.stages[0].loss if self.stages else None
+
+    @property
+    def lost(self) -> bool:
+        """Whether the training loss exceeds the held-out loss beyond its noise."""
+        if self.held_out_loss is None:
+            return False
+        return self.training_loss > self.held_out_loss + NOISE * self.standard_error
+
+    def path(self) -> dict[str, np.ndarray]:
+        """A row for each stage."""
+        stages = self.stages
+        return {
+            "n_points": np.array([stage.n_points for stage in stages], dtype=int),
+            "n_features": np.array([stage.n_features for stage in stages], dtype=int),
+            "C": np.array([stage.C for stage in stages]),
+            "held_out_log_loss": np.array([stage.loss for stage in stages]),
+            "standard_error": np.array([stage.standard_error for stage in stages]),
+            "seconds": np.array([stage.seconds for stage in stages]),
+        }
 
 
 def fit_compact(
-    rows: LabelledRows, settings: PathSettings, report: Callable[[str, float], Any] = nothing_to_say
+    rows: LabelledRows,
+    settings: PathSettings,
+    observations: Observations,
+    report: Callable[[str, float], Any] = nothing_to_say,
 ) -> CompactFit:
     """Choose what the settings leave open, then fit all rows."""
-    plan, loss = _unwatched(rows, settings), None
+    plan, last = _unwatched(rows, settings), None
     stages: list[Stage] = []
     if rows.X.shape[1] and (settings.n_points is None or settings.C is None or settings.sparse):
-        path = Path(rows, settings, report)
+        path = Path(rows, settings, observations, report)
         if path.folds:
             stages = path.run()
-            chosen = stages[-1] if settings.n_points else choose(stages, path.weight)
-            last = chosen
-            rounds: tuple[Round, ...] = ()
+            chosen = stages[-1] if settings.n_points else choose(stages, path.validation)
+            fewer = Fewer.none(path, chosen)
             if settings.sparse and chosen.n_points:
-                tried, last, rounds = eliminate(path, chosen)
+                tried, fewer = eliminate(path, chosen)
                 stages = [*stages, *tried]
-            loss = last.loss
-            plan = Plan(chosen.n_points, last.C, chosen.start_widths, chosen.moved_at, rounds)
+                if fewer.stage.loss >= stages[0].loss and settings.n_points is None:
+                    chosen = stages[0]
+                    fewer = Fewer.none(path, chosen)
+            last = fewer.stage
+            plan = Plan(chosen.n_points, last.C, chosen.start_widths, chosen.moved_at, fewer.rounds)
             if last.n_points:
-                plan = replace(plan, shrinkage=path.shrinkage(last))
+                validated = tuple(map(Candidate, fewer.features, last.models))
+                plan = replace(plan, shrinkage=path.shrinkage(last), validated=validated)
     report("all rows", 0.95)
-    return _carried_out(rows, settings, plan, stages, loss)
+    return _carried_out(rows, settings, plan, stages, last)
 
 
 def refit_compact(
@@ -103,26 +129,21 @@ def _unwatched(rows: LabelledRows, settings: PathSettings) -> Plan:
 
 
 def _carried_out(
-    rows: LabelledRows, settings: PathSettings, plan: Plan, stages: list[Stage], loss: float | None
+    rows: LabelledRows, settings: PathSettings, plan: Plan, stages: list[Stage], last: Stage | None
 ) -> CompactFit:
-    features = np.arange(rows.X.shape[1])
-    if plan.n_points == 0:
-        nothing = features[:0]
-        return CompactFit(base_rate(rows.columns(nothing)), nothing, plan, stages, loss, 0.0, 0)
-    options: dict[str, Any] = {"shared": settings.shared, "threads": settings.threads}
+    """The plan on all rows; a model whose training loss is too high is replaced by the best that is found."""
     with ordered_threads(1):  # linear algebra on one thread: its last digit depends on their number
-        objective = Objective(rows.compiled(), **options)
-        model = plan.start or started(rows, plan.n_points, np.mean(plan.start_widths, axis=0))
-        n_iter = 0
-        for C in plan.moved_at:
-            moved = objective.move(model, C, max_iter=SEGMENT)
-            model, n_iter = moved.model, n_iter + moved.n_iter
-        if plan.rounds:
-            features, model = replay(rows, model, plan.rounds, **options)
-            rows = rows.columns(features)
-        # the coefficients once more, in double precision
-        objective = Objective(rows.compiled(single=False), **options)
-        model, _ = objective.solve(model, plan.C, 1e-12)
-        norm = float(np.abs(objective.gradient(model.log_gamma, plan.C)).max() / rows.weight.sum())
-    model = replace(model, coef=plan.shrinkage * model.coef)
-    return CompactFit(model, features, plan, stages, loss, norm, n_iter)
+        fit = AllRows(rows, plan, shared=settings.shared, threads=settings.threads)
+        found = _completed(fit, fit.typical(), stages, last)
+        if found.lost and plan.validated:
+            again = _completed(fit, fit.best(), stages, last)
+            found = min(found, again, key=lambda one: one.training_loss)
+    return found
+
+
+def _completed(fit: AllRows, fitted: Fitted, stages: list[Stage], last: Stage | None) -> CompactFit:
+    model, norm = fit.finished(fitted)
+    features = fitted.candidate.features
+    loss, error = (None, 0.0) if last is None else (last.loss, last.standard_error)
+    training = fit.loss(features, model)
+    return CompactFit(model, features, fit.plan, stages, loss, norm, fitted.n_iter, training, error)

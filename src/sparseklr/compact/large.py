@@ -16,9 +16,10 @@ import numpy as np
 
 from ..sources import ArraySource, Blocks, LocalBlocks
 from ..threads import ordered_threads
+from .all_rows import Plan
 from .checkpoint import Checkpoint
 from .fisher import moving_features
-from .fit import CompactFit, Plan
+from .fit import CompactFit
 from .gauss_newton import MOST_TOGETHER, Descent, RowsObjective, Turn, descend
 from .large_rows import LargeRows
 from .objective import CompactModel, Objective
@@ -29,9 +30,9 @@ from .path import (
     MOST_C,
     PathSettings,
     Stage,
+    Validation,
     choose,
     nothing_to_say,
-    standard_error,
 )
 from .rows import LabelledRows
 from .start import base_rate, started
@@ -113,9 +114,11 @@ class LargeFit:
             model, C = start
         else:
             stages = self._path()
-            weight = self.held_out.weight
+            validation = Validation(self.held_out.weight)
             chosen = (
-                stages[-1] if self.settings.n_points else choose(stages, weight, TAKEN_GAIN, DOUBLING_GAIN)
+                stages[-1]
+                if self.settings.n_points
+                else choose(stages, validation, TAKEN_GAIN, DOUBLING_GAIN)
             )
             model, C = chosen.models[0], self._C_of(chosen.C, self.n_rows)
         end = self._all_rows(model, C) if model.n_points else self._base_rate()
@@ -197,8 +200,8 @@ class LargeFit:
 
     def _judged(self, model: CompactModel, C: float, seconds: float) -> Stage:
         outputs = model.outputs(self._compiled_held_out, self.settings.threads)
-        losses, weight = self.held_out.losses(outputs), self.held_out.weight
-        loss, error = float(np.average(losses, weights=weight)), standard_error(losses, weight)
+        losses, validation = self.held_out.losses(outputs), Validation(self.held_out.weight)
+        loss, error = validation.mean(losses), validation.standard_error(losses)
         return Stage(model.n_points, C, (), (), (model,), outputs, losses, loss, error, seconds)
 
     # -- all rows --------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from scipy.optimize import minimize_scalar
 
 from ..threads import Map, ordered_threads
 from .objective import CompactModel, Objective
-from .rows import LabelledRows, held_out_folds
+from .rows import LabelledRows, Observations, held_out_folds
 from .start import base_rate, started
 
 # Iterations of L-BFGS between two looks at the held-out rows, and at most so many of these segments per size.
@@ -71,6 +71,22 @@ class Stage:
         return len(self.models[0].log_gamma)
 
 
+@dataclass(frozen=True, eq=False)
+class Validation:
+    """Weights of the validation rows of all folds, and the number of observations behind each."""
+
+    weight: np.ndarray
+    count: np.ndarray | float = 1.0
+
+    def mean(self, values: np.ndarray) -> float:
+        return float(np.average(values, weights=self.weight))
+
+    def standard_error(self, values: np.ndarray) -> float:
+        """Standard error of the mean; observations are the independent units."""
+        fraction = self.weight / self.weight.sum()
+        return float(np.sqrt(fraction**2 / self.count @ (values - fraction @ values) ** 2))
+
+
 class Fold:
     """Rows to fit and rows to judge by."""
 
@@ -103,28 +119,30 @@ class Path:
     rows : LabelledRows
         In random order.
     settings : PathSettings
+    observations : Observations
+        Behind the rows.
     report : callable
-        Told the name of what is going on, and the share of the path that is done.
+        Called with the name of the present step and the fraction of the path that is done.
     """
 
     def __init__(
         self,
         rows: LabelledRows,
         settings: PathSettings,
+        observations: Observations,
         report: Callable[[str, float], Any] = nothing_to_say,
     ) -> None:
         self.settings, self.report, self.n_classes = settings, report, rows.n_classes
         self._began = time.perf_counter()
-        held_out = held_out_folds(rows)
+        held_out = held_out_folds(rows.label, rows.n_classes, observations)
         # threads work on folds, and what is left over on the rows of a fold
         self._threads = min(settings.threads, max(1, len(held_out)))
         inner = max(1, settings.threads // self._threads)
         self._stop = Event()
-        everything = np.arange(len(rows))
         self.folds = [
             Fold(
-                rows.part(np.setdiff1d(everything, part, assume_unique=True)),
-                rows.part(part),
+                rows.fraction((observations.count - part) / observations.count),
+                rows.fraction(part / observations.count),
                 shared=settings.shared,
                 threads=inner,
                 stop=self._stop,
@@ -132,9 +150,14 @@ class Path:
             for part in held_out
         ]
         parts = [fold.held_out for fold in self.folds]
-        self.weight = np.concatenate([np.empty(0), *(part.weight for part in parts)])
         self.labels = np.concatenate([np.empty(0, dtype=np.int32), *(part.label for part in parts)])
-        self._most = min(settings.max_points, max(rows.n_classes, len(rows) // 3))
+        self.validation = Validation(
+            np.concatenate([np.empty(0), *(part.weight for part in parts)]),
+            np.concatenate([np.empty(0), *(observations.independent(part[part > 0]) for part in held_out)]),
+        )
+        # a third of the observations, but no more points than distinct rows
+        most = min(len(observations) // 3, observations.n_points)
+        self._most = min(settings.max_points, max(rows.n_classes, most))
 
     @contextmanager
     def in_threads(self) -> Iterator[Map]:
@@ -225,20 +248,20 @@ class Path:
             models=tuple(models),
             outputs=outputs,
             losses=losses,
-            loss=float(np.average(losses, weights=self.weight)),
-            standard_error=standard_error(losses, self.weight),
+            loss=self.validation.mean(losses),
+            standard_error=self.validation.standard_error(losses),
             seconds=time.perf_counter() - self._began,
         )
 
     def losses(self, outputs: np.ndarray) -> np.ndarray:
         """Of the held-out rows of all folds."""
         empty = np.empty((len(self.labels), 0))
-        return LabelledRows(empty, self.labels, self.weight, self.n_classes).losses(outputs)
+        return LabelledRows(empty, self.labels, self.validation.weight, self.n_classes).losses(outputs)
 
     def shrinkage(self, stage: Stage) -> float:
         """The factor in [0.5, 1] by which outputs have the least held-out loss."""
         found = minimize_scalar(
-            lambda s: float(np.average(self.losses(s * stage.outputs), weights=self.weight)),
+            lambda s: self.validation.mean(self.losses(s * stage.outputs)),
             bounds=(0.5, 1.0),
             method="bounded",
             options={"xatol": 1e-3},
@@ -258,15 +281,9 @@ def _solve(C: float, fold: Fold, model: CompactModel) -> CompactModel:
     return fold.objective.solve(model, C, 1e-5)[0]
 
 
-def standard_error(values: np.ndarray, weight: np.ndarray) -> float:
-    """Of a weighted mean, where the rows are the independent units."""
-    share = weight / weight.sum()
-    return float(np.sqrt(share**2 @ (values - share @ values) ** 2))
-
-
 def choose(
     stages: list[Stage],
-    weight: np.ndarray,
+    validation: Validation,
     large_gain: float = MANY_POINTS_GAIN,
     doubling_gain: float = 0.0,
 ) -> Stage:
@@ -285,7 +302,7 @@ def choose(
     best = min(stages, key=lambda stage: stage.loss)
     for stage in stages:
         doublings = np.log2(best.n_points / stage.n_points) if stage.n_points else 0.0
-        noise = standard_error(stage.losses - best.losses, weight)
+        noise = validation.standard_error(stage.losses - best.losses)
         if stage.loss - best.loss <= min(
             max(noise, doubling_gain * doublings * best.loss), EXCESS * best.loss
         ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, Literal, Self
@@ -19,12 +20,13 @@ from .._sklearn import Interval, StrOptions
 from .._warn import warn
 from ..compact.fit import CompactFit, fit_compact, refit_compact
 from ..compact.path import PathSettings
-from ..compact.rows import LabelledRows, scaled_rows
+from ..compact.rows import LabelledRows, by_point, relative_weights, scaled_rows
 from ..compact.scaling import Scaling
-from ..data import check_indices
+from ..data import check_indices, observation_counts
 from ..kernels import n_threads
 from ..progress import StageProgressBar
 from ..sources import ArraySource, Source, as_source
+from .compact_checks import are_copies, warn_of_fit
 from .compact_large import MANY_ROWS, first_look, fit_large, is_stream, whole
 from .explanation import ExplainsByPoints
 from .familiarity import TellsFamiliarity
@@ -127,7 +129,8 @@ class CompactKLR(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, BaseEstima
     -----
     For given points and widths the coefficients are a convex problem, solved by Newton's method; L-BFGS moves
     points and widths on its minimum (variable projection). Rows that are equal are merged and put in the
-    order of a hash of their contents, so that a weight of 2 is the same as a repetition, to the last bit.
+    order of a hash of their contents, so that a weight of 2 among weights of 1 is the same as a repetition,
+    to the last bit. A factor on all weights changes nothing. Equal rows are independent observations.
 
     Beyond 20 000 rows, sizes are fitted to a sample of at least 262 144 rows, 450 for each parameter if that
     is more, and judged on 65 536 rows that are held out; the size that is chosen moves on with the gradients
@@ -254,25 +257,30 @@ class CompactKLR(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, BaseEstima
         """Fit rows in memory, equal ones merged."""
         kept, codes, classes, weight = weighted_classes(given, self.class_weight)
         goes_on = self._goes_on(classes, given.X.shape[1])
-        rows, scaling = scaled_rows(
+        count = observation_counts(np.ones(len(kept)) if given.weight is None else given.weight[kept])
+        rows, observations, scaling = scaled_rows(
             given.X[kept],
             codes,
             weight,
+            count,
             len(classes),
             scale=self._scaling if goes_on else self.scale == "auto",
             seed=self._seed(),
         )
+        observations = replace(observations, copies=are_copies(*by_point(rows, observations)))
+        rows = replace(rows, weight=relative_weights(rows.weight, observations))
         settings = self._settings()
         with StageProgressBar(type(self).__name__, bool(self.verbose)) as progress:
             if goes_on:
                 found = refit_compact(rows, settings, self._model, settings.C or self.C_, self.shrinkage_)
             else:
-                found = fit_compact(rows, settings, progress.stage)
+                found = fit_compact(rows, settings, observations, progress.stage)
         if settings.n_points and found.model.n_points < settings.n_points and len(scaling.kept):
             warn(
                 f"n_points={settings.n_points} is more than the {len(rows)} distinct rows of X with positive "
                 f"weight: the model has {found.model.n_points} points."
             )
+        warn_of_fit(found, settings, len(scaling.kept))
         self.classes_ = classes
         self._set_fit(given.X[kept[:1]], scaling, rows, found)
 
@@ -341,15 +349,7 @@ class CompactKLR(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, BaseEstima
         self.C_, self.shrinkage_ = found.plan.C, found.plan.shrinkage
         self.gradient_norm_, self.n_iter_ = found.gradient_norm, found.n_iter
         self.held_out_log_loss_ = found.held_out_loss
-        stages = found.stages
-        self.path_ = {
-            "n_points": np.array([stage.n_points for stage in stages], dtype=int),
-            "n_features": np.array([stage.n_features for stage in stages], dtype=int),
-            "C": np.array([stage.C for stage in stages]),
-            "held_out_log_loss": np.array([stage.loss for stage in stages]),
-            "standard_error": np.array([stage.standard_error for stage in stages]),
-            "seconds": np.array([stage.seconds for stage in stages]),
-        }
+        self.path_ = found.path()
 
     # -- prediction ---------------------------------------------------------------------------
 

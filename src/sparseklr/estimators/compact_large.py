@@ -14,7 +14,7 @@ from ..compact.large import LargeFit, Report
 from ..compact.large_rows import LargeRows
 from ..compact.objective import CompactModel
 from ..compact.path import PathSettings
-from ..compact.rows import LabelledRows
+from ..compact.rows import LabelledRows, Observations
 from ..sources import Source, is_dask
 from ..sources.base import Block, joined
 from ..sources.sample import check_block, naming_place
@@ -92,7 +92,7 @@ def fit_large(
         return fit.sample, found
     report("features", 0.0)
     sample = rows.sample(_FEATURE_ROWS)
-    features = fit_compact(sample, settings).features
+    features = fit_compact(sample, settings, Observations.single(len(sample))).features
     fewer = rows.rescaled(rows.scaling.restricted(features))
     found = LargeFit(fewer, settings, place, _SAMPLE * memory, report).run()
     return sample, replace(found, features=features)
