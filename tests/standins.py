@@ -26,7 +26,7 @@ needs_published = pytest.mark.skipif(
 )
 
 
-_ARENA = _HOME / "arena"
+_ARENA = HOME / "arena"
 needs_arena = pytest.mark.skipif(
     not any(_ARENA.glob("*.csv.gz")), reason="about tables in the folder arena of SPARSEKLR_DATA"
 )

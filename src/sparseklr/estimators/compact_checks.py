@@ -7,14 +7,20 @@ import numpy as np
 from .._warn import warn
 from ..compact.fit import CompactFit
 from ..compact.path import PathSettings
+from ..data import DistinctPoints
+from ..kernels import Kernel
+from ..probability.copies import rows_are_copies
 
 
 def are_copies(X: np.ndarray, weight: np.ndarray, count: np.ndarray) -> bool:
-    """INTEGRATION PLACEHOLDER for the detector of copies in sparseklr.probability.
+    """Whether equal rows are copies of one observation.
 
     X has the distinct rows, scaled; weight and count are (n_points, n_classes).
     """
-    return False
+    n, p = X.shape
+    rows = np.arange(n)
+    kernel = Kernel("rbf", 1 / max(p, 1))
+    return rows_are_copies(DistinctPoints(X.astype(np.float64), rows, rows, weight, kernel, None, count))
 
 
 def warn_of_fit(found: CompactFit, settings: PathSettings, n_varying: int) -> None:

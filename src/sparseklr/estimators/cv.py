@@ -226,8 +226,11 @@ class SparseKLRCV(PredictsByChosen, ClassifierMixin, BaseEstimator):
             raise ValueError(f"scoring={self.scoring!r} gave NaN or infinite scores; expected finite ones.")
         self.cv_results_ = results_table(judged)
         self.best_index_ = self._select()
+        confirmed = None
+        if isinstance(judge, LeaveOneOut) and self.best_index_ > 0:
+            self.best_index_, confirmed = judge.confirmed(template, options, self.best_index_)
         best = judged[self.best_index_]
-        self.best_params_, self.best_score_ = best.params, best.score
+        self.best_params_, self.best_score_ = best.params, best.score if confirmed is None else confirmed
 
         start = time.perf_counter()
         if best.model is not None:

@@ -9,13 +9,17 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.model_selection import StratifiedKFold
 
+from ..data import DistinctPoints
 from ..equal_rows import shuffled_keys
 from ..probability.calibration import log_probabilities
+from ..probability.copies import with_copies_marked
+from .confirmation import validation_losses
 from .folds import MEASURES, Fold, Known, Scoring, score_fits, score_path, weight_share
 from .kernel_choice import KernelOption, searches
 from .sparse_klr import SparseKLR
-from .training import GivenData
+from .training import GivenData, training_set
 
 # Parts of the rows that are left out in turn, for the standard error of any score.
 _PARTS = 10
@@ -90,6 +94,30 @@ class LeaveOneOut:
         measured = np.array([[score, len(model.support_), share, fit_time, score_time]])
         done()
         return [Judged({}, measured, error, model)]
+
+    def confirmed(
+        self, template: SparseKLR, options: Sequence[KernelOption], chosen: int
+    ) -> tuple[int, float | None]:
+        """The chosen candidate if it is better than the first on validation folds, else the first; its score.
+
+        The score is None where a class is too small for folds; the first candidate is then taken.
+        """
+        models = [options[index].applied(template, self.given) for index in (0, chosen)]
+        scores = None
+        if self.by_log_loss:
+            rows = training_set(self.given, **{**models[0]._kernel_parameters(), "gamma": 1.0})
+            copies = with_copies_marked(DistinctPoints.of(rows), seed=0).copies
+            losses = validation_losses(models, self.given, rows, copies)
+            scores = None if losses is None else -losses
+        elif (n_splits := min(5, np.unique(self.given.y, return_counts=True)[1].min())) > 1:
+            measured = []
+            for train, test in StratifiedKFold(n_splits).split(np.zeros(len(self.given.y)), self.given.y):
+                fold = Fold.of(self.given, train, test, self.scoring)
+                measured.append(score_fits(models, fold, lambda: None)[:, 0])
+            scores = np.mean(measured, axis=0)
+        if scores is None:
+            return 0, None
+        return (chosen, float(scores[1])) if scores[1] > scores[0] else (0, float(scores[0]))
 
     def _scores(self, model: SparseKLR) -> tuple[float, float]:
         """The score of the leave-one-out outputs, and its standard error."""

@@ -43,7 +43,7 @@ def middle_kernels(rows: TrainingSet, kernel: str, gamma: Any) -> list[Kernel]:
 
 @dataclass(frozen=True, eq=False)
 class SearchedKernel:
-    """What a search has found, and what the fit after it need not compute again.
+    """The result of a search, with what the fit after it need not compute again.
 
     Attributes
     ----------
@@ -52,14 +52,39 @@ class SearchedKernel:
     points : DistinctPoints
         Its distinct rows with relative weights.
     tried : list of Candidate
-    strengths : list of Strength or None
-        Of the refit with this kernel; None where the search has looked at a part of the points.
+        The first is the kernel that the search starts from.
+    chosen : Candidate
     """
 
     rows: TrainingSet
     points: DistinctPoints
     tried: list[Candidate]
-    strengths: list[Strength] | None
+    chosen: Candidate
+
+    @classmethod
+    def of(
+        cls, rows: TrainingSet, points: DistinctPoints, tried: list[Candidate], chosen: Candidate
+    ) -> SearchedKernel:
+        kernel = chosen.kernel
+        return cls(replace(rows, kernel=kernel), replace(points, kernel=kernel), tried, chosen)
+
+    @property
+    def first(self) -> Candidate:
+        return self.tried[0]
+
+    @property
+    def is_first(self) -> bool:
+        return self.chosen is self.tried[0]
+
+    def back_to_first(self) -> SearchedKernel:
+        """The same search with the kernel that it started from."""
+        return SearchedKernel.of(self.rows, self.points, self.tried, self.first)
+
+    @property
+    def strengths(self) -> list[Strength] | None:
+        """Of the refit with this kernel; None where the search has looked at a part of the points."""
+        whole = len(self.chosen.losses) == len(self.points.observations.point)
+        return self.chosen.strengths if whole else None
 
 
 def search_kernel(
@@ -70,12 +95,7 @@ def search_kernel(
     points = with_copies_marked(DistinctPoints.of(rows, n_jobs), seed)
     kernels = middle_kernels(rows, kernel, gamma)
     chosen, tried = choose_kernel(points, kernels, climb=gamma == "loo", seed=seed, n_jobs=n_jobs)
-    return SearchedKernel(
-        replace(rows, kernel=chosen.kernel),
-        replace(points, kernel=chosen.kernel),
-        tried,
-        chosen.strengths if len(chosen.losses) == len(points.observations.point) else None,
-    )
+    return SearchedKernel.of(rows, points, tried, chosen)
 
 
 def _unsearched(given: GivenData, kernel: Any, gamma: Any, **parameters: Any) -> TrainingSet:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from .._sklearn import CallbackSupportMixin, StrOptions, fit_task, with_callbacks
@@ -14,11 +15,12 @@ from ..data import DistinctPoints, TrainingSet
 from ..dual.binary import BinarySolutions, BinarySolver
 from ..dual.problem import DualProblem
 from ..dual.solver import Settings, SolveInterrupted, WorkingSet
-from ..kernels import NAMED_KERNELS
+from ..kernels import NAMED_KERNELS, Kernel
 from ..probability.calibration import link
 from ..probability.copies import with_copies_marked
 from ..probability.cross_fit import fit_sigmoids
 from .base import KernelClassifier
+from .confirmation import validation_losses
 from .dual_model import DualModel, HasDualModel
 from .expectation import say_what_to_expect
 from .kernel_choice import SearchedKernel, search_kernel, searches, width_path
@@ -115,6 +117,9 @@ class SparseKLR(Refits, CallbackSupportMixin, HasDualModel):
         that was best for it, or with which it was clearly worse than the width before; the median of several
         outputs), ``loss`` (leave-one-out log-loss), ``standard_error`` and ``seconds``. A kernel that failed
         is not among them; a warning names it.
+    validation_log_loss_ : float or None
+        Only where the search has chosen another kernel than it started from: the log-loss of the better of
+        the two on validation folds, which is the one to report. None where a class is too small for folds.
     n_support_ : array (n_classes,)
         Kept points of each class.
     n_selected_ : int
@@ -305,7 +310,18 @@ class SparseKLR(Refits, CallbackSupportMixin, HasDualModel):
         names = "kernel", "gamma", "n_jobs", "coef0", "degree", "class_weight"
         searched = search_kernel(given, seed=seed, **{name: getattr(self, name) for name in names})
         self.width_path_ = width_path(searched.tried)
+        if not searched.is_first:
+            kernels = searched.first.kernel, searched.chosen.kernel
+            models = [self._with_kernel(kernel) for kernel in kernels]
+            losses = validation_losses(models, given, searched.rows, searched.points.copies)
+            if losses is None or losses[0] <= losses[1]:
+                searched = searched.back_to_first()
+            self.validation_log_loss_ = None if losses is None else float(losses.min())
         return searched
+
+    def _with_kernel(self, kernel: Kernel) -> SparseKLR:
+        """An unfitted estimator of this kernel, silent and otherwise the same."""
+        return clone(self).set_params(kernel=kernel.name, gamma=kernel.gamma, verbose=0, warm_start=False)
 
     def _solve(self, solver: BinarySolver, problems: list[DualProblem], part: Any) -> BinarySolutions:
         """Solve all problems; an interrupt leaves in ``_unfinished`` what was reached."""
