@@ -97,7 +97,7 @@ def _check_rows(name: str, X: Any, shape: tuple[int, int]) -> None:
 
 
 def _check_number(name: str, value: Any, least: float = -np.inf) -> None:
-    _need(isinstance(value, Real) and np.isfinite(value) and value >= least, f"{name} is {value!r}")
+    _need(isinstance(value, int | float) and np.isfinite(value) and value >= least, f"{name} is {value!r}")
 
 
 def _check_strings(name: str, values: Any) -> None:
@@ -249,6 +249,8 @@ def _table_reader(reader: Any) -> None:
         all(type(one).__name__ == "Column" for one in reader.columns_.values()), "a column is of another kind"
     )
     _need(reader.decimal_ in (".", ","), f"decimal_ is {reader.decimal_!r}")
+    repeated, n_rows = (vars(reader).get(name, 0) for name in ("n_repeated_rows_", "n_rows_"))
+    _need(_whole(repeated) and _whole(n_rows) and 0 <= repeated <= n_rows, "the numbers of rows do not fit")
     prints = reader.row_fingerprints_
     _need(type(prints) is np.ndarray and prints.dtype == np.uint32 and prints.ndim == 1, "row_fingerprints_")
 
