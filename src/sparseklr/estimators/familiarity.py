@@ -19,6 +19,7 @@ _BLOCK = 8192
 class TellsFamiliarity(ComputesLater, PredictsFromPoints):
     """Mixin of classifiers that predict from points; their ``fit`` calls :meth:`_set_reference` last."""
 
+    _computed_later = {"_reference": "_reference_from"}
     _reference: np.ndarray | None  # quantiles of the shares explained of the training rows
 
     def familiarity(self, X: Any) -> np.ndarray:
@@ -90,7 +91,7 @@ class TellsFamiliarity(ComputesLater, PredictsFromPoints):
             place[kept] = code
             of_points = place[self.support_]
         rows = X[kept[first[:_TRAINING_ROWS]]]
-        self._set_later("_reference", "_reference_from", rows, total, of_points)
+        self._set_later("_reference", rows, total, of_points)
 
     def _reference_from(
         self, rows: Any, weight: np.ndarray, of_points: np.ndarray | None

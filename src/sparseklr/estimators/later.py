@@ -12,22 +12,25 @@ class ComputesLater:
     is not stored. Two threads that need one at the same time both compute it, with the same result.
     """
 
-    def _set_later(self, name: str, method: str, *arguments: Any) -> None:
-        """``self.<name>`` will be what ``self.<method>(*arguments)`` returns."""
+    #: The method that computes each attribute. Read from the class: an object may come from a file.
+    _computed_later: dict[str, str] = {}
+
+    def _set_later(self, name: str, *arguments: Any) -> None:
+        """``self.<name>`` will be what its method returns for the arguments."""
         self.__dict__.pop(name, None)
-        self.__dict__.setdefault("_waiting", {})[name] = method, arguments
+        self.__dict__.setdefault("_waiting", {})[name] = arguments
 
     def __getattr__(self, name: str) -> Any:  # called only for attributes that are not there
-        waiting = self.__dict__.get("_waiting", {})
-        if name in waiting:
-            method, arguments = waiting[name]
+        method = type(self)._computed_later.get(name)
+        arguments = self.__dict__.get("_waiting", {}).get(name)
+        if method is not None and arguments is not None:
             self.__dict__[name] = getattr(self, method)(*arguments)
-            waiting.pop(name, None)
+            self._waiting.pop(name, None)
         if name in self.__dict__:  # another thread may have been faster
             return self.__dict__[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __getstate__(self) -> Any:
-        for name in [*self.__dict__.get("_waiting", ())]:
-            getattr(self, name)
+        for name in type(self)._computed_later:
+            getattr(self, name, None)
         return {name: value for name, value in super().__getstate__().items() if name != "_waiting"}  # type: ignore

@@ -55,8 +55,10 @@ def unpack(data: bytes, name: str, max_bytes: int | None = None) -> tuple[bytes,
     try:
         with ZipFile(io.BytesIO(data)) as archive:
             members = archive.infolist()
-            _check_size(sum(member.file_size for member in members), len(data), name, max_bytes)
+            _check_size(size := _announced(archive), len(data), name, max_bytes)
             contents = {member.filename: _read(archive, member) for member in members}
+            inner = [io.BytesIO(one) for one in contents.values() if one.startswith(b"PK")]  # sparse matrices
+            _check_size(size + sum(_announced(ZipFile(one)) for one in inner), len(data), name, max_bytes)
             header = json.loads(contents.pop(HEADER))
         found = header["format"]
         header["versions"] = {str(library): str(number) for library, number in header["versions"].items()}
@@ -95,8 +97,13 @@ def damaged(name: str) -> str:
     return f"{name}: not a model written by sparseklr, or damaged"
 
 
+def _announced(archive: ZipFile) -> int:
+    """Bytes that an archive unpacks to, by its directory."""
+    return sum(member.file_size for member in archive.infolist())
+
+
 def _check_size(unpacked: int, packed: int, name: str, max_bytes: int | None) -> None:
-    """Raise if an archive is too large, by the sizes in its directory."""
+    """Raise if an archive unpacks to far more than its size, or to more than fits in memory."""
     limit = max(_ALWAYS, _RATIO * packed) if max_bytes is None else max_bytes
     if unpacked > limit:
         raise ModelFileError(

@@ -146,6 +146,7 @@ def _scaling(scaling: Scaling) -> None:
 
 def _classifier(model: Any) -> bool:
     """Parameters and classes; whether it is fitted. A part of a model, such as a prototype, may not be."""
+    _need(not vars(model).get("_waiting"), "a file holds what is computed, not what it is computed from")
     constraints = type(model)._parameter_constraints
     given = {name: value for name, value in vars(model).items() if name in constraints}
     check_parameters(constraints, given, type(model).__name__)

@@ -119,9 +119,8 @@ def load_with_metadata(
     if foreign:
         raise ModelFileError(f"{name}: not loaded, it holds types that are not trusted: {listing(foreign)}")
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # scikit-learn's, for each part of another version: reported below, once
+        # scikit-learn's, for each part of another version: reported below, once
+        warnings.simplefilter("ignore")
         try:
             content = skops.io.loads(data, trusted=sorted(TRUSTED))
             model, metadata = content["model"], {**content["metadata"]}
