@@ -56,6 +56,10 @@ def test_the_message_names_the_part(tmp_path):
         ValueError, match="column index of 1073741824"
     ):  # save writes nothing that load refuses
         save(model, tmp_path / "n.skops")
+    fresh = SparseKLR().fit(SPARSE, SPARSE[:, [0]].toarray().ravel() > 0.3)  # nothing was computed later
+    fresh.support_vectors_.indices[5] = 2**30
+    with pytest.raises(ValueError, match="column index of 1073741824"):
+        save(fresh, tmp_path / "n.skops")
     assert not (tmp_path / "n.skops").exists()
     for n_jobs in (0, 100_000, -100_000, "all"):
         other = CompactKLR(max_points=1).fit(DENSE, TWO).set_params(n_jobs=n_jobs)
@@ -68,7 +72,7 @@ def test_nothing_is_computed_from_what_a_file_holds(tmp_path):
     for model in (SparseKLR().fit(DENSE, TWO), CompactKLR(max_points=1).fit(DENSE, TWO)):
         model.__dict__.pop("_reference", None)
         model._waiting = {"_reference": (DENSE, np.ones(60), None), "transform": ("fit", DENSE, TWO)}
-        with pytest.raises(ValueError, match="what it is computed from"):
+        with pytest.raises(ValueError, match="waits to be computed"):
             check_fitted_arrays(model)
         assert not hasattr(model, "transform")
 

@@ -27,8 +27,10 @@ _MOST_JOBS = 1024
 _FLOATS = (np.float64, np.float32)
 
 
-def check_fitted_arrays(model: Any) -> None:
+def check_fitted_arrays(model: Any, from_file: bool = True) -> None:
     """Raise unless every part of a model satisfies the invariants of its class.
+
+    A model ``from_file`` must not hold anything that waits to be computed: a file holds results.
 
     Parts of classes that are not in ``CHECKS`` are scikit-learn's and skrub's. What they hold is checked by
     NumPy when it is used, with the exceptions that ``CHECKS`` names; sparse matrices are checked everywhere.
@@ -36,8 +38,10 @@ def check_fitted_arrays(model: Any) -> None:
     for part in _parts(model):
         if sparse.issparse(part):
             _check_csr("a sparse matrix", part, part.shape)
-        if "n_jobs" in getattr(part, "__dict__", ()):
-            _check_jobs(part.n_jobs)
+        held = getattr(part, "__dict__", {})
+        if "n_jobs" in held:
+            _check_jobs(held["n_jobs"])
+        _need(not (from_file and held.get("_waiting")), "a part waits to be computed")
         cls = type(part)
         if check := CHECKS.get(f"{cls.__module__}.{cls.__qualname__}"):
             try:
@@ -146,7 +150,6 @@ def _scaling(scaling: Scaling) -> None:
 
 def _classifier(model: Any) -> bool:
     """Parameters and classes; whether it is fitted. A part of a model, such as a prototype, may not be."""
-    _need(not vars(model).get("_waiting"), "a file holds what is computed, not what it is computed from")
     constraints = type(model)._parameter_constraints
     given = {name: value for name, value in vars(model).items() if name in constraints}
     check_parameters(constraints, given, type(model).__name__)
@@ -165,9 +168,9 @@ def _classifier(model: Any) -> bool:
     if "feature_names_in_" in vars(model):
         _need(len(model.feature_names_in_) == model.n_features_in_, "feature_names_in_ has another length")
         _check_strings("feature_names_in_", model.feature_names_in_)
-    if model._reference is not None:
-        check_indices_below("reference", model._reference, 10**6 + 1)
-        _need(len(model._reference) and (np.diff(model._reference) >= 0).all(), "reference must ascend")
+    if (reference := vars(model).get("_reference")) is not None:
+        check_indices_below("reference", reference, 10**6 + 1)
+        _need(len(reference) and (np.diff(reference) >= 0).all(), "reference must ascend")
     return True
 
 

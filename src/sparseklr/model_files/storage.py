@@ -72,10 +72,10 @@ def save(model: Any, path: str | Path, *, metadata: dict[str, Any] | None = None
     """
     check_is_fitted(model)
     model = _chosen(model)
+    check_fitted_arrays(model, from_file=False)
     data = pack({"model": model, "metadata": {**(metadata or {})}})
     if foreign := _foreign(data):
         raise ValueError(f"the model holds types that a model file may not hold: {listing(foreign)}")
-    check_fitted_arrays(model)
     with replacing(Path(path)) as temporary:
         temporary.write_bytes(data)
 
