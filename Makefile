@@ -18,10 +18,10 @@ $(VENV)/.installed: $(SOURCES)
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
 
-# TESTS="tests/test_solver.py -k name" runs a part. With SCIPY_ARRAY_API none of scikit-learn's checks is skipped.
+# TESTS="tests/test_solver.py -k name" runs a part, without coverage. With SCIPY_ARRAY_API none of scikit-learn's checks is skipped.
 test: $(VENV)/.installed
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 SCIPY_ARRAY_API=1 $(BIN)/python -m pytest -n 2 --dist worksteal \
-	  --cov=sparseklr --cov-report=term --cov-fail-under=90 $(TESTS)
+	  $(or $(TESTS),--cov=sparseklr --cov-report=term --cov-fail-under=90)
 
 # The same with the oldest releases that pyproject.toml allows, in an environment of their own.
 $(OLDEST)/.installed: $(SOURCES)

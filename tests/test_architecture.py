@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -37,3 +39,16 @@ def test_paths_in_the_documents_exist(page) -> None:
     assert len(named) > 5
     places = (ROOT, ROOT / "src" / "sparseklr", ROOT / "src" / "sparseklr" / "experiments" / "report")
     assert [name for name in named if not any((place / name).exists() for place in places)] == []
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_the_limit_of_coverage_is_for_the_whole_suite() -> None:
+    def commands(*arguments: str) -> str:
+        return subprocess.run(
+            ["make", "-n", "test", *arguments], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout
+
+    assert "--cov-fail-under" in commands()
+    part = commands("TESTS=tests/test_solver.py -k gap")
+    assert part.rstrip().endswith("tests/test_solver.py -k gap")
+    assert "--cov" not in part

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from large_rows import assert_same
 from sklearn.base import clone
@@ -125,6 +127,52 @@ def test_checkpoint_of_another_fit(small_is_large, ring, tmp_path, monkeypatch):
             model.fit(X, y)
     with pytest.raises(ValueError, match="there is no directory"):
         CompactKLR(checkpoint=tmp_path / "none" / "fit.npz").fit(X, y)
+
+
+def header_of(file):
+    with np.load(file) as content:
+        return json.loads(str(content["header"])), {name: content[name] for name in content.files}
+
+
+def damages(header, arrays):
+    """Files of the right format whose parts are missing, of another kind, or do not fit together."""
+    for other in ([], "text", 3, None, {}, {"format": 1}):
+        yield other, arrays
+    for name in ("identity", "Cs", "seconds", "descent"):
+        for value in (3, "text", [None], {"a": 1}, [[1.0]]):
+            if (name, value) == ("identity", {"a": 1}):  # of another fit
+                continue
+            yield {**header, name: value}, arrays
+        yield {key: value for key, value in header.items() if key != name}, arrays
+    for key, value in {"n_steps": "many", "damping": None, "unknown": 1, "done": 0}.items():
+        yield {**header, "descent": {**header["descent"], key: value}}, arrays
+    yield {**header, "Cs": header["Cs"] * 2}, arrays
+    for name in set(arrays) - {"header"}:
+        whole = arrays[name]
+        for value in (whole[..., :-1], whole.ravel()[0], whole[None], whole.astype(str), whole * np.nan):
+            yield header, {**arrays, name: value}
+        yield header, {key: value for key, value in arrays.items() if key != name}
+
+
+def test_a_malformed_checkpoint_is_our_own_error(small_is_large, ring, tmp_path, monkeypatch):
+    X, y = ring
+    file = tmp_path / "fit.npz"
+    model = CompactKLR(max_points=4, checkpoint=file)
+    with monkeypatch.context() as patch:
+        fail_after(patch, 4)
+        with pytest.raises(Stop):
+            model.fit(X, y)
+    header, arrays = header_of(file)
+    assert header["descent"] is not None
+    reader = checkpoint.Checkpoint(file)  # of whatever fit
+    assert len(reader.load().models) == len(header["Cs"])
+    for other, contents in damages(header, arrays):
+        np.savez(file, **{**contents, "header": np.array(json.dumps(other))})
+        with pytest.raises(ValueError, match="not a checkpoint of CompactKLR, or it is damaged"):
+            reader.load()
+    np.savez(file, header=np.array("{"), **{k: v for k, v in arrays.items() if k != "header"})
+    with pytest.raises(ValueError, match="not a checkpoint of CompactKLR, or it is damaged"):
+        reader.load()
 
 
 def test_full_disk(small_is_large, ring, tmp_path, monkeypatch):

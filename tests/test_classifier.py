@@ -21,7 +21,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from standins import PUBLISHED
 
-from sparseklr import SparseKLR, solve_dual
+from sparseklr import CompactKLR, SparseKLR, SparseKLRCV, solve_dual
 from sparseklr.dual.problem import DualProblem
 from sparseklr.estimators.prediction import PredictsFromOutputs
 
@@ -338,3 +338,22 @@ def test_predict_is_the_most_probable_class_up_to_the_last_digit() -> None:
     rows, model = np.column_stack([first, np.nextafter(first, -np.inf), first - 1]), GivenOutputs()
     P = model.predict_proba(rows)
     np.testing.assert_array_equal(P[np.arange(len(P)), model.predict(rows)], P.max(axis=1))
+
+
+@pytest.mark.parametrize("estimator", [SparseKLR(), CompactKLR(max_points=1), SparseKLRCV(Cs=[10.0], cv=2)])
+def test_nullable_labels_of_pandas_keep_their_kind(estimator) -> None:
+    """scikit-learn makes floats of them; missing ones and objects are refused, as by scikit-learn."""
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    y = X[:, 0] > 0
+    for dtype, kind in {"Int64": "i", "UInt8": "u", "boolean": "b", "bool[pyarrow]": "b"}.items():
+        labels = pd.Series(y, dtype=bool).astype(dtype)
+        for given in (labels, labels.array):
+            model = clone(estimator).fit(X, given)
+            assert model.classes_.dtype.kind == kind
+            assert model.classes_.tolist() == [0, 1]
+            assert model.predict(X).dtype.kind == kind
+            assert (model.predict(X) == y).mean() > 0.9
+    with pytest.raises(ValueError, match="NaN"):
+        clone(estimator).fit(X, pd.Series([None, *y[1:]], dtype="boolean"))
+    with pytest.raises(ValueError, match="Unknown label type"):
+        clone(estimator).fit(X, y.astype(object))

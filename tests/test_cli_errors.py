@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import subprocess
 import sys
 from collections.abc import Callable
 from fractions import Fraction
@@ -21,7 +22,7 @@ from sklearn.datasets import dump_svmlight_file, make_moons
 from sklearn.preprocessing import FunctionTransformer
 
 from sparseklr.cli import fit, main
-from sparseklr.tabular.storage import pack
+from sparseklr.model_files.archive import pack
 
 CSV = "x,colour,kind\n" + "".join(f"{k % 7},{'red' if k % 2 else 'blue'},{'ab'[k % 2]}\n" for k in range(60))
 
@@ -367,10 +368,12 @@ def test_classes_of_too_few_rows(fails: Any, tmp_path: Path) -> None:
     fails(["tune", files[1], "--cv", "3", "--scoring", "accuracy", *argv], "expected 2 or more. Give fewer")
 
 
-def test_missing_package(fails: Any, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "skops", None)
-    monkeypatch.delitem(sys.modules, "skops.io")
-    fails(["predict", home / "model.skops", home / "data.csv"], "skops", 'pip install "sparseklr[cli]"')
+def test_missing_package(home: Path) -> None:
+    script = "import sys; sys.modules['skops'] = None; from sparseklr.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", script, "predict", home / "model.skops", home / "data.csv"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == 'sparseklr: error: this command needs skops: pip install "sparseklr[cli]"\n'
 
 
 def test_interrupt(fails: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -10,7 +14,16 @@ from sklearn.datasets import load_iris, make_moons
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 
-from sparseklr import CompactKLR, HalfKLR, ImportVectorMachine, SparseKLR, SparseKLRCV, ThresholdedKLR
+from sparseklr import (
+    CompactKLR,
+    HalfKLR,
+    ImportVectorMachine,
+    SparseKLR,
+    SparseKLRCV,
+    ThresholdedKLR,
+    load,
+    save,
+)
 from sparseklr.probability.familiarity import Span
 
 pytestmark = pytest.mark.numerical
@@ -167,3 +180,59 @@ def test_what_needs_the_posterior_says_so(model) -> None:
     assert search.predict_proba(X[:3], moderated=True).shape == (3, 2)
     constant = SparseKLR().fit(np.zeros((20, 2)), Y[:20])
     assert np.isfinite(constant.decision_function(X, return_std=True)[1]).all()
+
+
+# -- on first use -------------------------------------------------------------------------------
+
+
+def test_the_reference_is_computed_on_first_use(tmp_path) -> None:
+    X, y = make_moons(300, noise=0.3, random_state=0)
+    fitted = [SparseKLR(calibration=None).fit(X, y) for _ in range(6)]
+    assert all("_reference" not in vars(model) for model in fitted)
+    expected = fitted[0].familiarity(NEW)
+    assert "_reference" in vars(fitted[0])
+    assert not vars(fitted[0])["_waiting"]  # the training rows are let go
+    for model in fitted[:2]:  # after and before the first use
+        copies = [pickle.loads(pickle.dumps(model)), copy.copy(model), copy.deepcopy(model)]
+        save(model, tmp_path / "m.skops")
+        for same in (*copies, load(tmp_path / "m.skops")):
+            assert "_waiting" not in vars(same)
+            np.testing.assert_array_equal(same.familiarity(NEW), expected)
+    sizes = []
+    for model in fitted[:3:2]:
+        save(model, tmp_path / "m.skops")
+        sizes.append((tmp_path / "m.skops").stat().st_size)
+    assert abs(sizes[0] - sizes[1]) < 100
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: fitted[3].familiarity(NEW), range(8)):
+            np.testing.assert_array_equal(found, expected)
+    kept = X.copy()
+    X[:] = 0  # the rows of the user may change
+    np.testing.assert_array_equal(fitted[4].familiarity(NEW), expected)
+    other = fitted[5].fit(kept[:100], y[:100])  # a second fit does not use rows of the first
+    np.testing.assert_array_equal(
+        other.familiarity(NEW), SparseKLR(calibration=None).fit(kept[:100], y[:100]).familiarity(NEW)
+    )
+
+
+# -- what moderation promises -------------------------------------------------------------------
+
+
+def test_predict_and_moderated_probabilities() -> None:
+    """Two classes: the same most probable class. More: that of the plain probabilities, as documented."""
+    draw = np.random.default_rng(0)
+    X = draw.normal(size=(150, 2))
+    far = 3 * draw.normal(size=(5000, 2))
+    y = np.argmax(X @ draw.normal(size=(2, 4)) + 0.5 * draw.normal(size=(150, 4)), axis=1)
+    differ = {}
+    for labels in (y, y > 1):
+        model = SparseKLR().fit(X, labels)
+        predicted = model.predict(far)
+        np.testing.assert_array_equal(predicted, model.classes_[model.predict_proba(far).argmax(axis=1)])
+        moderated = model.predict_proba(far, moderated=True)
+        np.testing.assert_allclose(moderated.sum(axis=1), 1)
+        largest = moderated[np.arange(len(far)), np.searchsorted(model.classes_, predicted)]
+        differ[len(model.classes_)] = (largest < moderated.max(axis=1)).mean()
+    assert differ[2] == 0
+    assert 0 < differ[4] < 0.1
+    assert "it need not" in SparseKLR.predict_proba.__doc__

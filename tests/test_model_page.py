@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sparseklr import SparseKLR, probability_report, save
 from sparseklr.cli import main
+from sparseklr.model_files.storage import load_with_metadata
 
 UNSAFE = "<i>no</i>"  # a class whose name is no plain text
 
@@ -175,3 +179,82 @@ def test_fits_phone_and_desktop_in_light_and_dark(home: Path, browser: Any, sche
     for id in ("cost-curve", "reliability", "histogram", "roc", "precision", "familiar"):
         assert tab.locator(f"#{id} svg").bounding_box()["width"] > 250
     assert tab.errors == []
+
+
+# -- hostile names ------------------------------------------------------------------------------
+
+
+def hostile(k: int) -> str:
+    """Text that would run, were it not escaped: in an element, an attribute, a script or JSON."""
+    return f"</script><script>ran({k})</script>\"'><img src=x onerror=ran({k})>${{ran({k})}}&lt;"
+
+
+class Tags(HTMLParser):
+    """The elements of a page, as a browser finds them."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.found: Counter[str] = Counter()
+        self.feed(page.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.found[tag] += 1
+        assert not [name for name, _ in attrs if name.startswith("on")]
+
+
+@pytest.fixture(scope="module")
+def hostile_pages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Pages made of hostile columns, categories, classes, file names and metadata."""
+    home = tmp_path_factory.mktemp("hostile")
+    rng = np.random.default_rng(0)
+    column, category, label = hostile(1), hostile(2), hostile(3)
+    frame = pd.DataFrame({column: rng.normal(size=120).round(3), "city": rng.choice([category, "b"], 120)})
+    frame["y"] = np.where(frame[column] + rng.normal(size=120) > 0, label, "no")
+    folder = home / "<img src=x onerror=ran(4)>"
+    folder.mkdir()
+    train, test, model = (folder / f"'\"<b>{name}" for name in ("train.csv", "test.csv", "m.skops"))
+    frame.to_csv(train, index=False)
+    frame.loc[3, "city"] = hostile(5)
+    frame.to_csv(test, index=False)
+    run("fit", train, "--target", "y", "--scale", "standard", "-o", model)
+    found, metadata = load_with_metadata(model.read_bytes(), "m")
+    del metadata["created"], metadata["versions"]
+    points = metadata["points"]
+    points["rows"] = [hostile(6)] * len(points["rows"])
+    points["classes"] = [hostile(7)] * len(points["classes"])
+    points["cells"] = {name: [hostile(8)] * len(cells) for name, cells in points["cells"].items()}
+    metadata["training"]["scale"] = {"chosen": hostile(9), "loo_log_loss": {}}
+    save(found, model, metadata=metadata)
+    run("report", model, test, "-o", home / "one.html")
+    other = folder / "other<script>ran(10).skops"
+    other.write_bytes(model.read_bytes())
+    run("report", model, other, test, "-o", home / "two.html")
+    X = rng.normal(size=(100, 2))
+    y = np.where(X[:, 0] > 0, hostile(1), "a")
+    (home / "three.html").write_text(probability_report(SparseKLR().fit(X, y), X, y).to_html(), "utf-8")
+    return [home / f"{name}.html" for name in ("one", "two", "three")]
+
+
+def test_hostile_text_makes_no_elements(hostile_pages: list[Path], home: Path) -> None:
+    assert "kept row &lt;/script&gt;" in hostile_pages[0].read_text(encoding="utf-8")
+    usual = Tags(home / "one.html").found
+    for page in hostile_pages:
+        found = Tags(page).found
+        assert found["img"] == 0
+        assert found["script"] == (0 if page.name == "three.html" else usual["script"])
+
+
+def test_hostile_text_does_not_run(hostile_pages: list[Path], open_file: Any) -> None:
+    for page in hostile_pages:
+        tab = open_file(page)  # the fixture fails on errors, such as a call of ran, and on requests
+        assert tab.evaluate("document.querySelectorAll('img').length") == 0
+
+
+def test_markdown_has_no_escapes_of_html() -> None:
+    X = np.random.default_rng(0).normal(size=(100, 2))
+    y = np.where(X[:, 0] > 0, ">50K & co|", "<=50K")
+    markdown = probability_report(SparseKLR().fit(X, y), X, y).to_markdown()
+    assert r"| Share of class >50K & co\| |" in markdown
+    assert "&gt;" not in markdown
+    y = np.where(X[:, 0] > 0, "<b>", "<a>")
+    assert r"Share of class \<b>" in probability_report(SparseKLR().fit(X, y), X, y).to_markdown()

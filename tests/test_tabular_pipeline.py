@@ -322,7 +322,7 @@ def test_loading_runs_no_code_of_the_file() -> None:
 
     from sklearn.base import BaseEstimator
 
-    from sparseklr.tabular.storage import TRUSTED
+    from sparseklr.model_files.storage import TRUSTED
 
     for name in TRUSTED - {"numpy.dtype", "scipy.sparse._csr.csr_matrix"}:
         module, _, attribute = name.rpartition(".")
@@ -333,8 +333,33 @@ def test_loading_runs_no_code_of_the_file() -> None:
         assert all(base.__module__.startswith("sklearn.") for base in own)
 
 
+WITHOUT = """
+import sys, tempfile
+for name in sys.argv[1:]:
+    sys.modules[name] = None
+import numpy as np, sparseklr
+X = np.random.default_rng(0).normal(size=(40, 2))
+for model in (sparseklr.SparseKLR(), sparseklr.CompactKLR(max_points=1)):
+    model.fit(X, X[:, 0] > 0)
+    with tempfile.TemporaryDirectory() as folder:
+        sparseklr.save(model, f"{folder}/m.skops")
+        same = sparseklr.load(f"{folder}/m.skops")
+    assert (same.predict_proba(X) == model.predict_proba(X)).all()
+"""
+
+
+def test_models_of_arrays_are_saved_without_the_packages_for_tables() -> None:
+    absent = ["pandas", "skrub", "pyarrow", "polars", "rich", "dask", "matplotlib"]
+    done = subprocess.run([sys.executable, "-c", WITHOUT, *absent], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    done = subprocess.run([sys.executable, "-c", WITHOUT, "skops"], capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1].endswith('needs skops: pip install "sparseklr[files]"')
+
+
 def test_the_extra_is_named_where_it_is_missing() -> None:
-    script = "import sys, sparseklr; sys.modules['skrub'] = None; sparseklr.SparseKLR; sparseklr.load"
+    script = (
+        "import sys, sparseklr; sys.modules['skrub'] = None; sparseklr.SparseKLR; sparseklr.tabular_pipeline"
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stderr.splitlines()[-1].endswith('needs skrub: pip install "sparseklr[tables]"')
     assert sparseklr.tabular_pipeline is tabular_pipeline

@@ -44,11 +44,17 @@ try:
 except PackageNotFoundError:  # run from the sources
     __version__ = "0+unknown"
 
-_NEED_TABLES = ("load", "save", "tabular_pipeline")  # and the packages of the extra sparseklr[tables]
+# Names that need an extra: the package that has them, and the extra.
+_WITH_EXTRA = {
+    "load": ("model_files", "files"),
+    "save": ("model_files", "files"),
+    "tabular_pipeline": ("tabular", "tables"),
+}
 
 if TYPE_CHECKING:
     from ._api import *
-    from .tabular import load, save, tabular_pipeline
+    from .model_files import load, save
+    from .tabular import tabular_pipeline
 else:
 
     def __getattr__(name: str) -> Any:
@@ -56,20 +62,20 @@ else:
 
         ``sparseklr --help`` need not load scikit-learn; ``sparseklr.datasets`` needs no import of its own.
         """
-        if name in _NEED_TABLES:
+        if name in _WITH_EXTRA:
+            package, extra = _WITH_EXTRA[name]
             try:
-                globals().update(
-                    {public: getattr(import_module(".tabular", __name__), public) for public in _NEED_TABLES}
-                )
+                globals()[name] = getattr(import_module(f".{package}", __name__), name)
             except ModuleNotFoundError as error:
+                missing = (error.name or "").partition(".")[0]
                 raise ModuleNotFoundError(
-                    f'sparseklr.{name} needs {error.name}: pip install "sparseklr[tables]"', name=error.name
+                    f'sparseklr.{name} needs {missing}: pip install "sparseklr[{extra}]"', name=error.name
                 ) from error
             return globals()[name]
         if name in __all__:
             api = import_module("._api", __name__)
             globals().update(
-                {public: getattr(api, public) for public in __all__ if public not in _NEED_TABLES}
+                {public: getattr(api, public) for public in __all__ if public not in _WITH_EXTRA}
             )
             return globals()[name]
         if not name.startswith("_") and find_spec(f"{__name__}.{name}"):

@@ -307,7 +307,12 @@ def check_indices(X: Any) -> None:
         height, width = X.blocksize if X.format == "bsr" else (1, 1)
         sizes = [("row", X.shape[0] // height), ("column", X.shape[1] // width)]
         (_, n), (name, size) = reversed(sizes) if X.format == "csc" else sizes
-        ends, entries = X.indptr, min(len(X.indices), len(X.data))
+        ends, entries = X.indptr, len(X.data)
+        if X.indices.shape != (entries,):
+            raise ValueError(
+                f"X is not a valid sparse matrix: X.indices has the shape {X.indices.shape}, and there are "
+                f"{entries} entries."
+            )
         if len(ends) != n + 1 or ends[0] != 0 or ends[-1] > entries or (ends[1:] < ends[:-1]).any():
             raise ValueError(
                 f"X is no valid sparse matrix: X.indptr must be {n + 1} ascending numbers from 0 to at most "

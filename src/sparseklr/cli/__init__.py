@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import Any
 
 from .. import __version__
+from .._words import printable
 from .errors import CliError
 from .options import Parser
 
@@ -53,6 +54,9 @@ def make_parser() -> Parser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns 0 if done, 2 after an error, which is one line, 130 if interrupted."""
     argv = sys.argv[1:] if argv is None else list(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # characters that a terminal cannot show become question marks
+            stream.reconfigure(errors="replace")
     try:
         args = make_parser().parse_args(argv)
         with warnings.catch_warnings():
@@ -72,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _stop(text: str, code: int) -> int:
-    print(f"sparseklr: {text}", file=sys.stderr)
+    print(printable(f"sparseklr: {text}"), file=sys.stderr)
     return code
 
 
@@ -89,4 +93,4 @@ def _explain(error: Exception) -> str:
 
 
 def _show_warning(message: Warning | str, *place: Any, **more: Any) -> None:
-    print(f"sparseklr: warning: {' '.join(str(message).split())}", file=sys.stderr)
+    print(printable(f"sparseklr: warning: {' '.join(str(message).split())}"), file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from dataclasses import dataclass, field
@@ -188,13 +189,23 @@ def _features(model: Any, table: Table, fill: bool) -> tuple[Any, list[str], tup
 
 
 def seen_rows(model: Any, X: Any) -> int:
-    """How many rows equal rows that the model was fitted to, as far as its file knows."""
+    """The number of rows that equal training rows; 0 if new rows would be as many.
+
+    In tables of few categories new rows equal training rows as well. The fraction to expect is that of the
+    training rows that equal another one; three standard errors more show that training rows are among these.
+    """
     reader = getattr(model, "named_steps", {}).get("read")
-    return 0 if reader is None else int(reader.seen(X).sum())
+    if reader is None:
+        return 0
+    seen = reader.seen(X)
+    n_training = getattr(reader, "n_rows_", 1)  # models up to version 0.2 do not have the two numbers
+    expected = getattr(reader, "n_repeated_rows_", 0) / n_training
+    error = math.sqrt(expected * (1 - expected) * (1 / len(seen) + 1 / n_training))
+    return int(seen.sum()) if seen.mean() > expected + 3 * error else 0
 
 
 def _familiar(model: Any, X: Any) -> list[str]:
-    """A word where most rows are those that the model was fitted to."""
+    """A note if most rows are those that the model was fitted to."""
     n_seen = seen_rows(model, X)
     if 2 * n_seen <= len(X):
         return []

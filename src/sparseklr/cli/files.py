@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import os
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ..memory import available_memory
 from .errors import CliError, listing
 
 SUFFIXES = {
@@ -25,6 +27,9 @@ SUFFIXES = {
     ".libsvm": "svmlight",
     ".svmlight": "svmlight",
 }
+# A packed file may unpack to this many bytes, or to this many times its size if that is more: packing makes
+# tables three to ten times smaller, and fifty times smaller if there are few categories.
+_ALWAYS, _RATIO = 256 << 20, 100
 STDIN = "standard input"  # the name of "-" in messages
 
 
@@ -42,12 +47,29 @@ def read_bytes(path: str) -> bytes:
     data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     try:
         if data.startswith(b"\x1f\x8b"):
-            return gzip.decompress(data)
+            return _unpacked(gzip.GzipFile(fileobj=io.BytesIO(data)), len(data), source_name(path))
         if data.startswith(b"BZh"):
-            return bz2.decompress(data)
+            return _unpacked(bz2.BZ2File(io.BytesIO(data)), len(data), source_name(path))
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise CliError(f"{source_name(path)}: cannot be unpacked, it is cut or damaged") from error
     return data
+
+
+def _unpacked(file: Any, packed: int, name: str) -> bytes:
+    """What a packed file holds; an error if that is far more than tables are, or than fits in memory."""
+    limit, reason = max(_ALWAYS, _RATIO * packed), f"{_RATIO} times its size"
+    if (half := available_memory() // 2) < limit:
+        limit, reason = half, "half of the memory that is available"
+    chunks, size = [], 0
+    while chunk := file.read(1 << 20):
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > limit:
+            raise CliError(
+                f"{name}: unpacks to more than {limit >> 20} MB, {reason}; if it should, unpack it first "
+                "(gunzip, bunzip2) and give the unpacked file"
+            )
+    return b"".join(chunks)
 
 
 def format_of(path: str, given: str | None, data: bytes) -> str:
@@ -92,8 +114,6 @@ def read_svmlight(
 
     With ``one_based`` and ``n_features`` of a model, the columns are those of its training data.
     """
-    import io
-
     import numpy as np
     from sklearn.datasets import load_svmlight_file
 

@@ -196,10 +196,13 @@ def _explained(model: Shown, row: int) -> str:
         else []
     )
     for name, cell in (found["cells"] or {}).items():
-        lines.append([escape(name), escape(cell), *(escape(one["cells"][name]) for one in points)])
+        lines.append([escape(text) for text in (name, cell, *(str(one["cells"][name]) for one in points))])
     head = [
         f"row {number}",
-        *(f"kept row {one['row']}" if one["row"] else f"point {k + 1}" for k, one in enumerate(points)),
+        *(
+            f"kept row {escape(str(one['row']))}" if one["row"] else f"point {k + 1}"
+            for k, one in enumerate(points)
+        ),
     ]
     contributions = [f"<b>{found['log_odds']:+.2f}</b>", *(f"{one['contribution']:+.2f}" for one in points)]
     shown = sum(one["contribution"] for one in points)
@@ -232,7 +235,7 @@ def _strange(model: Shown) -> str:
 def _facts(models: Sequence[Shown], data_name: str) -> str:
     facts = [{**_fact(model)} for model in models]
     keys = list(dict.fromkeys(key for one in facts for key in one))
-    lines = [[key, *(escape(one.get(key, "")) for one in facts)] for key in keys]
+    lines = [[key, *(escape(str(one.get(key, ""))) for one in facts)] for key in keys]
     rows = models[0].rows
     assert rows.y is not None
     labels, counts = np.unique(rows.y, return_counts=True)

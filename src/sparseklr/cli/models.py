@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ..model_files.storage import load_with_metadata, save
 from ..tabular.cells import read_cells
-from ..tabular.storage import load_with_metadata, save
 from .data import Rows
 from .files import read_bytes, source_name, writing
 

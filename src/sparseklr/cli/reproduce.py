@@ -141,9 +141,9 @@ def _show(args: Namespace, mode: str, stored: list[Any], seconds: float) -> None
         facts = {"mode": mode, "sets": summary.datasets, "seconds": seconds, "means": rows}
         print(json.dumps(facts, indent=1))
         return
-    from rich.console import Console
+    from .terminal import Terminal
 
-    console = Console()
+    console = Terminal()
     for table in all_tables(summary) if args.all_tables else []:
         console.print(to_rich(table))
     console.print(to_rich(means, split=True))

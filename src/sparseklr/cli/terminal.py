@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from .._words import printable
 from ..inspection.probability_report import LABELS
 from .errors import listing
 from .files import source_name
@@ -33,10 +34,17 @@ QUALITY = {
 }
 
 
+class Terminal(Console):
+    """Where tables are printed. A reader that has seen enough, such as head, is not an error."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError  # rich would exit with 1; main returns 0
+
+
 def say(path: str, notes: Iterable[str]) -> None:
     """What is to be said about a file, on standard error."""
     for note in notes:
-        print(f"sparseklr: {source_name(path)}: {note}", file=sys.stderr)
+        print(printable(f"sparseklr: {source_name(path)}: {note}"), file=sys.stderr)
 
 
 def show_table(
@@ -48,13 +56,13 @@ def show_table(
     justify: Literal["left", "right"] = "right",
 ) -> None:
     """A table; ``justify`` places the columns after the first."""
-    table = Table(title=Text(title, "bold"), title_justify="left", show_header=any(head))
+    table = Table(title=Text(printable(title), "bold"), title_justify="left", show_header=any(head))
     for k, name in enumerate(head):
-        table.add_column(Text(name), justify=justify if k else "left")
+        table.add_column(Text(printable(name)), justify=justify if k else "left")
     for k, row in enumerate(rows):
-        table.add_row(*map(Text, row), style="bold green" if k == bold else None)
+        table.add_row(*(Text(printable(cell)) for cell in row), style="bold green" if k == bold else None)
     # wider than any terminal: rich would cut numbers to make them fit
-    Console(width=500, stderr=stderr).print(table)
+    Terminal(width=500, stderr=stderr).print(table)
 
 
 def show_fit(summary: Mapping[str, Any], output: str) -> None:
@@ -157,7 +165,7 @@ def show_explanation(found: Mapping[str, Any]) -> None:
         f"{found['intercept']:+.3f} intercept"
     )
     if found["unfamiliar"]:
-        print(f"Unfamiliar: {found['unfamiliar']}")
+        print(printable(f"Unfamiliar: {found['unfamiliar']}"))
 
 
 def _short(text: str, most: int = 28) -> str:

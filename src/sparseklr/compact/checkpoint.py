@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import zipfile
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,17 @@ from .objective import CompactModel
 
 # Of the layout of the file, and of the algorithm: a fit goes on only where it would have gone anyway.
 FORMAT = 1
+# What a file that is not a checkpoint makes NumPy, json and the lookups below raise.
+_UNREADABLE = (
+    OSError,
+    EOFError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 @dataclass
@@ -69,8 +81,9 @@ class Checkpoint:
             with np.load(self.path, allow_pickle=False) as file:
                 content = {name: file[name] for name in file.files}
             header = json.loads(str(content.pop("header")))
-            version = header["format"]
-        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            version, identity = header["format"], {**header["identity"]}
+            state = _state(header, content) if version == FORMAT else FitState()
+        except _UNREADABLE as error:
             raise ValueError(
                 f"checkpoint={self.path}: this file is not a checkpoint of CompactKLR, or it is damaged. "
                 "Delete it, or give another name."
@@ -80,19 +93,12 @@ class Checkpoint:
                 f"checkpoint={self.path}: written by another version (format {version}; expected {FORMAT}). "
                 "Finish the fit with the version that began it, or delete the file."
             )
-        if other := [name for name, value in self.identity.items() if header["identity"].get(name) != value]:
+        if other := [name for name, value in self.identity.items() if identity.get(name) != value]:
             raise ValueError(
                 f"checkpoint={self.path}: it belongs to another fit, which differs in {', '.join(other)}. "
                 "Delete it, or give another name."
             )
-        models = [_model(content, f"size{k}") for k in range(len(header["Cs"]))]
-        descent = header["descent"]
-        return FitState(
-            models,
-            header["Cs"],
-            header["seconds"],
-            None if descent is None else Descent(_model(content, "descent"), **descent),
-        )
+        return state
 
     def save(self, state: FitState) -> None:
         """Write the state.
@@ -139,8 +145,25 @@ def _arrays(model: CompactModel, name: str) -> dict[str, Any]:
     return {f"{name}_{part}": getattr(model, part) for part in ("points", "log_gamma", "coef")}
 
 
+def _state(header: dict[str, Any], content: dict[str, np.ndarray]) -> FitState:
+    """The state in a file of this format; raises where parts are missing or do not fit together."""
+    Cs, seconds = ([float(value) for value in header[name]] for name in ("Cs", "seconds"))
+    if len(Cs) != len(seconds):
+        raise ValueError("Cs and seconds differ in length")
+    models = [_model(content, f"size{k}") for k in range(len(Cs))]
+    steps = header["descent"]
+    if steps is None:
+        return FitState(models, Cs, seconds)
+    for name, value in steps.items():
+        if type(value) is not type(getattr(Descent, name)):
+            raise TypeError(f"{name} of the descent is {value!r}")
+    return FitState(models, Cs, seconds, Descent(_model(content, "descent"), **steps))
+
+
 def _model(content: dict[str, np.ndarray], name: str) -> CompactModel:
-    return CompactModel(*(content[f"{name}_{part}"] for part in ("points", "log_gamma", "coef")))
+    model = CompactModel(*(content[f"{name}_{part}"] for part in ("points", "log_gamma", "coef")))
+    model.check()
+    return model
 
 
 def _digest(value: Any) -> str:

@@ -21,6 +21,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from .. import _core
+from .._arrays import check_floats
 
 # Precision of a prior on the mean log-width and on the deviations from it. Values of tau from 0.3 to 5 gave
 # the same mean log-loss within noise on twelve benchmark sets.
@@ -35,6 +36,15 @@ class CompactModel:
     points: np.ndarray
     log_gamma: np.ndarray
     coef: np.ndarray
+
+    def check(self) -> None:
+        """Raise unless the arrays are what the compiled core expects; for models that are read from files."""
+        check_floats("points", self.points, (None, None))
+        n_points, n_features = self.points.shape
+        check_floats("log_gamma", self.log_gamma, (n_features,))
+        check_floats("coef", self.coef, (None, n_points + 1))
+        if not len(self.coef):
+            raise ValueError("coef must have a row for each output")
 
     @property
     def n_points(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, Self
 
 import numpy as np
@@ -30,12 +29,15 @@ _SET_BY_FIT = {
     "_posteriors",
     "_reference",
     "_unfinished",
+    "_waiting",
 }
 
 
 def blank_copy(estimator: Any) -> Any:
     """An estimator with its parameters and without anything that a fit has set."""
-    blank = copy.copy(estimator)
+    cls: Any = type(estimator)
+    blank = cls.__new__(cls)  # copy.copy would compute what waits for its first use
+    vars(blank).update(vars(estimator))
     for name in [name for name in vars(blank) if name in _SET_BY_FIT or name.endswith("_")]:
         if not name.startswith("__"):
             del blank.__dict__[name]

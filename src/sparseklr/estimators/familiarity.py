@@ -9,15 +9,17 @@ from numpy.linalg import LinAlgError
 
 from ..equal_rows import shuffled_keys
 from ..probability.familiarity import Span, rank, remembered, representatives
+from .later import ComputesLater
 from .points import PredictsFromPoints
 
 _TRAINING_ROWS = 2000  # distinct ones that stand for all
 _BLOCK = 8192
 
 
-class TellsFamiliarity(PredictsFromPoints):
+class TellsFamiliarity(ComputesLater, PredictsFromPoints):
     """Mixin of classifiers that predict from points; their ``fit`` calls :meth:`_set_reference` last."""
 
+    _computed_later = {"_reference": "_reference_from"}
     _reference: np.ndarray | None  # quantiles of the shares explained of the training rows
 
     def familiarity(self, X: Any) -> np.ndarray:
@@ -75,26 +77,38 @@ class TellsFamiliarity(PredictsFromPoints):
         return span.shares(self._kernel_to_points(rows, chosen), diagonal)
 
     def _set_reference(self, X: Any, weight: np.ndarray | None) -> None:
-        """Remember how well the training rows, as the user gave them, are explained."""
+        """Keep what :meth:`_reference_from` needs of the training rows, as the user gave them."""
         self._reference = None
         if self._diagonal(X[:0]) is None:
-            return
-        try:
-            span, chosen = self._span()
-        except LinAlgError:
             return
         # the same rows are drawn in whatever order they come and whether they are repeated or weighted
         kept = np.arange(X.shape[0]) if weight is None else np.flatnonzero(weight)
         _, first, code = np.unique(shuffled_keys(X[kept], 0), return_index=True, return_inverse=True)
-        place = np.empty(X.shape[0], dtype=int)
-        place[kept] = code
         total = np.bincount(code, None if weight is None else weight[kept])[:_TRAINING_ROWS]
-        shares = self._shares(span, chosen, X[kept[first[:_TRAINING_ROWS]]])
+        of_points = None
         if hasattr(self, "support_"):
-            of_points = place[self.support_[chosen]]
-            drawn = of_points < len(shares)
-            shares[of_points[drawn]] = span.shares_left_out()[drawn]
-        self._reference = remembered(shares, total) if total.any() else None
+            place = np.empty(X.shape[0], dtype=int)
+            place[kept] = code
+            of_points = place[self.support_]
+        rows = X[kept[first[:_TRAINING_ROWS]]]
+        self._set_later("_reference", rows, total, of_points)
+
+    def _reference_from(
+        self, rows: Any, weight: np.ndarray, of_points: np.ndarray | None
+    ) -> np.ndarray | None:
+        """Quantiles of how well some training rows are explained; ``of_points`` are those that are points."""
+        if not weight.any():
+            return None
+        try:
+            span, chosen = self._span()
+        except LinAlgError:
+            return None
+        shares = self._shares(span, chosen, rows)
+        if of_points is not None:
+            places = of_points[chosen]
+            drawn = places < len(shares)
+            shares[places[drawn]] = span.shares_left_out()[drawn]
+        return remembered(shares, weight)
 
     def _set_reference_of(self, K: np.ndarray, weight: np.ndarray) -> None:
         """The same for rows that are no points, from k(x, points); k(x, x) is 1."""

@@ -47,6 +47,7 @@ class GivenData:
 def check_data(X: Any, y: Any, sample_weight: Any, *, precomputed: bool, estimator: Any = None) -> GivenData:
     """Check what was given to ``fit``; sets ``n_features_in_`` and ``feature_names_in_`` of an estimator."""
     check_indices(X)
+    y = _plain_labels(y)
     if estimator is None:
         X, y = check_X_y(X, y, **ROWS)
     else:
@@ -63,6 +64,14 @@ def check_data(X: Any, y: Any, sample_weight: Any, *, precomputed: bool, estimat
         check_gram(X, "X (the precomputed kernel)")
     weight = None if sample_weight is None else check_weight(sample_weight, len(y))
     return GivenData(X, y, weight, precomputed, getattr(estimator, "feature_names_in_", None))
+
+
+def _plain_labels(y: Any) -> Any:
+    """Nullable whole numbers and booleans of pandas as those of NumPy; scikit-learn makes floats of them."""
+    plain = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
+    if plain is not None and plain.kind in "biu" and not y.isna().any():
+        return y.to_numpy(dtype=plain)
+    return y
 
 
 def weighted_classes(

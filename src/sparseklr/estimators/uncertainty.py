@@ -45,7 +45,11 @@ class TellsUncertainty(PredictsFromPoints):
         return decision, std[:, 0] if len(self.classes_) == 2 else std
 
     def predict_proba(self, X: Any, moderated: bool = False) -> np.ndarray:
-        r"""Class probabilities; they sum to one, and ``predict`` is the most probable class.
+        r"""Class probabilities, which sum to one.
+
+        ``predict`` returns the class of the largest probability without moderation. For two classes it has
+        the larger moderated probability too. For more classes it need not: each class has an uncertainty of
+        its own, and the class with the largest output may also be the most uncertain one.
 
         Parameters
         ----------

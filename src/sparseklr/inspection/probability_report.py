@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
@@ -136,8 +137,8 @@ class ProbabilityReport:
 
     def to_markdown(self) -> str:
         """The summary as a table."""
-        rows = [(label.replace("|", r"\|"), value) for label, value in self._rows()]
-        lines = [f"| {self.display.estimator_name} | |", "|---|---:|"]
+        rows = [(_plain(label), value) for label, value in self._rows()]
+        lines = [f"| {_plain(str(self.display.estimator_name))} | |", "|---|---:|"]
         return "\n".join(lines + [f"| {label} | {value} |" for label, value in rows]) + "\n"
 
     def to_html(self) -> str:
@@ -160,7 +161,7 @@ class ProbabilityReport:
             f"prediction is inside the {level} interval of the observed frequency; a calibrated model has "
             f"about {display.confidence * n:.2g}.</p>"
         )
-        rows = "".join(f"<tr><th scope=row>{label}<td>{value}" for label, value in self._rows())
+        rows = "".join(f"<tr><th scope=row>{escape(label)}<td>{value}" for label, value in self._rows())
         columns = (display.prob_pred, display.prob_true, display.lower, display.upper, display.weight)
         size, form = ("Rows", ".0f") if display.sample_weight is None else ("Weight", ".4g")
         groups = "".join(
@@ -178,11 +179,14 @@ class ProbabilityReport:
         """Names and values of what is known, as text."""
         names = {key: label for key, (label, _) in LABELS.items()}
         two = self.display.pos_label is not None
-        names["prevalence"] = (
-            f"Share of class {escape(str(self.display.pos_label))}" if two else "Largest class"
-        )
+        names["prevalence"] = f"Share of class {self.display.pos_label}" if two else "Largest class"
         known = {key: value for key, value in self.summary.items() if value is not None}
         return [(names[key], format(value, LABELS[key][1])) for key, value in known.items()]
+
+
+def _plain(text: str) -> str:
+    """A cell of a Markdown table that shows the text as it is."""
+    return re.sub(r"[\\`*|<\[\]]|&(?=#?\w+;)", r"\\\g<0>", " ".join(text.split()))
 
 
 # -- the page ---------------------------------------------------------------------------------

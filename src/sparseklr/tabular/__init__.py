@@ -2,15 +2,15 @@
 
 :mod:`cells`, :mod:`numbers`, :mod:`dates` and :mod:`columns` read one column; :mod:`reader`, :mod:`features`
 (with
-:mod:`scaling`) and :mod:`pipeline` make features and a classifier of a data frame; :mod:`storage` writes and
-reads model files. Needs the extra ``sparseklr[tables]``.
+:mod:`scaling`) and :mod:`pipeline` make features and a classifier of a data frame. Needs the extra
+``sparseklr[tables]``.
 """
 
+from ..model_files import ModelFileError, load, save
 from .cells import TableError, TableWarning
 from .features import TableFeatures
 from .pipeline import tabular_pipeline
 from .reader import TableReader
-from .storage import ModelFileError, load, save
 
 __all__ = [
     "ModelFileError",

@@ -49,6 +49,8 @@ class TableReader(TransformerMixin, BaseEstimator):
         A sentence for each column that is left out or has values that cannot be read.
     row_fingerprints_ : array of uint32
         A hash of each distinct row, for :meth:`seen`.
+    n_rows_, n_repeated_rows_ : int
+        The number of training rows, and of those that equal another one.
     feature_names_in_ : array of str
     n_features_in_ : int
 
@@ -107,7 +109,8 @@ class TableReader(TransformerMixin, BaseEstimator):
         self.columns_, self.decimal_, self.report_ = columns, decimal, report
         self.feature_names_in_ = np.array(list(frame.columns), dtype=object)
         self.n_features_in_ = len(columns)
-        self.row_fingerprints_ = np.unique(_fingerprints(self._read(frame)[0]))
+        self.row_fingerprints_, counts = np.unique(_fingerprints(self._read(frame)[0]), return_counts=True)
+        self.n_rows_, self.n_repeated_rows_ = len(frame), int(counts[counts > 1].sum())
         for sentence in report:
             warn(sentence, TableWarning)
         return self

@@ -95,7 +95,7 @@ def facts(summaries: list[Summary], runs: Runs) -> str:
     sources: dict[str, set[str]] = {}
     for record in records:
         sources.setdefault(str(record.result["source"]), set()).add(record.cell.dataset)
-    origin = "; ".join(f"{escape(source)} ({_list(sorted(names))})" for source, names in sources.items())
+    origin = "; ".join(escape(f"{source} ({_list(sorted(names))})") for source, names in sources.items())
     heads = ["Run", "cells", "computing", "elapsed", "processes"]
     heads += [f"<th scope=col class=words>{name}</th>" for name in ("machine", "versions")]
     return f"<ul>{''.join(items)}</ul><p>Source of the data: {origin}.</p>" + _table(heads, rows, "Runs")
@@ -140,7 +140,7 @@ def coverage(summary: Summary) -> str:
     rows = []
     for dataset in sorted({*summary.datasets, *(cell.dataset for cell in missing)}):
         counts = [len(summary.of(dataset, method)) for method in METHODS]
-        rows.append([dataset, *(f'<td style="--v:{n / full:.2f}">{n} / {full}</td>' for n in counts)])
+        rows.append([escape(dataset), *(f'<td style="--v:{n / full:.2f}">{n} / {full}</td>' for n in counts)])
     return (
         f"<p class=notice>{len(missing)} cells of the paper's grid are missing: "
         f"{escape('; '.join(page_data.in_words(missing, seeds)))}.</p><details><summary>Finished cells "
