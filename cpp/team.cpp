@@ -4,7 +4,6 @@
 #include <exception>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 #if defined(__x86_64__) || defined(_M_X64)
 #include <immintrin.h>
@@ -49,7 +48,7 @@ std::atomic<unsigned> process = 0;
 std::atomic<Team::clock::rep> Team::end_of_rest = 0;
 
 struct Team::Crew {
-    std::vector<std::thread> others;
+    std::size_t others = 0;
     // The caller takes pieces from the front and the others from the back: from loop to loop a thread meets the same
     // data in its cache.
     alignas(64) std::atomic<std::uint64_t> left = 0;  // the pieces left: the first, and the end in the upper half
@@ -59,15 +58,6 @@ struct Team::Crew {
     std::condition_variable work, done;
     std::atomic<int> asleep = 0;
     std::atomic<bool> caller_asleep = false, over = false;
-
-    ~Crew() {
-        {
-            const std::lock_guard<std::mutex> guard(mutex);
-            over = true;
-        }
-        work.notify_all();
-        for (std::thread& other : others) other.join();
-    }
 
     // A piece that no thread has taken yet.
     bool take(bool from_the_front, std::uint32_t& piece) {
@@ -110,25 +100,26 @@ struct Team::Crew {
 Team::Team(int threads, std::size_t n_pieces)
     : threads_(std::max(1, int(std::min(std::size_t(std::max(threads, 1)), n_pieces)))) {}
 
-Team::~Team() { leave_crew_to_parent(); }
-
-// After a fork the threads exist in the parent only: here they can neither be joined nor release a lock that they hold.
-void Team::leave_crew_to_parent() {
-    if (process_ != process) static_cast<void>(crew_.release());
+Team::~Team() {
+    if (!crew_ || process_ != process) return;  // after a fork nobody is there to release the mutex
+    {
+        const std::lock_guard<std::mutex> guard(crew_->mutex);
+        crew_->over = true;
+    }
+    crew_->work.notify_all();
 }
 
 void Team::share(Task task, std::uint32_t n_pieces) {
-    leave_crew_to_parent();
-    if (!crew_) {
-        crew_ = std::make_unique<Crew>();
+    if (!crew_ || process_ != process) {  // after a fork the threads of the crew exist in the parent only
+        crew_ = std::make_shared<Crew>();
         process_ = process;
     }
     Crew& crew = *crew_;
     try {
-        while (crew.others.size() + 1 < std::min<std::size_t>(size(), n_pieces))
-            crew.others.emplace_back([&crew, worker = crew.others.size() + 1] { crew.help(worker); });
+        for (; crew.others + 1 < std::min<std::size_t>(size(), n_pieces); ++crew.others)
+            std::thread([shared = crew_, worker = crew.others + 1] { shared->help(worker); }).detach();
     } catch (const std::exception&) {  // the system starts no more threads, or has no memory for them
-        threads_ = int(crew.others.size()) + 1;
+        threads_ = int(crew.others) + 1;
     }
     crew.task = task;
     crew.finished = 0;

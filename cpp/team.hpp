@@ -17,9 +17,9 @@ namespace sparseklr {
 // times as long as that wait, the callers of all teams work alone.  On a busy machine a team is therefore slower than
 // one thread by a tenth at most.
 //
-// The others start with the first loop that has a piece for them and end with the team.  Where the system refuses to
-// start a thread, the team works with those that it has.  A team that was made before a fork starts new threads in the
-// child.
+// The others start with the first loop that has a piece for them and end soon after the team, which does not wait for
+// that.  Where the system refuses to start a thread, the team works with those that it has.  A team that was made
+// before a fork starts new threads in the child.
 class Team {
 public:
     // For loops of at most n_pieces pieces: a thread more would have nothing to do.
@@ -65,7 +65,6 @@ private:
     using clock = std::chrono::steady_clock;
 
     void share(Task task, std::uint32_t n_pieces);
-    void leave_crew_to_parent();
     static bool resting() {
         const clock::rep end = end_of_rest.load(std::memory_order_relaxed);
         return end != 0 && clock::now().time_since_epoch().count() < end;
@@ -73,7 +72,7 @@ private:
     static std::atomic<clock::rep> end_of_rest;  // 0 until there was one
 
     int threads_;
-    std::unique_ptr<Crew> crew_;  // from the first loop on
+    std::shared_ptr<Crew> crew_;  // from the first loop on; each of its threads has a share
     unsigned process_ = 0;        // in which the crew was started
     clock::time_point next_waking_{};
 };

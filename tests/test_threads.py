@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -136,6 +137,7 @@ def test_kernel_sums_start_threads() -> None:
     def most_threads(n_jobs: int) -> int:
         with ThreadPoolExecutor(1) as pool:
             pool.submit(int).result()  # its thread is there
+            time.sleep(0.2)  # the threads of other tests have ended
             before = most = len(list(Path("/proc/self/task").iterdir()))
             running = pool.submit(kernel.sum, X, X[:2000], coef, n_jobs=n_jobs)
             while not running.done():
