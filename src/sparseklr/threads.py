@@ -71,13 +71,14 @@ class _OneThread:
     """
 
     def __init__(self) -> None:
-        self.lock, self.inside = threading.Lock(), 0
+        self.lock, self.inside = threading.RLock(), 0
 
-    def after_fork(self) -> None:
-        """The threads that were inside exist in the parent only, and may have held the lock."""
+    def after_fork_in_child(self) -> None:
+        """The threads that were inside exist in the parent only."""
         if self.inside:
             self._restore()
-        self.lock, self.inside = threading.Lock(), 0
+        self.inside = 0
+        self.lock.release()
 
     def __enter__(self) -> None:
         with self.lock:
@@ -118,8 +119,12 @@ def _any_thread_may_set() -> Iterator[None]:
 
 
 one_thread = _OneThread()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=one_thread.after_fork)
+if hasattr(os, "register_at_fork"):  # no other thread holds the lock when a process is forked
+    os.register_at_fork(
+        before=one_thread.lock.acquire,
+        after_in_parent=one_thread.lock.release,
+        after_in_child=one_thread.after_fork_in_child,
+    )
 
 
 @contextmanager
