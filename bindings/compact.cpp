@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <variant>
 
 #include "compact_move.hpp"
@@ -34,6 +35,7 @@ struct CompactRowSet {
 struct CompactSolver {
     CompactRowSet rows;  // kept alive
     std::variant<std::unique_ptr<CompactInner<float>>, std::unique_ptr<CompactInner<double>>> inner;
+    std::mutex in_use;  // every method changes the inner solver: one at a time
 };
 
 template <class In>
@@ -96,7 +98,7 @@ nb::object decision(const CompactRowSet& rows, matrix<double> points, vector<dou
 }
 
 void make_inner(CompactSolver* self, const CompactRowSet& rows, int threads) {
-    new (self) CompactSolver{rows, {}};
+    new (self) CompactSolver{rows, {}, {}};
     std::visit(
         [&]<class T>(const std::shared_ptr<const CompactRows<T>>& held) {
             self->inner = std::make_unique<CompactInner<T>>(*held, threads);
@@ -104,9 +106,9 @@ void make_inner(CompactSolver* self, const CompactRowSet& rows, int threads) {
         rows.rows);
 }
 
-// Calls body(inner) without the interpreter's lock.  An interrupt, and `check` unless it is None, is looked at every
-// twentieth of a second.
-template <class Body> auto watched(const CompactSolver& self, nb::handle check, const Body& body) {
+// Calls body(inner) without the interpreter's lock.  Every twentieth of a second Python handles signals and calls
+// `check` unless it is None; what either raises ends the body.
+template <class Body> auto watched(CompactSolver& self, nb::handle check, const Body& body) {
     const auto monitor = [check, last = std::chrono::steady_clock::now()]() mutable {
         const auto now = std::chrono::steady_clock::now();
         if (now - last < std::chrono::milliseconds(50)) return;
@@ -116,8 +118,13 @@ template <class Body> auto watched(const CompactSolver& self, nb::handle check, 
         if (!check.is_none()) check();
     };
     nb::gil_scoped_release release;
+    const std::lock_guard<std::mutex> lock(self.in_use);
     return std::visit(
         [&](const auto& inner) {
+            struct Watch {
+                decltype(*inner) watched;
+                ~Watch() { watched.watch({}); }  // `check` belongs to this call
+            } watch{*inner};
             inner->watch(monitor);
             return body(*inner);
         },
@@ -133,10 +140,11 @@ void move(CompactSolver& self, matrix<double> points, vector<double> gamma) {
 }
 
 InnerOutcome solve(CompactSolver& self, doubles coef, double C, double tol, int max_steps) {
-    const std::size_t size = self.rows.visit([](const auto& held) { return held.n_outputs(); }) *
-                             std::visit([](const auto& inner) { return inner->n_points() + 1; }, self.inner);
-    if (coef.size() != size) throw nb::value_error("coef must be (n_outputs, n_points + 1)");
-    return watched(self, nb::none(), [&](auto& inner) { return inner.solve(coef.data(), {C, tol, max_steps}); });
+    const std::size_t m = self.rows.visit([](const auto& held) { return held.n_outputs(); });
+    return watched(self, nb::none(), [&](auto& inner) {
+        if (coef.size() != m * (inner.n_points() + 1)) throw nb::value_error("coef must be (n_outputs, n_points + 1)");
+        return inner.solve(coef.data(), {C, tol, max_steps});
+    });
 }
 
 MoveOutcome descend(CompactSolver& self, doubles points, doubles log_gamma, doubles coef, double C, double rho, double tau,
@@ -152,11 +160,15 @@ MoveOutcome descend(CompactSolver& self, doubles points, doubles log_gamma, doub
     });
 }
 
-nb::tuple gradient(const CompactSolver& self, double C) {
-    const std::size_t k = std::visit([](const auto& inner) { return inner->n_points(); }, self.inner);
+nb::tuple gradient(CompactSolver& self, double C) {
     const std::size_t p = self.rows.visit([](const auto& held) { return held.n_features(); });
-    std::vector<double> points(k * p, 0.0), widths(p, 0.0);
-    watched(self, nb::none(), [&](auto& inner) { inner.gradient(C, points.data(), widths.data()); });
+    std::size_t k = 0;
+    std::vector<double> points, widths(p, 0.0);
+    watched(self, nb::none(), [&](auto& inner) {
+        k = inner.n_points();
+        points.assign(k * p, 0.0);
+        inner.gradient(C, points.data(), widths.data());
+    });
     return nb::make_tuple(to_numpy(std::move(points), {k, p}), to_numpy(std::move(widths), {p}));
 }
 

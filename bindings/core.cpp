@@ -262,11 +262,6 @@ void bind_refit(nb::module_& m);    // refit.cpp
 NB_MODULE(_core, m) {
     m.doc() = "Compiled core of sparseklr; use it through the Python layer.";
     m.attr("instruction_set") = simd_name();
-#ifdef _OPENMP
-    m.attr("has_openmp") = true;
-#else
-    m.attr("has_openmp") = false;
-#endif
 
     const nb::object non_finite_kernel =
         nb::steal(PyErr_NewException("sparseklr._core.NonFiniteKernel", PyExc_ValueError, nullptr));

@@ -15,9 +15,7 @@
 #include <functional>
 #include <vector>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
+#include "team.hpp"
 
 namespace sparseklr {
 
@@ -47,30 +45,24 @@ inline std::size_t compact_chunks(std::size_t n_blocks, std::size_t bytes_per_ch
     return std::min(n_blocks, std::clamp<std::size_t>(room, 1, 32));
 }
 
-// body(thread, chunk, first block, last block) for every chunk.  Between chunks the calling thread asks the monitor,
-// if there is one; what it throws ends the loop.
+// body(worker, chunk, first block, last block) for every chunk.  Between chunks the calling thread calls the monitor,
+// if there is one; an exception that the monitor throws ends the loop.
 template <class Body>
-void over_chunks(std::size_t n_blocks, std::size_t n_chunks, int threads, const Body& body,
+void over_chunks(std::size_t n_blocks, std::size_t n_chunks, Team& team, const Body& body,
                  const std::function<void()>& monitor = {}) {
     std::atomic<bool> ended = false;
     std::exception_ptr reason;  // exceptions must not leave a parallel loop
-#pragma omp parallel for num_threads(threads) schedule(dynamic) if (threads > 1 && n_chunks > 1)
-    for (std::size_t c = 0; c < n_chunks; ++c) {
-#ifdef _OPENMP
-        const int thread = omp_get_thread_num();
-#else
-        const int thread = 0;
-#endif
-        if (ended) continue;
-        if (monitor && thread == 0) try {
+    team.each(n_chunks, [&](std::size_t c, std::size_t worker) {
+        if (ended) return;
+        if (monitor && worker == 0) try {
             monitor();
         } catch (...) {
             reason = std::current_exception();
             ended = true;
-            continue;
+            return;
         }
-        body(thread, c, c * n_blocks / n_chunks, (c + 1) * n_blocks / n_chunks);
-    }
+        body(worker, c, c * n_blocks / n_chunks, (c + 1) * n_blocks / n_chunks);
+    });
     if (reason) std::rethrow_exception(reason);
 }
 

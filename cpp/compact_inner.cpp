@@ -13,7 +13,7 @@ double dot(const std::vector<double>& a, const std::vector<double>& b) {
 
 template <class T>
 CompactInner<T>::CompactInner(const CompactRows<T>& rows, int threads)
-    : rows_(rows), threads_(threads), m_(rows.n_outputs()), p_(rows.n_features()) {
+    : rows_(rows), team_(threads, rows.n_blocks()), m_(rows.n_outputs()), p_(rows.n_features()) {
     const std::size_t padded = (rows.size() + 15) / 16 * 16;
     for (auto* values : {&f_, &trial_, &change_, &e_, &prob_, &product_}) values->assign(m_ * padded, 0.0);
 }
@@ -26,10 +26,10 @@ template <class T> void CompactInner<T>::move(const double* points, const double
     gamma_.assign(gamma, gamma + p_);
     K_.resize(k * padded);
     const ScaledPoints<T> z(points, gamma, k, p_);
-    std::vector<std::vector<T>> scaled(std::size_t(std::max(threads_, 1)), std::vector<T>(p_ * block));
-    over_chunks(rows_.n_blocks(), rows_.n_blocks(), threads_, [&](int thread, std::size_t b, std::size_t, std::size_t) {
+    std::vector<std::vector<T>> scaled(team_.size(), std::vector<T>(p_ * block));
+    over_chunks(rows_.n_blocks(), rows_.n_blocks(), team_, [&](std::size_t worker, std::size_t b, std::size_t, std::size_t) {
         compact_loops<T>().kernel(rows_.X(b), rows_.rows(b), p_, z.root.data(), z.points.data(), k,
-                                  scaled[std::size_t(thread)].data(), K_.data() + b * block * k);
+                                  scaled[worker].data(), K_.data() + b * block * k);
     }, monitor_);
     // Among themselves the points are rows of another block, in double.
     const std::size_t lines = (k + 15) / 16 * 16;
@@ -59,7 +59,7 @@ template <class T> void CompactInner<T>::values(const std::vector<double>& coef,
         start[o] = coef[o * n + k_];
     }
     std::vector<double>& out = to_change ? change_ : f_;
-    over_chunks(rows_.n_blocks(), rows_.n_blocks(), threads_, [&](int, std::size_t b, std::size_t, std::size_t) {
+    over_chunks(rows_.n_blocks(), rows_.n_blocks(), team_, [&](std::size_t, std::size_t b, std::size_t, std::size_t) {
         compact_loops<T>().values(K_.data() + b * block * k_, rows_.rows(b), k_, weights.data(), start.data(), m_,
                                   out.data() + offset(b));
     }, monitor_);
@@ -67,7 +67,7 @@ template <class T> void CompactInner<T>::values(const std::vector<double>& coef,
 
 template <class T> double CompactInner<T>::evaluate(double t) {
     std::vector<double> loss(rows_.n_blocks());
-    over_chunks(rows_.n_blocks(), rows_.n_blocks(), threads_, [&](int, std::size_t b, std::size_t, std::size_t) {
+    over_chunks(rows_.n_blocks(), rows_.n_blocks(), team_, [&](std::size_t, std::size_t b, std::size_t, std::size_t) {
         const std::size_t at = offset(b), count = m_ * rows_.rows(b);
         for (std::size_t i = at; i < at + count; ++i) trial_[i] = f_[i] + t * change_[i];
         loss[b] = rows_.losses(b, trial_.data() + at, e_.data() + at, prob_.data() + at);
@@ -81,7 +81,7 @@ template <class T> void CompactInner<T>::project(const std::vector<double>& e, s
     const std::size_t block = CompactRows<T>::block, size = m_ * (k_ + 1);
     const std::size_t n_chunks = compact_chunks(rows_.n_blocks(), 8 * size);
     std::vector<double> partial(n_chunks * size, 0.0);
-    over_chunks(rows_.n_blocks(), n_chunks, threads_, [&](int, std::size_t c, std::size_t first, std::size_t last) {
+    over_chunks(rows_.n_blocks(), n_chunks, team_, [&](std::size_t, std::size_t c, std::size_t first, std::size_t last) {
         for (std::size_t b = first; b < last; ++b)
             compact_loops<T>().project(K_.data() + b * block * k_, rows_.rows(b), k_, e.data() + offset(b), m_,
                                        partial.data() + c * size);
@@ -95,9 +95,9 @@ template <class T> void CompactInner<T>::take_hessian() {
     const std::size_t block = CompactRows<T>::block, n = k_ + 1, size = m_ * n * n;
     const std::size_t n_chunks = compact_chunks(rows_.n_blocks(), 8 * size);
     std::vector<double> partial(n_chunks * size, 0.0);
-    std::vector<std::vector<double>> rooms(std::size_t(std::max(threads_, 1)), std::vector<double>((n + 5) * block));
-    over_chunks(rows_.n_blocks(), n_chunks, threads_, [&](int thread, std::size_t c, std::size_t first, std::size_t last) {
-        double* h = rooms[std::size_t(thread)].data();
+    std::vector<std::vector<double>> rooms(team_.size(), std::vector<double>((n + 5) * block));
+    over_chunks(rows_.n_blocks(), n_chunks, team_, [&](std::size_t worker, std::size_t c, std::size_t first, std::size_t last) {
+        double* h = rooms[worker].data();
         for (std::size_t b = first; b < last; ++b)
             for (std::size_t o = 0; o < m_; ++o) {
                 rows_.curvature_factor(b, prob_.data() + offset(b), o, o, h);
@@ -127,7 +127,7 @@ void CompactInner<T>::multiply(const std::vector<double>& direction, double C, s
     }
     const std::size_t n_chunks = compact_chunks(rows_.n_blocks(), 8 * size);
     std::vector<double> partial(n_chunks * size, 0.0);
-    over_chunks(rows_.n_blocks(), n_chunks, threads_, [&](int, std::size_t c, std::size_t first, std::size_t last) {
+    over_chunks(rows_.n_blocks(), n_chunks, team_, [&](std::size_t, std::size_t c, std::size_t first, std::size_t last) {
         for (std::size_t b = first; b < last; ++b) {
             const std::size_t r = rows_.rows(b);
             double* u = product_.data() + offset(b);
@@ -327,12 +327,12 @@ void CompactInner<T>::gradient(double C, double* point_gradient, double* width_g
         std::copy_n(coef_.begin() + std::ptrdiff_t(o * n), k_, coef.begin() + std::ptrdiff_t(o * k_));
     const std::size_t n_chunks = compact_chunks(rows_.n_blocks(), 8 * size);
     std::vector<double> partial(n_chunks * size, 0.0), total(size, 0.0);
-    std::vector<std::vector<T>> rooms(std::size_t(std::max(threads_, 1)), std::vector<T>((k_ + 2) * block));
-    over_chunks(rows_.n_blocks(), n_chunks, threads_, [&](int thread, std::size_t c, std::size_t first, std::size_t last) {
+    std::vector<std::vector<T>> rooms(team_.size(), std::vector<T>((k_ + 2) * block));
+    over_chunks(rows_.n_blocks(), n_chunks, team_, [&](std::size_t worker, std::size_t c, std::size_t first, std::size_t last) {
         double* moments = partial.data() + c * size;
         for (std::size_t b = first; b < last; ++b)
             compact_loops<T>().moments(K_.data() + b * block * k_, rows_.X(b), rows_.rows(b), k_, p_,
-                                       e_.data() + offset(b), coef.data(), m_, rooms[std::size_t(thread)].data(),
+                                       e_.data() + offset(b), coef.data(), m_, rooms[worker].data(),
                                        moments, moments + k_ * p_, moments + k_ * p_ + k_);
     }, monitor_);
     for (std::size_t c = 0; c < n_chunks; ++c)

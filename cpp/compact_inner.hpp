@@ -63,7 +63,7 @@ private:
     std::size_t offset(std::size_t b) const { return b * CompactRows<T>::block * m_; }     // into f, e, p
 
     const CompactRows<T>& rows_;
-    int threads_;
+    mutable Team team_;
     std::function<void()> monitor_;
     std::size_t m_, p_, k_ = 0;
     std::vector<double> points_, gamma_, L_, coef_;

@@ -97,7 +97,8 @@ CompactSums CompactRows<T>::sums(const CompactModel& model, Curvature curvature,
         part.mass.assign(k, 0.0);
         part.second.assign(p, 0.0);
     }
-    std::vector<Room<T>> rooms(std::size_t(std::max(threads, 1)));
+    Team team(threads_for(threads, n_ * k, p + pairs * n), n_chunks);
+    std::vector<Room<T>> rooms(team.size());
     for (auto& room : rooms) {
         room.K.resize(k * block);
         room.scaled.resize(p * block);
@@ -106,8 +107,8 @@ CompactSums CompactRows<T>::sums(const CompactModel& model, Curvature curvature,
         if (pairs) room.wide.resize((n + 4) * block);
         if (moving) room.W.resize((k + 2) * block);
     }
-    over_chunks(n_blocks(), n_chunks, threads, [&](int thread, std::size_t c, std::size_t first, std::size_t last) {
-        Room<T>& room = rooms[std::size_t(thread)];
+    over_chunks(n_blocks(), n_chunks, team, [&](std::size_t worker, std::size_t c, std::size_t first, std::size_t last) {
+        Room<T>& room = rooms[worker];
         Partial& part = partials[c];
         for (std::size_t b = first; b < last; ++b) {
             const std::size_t r = rows(b);
@@ -165,14 +166,15 @@ template <class T> void CompactRows<T>::decision(const CompactModel& model, doub
     const std::size_t k = model.n_points, m = model.n_outputs;
     const auto& loops = compact_loops<T>();
     const ScaledPoints<T> z(model.points, model.gamma, k, p_);
-    std::vector<Room<T>> rooms(std::size_t(std::max(threads, 1)));
+    Team team(threads_for(threads, n_ * k, p_), n_blocks());
+    std::vector<Room<T>> rooms(team.size());
     for (auto& room : rooms) {
         room.K.resize(k * block);
         room.scaled.resize(p_ * block);
         room.f.resize(m * block);
     }
-    over_chunks(n_blocks(), n_blocks(), threads, [&](int thread, std::size_t, std::size_t first, std::size_t last) {
-        Room<T>& room = rooms[std::size_t(thread)];
+    over_chunks(n_blocks(), n_blocks(), team, [&](std::size_t worker, std::size_t, std::size_t first, std::size_t last) {
+        Room<T>& room = rooms[worker];
         for (std::size_t b = first; b < last; ++b) {
             const std::size_t r = rows(b), count = std::min(block, n_ - b * block);
             loops.kernel(X(b), r, p_, z.root.data(), z.points.data(), k, room.scaled.data(), room.K.data());

@@ -33,7 +33,7 @@ private:
     Scratch<T> scratch_;
 };
 
-// Takes an exception out of a parallel region, which it must not leave by itself: the one of the first of
+// Takes an exception out of a parallel loop, which it must not leave by itself: the one of the first of
 // the blocks that fail, whatever the number of threads.
 class FirstFailure {
 public:
@@ -83,24 +83,21 @@ void decision(const Points<T>& data, const Points<T>& queries, const double* coe
               int threads) {
     const std::size_t step = std::min<std::size_t>(rows_that_fit(data, std::size_t{512} << 10), 96);
     const std::size_t n_blocks = (queries.size() + step - 1) / step;
-    threads = threads_for(threads, queries.size() * data.size(), data.n_features());
+    Team team(threads_for(threads, queries.size() * data.size(), data.n_features()), n_blocks);
+    std::vector<std::unique_ptr<BlockRows<T>>> rows_of(team.size());
     FirstFailure failure;
-#pragma omp parallel num_threads(threads) if (threads > 1)
-    {
-        std::unique_ptr<BlockRows<T>> rows;  // of this thread
-        Team alone(1);
-#pragma omp for schedule(dynamic)
-        for (std::size_t b = 0; b < n_blocks; ++b) {
-            failure.attempt(b, [&] {
-                if (!rows) rows = std::make_unique<BlockRows<T>>(data, step);
-                const std::size_t first = b * step, last = std::min(first + step, queries.size());
-                rows->compute(data, queries, first, last, alone);
-                for (std::size_t i = first; i < last; ++i)
-                    for (std::size_t o = 0; o < n_outputs; ++o)
-                        out[i * n_outputs + o] = simd<T>().dot(rows->row(i - first), coef + o * data.size(), data.size());
-            });
-        }
-    }
+    team.each(n_blocks, [&](std::size_t b, std::size_t worker) {
+        failure.attempt(b, [&] {
+            std::unique_ptr<BlockRows<T>>& rows = rows_of[worker];
+            if (!rows) rows = std::make_unique<BlockRows<T>>(data, step);
+            const std::size_t first = b * step, last = std::min(first + step, queries.size());
+            Team alone(1);
+            rows->compute(data, queries, first, last, alone);
+            for (std::size_t i = first; i < last; ++i)
+                for (std::size_t o = 0; o < n_outputs; ++o)
+                    out[i * n_outputs + o] = simd<T>().dot(rows->row(i - first), coef + o * data.size(), data.size());
+        });
+    });
     failure.rethrow();
 }
 

@@ -30,13 +30,13 @@ public:
     std::size_t n() const { return n_; }
 
     template <class Body> void each(const Body& body) {
-        team_.each(pieces_.size(), [&](std::size_t p) { body(pieces_[p]); });
+        team_.each(pieces_.size(), [&](std::size_t p, std::size_t) { body(pieces_[p]); });
     }
 
     // body(piece, sums) adds up `size` numbers of the piece, from zero; out is what they add up to.
     template <class Body> void sum(std::size_t size, double* out, const Body& body) {
         sums_.assign(pieces_.size() * size, 0.0);
-        team_.each(pieces_.size(), [&](std::size_t p) { body(pieces_[p], &sums_[p * size]); });
+        team_.each(pieces_.size(), [&](std::size_t p, std::size_t) { body(pieces_[p], &sums_[p * size]); });
         std::fill_n(out, size, 0.0);
         for (std::size_t p = 0; p < pieces_.size(); ++p)
             for (std::size_t k = 0; k < size; ++k) out[k] += sums_[p * size + k];

@@ -10,10 +10,6 @@ namespace sparseklr {
 
 // -- what both kinds of points share ------------------------------------------------------------
 
-int threads_for(int threads, std::size_t values, std::size_t operations_each) {
-    return double(values) * double(operations_each + 16) < 4e6 ? 1 : threads;
-}
-
 namespace {
 
 // What a piece of work for a thread should have at least: some microseconds.

@@ -78,8 +78,4 @@ std::unique_ptr<Points<T>> csr_points(const Kernel& kernel, const In* values, co
 // the way comes near the largest or the smallest float, and values of distances have an error of at most 2e-5.
 bool float_suffices(const Kernel& kernel, double largest_norm);
 
-// How many of `threads` to use for so many kernel values: starting and joining them costs as much as
-// 10^5 values, and far more on a busy machine.
-int threads_for(int threads, std::size_t values, std::size_t operations_each);
-
 }  // namespace sparseklr

@@ -348,7 +348,7 @@ void add_weighted_rows(RowSource<T>& row_source, const std::vector<std::size_t>&
         before_batch();
         row_source.fetch(indices.data() + first, m, row.data(), team);
         const std::size_t strip = 2048, n_strips = (n + strip - 1) / strip;
-        team.each(n_strips, [&](std::size_t s) {
+        team.each(n_strips, [&](std::size_t s, std::size_t) {
             simd<T>().add_rows(out, row.data(), weight.data() + first, m, s * strip, std::min(n, (s + 1) * strip));
         });
     }

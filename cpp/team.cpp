@@ -1,22 +1,30 @@
 #include "team.hpp"
 
-#include <algorithm>
-#include <system_error>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
 
 #if defined(__x86_64__) || defined(_M_X64)
 #include <immintrin.h>
+#endif
+#if defined(__unix__) || defined(__APPLE__)
+#include <pthread.h>
+#define SPARSEKLR_FORKS
 #endif
 
 namespace sparseklr {
 namespace {
 
-// For so many turns of a loop, tens of microseconds, a thread stays awake and looks for work.
+// Turns of a loop, tens of microseconds in all, for which a thread stays awake and watches for work.
 constexpr int turns_awake = 1000;
-// A wait that is longer was not for the end of a piece.
+// A wait that exceeds this and two pieces was not for the end of a piece.
 constexpr std::chrono::microseconds long_wait{50};
 constexpr int rest_per_wait = 10;
-// A thread that is woken may find no processor but that of the caller, who is then in its way: not too often.
+// A thread that is woken may find no processor but that of the caller, whom it then delays: not often, unless loops
+// are so long that this does not matter.
 constexpr std::chrono::milliseconds between_wakings{1};
+constexpr std::chrono::microseconds long_loop{200};
 
 inline void pause() {
 #if defined(__x86_64__) || defined(_M_X64)
@@ -28,81 +36,119 @@ inline void pause() {
 
 constexpr std::uint64_t pieces_between(std::uint32_t begin, std::uint32_t end) { return std::uint64_t{end} << 32 | begin; }
 
+// The number of forks between the first process and this one: another number means that threads which were started
+// before do not exist here.
+std::atomic<unsigned> process = 0;
+#ifdef SPARSEKLR_FORKS
+[[maybe_unused]] const int counts_forks = pthread_atfork(nullptr, nullptr, [] { ++process; });
+#endif
+
 }  // namespace
 
 std::atomic<Team::clock::rep> Team::end_of_rest = 0;
 
+struct Team::Crew {
+    std::size_t others = 0;
+    // The caller takes pieces from the front and the others from the back: from loop to loop a thread meets the same
+    // data in its cache.
+    alignas(64) std::atomic<std::uint64_t> left = 0;  // the pieces left: the first, and the end in the upper half
+    alignas(64) std::atomic<std::uint32_t> finished = 0;  // by the others
+    alignas(64) Task task{};
+    std::mutex mutex;
+    std::condition_variable work, done;
+    std::atomic<int> asleep = 0;
+    std::atomic<bool> caller_asleep = false, over = false;
+
+    // A piece that no thread has taken yet.
+    bool take(bool from_the_front, std::uint32_t& piece) {
+        std::uint64_t before = left.load();
+        while (true) {
+            const std::uint32_t begin = std::uint32_t(before), end = std::uint32_t(before >> 32);
+            if (begin == end) return false;
+            piece = from_the_front ? begin : end - 1;
+            // If this succeeds the piece belongs to the present task, which stays until the piece is finished.
+            if (left.compare_exchange_weak(before, from_the_front ? pieces_between(begin + 1, end) : pieces_between(begin, end - 1)))
+                return true;
+        }
+    }
+
+    // What the other threads do.
+    void help(std::size_t worker) {
+        std::uint32_t piece;
+        for (int turn = 0; !over; ++turn) {
+            if (take(false, piece)) {
+                task.call(task.body, piece, worker);
+                ++finished;
+                if (caller_asleep) {
+                    { const std::lock_guard<std::mutex> guard(mutex); }  // if it is about to sleep it does so first
+                    done.notify_one();
+                }
+                turn = 0;
+            } else if (turn < turns_awake) {
+                pause();
+            } else {
+                std::unique_lock<std::mutex> lock(mutex);
+                ++asleep;
+                work.wait(lock, [&] { return over || std::uint32_t(left >> 32) != std::uint32_t(left); });
+                --asleep;
+                turn = 0;
+            }
+        }
+    }
+};
+
+Team::Team(int threads, std::size_t n_pieces)
+    : threads_(std::max(1, int(std::min(std::size_t(std::max(threads, 1)), n_pieces)))) {}
+
 Team::~Team() {
+    if (!crew_ || process_ != process) return;  // after a fork nobody is there to release the mutex
     {
-        const std::lock_guard<std::mutex> guard(mutex_);
-        over_ = true;
+        const std::lock_guard<std::mutex> guard(crew_->mutex);
+        crew_->over = true;
     }
-    work_.notify_all();
-    for (std::thread& other : others_) other.join();
-}
-
-void Team::start(std::size_t wanted) {
-    try {
-        while (others_.size() + 1 < wanted) others_.emplace_back([this] { help(); });
-    } catch (const std::system_error&) {  // the system has no more threads: those that there are do
-        threads_ = int(others_.size()) + 1;
-    }
-}
-
-// A piece that nobody has taken yet.
-bool Team::take(bool from_the_front, std::uint32_t& piece) {
-    std::uint64_t left = left_.load();
-    while (true) {
-        const std::uint32_t begin = std::uint32_t(left), end = std::uint32_t(left >> 32);
-        if (begin == end) return false;
-        piece = from_the_front ? begin : end - 1;
-        // If this succeeds the piece is one of the task of this moment, which stays until the piece is finished.
-        if (left_.compare_exchange_weak(left, from_the_front ? pieces_between(begin + 1, end) : pieces_between(begin, end - 1)))
-            return true;
-    }
+    crew_->work.notify_all();
 }
 
 void Team::share(Task task, std::uint32_t n_pieces) {
-    start(std::min<std::size_t>(std::size_t(threads_), n_pieces));
-    task_ = task;
-    finished_.store(0, std::memory_order_relaxed);
-    left_ = pieces_between(0, n_pieces);
-    if (asleep_ > 0 && clock::now() >= next_waking_) {
-        next_waking_ = clock::now() + between_wakings;
-        { const std::lock_guard<std::mutex> guard(mutex_); }  // who is about to sleep does so first
-        work_.notify_all();
+    if (!crew_ || process_ != process) {  // after a fork the threads of the crew exist in the parent only
+        crew_ = std::make_shared<Crew>();
+        process_ = process;
+    }
+    Crew& crew = *crew_;
+    try {
+        for (; crew.others + 1 < std::min<std::size_t>(size(), n_pieces); ++crew.others)
+            std::thread([shared = crew_, worker = crew.others + 1] { shared->help(worker); }).detach();
+    } catch (const std::exception&) {  // the system starts no more threads, or has no memory for them
+        threads_ = int(crew.others) + 1;
+    }
+    crew.task = task;
+    crew.finished = 0;
+    crew.left = pieces_between(0, n_pieces);
+    const clock::time_point begin = clock::now();
+    if (crew.asleep > 0 && begin >= next_waking_) {
+        next_waking_ = begin + between_wakings;
+        { const std::lock_guard<std::mutex> guard(crew.mutex); }  // a thread that is about to sleep does so first
+        crew.work.notify_all();
     }
     std::uint32_t piece, own = 0;
-    for (; take(true, piece); ++own) task.call(task.body, piece);
-    const auto done = [&] { return finished_.load(std::memory_order_acquire) + own == n_pieces; };
-    for (int turn = 0; turn < turns_awake; ++turn) {
-        if (done()) return;
-        pause();
-    }
-    const clock::time_point begin = clock::now();
-    while (!done()) std::this_thread::yield();
-    const clock::time_point end = clock::now();
-    if (end - begin < long_wait) return;
-    end_of_rest = (end + rest_per_wait * (end - begin)).time_since_epoch().count();
-}
-
-void Team::help() {
-    std::uint32_t piece;
-    for (int turn = 0; !over_; ++turn) {
-        if (take(false, piece)) {
-            task_.call(task_.body, piece);
-            finished_.fetch_add(1, std::memory_order_release);
-            turn = 0;
-        } else if (turn < turns_awake) {
-            pause();
-        } else {
-            std::unique_lock<std::mutex> lock(mutex_);
-            ++asleep_;
-            work_.wait(lock, [&] { return over_ || std::uint32_t(left_ >> 32) != std::uint32_t(left_); });
-            --asleep_;
-            turn = 0;
+    for (; crew.take(true, piece); ++own) task.call(task.body, piece, 0);
+    const auto done = [&] { return crew.finished + own == n_pieces; };
+    for (int turn = 0; turn < turns_awake && !done(); ++turn) pause();
+    clock::time_point end = clock::now();
+    if (!done()) {
+        const clock::duration piece_time = own ? (end - begin) / own : end - begin;
+        const clock::time_point slept = end;
+        {
+            std::unique_lock<std::mutex> lock(crew.mutex);
+            crew.caller_asleep = true;
+            crew.done.wait(lock, done);
+            crew.caller_asleep = false;
         }
+        end = clock::now();
+        const clock::duration wait = end - slept;
+        if (wait > long_wait + 2 * piece_time) end_of_rest = (end + rest_per_wait * wait).time_since_epoch().count();
     }
+    if (end - begin > long_loop) next_waking_ = end;
 }
 
 }  // namespace sparseklr

@@ -4,41 +4,47 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
-#include <thread>
-#include <vector>
+#include <memory>
 
 namespace sparseklr {
 
-// A loop of some microseconds is worth a second thread only if that thread is awake already and nobody waits for one
-// that is not.  So the others watch for work for a moment before they sleep; the pieces of a loop are taken one by one,
-// by whoever has time, and a thread that does not come is not missed.  The caller waits only for a piece that another
-// thread has begun.  If that takes long, the other thread had to leave its processor to somebody else: for ten times
-// as long as the wait was, the callers of all teams go on alone.  On a busy machine a team is therefore slower than one
-// thread by a tenth at most.
+// The caller and up to threads - 1 other threads.  A loop of some microseconds is worth a second thread only if that
+// thread is awake already.  The others therefore watch for work for a moment before they sleep; the pieces of a loop are
+// taken one by one, by whichever thread has time, and the caller never waits for a thread that has not taken a piece.
+// If it waits much longer than a piece takes, the other thread has lost its processor to another program: for ten
+// times as long as that wait, the callers of all teams work alone.  On a busy machine a team is therefore slower than
+// one thread by a tenth at most.
 //
-// The others start with the first loop that has a piece for them, and end with the team.
+// The others start with the first loop that has a piece for them and end soon after the team, which does not wait for
+// that.  Where the system refuses to start a thread, the team works with those that it has.  A team that was made
+// before a fork starts new threads in the child.
 class Team {
 public:
-    explicit Team(int threads) : threads_(threads) {}
+    // For loops of at most n_pieces pieces: a thread more would have nothing to do.
+    explicit Team(int threads, std::size_t n_pieces = SIZE_MAX);
     ~Team();
     Team(const Team&) = delete;
     Team& operator=(const Team&) = delete;
 
-    // Calls body(piece) once for each piece below n_pieces, in any order and on any thread.  It must not throw.
+    // The largest number of workers, the caller included.
+    std::size_t size() const { return std::size_t(threads_); }
+
+    // Calls body(piece, worker) once for each piece below n_pieces, in any order.  A worker is a thread: 0 is the
+    // caller, the others are numbered below size().  The body must not throw.
     template <class Body> void each(std::size_t n_pieces, const Body& body) {
         if (threads_ < 2 || n_pieces < 2 || n_pieces > UINT32_MAX || resting()) {
-            for (std::size_t piece = 0; piece < n_pieces; ++piece) body(piece);
+            for (std::size_t piece = 0; piece < n_pieces; ++piece) body(piece, 0);
             return;
         }
-        share({[](const void* self, std::size_t piece) { (*static_cast<const Body*>(self))(piece); }, &body}, std::uint32_t(n_pieces));
+        share({[](const void* self, std::size_t piece, std::size_t worker) { (*static_cast<const Body*>(self))(piece, worker); },
+               &body},
+              std::uint32_t(n_pieces));
     }
 
     // Calls body(begin, end, piece) for pieces of [0, n) that begin at multiples of `step`, of at least `least` each but
-    // for the last; returns how many they are.  Two for each thread are best: every piece costs a message between
+    // for the last; returns the number of pieces.  Two for each thread are best: every piece costs a message between
     // processors, a fifth of a microsecond.  (The pair steps of 19 020 points take 34 microseconds with two threads
     // and four pieces, 38 with six and 45 with 19; with one thread they take 59.)
     template <class Body> std::size_t over(std::size_t n, std::size_t step, std::size_t least, const Body& body) {
@@ -46,21 +52,19 @@ public:
         const std::size_t most = threads_ < 2 ? 1 : 2 * std::size_t(threads_);
         const std::size_t fair = std::max((n + most - 1) / most, least), size = (fair + step - 1) / step * step;
         const std::size_t n_pieces = (n + size - 1) / size;
-        each(n_pieces, [&](std::size_t piece) { body(piece * size, std::min(n, (piece + 1) * size), piece); });
+        each(n_pieces, [&](std::size_t piece, std::size_t) { body(piece * size, std::min(n, (piece + 1) * size), piece); });
         return n_pieces;
     }
 
 private:
     struct Task {
-        void (*call)(const void* body, std::size_t piece);
+        void (*call)(const void* body, std::size_t piece, std::size_t worker);
         const void* body;
     };
+    struct Crew;  // the other threads and what they share with the caller
     using clock = std::chrono::steady_clock;
 
     void share(Task task, std::uint32_t n_pieces);
-    void start(std::size_t wanted);
-    void help();
-    bool take(bool from_the_front, std::uint32_t& piece);
     static bool resting() {
         const clock::rep end = end_of_rest.load(std::memory_order_relaxed);
         return end != 0 && clock::now().time_since_epoch().count() < end;
@@ -68,17 +72,15 @@ private:
     static std::atomic<clock::rep> end_of_rest;  // 0 until there was one
 
     int threads_;
-    std::vector<std::thread> others_;
-    // The caller takes pieces from the front and the others from the back: from loop to loop a thread meets the same
-    // data in its cache.
-    alignas(64) std::atomic<std::uint64_t> left_ = 0;  // the pieces left: the first, and the end in the upper half
-    alignas(64) std::atomic<std::uint32_t> finished_ = 0;  // by the others
-    alignas(64) Task task_{};
+    std::shared_ptr<Crew> crew_;  // from the first loop on; each of its threads has a share
+    unsigned process_ = 0;        // in which the crew was started
     clock::time_point next_waking_{};
-    std::mutex mutex_;
-    std::condition_variable work_;
-    std::atomic<int> asleep_ = 0;
-    std::atomic<bool> over_ = false;
 };
+
+// The number of threads that kernel values are worth: starting and joining the threads costs as much as 10^5 values,
+// and far more on a busy machine.
+inline int threads_for(int threads, std::size_t values, std::size_t operations_each) {
+    return double(values) * double(operations_each + 16) < 4e6 ? 1 : threads;
+}
 
 }  // namespace sparseklr

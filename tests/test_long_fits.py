@@ -124,24 +124,33 @@ def test_progress_is_shown(moons, capsys, monkeypatch) -> None:
 
 def test_scikit_learn_callbacks(moons) -> None:
     callback = pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from 1.9 on")
-    seen = []
+    seen, estimators = [], []
 
     class Recorder:
+        def note(self, estimator, event):
+            seen.append(event)
+            estimators.append(estimator)
+
         def setup(self, estimator, context):
-            seen.append("setup")
+            self.note(estimator, "setup")
 
         def teardown(self, estimator, context):
-            seen.append("teardown")
+            self.note(estimator, "teardown")
 
         def on_fit_task_begin(self, estimator, context):
-            seen.append(f"begin {context.task_name}")
+            self.note(estimator, f"begin {context.task_name}")
 
         def on_fit_task_end(self, estimator, context):
-            seen.append(f"end {context.task_name}")
+            self.note(estimator, f"end {context.task_name}")
 
     assert isinstance(Recorder(), callback.FitCallback)
-    SparseKLR().set_callbacks(Recorder()).fit(*moons)
+    model = SparseKLR().set_callbacks(Recorder()).fit(*moons)
     assert seen == ["setup", "begin fit", "begin binary problem", "end binary problem", "end fit", "teardown"]
+    assert all(estimator is model for estimator in estimators)  # and not the copy that fit works on
+    seen.clear()
+    with pytest.raises(ValueError, match="give lam or nu"):
+        clone(model).set_params(nu=1.0, lam=1.0).set_callbacks(Recorder()).fit(*moons)
+    assert seen == []
 
 
 def test_memory_that_cannot_be_had(moons) -> None:

@@ -8,9 +8,9 @@ if ! command -v $compiler > /dev/null; then
   exit 0
 fi
 mkdir -p build/aarch64
-tools/core_test.sh build/aarch64/core_test $compiler -O3 -Werror -fopenmp -static
+tools/core_test.sh build/aarch64/core_test $compiler -O3 -Werror -static
 if command -v qemu-aarch64 > /dev/null; then
-  OMP_NUM_THREADS=2 qemu-aarch64 build/aarch64/core_test
+  qemu-aarch64 build/aarch64/core_test
 else
   echo "compiled; not run: qemu-aarch64 is not installed (Debian: qemu-user)"
 fi

@@ -8,22 +8,16 @@ cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-.venv/bin/python}
 build=build/sanitize
 mkdir -p $build
-export OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=1
+export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 
 echo "== the core alone: addresses, leaks, undefined behaviour"
-tools/core_test.sh $build/core_address g++ -O1 -g -fopenmp -fsanitize=address,undefined -fno-sanitize-recover=all
+tools/core_test.sh $build/core_address g++ -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
 $build/core_address
 
-# The runtime of GCC's OpenMP is not instrumented, and its barriers look like races. That of Clang tells the thread
-# sanitizer of them, through Archer (Atzeni et al., IPDPS 2016), which comes with it and is loaded by itself.
-if command -v clang++ > /dev/null && echo 'int main() {}' | clang++ -x c++ -fopenmp -fsanitize=thread - -o $build/openmp 2> /dev/null; then
-  echo "== the core alone: threads"
-  tools/core_test.sh $build/core_threads clang++ -O1 -g -fopenmp -fsanitize=thread
-  TSAN_OPTIONS=ignore_noninstrumented_modules=1:exitcode=66 $build/core_threads
-else
-  echo "== threads: skipped, clang++ with OpenMP and its sanitizer is not installed (Debian: clang, libclang-rt-dev, libomp-dev)"
-fi
+echo "== the core alone: threads"
+tools/core_test.sh $build/core_threads g++ -O1 -g -fsanitize=thread
+$build/core_threads
 
 echo "== the core and its bindings in Python: addresses, undefined behaviour"
 # An environment that sees the packages of PYTHON's, but has its own sparseklr.

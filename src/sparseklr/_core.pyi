@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 instruction_set: str
-has_openmp: bool
 
 class KernelKind(Enum):
     linear = ...

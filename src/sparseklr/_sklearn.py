@@ -41,7 +41,6 @@ __all__ = [
     "safe_indexing",
     "takes_weights",
     "validate_parameter_constraints",
-    "with_callbacks",
 ]
 
 # -- callbacks --------------------------------------------------------------------------------
@@ -63,24 +62,33 @@ def fit_task(
 ) -> Iterator[Callable[[str], AbstractContextManager]]:
     """Report a fit to the callbacks of an estimator; yields a function that reports a part of it, by name.
 
-    ``_init_callback_context`` is the documented way for the authors of estimators, in spite of its name.
+    ``_init_callback_context`` is the documented way for the authors of estimators, in spite of its name. The
+    teardown is part of it: ``fit`` replaces the attributes of the estimator afterwards.
     """
     if not hasattr(estimator, "_init_callback_context"):
         yield lambda name: nullcontext()
         return
     facts = {"estimator": estimator, "X": X, "y": y}
-    whole = estimator._init_callback_context(max_subtasks=n_parts)
+    try:
+        whole = estimator._init_callback_context(max_subtasks=n_parts)
 
-    @contextmanager
-    def part(name: str) -> Iterator[None]:
-        task = whole.subcontext(task_name=name)
-        task.call_on_fit_task_begin(**facts)
-        yield
-        task.call_on_fit_task_end(**facts)
+        @contextmanager
+        def part(name: str) -> Iterator[None]:
+            task = whole.subcontext(task_name=name)
+            task.call_on_fit_task_begin(**facts)
+            yield
+            task.call_on_fit_task_end(**facts)
 
-    whole.call_on_fit_task_begin(**facts)
-    yield part
-    whole.call_on_fit_task_end(**facts)
+        whole.call_on_fit_task_begin(**facts)
+        yield part
+        whole.call_on_fit_task_end(**facts)
+    finally:
+        _tear_down(estimator)
+
+
+@with_callbacks
+def _tear_down(estimator: Any) -> None:
+    """``with_callbacks`` calls the teardown hooks as soon as this returns."""
 
 
 # -- scorers ----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
+from joblib import cpu_count, effective_n_jobs
 from scipy import sparse
 
 from . import _core
@@ -339,8 +339,8 @@ def check_gram(K: np.ndarray, name: str = "K") -> None:
 
 
 def n_threads(n_jobs: int | None) -> int:
-    """Threads of the compiled loops: ``n_jobs`` in joblib's sense."""
-    return int(effective_n_jobs(n_jobs)) if _core.has_openmp else 1
+    """The number of threads that ``n_jobs`` means, as in joblib, but at most 64 or one on each core."""
+    return min(int(effective_n_jobs(n_jobs)), max(64, cpu_count()))
 
 
 def cache_bytes(cache_size: float | str, X: Any = None) -> int:

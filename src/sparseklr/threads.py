@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -26,10 +27,33 @@ def threads_of(map_: Map) -> int:
     return getattr(map_, "threads", 1)
 
 
+class ThreadPool(ThreadPoolExecutor):
+    """A pool of threads that calls a function itself where the system cannot start a thread for it."""
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
+        future: Future = Future()
+        begun = threading.Lock()
+
+        def call() -> None:  # once: the pool keeps what it could not start a thread for in its queue
+            if not begun.acquire(blocking=False) or not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(function(*args, **kwargs))
+            except BaseException as error:
+                future.set_exception(error)
+                raise
+
+        try:
+            super().submit(call)
+        except RuntimeError:  # "can't start new thread"
+            call()
+        return future
+
+
 class _PoolMap:
     """The ``map`` of a pool of threads."""
 
-    def __init__(self, pool: ThreadPoolExecutor, threads: int) -> None:
+    def __init__(self, pool: ThreadPool, threads: int) -> None:
         self.pool, self.threads = pool, threads
 
     def __call__(self, function: Callable[..., Any], *items: Iterable) -> Iterable:
@@ -40,26 +64,38 @@ class _PoolMap:
 
 
 class _OneThread:
-    """Linear algebra on one thread while anybody is inside: on a few hundred unknowns threads only wait.
+    """Limits linear algebra to one thread: on a few hundred unknowns more threads only wait.
 
-    The number of threads belongs to the process: of fits that overlap the first sets it, and the last
-    restores what the first has found.
+    The number of threads belongs to the process. When uses overlap, the first one sets it to one and the last
+    one restores the number that the first has found.
     """
 
     def __init__(self) -> None:
-        self.lock, self.inside = threading.Lock(), 0
+        self.lock, self.inside = threading.RLock(), 0
+
+    def after_fork_in_child(self) -> None:
+        """The threads that were inside exist in the parent only."""
+        if self.inside:
+            self._restore()
+        self.inside = 0
+        self.lock.release()
 
     def __enter__(self) -> None:
         with self.lock:
             if self.inside == 0:
-                self.limits = _linear_algebra().limit(limits=1, user_api="blas")
+                with _any_thread_may_set():
+                    self.limits = _linear_algebra().limit(limits=1, user_api="blas")
             self.inside += 1
 
     def __exit__(self, *exception: object) -> None:
         with self.lock:
-            self.inside -= 1
+            self.inside = max(self.inside - 1, 0)  # 0 already in a child that was forked inside
             if self.inside == 0:
-                self.limits.restore_original_limits()
+                self._restore()
+
+    def _restore(self) -> None:
+        with _any_thread_may_set():
+            self.limits.restore_original_limits()
 
 
 @cache
@@ -68,7 +104,27 @@ def _linear_algebra() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+@contextmanager
+def _any_thread_may_set() -> Iterator[None]:
+    """threadpoolctl 3.8 ignores all threads but the first one that has limited OpenBLAS."""
+
+    def clear() -> None:
+        for library in _linear_algebra().lib_controllers:
+            if hasattr(library, "clear_controlling_thread"):
+                library.clear_controlling_thread(force=True)
+
+    clear()
+    yield
+    clear()  # whoever has set a limit before can restore it
+
+
 one_thread = _OneThread()
+if hasattr(os, "register_at_fork"):  # no other thread holds the lock when a process is forked
+    os.register_at_fork(
+        before=one_thread.lock.acquire,
+        after_in_parent=one_thread.lock.release,
+        after_in_child=one_thread.after_fork_in_child,
+    )
 
 
 @contextmanager
@@ -84,5 +140,5 @@ def ordered_threads(n_jobs: int | None) -> Iterator[Map]:
         if (n := n_threads(n_jobs)) == 1:
             yield map
             return
-        with ThreadPoolExecutor(n) as pool:
+        with ThreadPool(n) as pool:
             yield _PoolMap(pool, n)

@@ -3,11 +3,13 @@
 // Built and run by `make sanitize` and `make compile-aarch64`.  Every part that uses threads runs with one and with
 // four of them, and must give the same numbers to the last bit.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <memory>
 #include <numeric>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "compact_inner.hpp"
@@ -197,11 +199,24 @@ void test_team() {
         for (int loop = 0; loop < 2000; ++loop) {
             const std::size_t n_pieces = std::size_t(loop % 100);
             std::fill(times.begin(), times.end(), 0);
-            team.each(n_pieces, [&](std::size_t piece) { ++times[piece]; });
+            team.each(n_pieces, [&](std::size_t piece, std::size_t worker) { times[piece] += worker < team.size() ? 1 : 100; });
             CHECK(std::count(times.begin(), times.end(), 1) == std::ptrdiff_t(n_pieces));
             if (loop % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
         }
     }
+}
+
+// The other threads take pieces, and the caller waits for them; no thread is without a piece.
+void test_workers_of_a_team() {
+    Team team(100'000, 3);
+    CHECK(team.size() == 3);
+    std::vector<std::size_t> worker_of(6);
+    for (int trial = 0; trial < 100 && *std::max_element(worker_of.begin(), worker_of.end()) == 0; ++trial)
+        team.each(worker_of.size(), [&](std::size_t piece, std::size_t worker) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(2));
+            worker_of[piece] = worker;
+        });
+    CHECK(std::count(worker_of.begin(), worker_of.end(), 0) < 6);
 }
 
 // Enough points for the threads to share the loops of a pair step.
@@ -298,6 +313,7 @@ template <class T> void test_compact() {
 int main() {
     std::printf("loops: %s\n", simd_name());
     test_team();
+    test_workers_of_a_team();
     test_kernel_values<float>();
     test_kernel_values<double>();
     test_solver<float>();

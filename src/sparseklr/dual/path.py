@@ -16,19 +16,19 @@ pair steps that it saved.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass
 from threading import Event
 from typing import Any, Literal, get_args
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
 from .._warn import warn
 from ..data import TrainingSet, check_indices
-from ..kernels import RowSource, cache_bytes, gram_row_source
+from ..kernels import RowSource, cache_bytes, gram_row_source, n_threads
+from ..threads import ThreadPool
 from .problem import DualProblem, boxes
 from .solver import Settings, Solution, Status, solve_above_bound
 from .theory import saturation_bound
@@ -201,7 +201,7 @@ def solve_grid(
     signs = data.signs()
     path = KLRPath(Cs, lams, np.full((*lams.shape, len(signs)), None, dtype=object), data)
     chains = [(c, output) for c in np.argsort(-Cs) for output in range(len(signs))]
-    workers = min(int(effective_n_jobs(n_jobs)), len(chains))
+    workers = min(n_threads(n_jobs), len(chains))
     K = data.kernel.gram(data.X, cache_size=cache_size, n_jobs=n_jobs)
     if check_saturation and K is not None:
         _warn_of_saturation(K, data, Cs, lams)
@@ -221,7 +221,7 @@ def solve_grid(
             path.solutions[c, index, output] = solution
             done()
 
-    with ThreadPoolExecutor(workers) as pool:
+    with ThreadPool(workers) as pool:
         try:
             going_on = {pool.submit(follow, *chain) for chain in chains}
             while going_on:  # Ctrl-C is noticed after a second even if it came just before the wait

@@ -25,6 +25,7 @@ _SET_BY_FIT = {
     "_calibration",
     "_kernel",
     "_n_samples",
+    "_original",
     "_platt",
     "_posteriors",
     "_reference",
@@ -57,6 +58,7 @@ class KernelClassifier(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, Base
     coef0: Any
     class_weight: Any
     n_jobs: Any
+    _original: Any  # while fit works on a copy: the estimator that the user has, which callbacks get
 
     _parameter_constraints: dict = {**KERNEL_CONSTRAINTS}
 
@@ -86,6 +88,7 @@ class KernelClassifier(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, Base
         self : object
         """
         fitted = self._blank_copy()
+        fitted._original = self
         try:
             fitted._check_parameters()
             precomputed = self.kernel == "precomputed"
@@ -97,6 +100,7 @@ class KernelClassifier(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, Base
             if getattr(self, "warm_start", False):  # the next fit continues from here, and nothing else
                 self.__dict__ = fitted._blank_copy().__dict__
             raise
+        del fitted._original
         self.__dict__ = fitted.__dict__
         return self
 

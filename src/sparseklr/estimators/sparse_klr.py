@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from .._sklearn import CallbackSupportMixin, StrOptions, fit_task, with_callbacks
+from .._sklearn import CallbackSupportMixin, StrOptions, fit_task
 from ..data import DistinctPoints, TrainingSet
 from ..dual.binary import BinarySolutions, BinarySolver
 from ..dual.problem import DualProblem
@@ -280,7 +280,6 @@ class SparseKLR(Refits, CallbackSupportMixin, HasDualModel):
             blank._unfinished = getattr(self, "_unfinished", getattr(self, "dual_model_", None))
         return blank
 
-    @with_callbacks
     def _fit_data(self, given: GivenData) -> None:
         say_what_to_expect(self, given.X, given.y)
         self._calibration = self.calibration  # by which the model predicts, whatever is set later
@@ -292,7 +291,7 @@ class SparseKLR(Refits, CallbackSupportMixin, HasDualModel):
             data, point_of_row = points.labelled(rows)
         solver = BinarySolver(data, self._settings, self.cache_size, self.n_jobs, bool(self.verbose))
         problems = solver.problems(float(self.C), self._margin())
-        with fit_task(self, given.X, given.y, len(problems)) as part:
+        with fit_task(getattr(self, "_original", self), given.X, given.y, len(problems)) as part:
             solved = self._solve(solver, problems, part)
             self._set_solutions(data, solved)
             if self.calibration == "refit":

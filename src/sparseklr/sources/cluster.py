@@ -7,9 +7,10 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
+from ..threads import one_thread
 from .base import Block, Source
 from .collections import DaskSource, shared_out
-from .passes import Blocks, Prepare, one_blas_thread
+from .passes import Blocks, Prepare
 from .reduction import Forest, grow, merge, root
 
 # Forests that one task merges: the depth of the tree of tasks is log8 of the number of parts.
@@ -144,10 +145,10 @@ def _merge(forests: list[Forest], n_leaves: int) -> Forest:
 
 
 def _map(prepare: Prepare, part: list[Block]) -> list[Block]:
-    with one_blas_thread():
+    with one_thread:
         return [prepare(block) for block in part]
 
 
 def _forest(statistic: Callable[[Block], Any], part: list[Block], first: int, n_leaves: int) -> Forest:
-    with one_blas_thread():
+    with one_thread:
         return grow({}, (((0, first + k), statistic(block)) for k, block in enumerate(part)), n_leaves)

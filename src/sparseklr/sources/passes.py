@@ -5,13 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from itertools import count
 from typing import Any
 
-from threadpoolctl import ThreadpoolController
-
 from ..kernels import n_threads
+from ..threads import ThreadPool, one_thread
 from .base import Block, Source
 from .reduction import Forest, grow, root
 
@@ -70,7 +69,7 @@ class LocalBlocks(Blocks):
 
     def sum(self, statistic: Callable[[Block], Any], each: Callable[[int], None] | None = None) -> Any:
         forest: Forest = {}
-        with one_blas_thread():
+        with one_thread:
             for number, (rows, value) in enumerate(self.results(statistic)):
                 grow(forest, [((0, number), value)], self.n_blocks)
                 if each is not None:
@@ -88,7 +87,7 @@ class LocalBlocks(Blocks):
             for number, raw in enumerate(self._raw()):
                 yield work(number, raw)
             return
-        pool = ThreadPoolExecutor(self.threads, thread_name_prefix="sparseklr")
+        pool = ThreadPool(self.threads, thread_name_prefix="sparseklr")
         waiting: deque[Future] = deque()
         try:
             for number, raw in enumerate(self._raw()):
@@ -117,13 +116,3 @@ class LocalBlocks(Blocks):
         if (number + 1) * self.source.block_rows * per_row <= self._room:
             self._kept[number] = block
         return block
-
-
-_controller: ThreadpoolController | None = None
-
-
-def one_blas_thread() -> Any:
-    """BLAS on one thread: the blocks are what runs in parallel, and sums do not depend on the threads."""
-    global _controller
-    _controller = _controller or ThreadpoolController()  # looking for the libraries takes milliseconds
-    return _controller.limit(limits=1, user_api="blas")
