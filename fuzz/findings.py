@@ -33,6 +33,7 @@ class Findings:
     about: str = ""
     found: list[str] = field(default_factory=list)
     fits: int = 0
+    warned: list[str] = field(default_factory=list)  # messages of the last call that was watched
     announce: Callable[[str], None] = lambda about: None
 
     def start(self, about: str) -> None:
@@ -65,6 +66,7 @@ class Findings:
                     self.add(f"{what}: refused: {type(error).__name__}: {error} at {_place(error)}")
                 raise Stopped from error
             finally:
+                self.warned = [str(warning.message) for warning in caught]
                 for warning in caught:
                     # check_array adds up all values to see whether one is infinite, and warns if the sum is
                     if "encountered in reduce" in str(warning.message):

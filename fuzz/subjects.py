@@ -135,12 +135,30 @@ def sparse_klr(rng: Rng, data: Data, findings: Findings) -> None:
     if model.calibration == "refit":
         findings.finite("loo_log_loss_", model.loo_log_loss_)
         findings.finite("C_refit_", model.C_refit_)
-        findings.finite("loo_decision_function_", model.loo_decision_function_[trial.weights() > 0])
+        outputs = model.loo_decision_function_[trial.weights() > 0]
+        findings.finite("loo_decision_function_", outputs)
+        trial.sound(model.loo_log_loss_, left_out_error(trial, outputs))
     trial.predict()
     dual_certificate(trial, model)
     if model.warm_start:
         trial.fit()
         trial.predict()
+
+
+def left_out_error(trial: Trial, outputs: np.ndarray) -> float:
+    """Standard error of the mean leave-one-out log-loss over the rows."""
+    weight = trial.weights()
+    kept = weight > 0
+    codes = np.searchsorted(trial.model.classes_, trial.data.labels[kept])
+    with np.errstate(all="ignore"):
+        if outputs.ndim == 1:
+            losses = np.logaddexp(0, np.where(codes == 1, -outputs, outputs))
+        else:
+            log_p = -np.logaddexp(0, -outputs)
+            losses = np.logaddexp.reduce(log_p, axis=1) - log_p[np.arange(len(codes)), codes]
+    fraction = weight[kept] / weight[kept].max()
+    fraction = fraction / fraction.sum()
+    return float(np.sqrt(fraction**2 @ (losses - fraction @ losses) ** 2))
 
 
 def dual_certificate(trial: Trial, model: SparseKLR) -> None:
@@ -340,6 +358,7 @@ def compact(rng: Rng, data: Data, findings: Findings) -> None:
         findings.finite("shrinkage_", model.shrinkage_)
         if model.held_out_log_loss_ is not None:
             findings.finite("held_out_log_loss_", model.held_out_log_loss_)
+            trial.sound(model.held_out_log_loss_, float(model.path_["standard_error"].max()))
         for name, values in model.path_.items():
             findings.finite(f"path_[{name!r}]", values)
         trial.predict()

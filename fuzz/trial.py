@@ -56,6 +56,30 @@ class Trial:
             if snapshot(part) != old:
                 self.findings.add(f"fit changed {name}")
 
+    def sound(self, estimate: float, error: float) -> None:
+        """The invariants between the losses of a model, unless the fit has warned of what violates them.
+
+        The loss on the training rows is at most the estimate, up to two standard errors of the latter, and
+        the estimate is below the loss of the class fractions, or the model is constant.
+        """
+        if any("log-loss" in message or "class fractions" in message for message in self.findings.warned):
+            return
+        weight = self.weights()
+        kept = weight > 0
+        P = self.model.predict_proba(self.rows)[kept]
+        fraction = weight[kept] / weight[kept].max() / (weight[kept] / weight[kept].max()).sum()
+        codes = np.searchsorted(self.model.classes_, self.data.labels[kept])
+        right = np.maximum(P[np.arange(len(codes)), codes], np.finfo(float).tiny)
+        training = float(-fraction @ np.log(right))
+        classes = np.bincount(codes, fraction)
+        of_fractions = float(-classes @ np.log(np.maximum(classes, np.finfo(float).tiny)))
+        if not training <= estimate + 2 * error + 1e-6:
+            self.findings.add(
+                f"training loss {training:.4g}, estimate {estimate:.4g} +- {error:.2g}, no warning"
+            )
+        if not estimate < of_fractions + 1e-9 and np.ptp(P, axis=0).max() > 1e-9:
+            self.findings.add(f"estimate {estimate:.4g}, class fractions {of_fractions:.4g}, no warning")
+
     def predict(self) -> None:
         """Finite, consistent answers."""
         model, add = self.model, self.findings.add
@@ -141,7 +165,7 @@ class Trial:
     def merged_rows(self, *, relative: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """As :meth:`weighted_rows`, with rows of the same class and content as one, of their weights' sum.
 
-        If ``relative``, to their mean over distinct contents, and with 24 bits. Rows of a given kernel matrix
+        If ``relative``, to the mean of an observation, and with 24 bits. Rows of a given kernel matrix
         are the same if they differ by at most 1e-10 of the root of k(x, x) k(y, y); the last array has for
         each the row whose kernel values count, the first of its content.
         """
@@ -168,7 +192,7 @@ class Trial:
         number[kept] = group.ravel()
         if relative:
             total = np.maximum(total / total.max(), np.finfo(float).tiny)
-            mantissa, exponent = np.frexp(total * ((point.max() + 1) / total.sum()))
+            mantissa, exponent = np.frexp(total * (self.model.n_observations_ / total.sum()))
             total = np.ldexp(np.round(mantissa * 2**24) / 2**24, exponent)
         return kept[first], number, total, kept[original[point[first]]]
 

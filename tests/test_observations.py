@@ -29,9 +29,6 @@ from sparseklr.data import MOST_COPIES, observation_counts
 pytestmark = pytest.mark.numerical
 
 ARENA = HOME / "arena"
-# INTEGRATION: set to True once CompactKLR detects copies, and drop the fixture ``rows_are_copies``.
-COPIES_DETECTED = False
-needs_detector = pytest.mark.skipif(not COPIES_DETECTED, reason="CompactKLR does not detect copies yet")
 
 
 @pytest.fixture
@@ -236,22 +233,16 @@ def test_a_common_weight_is_no_weight() -> None:
     np.testing.assert_array_equal(heavy.predict_proba(new), plain.predict_proba(new))
 
 
-@pytest.mark.parametrize("detected", [pytest.param(True, marks=needs_detector), False])
-def test_repeated_rows_that_are_copies(detected: bool, request: pytest.FixtureRequest) -> None:
-    if not detected:
-        request.getfixturevalue("rows_are_copies")
+def test_repeated_rows_that_are_copies() -> None:
     X, y, _, _ = noisy_moons()
     ten = CompactKLR().fit(np.repeat(X, 10, axis=0), np.repeat(y, 10))
     plain, repeated = losses_of(CompactKLR().fit(X, y), ten)
     assert repeated <= 1.02 * plain
 
 
-@pytest.mark.parametrize("detected", [pytest.param(True, marks=needs_detector), False])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_an_oversampled_minority(detected: bool, weighted: bool, request: pytest.FixtureRequest) -> None:
+def test_an_oversampled_minority(weighted: bool) -> None:
     """Ten copies of each row of the minority: as good as ten times the weight by class."""
-    if not detected:
-        request.getfixturevalue("rows_are_copies")
     X, y, new, labels = noisy_moons()
     kept = np.flatnonzero((y == 0) | (np.arange(300) % 10 == 0))
     X, y = X[kept], y[kept]

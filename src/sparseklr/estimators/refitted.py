@@ -66,6 +66,7 @@ class Refits(TellsUncertainty, KernelClassifier):
         self.C_refit_ = np.array([model.C for model in models])
         self.slope_refit_ = np.array([model.slope for model in models])
         self._set_posteriors(points, models)
+        self.n_observations_ = int(points.observations.count.sum())
         loo = left_out_outputs(models)
         self.loo_log_loss_ = losses_of(points, models).estimate
         self.loo_decision_function_ = rows.in_given_rows(loo[points.observation_of_row(rows.codes)])

@@ -129,11 +129,15 @@ class SparseKLR(Refits, CallbackSupportMixin, HasDualModel):
     slope_refit_ : array (n_outputs,)
         Factor on the outputs of the likelihood; 1 where ``C_refit`` is a number or a class has few points.
     loo_decision_function_ : array (n_samples,) or (n_samples, n_classes)
-        Approximate leave-one-out outputs: of every row by the likelihood fitted without it and without all
-        rows equal to it (NaN for rows of weight 0). See Notes for the model that they belong to.
+        Approximate leave-one-out outputs: of every row by the likelihood fitted without it, and without its
+        copies if equal rows are copies (NaN for rows of weight 0). See Notes for the model that they belong
+        to.
     loo_log_loss_ : float
         Weighted mean log-loss of the class probabilities that these outputs stand for, combined as in
         ``predict_proba``: an estimate of the log-loss on new rows.
+    n_observations_ : int
+        Independent observations: rows of positive weight, a row of weight 2 counted twice where all weights
+        are whole multiples of a unit; distinct rows if the labels of equal rows show that these are copies.
     n_iter_ : array (n_outputs,)
         Pair steps.
     converged_ : bool
@@ -155,29 +159,35 @@ class SparseKLR(Refits, CallbackSupportMixin, HasDualModel):
     kept, where ``SVC()`` has 0.929 with 31% and ``SVC(C=10)`` 0.929 with 25%. A smaller C is smoother
     and keeps more: C=1000 0.929 with 33%, C=100 0.930 with 77%.
 
-    With ``calibration="refit"`` equal rows are one point with all their weight, and only the ratios of the
-    weights matter: they are divided by the mean weight of a distinct point, and ``C``, ``bound``, ``nu`` and
-    ``C_refit`` are in units of it. The model is then the same, to the last digit, for repeated and for
-    weighted rows, in any order of the rows (for a precomputed kernel, in the order of their first
-    appearance). With other values of ``calibration`` multiplying all weights is the same as multiplying C.
+    With ``calibration="refit"`` only the ratios of the weights matter: they are divided by the mean weight of
+    an observation, and ``C``, ``bound``, ``nu`` and ``C_refit`` are in units of it. Rows are independent
+    observations. Equal rows are copies of one observation if their labels agree significantly more often than
+    those of independent rows would (:mod:`sparseklr.probability.copies`). The model is the same, to the last
+    digit, for repeated and for weighted rows, in any order of the rows (for a precomputed kernel, in the
+    order of their first appearance). With other values of ``calibration`` multiplying all weights is the same
+    as multiplying C.
+
+    At the end of a fit with ``calibration="refit"`` three losses are compared. If the leave-one-out loss is
+    not below that of the class fractions, the model is replaced by the class fractions, with a warning. If
+    the loss on the training rows exceeds the leave-one-out loss beyond its noise, the refit is repeated
+    without line and pruning, and a warning is issued if that does not help.
 
     ``gamma="loo"`` tries widths around ``"scale"`` (for the Laplacian kernel ``1 / (n_features * X.std())``)
     in factors of three: smoother ones while the leave-one-out loss falls, or else narrower ones, each with
     the C that is best for it, unless a narrower one is clearly worse with the C of the width before. At most
-    1500 points are looked at, and a loss below 0.001 ends the search. ``"scale"`` is left only for a kernel
-    that is better by two and a half standard errors of the difference; a smoother one needs to be better by
-    three quarters of one, if all points are looked at. All classes share the width.
+    1500 points are considered, and a loss below 0.001 ends the search. The kernel of least loss replaces
+    ``"scale"`` if its log-loss is lower on validation folds too. All classes share the width.
 
     The refit is :math:`a f + b`, where f has the least :math:`\tfrac12\|f\|^2 + C \sum_i w_i
     \log(1 + e^{-y_i f(x_i)})`. The penalty makes f smooth, but also too small; a (``slope_refit_``) and b are
-    fitted to leave-one-out values, as in Platt's sigmoid (Copas 1983), and C is the best with its line.
+    fitted to leave-one-out values, as in Platt's sigmoid (Copas 1983), and C is the best with its line. The
+    intercept b is then such that the fitted probabilities add up to the labels.
 
     The leave-one-out values belong to this likelihood on a basis that no label had a part in choosing: all of
     up to 300 distinct points, 120 of up to 1500, and of more 100, or 300 if the loss is smaller there. The
-    final model has the same C and a, and an output far from all points that differs from its intercept by as
-    much, on the points that S-KLR selected; leave-one-out on those would be far too optimistic. Its log-loss
-    on held-out rows is the estimate's within 10% on average (``benchmarks/leave_one_out.py``) if no rows are
-    repeated.
+    final model has the same C and a on the points that S-KLR selected; leave-one-out on those would be far
+    too optimistic. Its log-loss on held-out rows is the estimate's within 10% on average
+    (``benchmarks/leave_one_out.py``).
 
     Kernel values are computed and kept in float64, except that training uses float32 (an error of about
     1e-7, see :meth:`sparseklr.kernels.Kernel.row_source`) for float32 input, and for the rbf and Laplacian
