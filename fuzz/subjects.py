@@ -358,7 +358,8 @@ def compact(rng: Rng, data: Data, findings: Findings) -> None:
         findings.finite("shrinkage_", model.shrinkage_)
         if model.held_out_log_loss_ is not None:
             findings.finite("held_out_log_loss_", model.held_out_log_loss_)
-            trial.sound(model.held_out_log_loss_, float(model.path_["standard_error"].max()))
+            losses, errors = model.path_["held_out_log_loss"], model.path_["standard_error"]
+            trial.sound(model.held_out_log_loss_, float(errors.max()), fractions=float(losses[0]))
         for name, values in model.path_.items():
             findings.finite(f"path_[{name!r}]", values)
         trial.predict()

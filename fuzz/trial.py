@@ -56,11 +56,12 @@ class Trial:
             if snapshot(part) != old:
                 self.findings.add(f"fit changed {name}")
 
-    def sound(self, estimate: float, error: float) -> None:
+    def sound(self, estimate: float, error: float, fractions: float = 0.0) -> None:
         """The invariants between the losses of a model, unless the fit has warned of what violates them.
 
         The loss on the training rows is at most the estimate, up to two standard errors of the latter, and
-        the estimate is below the loss of the class fractions, or the model is constant.
+        the estimate is below the loss of the class fractions on the training rows, or ``fractions`` if that
+        is more, or the model is constant.
         """
         if any("log-loss" in message or "class fractions" in message for message in self.findings.warned):
             return
@@ -77,6 +78,7 @@ class Trial:
             self.findings.add(
                 f"training loss {training:.4g}, estimate {estimate:.4g} +- {error:.2g}, no warning"
             )
+        of_fractions = max(of_fractions, fractions)
         if not estimate < of_fractions + 1e-9 and np.ptp(P, axis=0).max() > 1e-9:
             self.findings.add(f"estimate {estimate:.4g}, class fractions {of_fractions:.4g}, no warning")
 
