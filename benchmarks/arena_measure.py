@@ -155,9 +155,10 @@ def points(model: Any) -> int | None:
 
 def own_estimate(model: Any) -> float | None:
     """The model's own estimate of its log-loss: leave-one-out, or on validation rows."""
-    loo = getattr(model, "loo_log_loss_", None)
-    found = getattr(model, "held_out_log_loss_", None) if loo is None else loo
-    return None if found is None else float(found)
+    model = getattr(model, "best_estimator_", model)
+    names = "validation_log_loss_", "loo_log_loss_", "held_out_log_loss_"
+    found = [value for name in names if (value := getattr(model, name, None)) is not None]
+    return float(found[0]) if found else None
 
 
 COLUMNS = ("set", "split", "model", "seed", "rows", "n_train", "n_test", "n_classes", "log_loss", "accuracy", "auc",

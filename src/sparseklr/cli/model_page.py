@@ -279,6 +279,7 @@ def _fact(model: Shown) -> dict[str, str]:
         "kernel": str(getattr(estimator, "kernel", "")),
         "points kept": None if points is None else str(points.shape[1]),
         "leave-one-out log-loss": f"{training['loo_log_loss']:.4f}" if training.get("loo_log_loss") else None,
+        "validation log-loss": f"{loss:.4f}" if (loss := training.get("validation_log_loss")) else None,
         "held-out log-loss": f"{loss:.4f}" if (loss := training.get("held_out_log_loss")) else None,
         "written": time_in_words(model.metadata["created"]),
         "with": versions,

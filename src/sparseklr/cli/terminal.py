@@ -28,6 +28,7 @@ MEASURES = {
 # What the estimators know about the quality of a fit, of which each has its own part.
 QUALITY = {
     "loo_log_loss": ("Leave-one-out log-loss", ".4f"),
+    "validation_log_loss": ("Validation log-loss", ".4f"),
     "held_out_log_loss": ("Held-out log-loss", ".4f"),
     "dual_gap": ("Relative duality gap", ".1e"),
     "gradient_norm": ("Gradient norm", ".1e"),

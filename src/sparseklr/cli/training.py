@@ -132,11 +132,14 @@ def _model_summary(model: SparseKLR | CompactKLR, n_rows: int) -> dict[str, Any]
             "held_out_log_loss": model.held_out_log_loss_,
             "gradient_norm": model.gradient_norm_,
         }
+    validated = getattr(model, "validation_log_loss_", None)
     return {
         "estimator": "SparseKLR",
         "n_points": len(model.support_),
         "points_share": len(model.support_) / n_rows,
-        "loo_log_loss": getattr(model, "loo_log_loss_", None),
+        # what has chosen the kernel flatters it
+        "loo_log_loss": getattr(model, "loo_log_loss_", None) if validated is None else None,
+        "validation_log_loss": validated,
         "dual_gap": model.dual_gap_,
         "converged": model.converged_,
     }

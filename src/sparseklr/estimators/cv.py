@@ -81,7 +81,8 @@ class SparseKLRCV(PredictsByChosen, ClassifierMixin, BaseEstimator):
     best_index_ : int
         Row of ``cv_results_``.
     best_score_ : float
-        Its mean score. It was chosen because it is high and is therefore optimistic; nested cross-validation
+        Its mean score: on validation folds where leave-one-out has chosen a kernel that these confirmed. Otherwise
+        it was chosen because it is high and is therefore optimistic; nested cross-validation
         (``cross_val_score(SparseKLRCV(), X, y)``) is not.
     cv_results_ : dict of arrays
         As of :class:`~sklearn.model_selection.GridSearchCV`, one row per candidate, and ``standard_error``:
@@ -240,6 +241,8 @@ class SparseKLRCV(PredictsByChosen, ClassifierMixin, BaseEstimator):
             chosen = options[self.best_index_].applied(template, given).set_params(**cell)
             self.best_estimator_ = chosen._fit_checked(given)
             self.refit_time_ = time.perf_counter() - start
+        if isinstance(judge, LeaveOneOut) and judge.by_log_loss and confirmed is not None:
+            self.best_estimator_.validation_log_loss_ = -confirmed
         self.C_, self.lam_ = float(self.best_estimator_.C), self.best_estimator_.lam_
         if hasattr(self.best_estimator_, "gamma_"):
             self.gamma_ = self.best_estimator_.gamma_
