@@ -109,6 +109,7 @@ def test_any_labels(labels) -> None:
     np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), model.predict_proba(X))
 
 
+@pytest.mark.filterwarnings("ignore:SparseKLR found no signal")
 def test_ten_classes_one_member_each() -> None:
     X = np.arange(10.0)[:, None]
     model = SparseKLR(gamma=1.0).fit(X, list("abcdefghij"))
@@ -182,7 +183,8 @@ def test_duplicates_and_constant_features(moons) -> None:
 
 
 def test_two_samples() -> None:
-    model = SparseKLR().fit([[0.0], [1.0]], ["no", "yes"])
+    with pytest.warns(UserWarning, match="single observation"):
+        model = SparseKLR().fit([[0.0], [1.0]], ["no", "yes"])
     assert list(model.predict([[-1.0], [2.0]])) == ["no", "yes"]
 
 

@@ -182,6 +182,12 @@ class DistinctPoints:
         count = np.ones(len(point)) if self.count is None else self.count[point, code]
         return Observations(point, weight, count)
 
+    def observations_by_class(self) -> np.ndarray:
+        """Number of observations of each class."""
+        every = self.observations
+        found: np.ndarray = every.count @ (every.weight > 0)
+        return found
+
     def observation_of_row(self, codes: np.ndarray) -> np.ndarray:
         """Index into :attr:`observations` of each row of the training set, whose classes are ``codes``."""
         if self.copies:

@@ -81,8 +81,8 @@ class SparseKLRCV(PredictsByChosen, ClassifierMixin, BaseEstimator):
     best_index_ : int
         Row of ``cv_results_``.
     best_score_ : float
-        Its mean score: on validation folds where leave-one-out has chosen a kernel that these confirmed. Otherwise
-        it was chosen because it is high and is therefore optimistic; nested cross-validation
+        Its mean score: on validation folds where leave-one-out has chosen the kernel and these confirmed it.
+        Otherwise it was chosen because it is high and is therefore optimistic; nested cross-validation
         (``cross_val_score(SparseKLRCV(), X, y)``) is not.
     cv_results_ : dict of arrays
         As of :class:`~sklearn.model_selection.GridSearchCV`, one row per candidate, and ``standard_error``:
@@ -228,7 +228,8 @@ class SparseKLRCV(PredictsByChosen, ClassifierMixin, BaseEstimator):
         self.cv_results_ = results_table(judged)
         self.best_index_ = self._select()
         confirmed = None
-        if isinstance(judge, LeaveOneOut) and self.best_index_ > 0:
+        # the other rules trade score for sparsity on purpose
+        if isinstance(judge, LeaveOneOut) and self.selection == "best" and self.best_index_ > 0:
             self.best_index_, confirmed = judge.confirmed(template, options, self.best_index_)
         best = judged[self.best_index_]
         self.best_params_, self.best_score_ = best.params, best.score if confirmed is None else confirmed

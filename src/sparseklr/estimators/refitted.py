@@ -52,8 +52,12 @@ class Refits(TellsUncertainty, KernelClassifier):
         selected = [np.unique(point_of_row[solution.support]) for solution in solutions]
         models, losses = self._sound(points, selected, strengths, seed)
         if losses.nothing_found:
-            models = class_fractions(points, models) if self.C_refit == "alo" else models
-            outcome = "so the model is the class fractions" if self.C_refit == "alo" else "with this C_refit"
+            outcome = "with this C_refit"
+            if min(points.observations_by_class()) < 2:  # without which it cannot be estimated
+                outcome = "but of a class with a single observation no estimate is possible"
+            elif self.C_refit == "alo":
+                models = class_fractions(points, models)
+                outcome = "so the model is the class fractions"
             warn(
                 f"{type(self).__name__} found no signal: its leave-one-out log-loss of {losses.estimate:.4g} "
                 f"is not below that of the class fractions, {losses.fractions:.4g}, {outcome}. "

@@ -329,8 +329,9 @@ class SparseKLR(Refits, CallbackSupportMixin, HasDualModel):
         return searched
 
     def _with_kernel(self, kernel: Kernel) -> SparseKLR:
-        """An unfitted estimator of this kernel, silent and otherwise the same."""
-        return clone(self).set_params(kernel=kernel.name, gamma=kernel.gamma, verbose=0, warm_start=False)
+        """An unfitted, silent estimator with this kernel and the refit, by which kernels are compared."""
+        plain = {"calibration": "refit", "verbose": 0, "warm_start": False}
+        return clone(self).set_params(kernel=kernel.name, gamma=kernel.gamma, **plain)
 
     def _solve(self, solver: BinarySolver, problems: list[DualProblem], part: Any) -> BinarySolutions:
         """Solve all problems; an interrupt leaves in ``_unfinished`` what was reached."""
