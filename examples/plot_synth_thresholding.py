@@ -13,9 +13,9 @@ mends that on data like these (in the paper's own example it did not).
 import matplotlib.pyplot as plt
 import numpy as np
 
+from sparseklr.baselines import ThresholdedKLR
 from sparseklr.experiments.report import figures
 from sparseklr.experiments.synth import C, make_synth, sparse_klr
-from sparseklr.rivals.thresholded import ThresholdedKLR
 
 X, y = make_synth()
 sparse, thresholded = figures.sparse_and_thresholded(X, y)

@@ -15,6 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
+from ..baselines.half import HalfKLR, half_klr_path
+from ..baselines.import_vector import ImportVectorMachine
 from ..dual.problem import DualProblem
 from ..dual.solver import Settings, Status, WorkingSet, solve_in_box
 from ..estimators.compact_klr import CompactKLR
@@ -22,8 +24,6 @@ from ..estimators.klr_path import klr_path
 from ..estimators.sparse_klr import SparseKLR
 from ..inspection.metrics import Bins
 from ..kernels import gram_row_source
-from ..rivals.half import HalfKLR, half_klr_path
-from ..rivals.import_vector import ImportVectorMachine
 from .protocol import CS, GAMMA, RATIOS, RULES, Cell, Split, choose
 
 # A first-order solve to tolerance can take millions of pair steps (1.4 million on magic at C=100, lam=10).
