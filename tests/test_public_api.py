@@ -16,7 +16,7 @@ SparseKLR SparseKLRCV Status
 expected_calibration_error klr_path lam_for_nu load nu_bar probability_report
 saturation_bound save solve_dual tabular_pipeline
 """
-ROOMS = "dual probability estimators baselines inspection experiments experiments.report datasets tabular"
+ROOMS = "dual probability estimators baselines inspection datasets tabular"
 
 
 def test_public_names() -> None:
