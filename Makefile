@@ -58,6 +58,7 @@ lint: $(VENV)/.installed
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/architecture.py --check
+	$(BIN)/python tools/conventions.py
 
 # The picture of the layers in docs/architecture.md, from the imports.
 architecture: $(VENV)/.installed
