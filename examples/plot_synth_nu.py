@@ -6,13 +6,16 @@ The paper's second illustration, on the same data as the first (``plot_synth_sca
 from 500 to 1000 in eight steps. The margin that belongs to ``nu`` weighs the loss up against
 :math:`\|w\|^2`, so the norm grows; the number of selected points falls to about a fifth and then
 stays, because no fewer than ``nu / C`` dual variables below C can add up to ``nu``.
+
+The data and the figure are those of the package ``paper`` in the repository; from its root:
+``PYTHONPATH=. python examples/plot_synth_nu.py``.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from sparseklr.experiments.report import figures
-from sparseklr.experiments.synth import C, make_synth, sparse_klr, weights
+from paper.report import figures
+from paper.synth import C, make_synth, sparse_klr, weights
 
 X, y = make_synth()
 nus = np.linspace(500, 1000, 8)

@@ -9,6 +9,9 @@ model is kernel logistic regression, which keeps nearly every point; as ``nu`` g
 hardly moves.
 
 The data imitate the paper's Synth, which is not published.
+
+The data and the figure are those of the package ``paper`` in the repository; from its root:
+``PYTHONPATH=. python examples/plot_synth_scatter.py``.
 """
 
 from itertools import pairwise
@@ -16,8 +19,8 @@ from itertools import pairwise
 import matplotlib.pyplot as plt
 import numpy as np
 
-from sparseklr.experiments.report import figures
-from sparseklr.experiments.synth import make_synth, sparse_klr
+from paper.report import figures
+from paper.synth import make_synth, sparse_klr
 
 X, y = make_synth()
 models = [sparse_klr(nu).fit(X, y) for nu in figures.NUS]

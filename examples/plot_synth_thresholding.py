@@ -8,14 +8,17 @@ heuristic that the paper argues against) gives another boundary: the balance ``s
 and the pull of the many well classified points are lost. What is left are the points on the wrong
 side, and more often than not they turn the boundary right around. Retraining on the kept points
 mends that on data like these (in the paper's own example it did not).
+
+The data and the figure are those of the package ``paper`` in the repository; from its root:
+``PYTHONPATH=. python examples/plot_synth_thresholding.py``.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from sparseklr.experiments.report import figures
-from sparseklr.experiments.synth import C, make_synth, sparse_klr
-from sparseklr.rivals.thresholded import ThresholdedKLR
+from paper.report import figures
+from paper.synth import C, make_synth, sparse_klr
+from sparseklr.baselines import ThresholdedKLR
 
 X, y = make_synth()
 sparse, thresholded = figures.sparse_and_thresholded(X, y)

@@ -7,13 +7,16 @@ regression selects at nu = 1100, and of the 20 largest dual variables of plain k
 regression (the thresholding heuristic). In the sparse model nearly all selected points are at or
 near their upper limit C, as in a support vector machine; after thresholding a few misclassified
 points decide.
+
+The data and the figure are those of the package ``paper`` in the repository; from its root:
+``PYTHONPATH=. python examples/plot_synth_weights.py``.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from sparseklr.experiments.report import figures
-from sparseklr.experiments.synth import make_synth
+from paper.report import figures
+from paper.synth import make_synth
 
 sparse, thresholded = figures.sparse_and_thresholded(*make_synth())
 relative = {

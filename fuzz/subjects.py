@@ -8,16 +8,8 @@ from typing import Any
 import numpy as np
 
 import sparseklr
-from sparseklr import (
-    CompactKLR,
-    HalfKLR,
-    ImportVectorMachine,
-    SparseKLR,
-    SparseKLRCV,
-    ThresholdedKLR,
-    klr_path,
-    solve_dual,
-)
+from sparseklr import CompactKLR, SparseKLR, SparseKLRCV, klr_path, solve_dual
+from sparseklr.baselines import HalfKLR, ImportVectorMachine, ThresholdedKLR
 
 from . import exact
 from .findings import Findings

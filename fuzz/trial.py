@@ -123,7 +123,7 @@ class Trial:
     def seen_kernel(self, kept: np.ndarray, *, double: bool = False) -> np.ndarray:
         """The kernel values that the model saw between the training rows ``kept``, those that have a weight.
 
-        In the precision of a row source, or in ``double`` as the rivals compute them.
+        In the precision of a row source, or in ``double`` as the baselines compute them.
         """
         if self.kernel_form == "precomputed":
             precomputed: np.ndarray = np.asarray(self.rows)[np.ix_(kept, kept)]

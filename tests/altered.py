@@ -18,15 +18,8 @@ from scipy import sparse
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sparseklr import (
-    CompactKLR,
-    HalfKLR,
-    ImportVectorMachine,
-    SparseKLR,
-    SparseKLRCV,
-    ThresholdedKLR,
-    tabular_pipeline,
-)
+from sparseklr import CompactKLR, SparseKLR, SparseKLRCV, tabular_pipeline
+from sparseklr.baselines import HalfKLR, ImportVectorMachine, ThresholdedKLR
 from sparseklr.model_files.invariants import check_fitted_arrays
 
 rng = np.random.default_rng(0)

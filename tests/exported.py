@@ -16,7 +16,8 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sparseklr import CompactKLR, HalfKLR, ImportVectorMachine, SparseKLR, SparseKLRCV, ThresholdedKLR
+from sparseklr import CompactKLR, SparseKLR, SparseKLRCV
+from sparseklr.baselines import HalfKLR, ImportVectorMachine, ThresholdedKLR
 
 KERNELS = {
     "rbf": {},

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from sparseklr.experiments import Cell, Results, plan
-from sparseklr.experiments.methods import method
-from sparseklr.experiments.protocol import RULES
-from sparseklr.experiments.report.tables import theirs
+from paper import Cell, Results, plan
+from paper.methods import method
+from paper.protocol import RULES
+from paper.report.tables import theirs
 
 
 def fabricate(path: Path, cells: Iterable[Cell] | None = None, source: str = "made up") -> Path:

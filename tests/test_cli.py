@@ -19,7 +19,8 @@ from sklearn.datasets import dump_svmlight_file, load_iris, make_moons
 from sklearn.metrics import log_loss
 
 import sparseklr
-from sparseklr import HalfKLR, ImportVectorMachine, SparseKLR, SparseKLRCV, ThresholdedKLR
+from sparseklr import SparseKLR, SparseKLRCV
+from sparseklr.baselines import HalfKLR, ImportVectorMachine, ThresholdedKLR
 from sparseklr.cli import COMMANDS, main
 from sparseklr.cli.models import load_model
 

@@ -70,7 +70,11 @@ def fit_text(
 def test_missing_file(fails: Any, tmp_path: Path, home: Path) -> None:
     fails(["fit", "nowhere.csv", "--target", "y", "-o", tmp_path / "m.skops"], "nowhere.csv", "no such file")
     fails(["predict", "nowhere.skops", home / "data.csv"], "nowhere.skops", "no such file")
-    fails(["report", "nowhere.sqlite", "-o", tmp_path / "r.html"], "nowhere.sqlite", "no such file")
+    fails(
+        ["report", "nowhere.skops", home / "data.csv", "-o", tmp_path / "r.html"],
+        "nowhere.skops",
+        "no such file",
+    )
     fails(["fit", tmp_path, "--target", "y", "-o", tmp_path / "m.skops"], "a folder", "--model compact")
 
 
@@ -329,7 +333,7 @@ def test_failed_write_leaves_what_was_there(
         (["fit", "a.csv", "-o", "-", "--json"], ["--json", "standard output"]),
         (["fit", "a.csv", "-o", "m", "--jobs", "0"], ["--jobs", "-1 for all cores", "'0'"]),
         (["fit", "a.csv", "-o", "m", "--seed", "-1"], ["--seed", "at least 0", "'-1'"]),
-        (["reproduce", "--jobs", "many"], ["--jobs", "'many'"]),
+        (["fit", "a.csv", "-o", "m", "--jobs", "many"], ["--jobs", "'many'"]),
         (["predict", "-", "-"], ["MODEL and DATA", "standard input"]),
     ],
 )

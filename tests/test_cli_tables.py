@@ -18,7 +18,6 @@ import pytest
 from shop import run, shop
 
 from sparseklr.cli.delimited import decode, detect_separator
-from sparseklr.experiments import Results
 
 
 @pytest.fixture(scope="module")
@@ -225,18 +224,6 @@ def test_progress_in_a_file_is_lines(home: Path, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-m", "sparseklr", *argv], capture_output=True, check=True)
     assert b"SparseKLRCV" in done.stderr
     assert b"\r" not in done.stderr
-
-
-def test_report_of_results_to_a_name_that_does_not_fit(tmp_path: Path, capsys: Any) -> None:
-    with Results(tmp_path / "results.sqlite"):
-        pass
-    run("report", tmp_path / "results.sqlite", "-o", tmp_path / "x.pdf", code=2)
-    err = capsys.readouterr().err
-    assert f"--output {tmp_path / 'x.pdf'}: expected a name that ends in .html or .md or .tex" in err
-    assert err.count("\n") == 1
-    run("report", tmp_path / "results.sqlite", "-o", tmp_path / "x.html", code=2)
-    assert "holds no results yet" in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == ["results.sqlite"]
 
 
 # -- explain --------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sparseklr.experiments.report.comparison import (
+from paper.report.comparison import (
     compare,
     critical_difference,
     friedman,

@@ -114,7 +114,7 @@ def test_names_of_the_package_exist(page: Path) -> None:
 
 def public_names() -> list[str]:
     """All that ``sparseklr`` and its public modules export."""
-    modules = ["sparseklr", "sparseklr.experiments.report"]
+    modules = ["sparseklr"]
     modules += [f"sparseklr.{module.name}" for module in pkgutil.iter_modules(sparseklr.__path__)]
     return sorted(
         {

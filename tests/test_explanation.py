@@ -13,15 +13,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sparseklr import (
-    CompactKLR,
-    ExplanationDisplay,
-    HalfKLR,
-    ImportVectorMachine,
-    SparseKLR,
-    SparseKLRCV,
-    ThresholdedKLR,
-)
+from sparseklr import CompactKLR, ExplanationDisplay, SparseKLR, SparseKLRCV
+from sparseklr.baselines import HalfKLR, ImportVectorMachine, ThresholdedKLR
 
 matplotlib.use("Agg")
 MOONS = make_moons(120, noise=0.25, random_state=0)

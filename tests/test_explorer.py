@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import runpy
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,32 +12,17 @@ import numpy as np
 import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
-from sparseklr import SparseKLR, explorer, solve_dual
-from sparseklr.cli import main
+from sparseklr import SparseKLR, solve_dual
 
 ROOT = Path(__file__).resolve().parents[1]
+HTML: str = runpy.run_path(str(ROOT / "docs" / "explorer" / "page.py"))["page"]()
 
 
 def test_solver_is_current() -> None:
     fingerprint = runpy.run_path(str(ROOT / "wasm" / "build.py"))["fingerprint"]()
-    first_line = explorer.page().split("<script>\n", 1)[1].split("\n", 1)[0]
+    first_line = HTML.split("<script>\n", 1)[1].split("\n", 1)[0]
     assert first_line.endswith(fingerprint), "cpp/ or wasm/ has changed: make explorer (needs emscripten)"
-    assert len(explorer.page()) < 500_000
-
-
-def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    output = tmp_path / "page.html"
-    assert main(["explore", "-o", str(output)]) == 0
-    assert output.read_text(encoding="utf-8") == explorer.page()
-    assert main(["explore", "-o", str(output)]) == 2  # exists
-    opened: list[str] = []
-    monkeypatch.setattr("webbrowser.open", lambda address: not opened.append(address))
-    capsys.readouterr()
-    assert main(["explore"]) == 0
-    path = Path(capsys.readouterr().out.removeprefix("Opened ").strip())
-    assert opened == [path.as_uri()]
-    assert path.read_text(encoding="utf-8") == explorer.page()
-    shutil.rmtree(path.parent)
+    assert len(HTML) < 500_000
 
 
 # -- in a browser -----------------------------------------------------------------------------
@@ -48,7 +32,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
 def open_page(open_file: Callable[..., Any], tmp_path: Path) -> Callable[..., Any]:
     """Opens the page, and waits for its solver."""
     path = tmp_path / "explorer.html"
-    path.write_text(explorer.page(), encoding="utf-8")
+    path.write_text(HTML, encoding="utf-8")
 
     def open_page(**look: Any) -> Any:
         page = open_file(path, **look)
@@ -241,7 +225,6 @@ def test_two_hundred_points_refit(open_page: Any, record_property: Any) -> None:
 
 
 def test_page_is_safe_and_complete() -> None:
-    html = explorer.page()
-    ids = re.findall(r'\sid="([^"]+)"', html)
+    ids = re.findall(r'\sid="([^"]+)"', HTML)
     assert len(ids) == len(set(ids))
-    assert not re.search(r"<script src|@import|https?://(?!www\.w3\.org)", html.split("<script>")[0])
+    assert not re.search(r"<script src|@import|https?://(?!www\.w3\.org)", HTML.split("<script>")[0])

@@ -21,7 +21,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, PolynomialFeatures, RobustScaler, StandardScaler
 
-from sparseklr import CompactKLR, HalfKLR, ImportVectorMachine, SparseKLR
+from sparseklr import CompactKLR, SparseKLR
+from sparseklr.baselines import HalfKLR, ImportVectorMachine
 from sparseklr.datasets import BENCHMARKS
 from sparseklr.export import register_converters, to_c, to_json, to_onnx
 from sparseklr.export.portable import PortableModel

@@ -13,7 +13,8 @@ from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
-from sparseklr import CompactKLR, HalfKLR, ImportVectorMachine, SparseKLR, solve_dual, tabular_pipeline
+from sparseklr import CompactKLR, SparseKLR, solve_dual, tabular_pipeline
+from sparseklr.baselines import HalfKLR, ImportVectorMachine
 from sparseklr.compact.objective import CompactModel
 from sparseklr.compact.scaling import Scaling, rank_knots
 from sparseklr.kernels import Kernel

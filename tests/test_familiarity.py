@@ -14,16 +14,8 @@ from sklearn.datasets import load_iris, make_moons
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 
-from sparseklr import (
-    CompactKLR,
-    HalfKLR,
-    ImportVectorMachine,
-    SparseKLR,
-    SparseKLRCV,
-    ThresholdedKLR,
-    load,
-    save,
-)
+from sparseklr import CompactKLR, SparseKLR, SparseKLRCV, load, save
+from sparseklr.baselines import HalfKLR, ImportVectorMachine, ThresholdedKLR
 from sparseklr.probability.familiarity import Span
 
 pytestmark = pytest.mark.numerical

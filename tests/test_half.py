@@ -21,8 +21,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from sparseklr.baselines import HalfKLR, half_klr_path, half_threshold
 from sparseklr.estimators.training import check_data
-from sparseklr.rivals.half import HalfKLR, half_klr_path, half_threshold
 
 pytestmark = pytest.mark.numerical
 

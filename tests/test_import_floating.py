@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_moons
 
-from sparseklr import ImportVectorMachine
-from sparseklr.rivals._import_search import Machine
+from sparseklr.baselines import ImportVectorMachine
+from sparseklr.baselines.import_vector import Machine
 
 pytestmark = pytest.mark.numerical
 

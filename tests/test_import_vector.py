@@ -24,12 +24,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from sparseklr.baselines import ImportVectorMachine
+from sparseklr.baselines.import_vector import Machine
 from sparseklr.data import DistinctPoints, TrainingSet
 from sparseklr.equal_rows import row_keys
 from sparseklr.kernels import Kernel
 from sparseklr.probability.loss import LogisticLoss
-from sparseklr.rivals._import_search import Machine
-from sparseklr.rivals.import_vector import ImportVectorMachine
 
 pytestmark = pytest.mark.numerical
 

@@ -16,11 +16,11 @@ from scipy import sparse
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from sparseklr import Settings, SparseKLR, SparseKLRCV, _core, klr_path
+from sparseklr.baselines import HalfKLR, ImportVectorMachine, ThresholdedKLR, half_klr_path
 from sparseklr.dual.problem import DualProblem
 from sparseklr.dual.solver import solve_above_bound
 from sparseklr.kernels import NAMED_KERNELS, Kernel
 from sparseklr.probability.refit import refit_outputs
-from sparseklr.rivals import HalfKLR, ImportVectorMachine, ThresholdedKLR, half_klr_path
 
 pytestmark = pytest.mark.numerical
 

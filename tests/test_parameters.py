@@ -16,7 +16,8 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sparseklr import HalfKLR, ImportVectorMachine, SparseKLR, SparseKLRCV, ThresholdedKLR, klr_path
+from sparseklr import SparseKLR, SparseKLRCV, klr_path
+from sparseklr.baselines import HalfKLR, ImportVectorMachine, ThresholdedKLR
 from sparseklr.data import check_weight
 from sparseklr.estimators import training
 

@@ -10,13 +10,13 @@ import pytest
 import sparseklr
 
 NAMES = """
-AccuracySparsityDisplay CompactKLR ExplanationDisplay HalfKLR ImportVectorMachine KLRPath PathInterrupted
+AccuracySparsityDisplay CompactKLR ExplanationDisplay KLRPath PathInterrupted
 ProbabilityReport PrototypesDisplay RelevanceDisplay ReliabilityDisplay Settings Solution SolveInterrupted
-SparseKLR SparseKLRCV Status ThresholdedKLR
-expected_calibration_error half_klr_path klr_path lam_for_nu load nu_bar probability_report
+SparseKLR SparseKLRCV Status
+expected_calibration_error klr_path lam_for_nu load nu_bar probability_report
 saturation_bound save solve_dual tabular_pipeline
 """
-ROOMS = "dual probability estimators rivals inspection experiments experiments.report datasets tabular"
+ROOMS = "dual probability estimators baselines inspection datasets tabular"
 
 
 def test_public_names() -> None:

@@ -18,7 +18,8 @@ from sklearn.utils.estimator_checks import (
     check_sample_weight_equivalence_on_sparse_data,
 )
 
-from sparseklr import HalfKLR, ImportVectorMachine, SparseKLR
+from sparseklr import SparseKLR
+from sparseklr.baselines import HalfKLR, ImportVectorMachine
 from sparseklr.data import DistinctPoints, TrainingSet
 from sparseklr.equal_rows import nearly_equal_rows
 from sparseklr.kernels import Kernel

@@ -13,17 +13,8 @@ from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
-from sparseklr import (
-    HalfKLR,
-    ImportVectorMachine,
-    Settings,
-    SparseKLR,
-    Status,
-    ThresholdedKLR,
-    _core,
-    klr_path,
-    solve_dual,
-)
+from sparseklr import Settings, SparseKLR, Status, _core, klr_path, solve_dual
+from sparseklr.baselines import HalfKLR, ImportVectorMachine, ThresholdedKLR
 from sparseklr.dual import solver
 from sparseklr.dual.problem import DualProblem
 from sparseklr.dual.solver import solve_above_bound

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from sparseklr import CompactKLR, SparseKLR, SparseKLRCV, klr_path
-from sparseklr.rivals import HalfKLR, ImportVectorMachine, ThresholdedKLR, half_klr_path
+from sparseklr.baselines import HalfKLR, ImportVectorMachine, ThresholdedKLR, half_klr_path
 from sparseklr.sources import ArraySource
 
 Y = np.arange(20) % 2

@@ -22,17 +22,8 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from skrub import DatetimeEncoder, StringEncoder, TableVectorizer
 
 import sparseklr
-from sparseklr import (
-    CompactKLR,
-    HalfKLR,
-    ImportVectorMachine,
-    SparseKLR,
-    SparseKLRCV,
-    ThresholdedKLR,
-    load,
-    save,
-    tabular_pipeline,
-)
+from sparseklr import CompactKLR, SparseKLR, SparseKLRCV, load, save, tabular_pipeline
+from sparseklr.baselines import HalfKLR, ImportVectorMachine, ThresholdedKLR
 from sparseklr.cli import main
 from sparseklr.tabular import ModelFileError, TableFeatures, TableReader
 from sparseklr.tabular.scaling import SCALES, _in_errors, choose_scale, make_scaler

@@ -10,7 +10,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparseklr import SparseKLR
-from sparseklr.rivals.thresholded import ThresholdedKLR
+from sparseklr.baselines import ThresholdedKLR
 
 pytestmark = pytest.mark.numerical
 

@@ -15,11 +15,11 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparseklr import SparseKLR
+from sparseklr.baselines import HalfKLR
 from sparseklr.data import DistinctPoints
 from sparseklr.estimators.training import check_data
 from sparseklr.probability import width
 from sparseklr.probability.refit import choose_strengths
-from sparseklr.rivals import HalfKLR
 
 pytestmark = pytest.mark.numerical
 

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-OUTPUT = ROOT / "src/sparseklr/explorer/assets/solver.js"
+OUTPUT = ROOT / "docs/explorer/solver.js"
 UNITS = [
     "wasm/solver.cpp",
     *(

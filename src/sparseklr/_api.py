@@ -16,6 +16,3 @@ from .inspection.probability_report import ProbabilityReport, probability_report
 from .inspection.prototypes import PrototypesDisplay
 from .inspection.relevance import RelevanceDisplay
 from .inspection.reliability import ReliabilityDisplay
-from .rivals.half import HalfKLR, half_klr_path
-from .rivals.import_vector import ImportVectorMachine
-from .rivals.thresholded import ThresholdedKLR

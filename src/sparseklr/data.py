@@ -1,8 +1,9 @@
 """Training data as the mathematics sees it: checked rows, labels as codes, weights, distinct points.
 
-The models of the rivals, and leave-one-out values, depend on more than the optimum of a convex problem. Equal
-rows are therefore merged, and the distinct ones are put in an order that depends only on their content. A fit
-is then the same to the last bit whether a row is repeated or weighted, and in whatever order the rows come.
+The models of the baselines, and leave-one-out values, depend on more than the optimum of a convex problem.
+Equal rows are therefore merged, and the distinct ones are put in an order that depends only on their content.
+A fit is then the same to the last bit whether a row is repeated or weighted, and in whatever order the rows
+come.
 """
 
 from __future__ import annotations

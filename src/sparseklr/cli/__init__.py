@@ -1,5 +1,5 @@
-"""The command ``sparseklr``: fit, tune, show, predict, evaluate, explain and report on files of one's own,
-and reproduce the paper.
+"""The command ``sparseklr``: fit, tune, show, predict, evaluate, explain, report and export on files of your
+own.
 
 Each command is a module with ``add_parser(subparsers)``, whose parser names a function by
 ``set_defaults(run=...)``. These modules load nothing heavy before that function runs, so that
@@ -12,7 +12,8 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -30,8 +31,6 @@ COMMANDS = (
     "explain",
     "report",
     "export",
-    "reproduce",
-    "explore",
 )
 EXTRA = ("rich", "skops", "skrub", "pandas", "pyarrow")  # of sparseklr[cli]
 
@@ -53,6 +52,15 @@ def make_parser() -> Parser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns 0 if done, 2 after an error, which is one line, 130 if interrupted."""
+    return run_command_line("sparseklr", make_parser, argv)
+
+
+def run_command_line(
+    program: str, make_parser: Callable[[], Parser], argv: Sequence[str] | None = None
+) -> int:
+    """Run the function that the parsed arguments name in ``run``; warnings and errors are lines that begin
+    with ``program``.
+    """
     argv = sys.argv[1:] if argv is None else list(argv)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # characters that a terminal cannot show become question marks
@@ -60,23 +68,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         args = make_parser().parse_args(argv)
         with warnings.catch_warnings():
-            warnings.showwarning = _show_warning
+            warnings.showwarning = partial(_show_warning, program)
             args.run(args)
             sys.stdout.flush()
         return 0
     except KeyboardInterrupt:
-        return _stop("interrupted", code=130)
+        return _stop(program, "interrupted", code=130)
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
         if "--debug" in argv:
             traceback.print_exc()
-        return _stop(f"error: {_explain(error)}", code=2)
+        return _stop(program, f"error: {_explain(error)}", code=2)
 
 
-def _stop(text: str, code: int) -> int:
-    print(printable(f"sparseklr: {text}"), file=sys.stderr)
+def _stop(program: str, text: str, code: int) -> int:
+    print(printable(f"{program}: {text}"), file=sys.stderr)
     return code
 
 
@@ -92,5 +100,5 @@ def _explain(error: Exception) -> str:
     return f"{type(error).__name__}: {text} (--debug shows where)"
 
 
-def _show_warning(message: Warning | str, *place: Any, **more: Any) -> None:
-    print(printable(f"sparseklr: warning: {' '.join(str(message).split())}"), file=sys.stderr)
+def _show_warning(program: str, message: Warning | str, *place: Any, **more: Any) -> None:
+    print(printable(f"{program}: warning: {' '.join(str(message).split())}"), file=sys.stderr)

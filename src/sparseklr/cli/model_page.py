@@ -46,11 +46,8 @@ class Shown:
 
 def model_page(models: Sequence[Shown], data_name: str) -> str:
     """One page that loads nothing, on one or several models of the same classes and their test rows."""
-    assets = {
-        file.name: file.read_text("utf-8")
-        for room in ("sparseklr.experiments.report", "sparseklr.cli")
-        for file in (resources.files(room) / "assets").iterdir()
-    }
+    folder = resources.files(__package__) / "assets"
+    assets = {file.name: file.read_text("utf-8") for file in folder.iterdir()}
     names = ", ".join(model.name for model in models)
     rows = models[0].rows
     measures = [measure(model.pipeline, model.rows) for model in models]

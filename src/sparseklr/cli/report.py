@@ -1,4 +1,4 @@
-"""``sparseklr report``: a page on models and their decisions, or on the results of the experiments."""
+"""``sparseklr report``: a page on models and their decisions."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from .options import add_command, add_labels, add_output
 EXAMPLES = """\
   sparseklr report model.skops test.csv -o report.html
   sparseklr report small.skops large.skops test.csv -o both.html
-  sparseklr report model.skops test.parquet --target outcome -o report.md
-  sparseklr report results.sqlite -o report.html"""
+  sparseklr report model.skops test.parquet --target outcome -o report.md"""
 
 
 def add_parser(subparsers: Any) -> None:
@@ -20,20 +19,19 @@ def add_parser(subparsers: Any) -> None:
         subparsers,
         "report",
         run,
-        "Write a page on models and rows with known classes: the threshold that costs of one's own ask for, "
+        "Write a page on models and rows with known classes: the decision threshold implied by your costs, "
         "whether the probabilities can be trusted, the most confident errors with their explanation, and "
-        "rows that are unlike the training rows. With the results of the paper's experiments as the only "
-        "file, the page is on these.",
+        "rows that are unlike the training rows.",
         EXAMPLES,
     )
     parser.add_argument(
         "files",
         metavar="FILE",
         nargs="+",
-        help="one or more models, written by sparseklr fit or tune, and last the data; or a file of results",
+        help="one or more models, written by sparseklr fit or tune, and last the data",
     )
     add_labels(parser, "column of the classes, if not the one the model was fitted to")
-    add_output(parser, "the page: .html, of a single model also .md or .json; of results: .html, .md or .tex")
+    add_output(parser, "the page: .html, or for a single model also .md or .json")
 
 
 def run(args: Namespace) -> None:
@@ -43,26 +41,14 @@ def run(args: Namespace) -> None:
     output = check_output(args.output, args.force)
     suffix = ".html" if output.name == "-" else output.suffix
     if len(args.files) == 1:
-        if not _is_sqlite(args.files[0]):
-            raise CliError(
-                f"{args.files[0]}: not a file of results; for a model, give the data too: MODEL DATA"
-            )
-        _check_suffix(args.output, suffix, (".html", ".md", ".tex"))
-        _report_on_results(args.files[0], output, suffix)
-    else:
-        *models, args.data = args.files
-        _check_suffix(args.output, suffix, (".html", ".md", ".json") if len(models) == 1 else (".html",))
-        _report_on_models(args, models, output, suffix)
+        raise CliError(f"{args.files[0]}: the data are missing; give both: MODEL DATA")
+    *models, args.data = args.files
+    expected = (".html", ".md", ".json") if len(models) == 1 else (".html",)
+    if suffix not in expected:
+        raise CliError(f"--output {args.output}: expected a name that ends in {' or '.join(expected)}")
+    _report_on_models(args, models, output, suffix)
     if output.name != "-":
         print(f"Report written to {args.output}")
-
-
-def _report_on_results(results: str, output: Path, suffix: str) -> None:
-    from ..experiments import write_report
-    from .files import writing
-
-    with writing(output, suffix) as temporary:
-        write_report(results, temporary)
 
 
 def _report_on_models(args: Namespace, paths: list[str], output: Path, suffix: str) -> None:
@@ -106,15 +92,3 @@ def _report_on_models(args: Namespace, paths: list[str], output: Path, suffix: s
     with writing(output) as temporary:
         temporary.write_text(text, encoding="utf-8")
     say(args.data, notes)
-
-
-def _check_suffix(path: str, suffix: str, expected: tuple[str, ...]) -> None:
-    from .errors import CliError
-
-    if suffix not in expected:
-        raise CliError(f"--output {path}: expected a name that ends in {' or '.join(expected)}")
-
-
-def _is_sqlite(path: str) -> bool:
-    with open(path, "rb") as file:
-        return file.read(16) == b"SQLite format 3\0"

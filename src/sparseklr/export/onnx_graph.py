@@ -9,12 +9,12 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from ..baselines.half import HalfKLR
+from ..baselines.import_vector import ImportVectorMachine
+from ..baselines.thresholded import ThresholdedKLR
 from ..estimators.compact_klr import CompactKLR
 from ..estimators.cv import SparseKLRCV
 from ..estimators.sparse_klr import SparseKLR
-from ..rivals.half import HalfKLR
-from ..rivals.import_vector import ImportVectorMachine
-from ..rivals.thresholded import ThresholdedKLR
 from .graph import Graph
 from .portable import PortableModel
 from .scaling import FeatureScaling

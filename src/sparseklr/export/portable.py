@@ -11,12 +11,12 @@ from scipy.special import log_expit, softmax
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from ..baselines.import_vector import ImportVectorMachine
 from ..estimators.base import KernelClassifier
 from ..estimators.compact_klr import CompactKLR
 from ..estimators.sparse_klr import SparseKLR
 from ..kernels import NAMED_KERNELS
 from ..probability.calibration import link
-from ..rivals.import_vector import ImportVectorMachine
 from .scaling import FeatureScaling, affine
 
 

@@ -103,7 +103,7 @@ class PrototypesDisplay:
 
         Parameters
         ----------
-        estimator : CompactKLR, SparseKLR, a rival of the package, or a Pipeline that ends with one
+        estimator : CompactKLR, SparseKLR, a baseline of the package, or a Pipeline that ends with one
             Fitted. Of a pipeline, points and rows are shown as its last step sees them.
         X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
             Rows to compare with, such as the training data: the table is shaded by the share of rows below,

@@ -30,7 +30,7 @@ def write_report(results: str | os.PathLike[str], output: str | os.PathLike[str]
     Parameters
     ----------
     results : path
-        File that :func:`~sparseklr.experiments.run` wrote.
+        File that :func:`~paper.run` wrote.
     output : path
         ``.html`` for a page with figures, ``.md`` or ``.tex`` for its tables.
     """
@@ -63,7 +63,7 @@ def _tables(summary: Summary, first: Table | None = None) -> list[Table]:
 def markdown(summaries: list[Summary], runs: Runs) -> str:
     parts = [
         "# The paper's experiments, run again\n",
-        "Written by `sparseklr report`. In brackets the paper's number and the difference; in bold the best "
+        "Written by `python -m paper`. In brackets the paper's number and the difference; in bold the best "
         "of a row.\n",
     ]
     for summary in summaries:
@@ -100,7 +100,11 @@ def latex(summaries: list[Summary], runs: Runs) -> str:
 
 
 def html_page(summaries: list[Summary], runs: Runs) -> str:
-    assets = {file.name: file for file in (resources.files(__package__) / "assets").iterdir()}
+    assets = {
+        file.name: file
+        for package in (__package__, "sparseklr.cli")  # whose page on models has the same charts and colours
+        for file in (resources.files(package) / "assets").iterdir()
+    }
 
     def each(section: Callable[[Summary], str]) -> str:
         """A section for every mode; the page shows one of them."""

@@ -15,15 +15,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
-from ..dual.problem import DualProblem
-from ..dual.solver import Settings, Status, WorkingSet, solve_in_box
-from ..estimators.compact_klr import CompactKLR
-from ..estimators.klr_path import klr_path
-from ..estimators.sparse_klr import SparseKLR
-from ..inspection.metrics import Bins
-from ..kernels import gram_row_source
-from ..rivals.half import HalfKLR, half_klr_path
-from ..rivals.import_vector import ImportVectorMachine
+from sparseklr import CompactKLR, SparseKLR, klr_path
+from sparseklr.baselines import HalfKLR, ImportVectorMachine, half_klr_path
+from sparseklr.dual.problem import DualProblem
+from sparseklr.dual.solver import Settings, Status, WorkingSet, solve_in_box
+from sparseklr.inspection.metrics import Bins
+from sparseklr.kernels import gram_row_source
+
 from .protocol import CS, GAMMA, RATIOS, RULES, Cell, Split, choose
 
 # A first-order solve to tolerance can take millions of pair steps (1.4 million on magic at C=100, lam=10).

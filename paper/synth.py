@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..estimators.sparse_klr import SparseKLR
+from sparseklr import SparseKLR
 
 C = 60.0
 SEED = 22

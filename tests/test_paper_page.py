@@ -14,13 +14,13 @@ import pytest
 from fabricated import fabricate
 from standins import DATA
 
-from sparseklr.cli import main
-from sparseklr.experiments import METHODS, Results, ResultsError, plan, run
-from sparseklr.experiments.report import explanations, page_data, page_sections
-from sparseklr.experiments.report.figures import FIGURES, to_svg
-from sparseklr.experiments.report.page import write_report
-from sparseklr.experiments.report.summary import Summary
-from sparseklr.experiments.report.tables import all_tables, findings
+from paper import METHODS, Results, ResultsError, plan, run
+from paper.command_line import main
+from paper.report import explanations, page_data, page_sections
+from paper.report.figures import FIGURES, to_svg
+from paper.report.page import write_report
+from paper.report.summary import Summary
+from paper.report.tables import all_tables, findings
 
 UNSAFE = "</script><script>alert(1)</script>"
 
@@ -87,7 +87,7 @@ def test_command_keeps_the_old_report_until_the_new_one_is_whole(
     results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "report.md"
-    argv = ["report", str(results), "-o", str(output), "--force"]
+    argv = ["-o", str(results), "--report", str(output), "--force"]
     assert main(argv) == 0
     assert output.read_text().startswith("# ")
     output.write_text("old")

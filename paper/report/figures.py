@@ -12,7 +12,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.special import expit
 
-from ...rivals.thresholded import ThresholdedKLR
+from sparseklr.baselines import ThresholdedKLR
+
 from ..synth import C, draw_boundary, draw_points, make_synth, sparse_klr, weights
 
 INK = "#010203"  # is replaced by the colour of the text around the figure

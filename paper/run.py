@@ -15,7 +15,8 @@ from typing import Any
 from joblib import Parallel, delayed, effective_n_jobs, parallel_config
 from threadpoolctl import threadpool_limits
 
-from ..datasets import BENCHMARKS, load_benchmark
+from sparseklr.datasets import BENCHMARKS, load_benchmark
+
 from .methods import compute
 from .protocol import Cell, split
 from .store import Results
@@ -77,19 +78,19 @@ def run(
 ) -> list[Failure]:
     """Compute the cells that a file of results lacks, and store each at once.
 
-    A run may be interrupted or killed at any time; the same call goes on where it stopped.
+    A run may be interrupted or killed at any time; the same call resumes it.
 
     Parameters
     ----------
     cells : iterable of Cell
-        What is wanted, see :func:`~sparseklr.experiments.protocol.plan`.
+        What is wanted, see :func:`~paper.protocol.plan`.
     path : path
         File of results, created if it is not there.
     jobs : int, default=-1
         Processes; -1 for one on each core.
     scheduler : str, optional
         Address of the scheduler of a Dask cluster to compute on, instead of this machine's processes. Its
-        workers need sparseklr, and the data at the same ``data_home``.
+        workers need sparseklr, this package on their path, and the data at the same ``data_home``.
     data_home : path, optional
         Directory of the data, see :func:`~sparseklr.datasets.load_benchmark`.
     progress : callable, optional

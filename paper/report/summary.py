@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...datasets import BENCHMARKS
+from sparseklr.datasets import BENCHMARKS
+
 from ..protocol import METHODS
 from ..store import StoredCell
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...datasets import BENCHMARKS
-from ...inspection.metrics import wilson_interval
-from .. import paper
+from sparseklr.datasets import BENCHMARKS
+from sparseklr.inspection.metrics import wilson_interval
+
+from .. import published
 from ..protocol import CS, METHODS, N_FOLDS, RATIOS, RULES, Cell, plan
 from ..store import StoredCell
 from .comparison import MIN_SETS, Comparison, compare
@@ -64,7 +65,7 @@ def charts(summary: Summary) -> dict[str, Any]:
         "grid": {d: _grid(summary, d) for d in summary.datasets if summary.of(d, "S-KLR")},
         "reliability": _reliability(summary),
         "seconds": {d: {m: summary.seconds(d, m) for m in summary.methods} for d in summary.datasets},
-        "paperSeconds": {d: paper.TABLE_4[d] for d in summary.datasets},
+        "paperSeconds": {d: published.TABLE_4[d] for d in summary.datasets},
         "ranks": _ranks(comparison(summary)),
     }
 
@@ -182,7 +183,7 @@ def differences(summary: Summary) -> list[Difference]:
             if not summary.of(dataset, "S-KLR"):
                 continue
             accuracy, share = (summary.value(dataset, "S-KLR", rule, m) for m in ("accuracy", "share"))
-            printed = paper.TABLE_2["S-KLR", rule][dataset]
+            printed = published.TABLE_2["S-KLR", rule][dataset]
             if abs(accuracy - printed[0]) <= ACCURACY_LIMIT and abs(share - printed[1]) <= SHARE_LIMIT:
                 continue
             found.append(

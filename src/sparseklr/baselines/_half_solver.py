@@ -1,23 +1,37 @@
-"""Half thresholding one coordinate at a time, with Newton's method on the support."""
+r"""The solver of :class:`HalfKLR`: the half-thresholding operator and two algorithms.
+
+Both minimise
+
+.. math:: \min_{\beta, b}\; C \sum_i m_i A(f_i) - t_i f_i + \sum_j |\beta_j|^{1/2},
+          \qquad f = K\beta + b
+
+The intercept is always at its best value, so that steps minimise
+:math:`\Phi(\beta) = \min_b \text{loss}`, whose curvature is that of centred columns.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.special import expit
 
+from ..data import DistinctPoints
+from ..kernels import cache_bytes
+from ..probability.loss import LogisticLoss
 from ..progress import Iteration
-from ._half_model import Callback, Convergence, HalfModel
-from ._half_operator import THRESHOLD, step_of
 
 Array = np.ndarray
 
-# So many coordinates, those of the largest promised decrease, have their columns computed and are tried.
+# Zero is the minimiser up to |z| = THRESHOLD t^(2/3).
+THRESHOLD = 54 ** (1 / 3) / 4
+# Coordinates tried in a round, those of the largest promised decrease; only their columns are computed.
 _SHORTLIST = 64
-# After so many trials in vain the rest of the short list is left for the next round.
+# Failed trials after which the rest of the short list waits for the next round.
 _TRIALS = 4
 # Between joins the support is fitted to this share of the objective. On ring with C = 1e4, a looser 1e-3 lets
 # the support grow to 1500 coordinates (100 s and more); with 1e-4 it grows to 730 (55 s), of which 225
@@ -29,6 +43,117 @@ _WORTH_A_TRIAL, _THOROUGHLY = 1e-9, 1e-13
 _VANISHING = 1e-6
 # Newton steps on a support at most; a few are the rule.
 _NEWTON_STEPS = 20
+
+
+def half_threshold(z: Any, t: Any) -> Any:
+    r"""The minimiser of :math:`(x - z)^2 + t|x|^{1/2}` over x, elementwise.
+
+    .. math:: x = \tfrac23 z\left(1 + \cos\left(\tfrac{2\pi}3 -
+              \tfrac23\arccos\left(\tfrac t8 (|z|/3)^{-3/2}\right)\right)\right)
+              \text{ if } |z| > \tfrac{54^{1/3}}4 t^{2/3}, \text{ else } 0.
+
+    Parameters
+    ----------
+    z : array-like
+    t : array-like
+        Positive weight of the penalty; broadcast against ``z``.
+
+    Returns
+    -------
+    array
+
+    Notes
+    -----
+    The threshold is often printed as :math:`\tfrac34 t^{2/3}`; there the minimum at 0 is still
+    the lower one. Between the two thresholds the formula gives the other, local minimum.
+
+    References
+    ----------
+    Xu, Chang, Xu and Zhang (2012), "L1/2 regularization: a thresholding representation theory and
+    a fast solver", IEEE Transactions on Neural Networks and Learning Systems 23(7), 1013-1027,
+    doi:10.1109/TNNLS.2012.2197412.
+
+    Examples
+    --------
+    >>> half_threshold([0.9, 1.0, 3.0], 1.0).round(4)
+    array([0.    , 0.7015, 2.852 ])
+    """
+    z, t = np.broadcast_arrays(np.asarray(z, dtype=np.float64), np.asarray(t, dtype=np.float64))
+    x = np.zeros(z.shape)
+    on = np.abs(z) > THRESHOLD * t ** (2 / 3)
+    angle = np.arccos(t[on] / 8 * (np.abs(z[on]) / 3) ** -1.5)
+    x[on] = 2 / 3 * z[on] * (1 + np.cos(2 * np.pi / 3 - 2 / 3 * angle))
+    return x[()]
+
+
+def step_of(slope: Array, curvature: Array, at: Array | float = 0.0) -> tuple[Array, Array]:
+    """Minimisers x of ``slope (x - at) + curvature (x - at)^2 / 2 + |x|^(1/2)``, and the decrease."""
+    x = half_threshold(at - slope / curvature, 2 / curvature)
+    move = x - at
+    return x, np.sqrt(np.abs(at)) - np.sqrt(np.abs(x)) - slope * move - curvature * move**2 / 2
+
+
+class Gram:
+    """Products with the kernel matrix of all points, kept in memory where it fits.
+
+    The matrix of more than a few thousand points is kept in float32. These products only rank coordinates;
+    what enters the model is computed from exact columns.
+    """
+
+    def __init__(self, points: DistinctPoints, cache_size: float | str) -> None:
+        self.points = points
+        self.matrix: np.ndarray | None = points.X if points.kernel.precomputed else None
+        n = len(points)
+        if self.matrix is None and 4 * n * n <= cache_bytes(cache_size):
+            self.matrix = np.empty((n, n), dtype=np.float32)
+            for start in range(0, n, 512):
+                self.matrix[start : start + 512] = self._rows(slice(start, start + 512))
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(np.float64) if self.matrix is None else self.matrix.dtype
+
+    def _rows(self, block: slice) -> np.ndarray:
+        X, kernel = self.points.X, self.points.kernel
+        single = X if callable(kernel.name) else X.astype(np.float32)
+        return kernel.matrix(single[block], single, n_jobs=self.points.n_jobs)
+
+    def product(self, r: np.ndarray, exact: bool = False) -> np.ndarray:
+        """K r; ``exact`` asks for float64 throughout."""
+        if self.matrix is not None and not (exact and self.matrix.dtype == np.float32):
+            return (self.matrix @ r.astype(self.matrix.dtype)).astype(np.float64)
+        points = self.points
+        queries = points.X.astype(np.float64)
+        return points.kernel.sum(queries, queries, r[None, :], n_jobs=points.n_jobs)[:, 0]
+
+    def spread(self, total: np.ndarray, centred: bool) -> np.ndarray:
+        """``sum_i m_i (K_ij - mean_j)^2`` for every column j; without the mean if not centred.
+
+        From exact columns. A nearly constant one counts as if a share of 1e-9 of it varied, one of zeros as
+        1: it has no slope.
+        """
+        spread, share = np.empty(len(total)), total / total.sum()
+        for start in range(0, len(total), 512):
+            block = np.arange(start, min(start + 512, len(total)))
+            K = self.points.columns(block)
+            least = 1e-9 * (total @ K**2)
+            if centred:
+                K -= share @ K
+            spread[block] = np.maximum(total @ K**2, least)
+        return np.where(spread > 0, spread, 1.0)
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """How far a solve came; ``residual`` is the largest move of half thresholding over max |beta|."""
+
+    n_iter: int
+    residual: float
+    converged: bool
+    history: Array  # the objective after each iteration
+
+
+Callback = Callable[[Iteration], Any] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +187,85 @@ class _Promise:
     bound: Array  # of the curvature
 
 
-class HalfSolver(HalfModel):
-    """Solves one binary problem from where its model stands, for a C or for a number of points."""
+class HalfSolver:
+    """One binary problem: its data, and a model on its support from which the next solve starts.
+
+    Attributes
+    ----------
+    support : array of int (s,)
+    x : array (s,)
+        beta on the support.
+    columns : array (n, s)
+        Kernel columns of the support.
+    h : array (n,)
+        ``columns @ x``; f = h + b.
+    unit : float
+        What the kernel was divided by.
+    """
+
+    def __init__(
+        self,
+        points: DistinctPoints,
+        gram: Gram,
+        loss: LogisticLoss,
+        spread: Array,
+        intercept: bool,
+        unit: float = 1.0,
+    ) -> None:
+        self.points, self.gram, self.loss, self.intercept, self.unit = points, gram, loss, intercept, unit
+        self.bound = spread / 4  # bounds the curvature of Phi along each coordinate, for C = 1
+        self.support: Array = np.zeros(0, dtype=np.intp)
+        self.x: Array = np.zeros(0)
+        self.columns: Array = np.zeros((len(points), 0), order="F")
+        self.h: Array = np.zeros(len(points))
+        self.b = 0.0
+        self.b = self._best_intercept(self.h)
+
+    # -- values and derivatives at the present model ------------------------------------------
+
+    def _loss(self, f: Array) -> float:
+        return float(self.loss.value(f[None]))
+
+    def objective(self, C: float) -> float:
+        return C * self._loss(self.h + self.b) + float(np.sqrt(np.abs(self.x)).sum())
+
+    def _residual(self, C: float) -> Array:
+        return C * self.loss.at((self.h + self.b)[None]).slope[0]
+
+    def _weights(self) -> Array:
+        return self.loss.at((self.h + self.b)[None]).curvature[0]
+
+    def _best_intercept(self, h: Array) -> float:
+        """The b at which the loss is stationary: Newton's method kept inside a bracket."""
+        if not self.intercept:
+            return 0.0
+        low, high = -np.inf, np.inf
+        total, target, other = self.loss.total, self.loss.target[0], self.loss.other[0]
+        b = self.b + float(total @ (self.h - h)) / float(total.sum())  # exact if the change of h is constant
+        for _ in range(100):
+            p, q = expit(h + b), expit(-h - b)
+            excess = float(other @ p - target @ q)
+            step = -excess / max(float(total @ (p * q)), 1e-300)
+            if abs(excess * step) <= 1e-13 * total.sum():  # twice what can still be gained
+                return b + step if abs(step) < 1e-3 else b  # the last step doubles the digits of the slopes
+            low, high = (b, high) if excess < 0 else (low, b)
+            new = b + min(max(step, -4.0), 4.0)
+            b = new if low < new < high else (low + high) / 2
+        return b
+
+    def fixed_point_residual(self, C: float, among: Array | None = None) -> float:
+        """Largest move of a coordinate under its half-thresholding step, over max(1, max |beta|)."""
+        beta = np.zeros(len(self.points))
+        beta[self.support] = self.x
+        if among is None:
+            among = np.arange(len(beta))
+            slope = self.gram.product(self._residual(C), exact=True)
+        else:
+            slope = self._residual(C) @ self.columns
+        moved, _ = step_of(slope, C * self.bound[among], beta[among])
+        return float(np.abs(moved - beta[among]).max(initial=0.0) / max(1.0, np.abs(beta).max()))
+
+    # -- one coordinate at a time, with Newton steps on the support --------------------------
 
     def solve(
         self,
@@ -305,3 +507,61 @@ class HalfSolver(HalfModel):
         self.x = x[kept]
         if not kept.all():
             self.support, self.columns = self.support[kept], self.columns[:, kept]
+
+    # -- the published algorithm --------------------------------------------------------------
+
+    def iterate(
+        self, C: float, tol: float, max_iter: int, callback: Callback = None, n_nonzero: int | None = None
+    ) -> tuple[Convergence, float]:
+        """Half thresholding of all coordinates at once, with one step size for all.
+
+        With ``n_nonzero`` C is at each iteration the one that leaves so many coordinates (Xu et
+        al. 2012, scheme 3). Returns the C of the last iteration too.
+        """
+        n = len(self.points)
+        beta = np.zeros(n)
+        beta[self.support] = self.x
+        lipschitz = self._lipschitz()
+        # Fewer slopes may be other than zero than are asked for, whatever C is: it stays finite.
+        endless = 1e15 / float(self.loss.total.sum())
+        start, history = time.perf_counter(), [self.objective(C)]
+        rounding = 10 * float(np.finfo(self.gram.dtype).eps)
+        for iteration in range(1, max_iter + 1):
+            slope = self.gram.product(self._residual(1.0))
+            while True:
+                z = beta - slope / lipschitz
+                if n_nonzero is not None and n_nonzero < n:
+                    cut = np.partition(np.abs(z), n - n_nonzero - 1)[n - n_nonzero - 1]
+                    least = THRESHOLD * (2 / lipschitz / endless) ** (2 / 3)
+                    C = 2 / lipschitz * (THRESHOLD / max(cut * (1 + 1e-12), least)) ** 1.5
+                new = half_threshold(z, 2 / (C * lipschitz))
+                move = new - beta
+                h = self.gram.product(new)
+                b = self._best_intercept(h)
+                model = self._loss(self.h + self.b) + slope @ move + 0.5 * lipschitz * move @ move
+                if self._loss(h + b) <= model + rounding * abs(model):
+                    break
+                lipschitz *= 2
+            residual = float(np.abs(move).max() / max(1.0, np.abs(new).max()))
+            beta, self.h, self.b = new, h, b
+            self.support = np.flatnonzero(beta)
+            self.x = beta[self.support]
+            history.append(self.objective(C))
+            if callback is not None:
+                callback(Iteration(iteration, max(residual, 1e-300), time.perf_counter() - start))
+            if residual <= tol:
+                break
+        self.columns = self.points.columns(self.support)
+        return Convergence(iteration, residual, residual <= tol, np.array(history)), C
+
+    def _lipschitz(self) -> float:
+        """Largest curvature of Phi for C = 1, by the power method on the centred, weighted Gram."""
+        m, vector = self.loss.total, np.ones(len(self.points))
+        vector[::2] = -1.0
+        value = float(self.bound.max())
+        for _ in range(20):
+            image = self.gram.product(vector / max(float(np.linalg.norm(vector)), np.finfo(float).tiny))
+            image = m * (image - (m @ image / m.sum() if self.intercept else 0.0))
+            vector = self.gram.product(image)
+            value = max(value, 0.25 * float(np.linalg.norm(vector)))
+        return 1.01 * value

@@ -17,8 +17,8 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.preprocessing import minmax_scale
 
-from ..datasets import BENCHMARKS, load_benchmark
-from ..estimators.selection import select_best, select_sparsest_of_3
+from sparseklr.datasets import BENCHMARKS, load_benchmark
+from sparseklr.estimators.selection import select_best, select_sparsest_of_3
 
 CS = 10.0 ** np.arange(-4, 5)
 RATIOS = np.linspace(0, 1, 10)  # lam / C

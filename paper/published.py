@@ -6,7 +6,7 @@ Consolo, Manno and Amaldi (2025), Computers & Operations Research 188, 107363. I
 
 from __future__ import annotations
 
-from ..datasets import BENCHMARKS
+from sparseklr.datasets import BENCHMARKS
 
 #: A column of a table: method and rule of choice.
 Column = tuple[str, str]

@@ -1,6 +1,8 @@
-"""The paper's experiments: which cells there are and how their data are split (:mod:`protocol`), the methods
-that are compared (:mod:`methods`), running them (:mod:`run`) and storing what they give (:mod:`store`), the
-numbers that the paper prints (:mod:`paper`), and the report on all of it (:mod:`report`).
+"""The paper's experiments, run by ``make reproduce`` or ``python -m paper``.
+
+`protocol` has the cells (a method on a fold of a data set) and the splits, `methods` the compared methods;
+`run` computes cells, `store` keeps their results in a file; `published` has the numbers that the paper
+prints, `synth` the data of its illustrations, and `report` compares.
 """
 
 from .protocol import METHODS, MODES, Cell, plan

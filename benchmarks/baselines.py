@@ -1,7 +1,7 @@
-"""The paper's rivals: how fast they fit.
+"""Fit times of the paper's baselines.
 
 Times the Import Vector Machine with 200 points on magic and HalfKLR on ring, each on the training rows of
-one of five folds. Their accuracy under the paper's protocol: ``sparseklr reproduce --methods IVM l1/2-KLR``.
+one of five folds. Their accuracy under the paper's protocol: ``python -m paper --methods IVM l1/2-KLR``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
-from sparseklr.rivals.half import HalfKLR
-from sparseklr.rivals.import_vector import ImportVectorMachine
+from sparseklr.baselines import HalfKLR, ImportVectorMachine
 
 from .common import load, show
 

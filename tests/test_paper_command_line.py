@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from standins import DATA
 
-from sparseklr.cli import main
-from sparseklr.experiments import Results
+from paper import Results
+from paper.command_line import main
 
-ONE = ["reproduce", "--sets", "sonar", "--methods", "SVM", "S-KLR refit", "--data", str(DATA), "--jobs", "1"]
+ROOT = Path(__file__).resolve().parents[1]
+
+ONE = ["--sets", "sonar", "--methods", "SVM", "S-KLR refit", "--data", str(DATA), "--jobs", "1"]
 
 
 def test_run_and_continue(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -37,7 +39,7 @@ def test_run_and_continue(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["reproduce", "--list"]) == 0
+    assert main(["--list"]) == 0
     out = capsys.readouterr().out
     assert "wisconsin" in out
     assert "S-KLR-1ord" in out
@@ -48,6 +50,7 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["--sets", "snar"], "did you mean 'sonar'"),
         (["--methods", "svm"], "did you mean 'SVM'"),
+        (["--jobs", "many"], "--jobs"),
         (["--folds", "6"], "expected numbers from 1 to 5; got 6"),
         (["--quick", "--sets", "sonar"], "not both"),
         (["--backend", "dask"], "--scheduler"),
@@ -63,9 +66,9 @@ def test_errors(argv: list[str], message: str, tmp_path: Path, capsys: Any, monk
             raise OSError("no network")
 
         monkeypatch.setattr("sklearn.datasets.fetch_openml", offline)
-    assert main(["reproduce", "-o", "r.sqlite", *argv]) == 2
+    assert main(["-o", "r.sqlite", *argv]) == 2
     err = capsys.readouterr().err
-    assert err.startswith("sparseklr: error: ")
+    assert err.startswith("paper: error: ")
     assert message in err
     assert err.count("\n") == 1
 
@@ -78,11 +81,24 @@ def test_another_file_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert path.read_text() == "dear diary\n" * 200
 
 
+def test_report_refuses_a_wrong_name_and_a_file_without_results(tmp_path: Path, capsys: Any) -> None:
+    with Results(tmp_path / "r.sqlite"):
+        pass
+    argv = ["-o", str(tmp_path / "r.sqlite"), "--report"]
+    assert main([*argv, str(tmp_path / "x.pdf")]) == 2
+    err = capsys.readouterr().err
+    assert f"--report {tmp_path / 'x.pdf'}: expected a name that ends in .html or .md or .tex" in err
+    assert err.count("\n") == 1
+    assert main([*argv, str(tmp_path / "x.html")]) == 2
+    assert "holds no results yet" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["r.sqlite"]
+
+
 def test_failed_cells_are_an_error(tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
     def fail(cell: Any, data: Any) -> None:
         raise MemoryError("too large")
 
-    monkeypatch.setattr(sys.modules["sparseklr.experiments.run"], "compute", fail)
+    monkeypatch.setattr(sys.modules["paper.run"], "compute", fail)
     assert main([*ONE, "-o", str(tmp_path / "r.sqlite")]) == 2
     err = capsys.readouterr().err
     assert "10 of 10 cells failed" in err
@@ -91,11 +107,11 @@ def test_failed_cells_are_an_error(tmp_path: Path, capsys: Any, monkeypatch: Any
 
 def test_interrupted(tmp_path: Path) -> None:
     path = tmp_path / "r.sqlite"
-    argv = ["reproduce", "--quick", "--methods", "IVM", "--data", str(DATA), "--jobs", "2", "-o", str(path)]
+    argv = ["--quick", "--methods", "IVM", "--data", str(DATA), "--jobs", "2", "-o", str(path)]
     script = """
 import os, signal, sys
-from sparseklr.cli import main
-from sparseklr.experiments import Results
+from paper import Results
+from paper.command_line import main
 
 def interrupted(self, *args, add=Results.add):
     add(self, *args)
@@ -106,10 +122,14 @@ Results.add = interrupted
 sys.exit(main(sys.argv[1:]))
 """
     process = subprocess.run(
-        [sys.executable, "-c", script, *argv], capture_output=True, text=True, start_new_session=True
+        [sys.executable, "-c", script, *argv],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        start_new_session=True,
     )
     assert process.returncode == 130
-    assert "the same command goes on" in process.stderr
+    assert "the same command resumes" in process.stderr
     assert "Traceback" not in process.stderr
     with Results(path, readonly=True) as results:
         assert len(results.cells()) == 1

@@ -34,7 +34,7 @@ class ResultsError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class StoredCell:
-    """A finished cell: what :func:`~sparseklr.experiments.methods.compute` found, when, in which run."""
+    """A finished cell: what :func:`~paper.methods.compute` found, when, in which run."""
 
     cell: Cell
     run: int

@@ -19,10 +19,7 @@ from ..estimators.training import GivenData, check_data, naming_rows
 from ..probability.loss import LogisticLoss
 from ..progress import ProgressBar
 from ..threads import one_thread
-from ._gram import Gram
-from ._half_model import Convergence
-from ._half_operator import half_threshold
-from ._half_solver import HalfSolver
+from ._half_solver import Convergence, Gram, HalfSolver, half_threshold
 
 __all__ = ["HalfKLR", "half_klr_path", "half_threshold"]
 
@@ -116,7 +113,7 @@ class HalfKLR(KernelClassifier):
     returns is a fixed point of the published iteration too, at a lower objective. On ring (5920
     rows, rbf gamma=0.5, C=1) it ends at 352 with 7 points after 11 iterations; a thousand
     published ones, which take ten times as long, arrive at 835 with 2109 points
-    (``benchmarks/rivals.py``).
+    (``benchmarks/baselines.py``).
 
     Equal rows are merged and the order of rows does not matter: a repeated row and one of weight 2
     give the same model.

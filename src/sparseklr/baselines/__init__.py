@@ -1,6 +1,6 @@
-"""The heuristics and rivals that the paper compares with: thresholded kernel logistic regression, the Import
-Vector Machine, and kernel logistic regression with the l1/2 penalty. Modules that begin with an underscore
-are the parts of one of them.
+"""Baselines that the paper compares with: thresholded kernel logistic regression (`thresholded`), the Import
+Vector Machine (`import_vector`), and kernel logistic regression with the l1/2 penalty (`half`, solved by
+`_half_solver`).
 """
 
 from .half import HalfKLR, half_klr_path, half_threshold

@@ -1,0 +1,29 @@
+"""The explorer: a page on which a reader drags points and sees the model change.
+
+The page is one HTML file that loads nothing. Its solver is the compiled core of the package, as WebAssembly:
+``solver.js``, made by ``make explorer`` from ``cpp/`` and ``wasm/``. ``python docs/explorer/page.py > FILE``
+writes the page; ``docs/conf.py`` puts it on the site.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from string import Template
+
+FOLDER = Path(__file__).resolve().parent
+
+
+def page() -> str:
+    """The page as HTML text."""
+
+    def text(*names: str) -> str:
+        return "".join((FOLDER / name).read_text("utf-8") for name in names)
+
+    return Template(text("explorer.html")).substitute(
+        css=text("explorer.css"), solver=text("solver.js"), js=text("model.js", "plane.js", "explorer.js")
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())
