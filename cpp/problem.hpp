@@ -14,16 +14,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 namespace sparseklr {
 
 struct Problem {
-    std::size_t n;          // points
-    const double* y;        // labels, -1 or +1
-    const double* box;      // C_i > 0
-    const double* bound;    // lo_i, 0 < lo_i < C_i / 2
-    double lam;             // the margin, >= 0
+    std::span<const double> y;      // labels, -1 or +1
+    std::span<const double> box;    // C_i > 0
+    std::span<const double> bound;  // lo_i, 0 < lo_i < C_i / 2
+    double lam;                     // the margin, >= 0
+
+    std::size_t n() const { return y.size(); }
 };
 
 enum class WorkingSet { first_order, second_order, mixed };
@@ -41,8 +43,8 @@ struct Settings {
 // What the solver changes; it is the caller's memory, so that a stopped run can go on.  It is written when
 // the solver returns, above and F consistent also after an interruption, and left alone if it throws.
 struct State {
-    double* above;  // alpha - lo, from 0 to C - 2 lo
-    double* F;
+    std::span<double> above;  // alpha - lo, from 0 to C - 2 lo
+    std::span<double> F;
 };
 
 // One moment of a run.

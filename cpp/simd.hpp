@@ -1,4 +1,4 @@
-// The loops that decide the speed, compiled once per instruction set and chosen at run time.
+// The loops that decide the speed, compiled once per instruction set (isa.hpp).
 // T is the storage type of kernel values (float or double); sums that matter are double.
 #pragma once
 
@@ -70,6 +70,5 @@ template <class T> struct Simd {
 };
 
 template <class T> const Simd<T>& simd();
-const char* simd_name();  // the instruction set in use
 
 }  // namespace sparseklr

@@ -44,8 +44,8 @@ enum class Latest { usual, unequal, lost };
 template <class T> class Solver {
 public:
     Solver(const Problem& problem, RowSource<T>& row_source, const Settings& settings, State state, const Monitor& monitor)
-        : problem_(problem), settings_(settings), state_(state), monitor_(monitor), team_(settings.threads), all_(&row_source, problem.n, &team_) {
-        for (std::size_t i = 0; i < problem.n; ++i) {
+        : problem_(problem), settings_(settings), state_(state), monitor_(monitor), team_(settings.threads), all_(row_source, problem.n(), team_) {
+        for (std::size_t i = 0; i < problem.n(); ++i) {
             all_.y[i] = problem.y[i];
             all_.room[i] = problem.box[i] - 2 * problem.bound[i];
             all_.diagonal[i] = row_source.diagonal(i);
@@ -70,7 +70,7 @@ public:
         }
         // The last digits of the start, and of what was added to it, are in E as well.
         double size = problem_.lam;
-        for (std::size_t i = 0; i < problem_.n; ++i)
+        for (std::size_t i = 0; i < problem_.n(); ++i)
             size += std::max(start_dual[i].above, all_.dual[i].above) * std::abs(all_.diagonal[i]);
         if (stop == Stop::tolerance && epsilon * size > 1e3 * settings_.tol) stop = Stop::stalled;
         const Extremes ends = all_.extremes();
@@ -82,12 +82,12 @@ public:
                        : stop == Stop::stalled   ? Status::stalled
                                                  : Status::optimal;
         info_.history.push_back({info_.n_iter, info_.violation, clock_.seconds()});
-        for (std::size_t i = 0; i < problem_.n; ++i) state_.above[i] = all_.dual[i].above;
+        for (std::size_t i = 0; i < problem_.n(); ++i) state_.above[i] = all_.dual[i].above;
         // F may be the start for a smaller margin: where this one has taken its digits from E, it is computed afresh.
         const bool digits_lost = epsilon * problem_.lam * std::max(1.0, problem_.lam) > 1e-2 * settings_.tol;
         if (digits_lost) add_changed_rows(all_, start_dual, 1, state_.F, [] {});
         else
-            for (std::size_t i = 0; i < problem_.n; ++i)
+            for (std::size_t i = 0; i < problem_.n(); ++i)
                 state_.F[i] = -all_.E[i] - problem_.y[i] * (all_.dual[i].logit() - problem_.lam);
         return std::move(info_);
     }
@@ -268,8 +268,8 @@ private:
     // their duals back; E of w is left as it was.
     Stop solve_unsettled(Workspace<T>& w) {
         const std::vector<std::size_t> indices = unsettled_points(w, w.extremes());
-        const std::unique_ptr<RowSource<T>> row_source = w.row_source->subset(indices);
-        Workspace<T> part = w.part(row_source.get(), indices);
+        const std::unique_ptr<RowSource<T>> row_source = w.row_source.subset(indices);
+        Workspace<T> part = w.part(*row_source, indices);
         Stop stop;
         try {
             stop = optimise_pairs(part);
@@ -292,12 +292,12 @@ private:
             w.E[i] -= w.y[i] * (now.logit() - old.logit());
             w.refresh(i);
         }
-        add_changed_rows(w, before, -1, w.E.data(), [&] { go_on = go_on && poll_monitor(latest_violation_); });
+        add_changed_rows(w, before, -1, w.E, [&] { go_on = go_on && poll_monitor(latest_violation_); });
         return go_on;
     }
 
     // out += sign * K (y * change of the duals)
-    void add_changed_rows(Workspace<T>& w, const std::vector<Dual>& before, double sign, double* out,
+    void add_changed_rows(Workspace<T>& w, const std::vector<Dual>& before, double sign, std::span<double> out,
                           const std::function<void()>& before_batch) {
         std::vector<std::size_t> changed;
         std::vector<double> weight;
@@ -307,7 +307,7 @@ private:
             changed.push_back(i);
             weight.push_back(sign * w.y[i] * moved);
         }
-        add_weighted_rows<T>(*w.row_source, changed, weight, out, team_, before_batch);
+        add_weighted_rows<T>(w.row_source, changed, weight, out, team_, before_batch);
     }
 
     // Asks the monitor when it is due whether to go on; keeps a snapshot whenever a sixty-fourth more
@@ -338,18 +338,18 @@ private:
 }  // namespace
 
 template <class T>
-void add_weighted_rows(RowSource<T>& row_source, const std::vector<std::size_t>& indices, const std::vector<double>& weight,
-                       double* out, Team& team, const std::function<void()>& before_batch) {
+void add_weighted_rows(RowSource<T>& row_source, std::span<const std::size_t> indices, std::span<const double> weight,
+                       std::span<double> out, Team& team, const std::function<void()>& before_batch) {
     // in whole groups of add_rows: the size of the cache does not change the rounding
     const std::size_t n = row_source.size(), batch = std::min<std::size_t>(row_source.capacity() / 4 * 4, 512);
     std::vector<const T*> row(batch);
     for (std::size_t first = 0; first < indices.size(); first += batch) {
         const std::size_t m = std::min(batch, indices.size() - first);
         before_batch();
-        row_source.fetch(indices.data() + first, m, row.data(), team);
+        row_source.fetch(indices.subspan(first, m), row, team);
         const std::size_t strip = 2048, n_strips = (n + strip - 1) / strip;
-        team.each(n_strips, [&](std::size_t s, std::size_t) {
-            simd<T>().add_rows(out, row.data(), weight.data() + first, m, s * strip, std::min(n, (s + 1) * strip));
+        team.each(n_strips, [&](std::size_t s, std::size_t) noexcept {
+            simd<T>().add_rows(out.data(), row.data(), weight.data() + first, m, s * strip, std::min(n, (s + 1) * strip));
         });
     }
 }
@@ -360,10 +360,10 @@ SolveInfo solve(const Problem& problem, RowSource<T>& row_source, const Settings
     return Solver<T>(problem, row_source, settings, state, monitor).run();
 }
 
-template void add_weighted_rows<float>(RowSource<float>&, const std::vector<std::size_t>&, const std::vector<double>&, double*,
-                                       Team&, const std::function<void()>&);
-template void add_weighted_rows<double>(RowSource<double>&, const std::vector<std::size_t>&, const std::vector<double>&, double*,
-                                        Team&, const std::function<void()>&);
+template void add_weighted_rows<float>(RowSource<float>&, std::span<const std::size_t>, std::span<const double>,
+                                       std::span<double>, Team&, const std::function<void()>&);
+template void add_weighted_rows<double>(RowSource<double>&, std::span<const std::size_t>, std::span<const double>,
+                                       std::span<double>, Team&, const std::function<void()>&);
 template SolveInfo solve<float>(const Problem&, RowSource<float>&, const Settings&, State, const Monitor&);
 template SolveInfo solve<double>(const Problem&, RowSource<double>&, const Settings&, State, const Monitor&);
 
