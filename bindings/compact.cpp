@@ -33,9 +33,11 @@ struct CompactSolver {
 };
 
 template <class In>
-CompactRowSet make_rows(matrix<In> X, vector<std::int32_t> label, vector<double> weight, std::size_t n_classes, bool single) {
+CompactRowSet make_rows(matrix<In> X, vector<std::int32_t> label, vector<double> weight, std::size_t n_classes,
+                        bool single) {
     const std::size_t n = X.shape(0);
-    if (label.shape(0) != n || weight.shape(0) != n) throw nb::value_error("labels and weights must have one entry per row of X");
+    if (label.shape(0) != n || weight.shape(0) != n)
+        throw nb::value_error("labels and weights must have one entry per row of X");
     if (n_classes < 2) throw nb::value_error("n_classes must be at least 2");
     for (std::size_t i = 0; i < n; ++i)
         if (label.data()[i] < 0 || std::size_t(label.data()[i]) >= n_classes)
@@ -51,7 +53,8 @@ CompactModel make_model(const CompactRowSet& rows, const matrix<double>& points,
     rows.visit([&](const auto& held) {
         if (model.n_features() != held.n_features() || gamma.shape(0) != held.n_features())
             throw nb::value_error("points and gamma must have one column per feature of the rows");
-        if (model.n_outputs() != held.n_outputs() || coef.shape(1) != model.n_points() || intercept.shape(0) != model.n_outputs())
+        if (model.n_outputs() != held.n_outputs() || coef.shape(1) != model.n_points() ||
+            intercept.shape(0) != model.n_outputs())
             throw nb::value_error("coef must be (n_outputs, n_points), intercept (n_outputs,)");
     });
     return model;
@@ -136,20 +139,25 @@ void move(CompactSolver& self, matrix<double> points, vector<double> gamma) {
 
 InnerOutcome solve(CompactSolver& self, coefficients coef, double C, double tol, int max_steps) {
     return watched(self, nb::none(), [&](auto& inner) {
-        if (coef.size() != inner.n_outputs() * (inner.n_points() + 1)) throw nb::value_error("coef must be (n_outputs, n_points + 1)");
+        if (coef.size() != inner.n_outputs() * (inner.n_points() + 1))
+            throw nb::value_error("coef must be (n_outputs, n_points + 1)");
         return inner.solve(view(coef), {C, tol, max_steps});
     });
 }
 
-MoveOutcome descend(CompactSolver& self, out_matrix<double> points, out_vector<double> log_gamma, coefficients coef, double C, double rho, double tau,
-                    bool shared, int max_iter, double tol, double inner_tol, nb::object check) {
-    const auto [p, m] = self.rows.visit([](const auto& held) { return std::pair{held.n_features(), held.n_outputs()}; });
+MoveOutcome descend(CompactSolver& self, out_matrix<double> points, out_vector<double> log_gamma, coefficients coef,
+                    double C, double rho, double tau, bool shared, int max_iter, double tol, double inner_tol,
+                    nb::object check) {
+    const auto [p,
+                m] = self.rows.visit([](const auto& held) { return std::pair{held.n_features(), held.n_outputs()}; });
     if (points.shape(1) != p || log_gamma.shape(0) != (shared ? 1 : p))
-        throw nb::value_error("points must have one column, log_gamma one entry per feature of the rows, or one entry if shared");
+        throw nb::value_error(
+            "points must have one column, log_gamma one entry per feature of the rows, or one entry if shared");
     if (coef.size() != m * (points.shape(0) + 1)) throw nb::value_error("coef must be (n_outputs, n_points + 1)");
     const MoveSettings settings{C, rho, tau, shared, max_iter, tol, inner_tol};
-    return watched(self, check,
-                   [&](auto& inner) { return move_points(inner, view(points), view(log_gamma), view(coef), settings); });
+    return watched(self, check, [&](auto& inner) {
+        return move_points(inner, view(points), view(log_gamma), view(coef), settings);
+    });
 }
 
 nb::tuple gradient(CompactSolver& self, double C) {
@@ -184,7 +192,8 @@ void bind_compact(nb::module_& m) {
         .def_ro("iterations", &MoveOutcome::iterations)
         .def_ro("evaluations", &MoveOutcome::evaluations);
     nb::class_<CompactRowSet>(m, "CompactRows", "Rows with labels and weights, and sums over them.")
-        .def("__len__", [](const CompactRowSet& self) { return self.visit([](const auto& held) { return held.size(); }); })
+        .def("__len__",
+             [](const CompactRowSet& self) { return self.visit([](const auto& held) { return held.size(); }); })
         .def("sums", &sums, "points"_a, "gamma"_a, "coef"_a, "intercept"_a, "curvature"_a, "moving"_a, "threads"_a)
         .def("decision", &decision, "points"_a, "gamma"_a, "coef"_a, "intercept"_a, "threads"_a);
     m.def("compact_rows", &make_rows<float>, "X"_a.noconvert(), "label"_a, "weight"_a, "n_classes"_a, "single"_a);
@@ -194,6 +203,6 @@ void bind_compact(nb::module_& m) {
         .def("move", &move, "points"_a, "gamma"_a)
         .def("solve", &solve, "coef"_a.noconvert(), "C"_a, "tol"_a, "max_steps"_a)
         .def("gradient", &gradient, "C"_a)
-        .def("descend", &descend, "points"_a.noconvert(), "log_gamma"_a.noconvert(), "coef"_a.noconvert(), "C"_a, "rho"_a,
-             "tau"_a, "shared"_a, "max_iter"_a, "tol"_a, "inner_tol"_a, "check"_a.none());
+        .def("descend", &descend, "points"_a.noconvert(), "log_gamma"_a.noconvert(), "coef"_a.noconvert(), "C"_a,
+             "rho"_a, "tau"_a, "shared"_a, "max_iter"_a, "tol"_a, "inner_tol"_a, "check"_a.none());
 }

@@ -107,7 +107,8 @@ AnyRowSource kernel_row_source(const PointSet& set, std::size_t cache_bytes) {
 void check_alike(const PointSet& data, const PointSet& queries) {
     if (data.single() != queries.single() || data.layout() != queries.layout())
         throw nb::value_error("data and queries must be of one precision, and both dense or both CSR");
-    if (data.n_features() != queries.n_features()) throw nb::value_error("data and queries must have the same features");
+    if (data.n_features() != queries.n_features())
+        throw nb::value_error("data and queries must have the same features");
     if (!(data.kernel() == queries.kernel())) throw nb::value_error("data and queries must have the same kernel");
 }
 
@@ -129,7 +130,8 @@ nb::object matrix_of_kernel(const PointSet& data, const PointSet& queries, int t
 }
 
 // `first_row` is what the first query counts as in the message of an error.
-nb::object kernel_sum(const PointSet& data, const PointSet& queries, matrix<double> coef, int threads, std::size_t first_row) {
+nb::object kernel_sum(const PointSet& data, const PointSet& queries, matrix<double> coef, int threads,
+                      std::size_t first_row) {
     check_threads(threads);
     check_alike(data, queries);
     const std::size_t m = queries.size(), outputs = coef.shape(0);
@@ -164,8 +166,7 @@ void translate_non_finite_kernel(const std::exception_ptr& thrown, void* python_
         text << " gives NaN or infinity in row " << error.row << " (counted from 0): ";
         if (kernel.kind == KernelKind::poly && kernel.degree != std::floor(kernel.degree))
             text << "a degree that is not a whole number needs gamma * <x, y> + coef0 >= 0 for all rows.";
-        else
-            text << "features are too large to compute with; scale them.";
+        else text << "features are too large to compute with; scale them.";
         const nb::handle type(static_cast<PyObject*>(python_class));
         nb::object raised = type(text.str());
         raised.attr("kernel") = kernel;
@@ -191,22 +192,23 @@ nb::object row_sum(AnyRowSource& row_source, vector<double> coef, int threads) {
         nb::gil_scoped_release release;
         const std::lock_guard<std::mutex> lock(*row_source.in_use);
         Team team(threads);
-        std::visit(
-            [&](const auto& source) { add_weighted_rows(*source, indices, weight, out, team, check_signals); },
-            row_source.source);
+        std::visit([&](const auto& source) { add_weighted_rows(*source, indices, weight, out, team, check_signals); },
+                   row_source.source);
     }
     return to_numpy(std::move(out), {n});
 }
 
 // Runs the solver on above (alpha - bound) and F in place.  Returns the SolveInfo and the exception that a signal
 // handler or the callback raised (None if there was none): the state is valid in either case.
-nb::tuple solve_in_place(AnyRowSource& row_source, vector<double> y, vector<double> box, vector<double> bound, double lam,
-                         out_vector<double> above, out_vector<double> F, const Settings& settings, nb::object callback) {
+nb::tuple solve_in_place(AnyRowSource& row_source, vector<double> y, vector<double> box, vector<double> bound,
+                         double lam, out_vector<double> above, out_vector<double> F, const Settings& settings,
+                         nb::object callback) {
     const std::size_t n = row_source.size();
     if (y.shape(0) != n || box.shape(0) != n || bound.shape(0) != n || above.shape(0) != n || F.shape(0) != n)
         throw nb::value_error("y, box, bound, above and F must have one entry per kernel row");
     for (std::size_t i = 0; i < n; ++i)
-        if (!(bound(i) > 0 && bound(i) < box(i) / 2 && std::isfinite(box(i)) && std::isfinite(above(i)) && std::isfinite(F(i))))
+        if (!(bound(i) > 0 && bound(i) < box(i) / 2 && std::isfinite(box(i)) && std::isfinite(above(i)) &&
+              std::isfinite(F(i))))
             throw nb::value_error("0 < bound < box / 2 must hold, and above and F must be finite");
     check_threads(settings.threads);
     const Problem problem{view(y), view(box), view(bound), lam};
@@ -241,8 +243,8 @@ NB_MODULE(_core, m) {
     m.doc() = "Compiled core of sparseklr; use it through the Python layer.";
     m.attr("instruction_set") = isa_name(isa());
 
-    const nb::object non_finite_kernel =
-        nb::steal(PyErr_NewException("sparseklr._core.NonFiniteKernel", PyExc_ValueError, nullptr));
+    const nb::object non_finite_kernel = nb::steal(
+        PyErr_NewException("sparseklr._core.NonFiniteKernel", PyExc_ValueError, nullptr));
     m.attr("NonFiniteKernel") = non_finite_kernel;  // keeps it alive
     nb::register_exception_translator(translate_non_finite_kernel, non_finite_kernel.ptr());
 
@@ -263,21 +265,22 @@ NB_MODULE(_core, m) {
         .value("stalled", Status::stalled);
 
     nb::class_<Kernel>(m, "Kernel")
-        .def("__init__",
-             [](Kernel* self, KernelKind kind, double gamma, double coef0, double degree) {
-                 if (!(std::isfinite(gamma) && std::isfinite(coef0) && std::isfinite(degree)))
-                     throw nb::value_error("gamma, coef0 and degree must be finite");
-                 new (self) Kernel{kind, gamma, coef0, degree};
-             },
-             "kind"_a, "gamma"_a, "coef0"_a, "degree"_a)
+        .def(
+            "__init__",
+            [](Kernel* self, KernelKind kind, double gamma, double coef0, double degree) {
+                if (!(std::isfinite(gamma) && std::isfinite(coef0) && std::isfinite(degree)))
+                    throw nb::value_error("gamma, coef0 and degree must be finite");
+                new (self) Kernel{kind, gamma, coef0, degree};
+            },
+            "kind"_a, "gamma"_a, "coef0"_a, "degree"_a)
         .def_ro("kind", &Kernel::kind)
         .def_ro("gamma", &Kernel::gamma);
     nb::class_<Settings>(m, "Settings")
-        .def("__init__",
-             [](Settings* self, WorkingSet working_set, double tol, std::int64_t max_iter, int threads, double poll_seconds) {
-                 new (self) Settings{working_set, tol, max_iter, threads, poll_seconds};
-             },
-             "working_set"_a, "tol"_a, "max_iter"_a, "threads"_a, "poll_seconds"_a);
+        .def(
+            "__init__",
+            [](Settings* self, WorkingSet working_set, double tol, std::int64_t max_iter, int threads,
+               double poll_seconds) { new (self) Settings{working_set, tol, max_iter, threads, poll_seconds}; },
+            "working_set"_a, "tol"_a, "max_iter"_a, "threads"_a, "poll_seconds"_a);
     nb::class_<Snapshot>(m, "Snapshot", "A moment of a run: what the callback gets.")
         .def_ro("n_iter", &Snapshot::n_iter)
         .def_ro("violation", &Snapshot::violation)
@@ -298,7 +301,7 @@ NB_MODULE(_core, m) {
     m.def("gram_row_source", &gram_row_source<double>, "K"_a.noconvert());
     m.def("dense_points", &make_dense<float>, "X"_a.noconvert(), "kernel"_a, "center"_a.none(), "single"_a);
     m.def("dense_points", &make_dense<double>, "X"_a.noconvert(), "kernel"_a, "center"_a.none(), "single"_a);
-#define SPARSEKLR_CSR_BINDING(In, Index)                                                                        \
+#define SPARSEKLR_CSR_BINDING(In, Index)                                                                               \
     m.def("csr_points", &make_csr<In, Index>, "values"_a.noconvert(), "columns"_a.noconvert(), "indptr"_a.noconvert(), \
           "n_features"_a, "kernel"_a, "single"_a);
     SPARSEKLR_CSR_BINDING(float, std::int32_t)

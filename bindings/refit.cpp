@@ -24,8 +24,8 @@ double cross_entropy(vector<double> f, vector<double> target, vector<double> wei
         throw nb::value_error("f, target and weight must be of one length n, out (3, n)");
     const MatrixView<double> rows = view(out);
     nb::gil_scoped_release release;
-    return logistic_loops().cross_entropy(f.data(), target.data(), weight.data(), n, rows.row(0).data(), rows.row(1).data(),
-                                          rows.row(2).data());
+    return logistic_loops().cross_entropy(f.data(), target.data(), weight.data(), n, rows.row(0).data(),
+                                          rows.row(1).data(), rows.row(2).data());
 }
 
 // Blocks of rows [n][m]; checks their width.
@@ -41,7 +41,8 @@ RowBlocks row_blocks(const std::vector<matrix<double>>& blocks, std::size_t m, s
 }
 
 // out[i] = (row i)'coef + intercept
-void row_products_of(const std::vector<matrix<double>>& blocks, vector<double> coef, double intercept, out_vector<double> out, int threads) {
+void row_products_of(const std::vector<matrix<double>>& blocks, vector<double> coef, double intercept,
+                     out_vector<double> out, int threads) {
     check_threads(threads);
     const RowBlocks rows = row_blocks(blocks, coef.shape(0), out.shape(0));
     nb::gil_scoped_release release;
@@ -49,7 +50,8 @@ void row_products_of(const std::vector<matrix<double>>& blocks, vector<double> c
 }
 
 // out[k] = sum_i weight[i] (row i)[k]
-void weighted_sum_of_rows(const std::vector<matrix<double>>& blocks, vector<double> weight, out_vector<double> out, int threads) {
+void weighted_sum_of_rows(const std::vector<matrix<double>>& blocks, vector<double> weight, out_vector<double> out,
+                          int threads) {
     check_threads(threads);
     const RowBlocks rows = row_blocks(blocks, out.shape(0), weight.shape(0));
     nb::gil_scoped_release release;
@@ -58,14 +60,17 @@ void weighted_sum_of_rows(const std::vector<matrix<double>>& blocks, vector<doub
 
 // `blocks` are rows of kernel columns with the factor L of their kernel matrix, or of features without one.  Returns the
 // number of products made.
-std::size_t solve_newton(const std::vector<matrix<double>>& blocks, std::optional<matrix<double>> L, vector<double> information,
-                         vector<double> ridge, vector<double> gradient, matrix<double> factor, double reduction,
-                         std::size_t most_products, out_vector<double> step, out_vector<double> change, int threads) {
+std::size_t solve_newton(const std::vector<matrix<double>>& blocks, std::optional<matrix<double>> L,
+                         vector<double> information, vector<double> ridge, vector<double> gradient,
+                         matrix<double> factor, double reduction, std::size_t most_products, out_vector<double> step,
+                         out_vector<double> change, int threads) {
     check_threads(threads);
     const std::size_t size = ridge.shape(0);
-    if (size == 0 || gradient.shape(0) != size || step.shape(0) != size || factor.shape(0) != size || factor.shape(1) != size)
+    if (size == 0 || gradient.shape(0) != size || step.shape(0) != size || factor.shape(0) != size ||
+        factor.shape(1) != size)
         throw nb::value_error("ridge, gradient, step and factor must be of one size, at least 1");
-    if (L && (L->shape(0) + 1 != size || L->shape(1) + 1 != size)) throw nb::value_error("L must be smaller than factor by one");
+    if (L && (L->shape(0) + 1 != size || L->shape(1) + 1 != size))
+        throw nb::value_error("L must be smaller than factor by one");
     if (information.shape(0) != change.shape(0)) throw nb::value_error("information and change must be of one length");
     const NewtonSystem system{row_blocks(blocks, size - 1, information.shape(0)),
                               L ? view(*L) : MatrixView<const double>{},
@@ -78,7 +83,8 @@ std::size_t solve_newton(const std::vector<matrix<double>>& blocks, std::optiona
 }
 
 // Eliminates as many coefficients as V has rows; `gone` becomes their indices.
-void eliminate_some(matrix<double> sigma, out_vector<double> beta, out_vector<std::int64_t> gone, out_matrix<double> V) {
+void eliminate_some(matrix<double> sigma, out_vector<double> beta, out_vector<std::int64_t> gone,
+                    out_matrix<double> V) {
     const std::size_t n = beta.shape(0), size = gone.shape(0);
     if (sigma.shape(0) != n || sigma.shape(1) != n || V.shape(0) != size || V.shape(1) != n || size >= n)
         throw nb::value_error("sigma must be (n, n), beta (n,), gone (size,) and V (size, n), size below n");
@@ -93,6 +99,8 @@ void bind_refit(nb::module_& m) {
     m.def("eliminate", &eliminate_some, "sigma"_a, "beta"_a.noconvert(), "gone"_a.noconvert(), "V"_a.noconvert());
     m.def("newton_step", &solve_newton, "blocks"_a.noconvert(), "L"_a.none(), "information"_a, "ridge"_a, "gradient"_a,
           "factor"_a, "reduction"_a, "most_products"_a, "step"_a.noconvert(), "change"_a.noconvert(), "threads"_a);
-    m.def("row_products", &row_products_of, "blocks"_a.noconvert(), "coef"_a, "intercept"_a, "out"_a.noconvert(), "threads"_a);
-    m.def("weighted_row_sum", &weighted_sum_of_rows, "blocks"_a.noconvert(), "weight"_a, "out"_a.noconvert(), "threads"_a);
+    m.def("row_products", &row_products_of, "blocks"_a.noconvert(), "coef"_a, "intercept"_a, "out"_a.noconvert(),
+          "threads"_a);
+    m.def("weighted_row_sum", &weighted_sum_of_rows, "blocks"_a.noconvert(), "weight"_a, "out"_a.noconvert(),
+          "threads"_a);
 }

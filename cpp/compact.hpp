@@ -63,12 +63,12 @@ void over_chunks(std::size_t n_blocks, std::size_t n_chunks, Team& team, const B
     team.each(n_chunks, [&](std::size_t c, std::size_t worker) noexcept {
         if (ended) return;
         if (monitor && worker == 0) try {
-            monitor();
-        } catch (...) {
-            reason = std::current_exception();
-            ended = true;
-            return;
-        }
+                monitor();
+            } catch (...) {
+                reason = std::current_exception();
+                ended = true;
+                return;
+            }
         body(worker, c, c * n_blocks / n_chunks, (c + 1) * n_blocks / n_chunks);
     });
     if (reason) std::rethrow_exception(reason);
@@ -104,7 +104,8 @@ public:
     // Losses of a block, their derivatives e and the probabilities p, all [n_outputs][rows].
     double losses(std::size_t b, MatrixView<const double> f, MatrixView<double> e, MatrixView<double> p) const;
     // Factor of the second derivative between outputs o and q of each row: w p_o (1{o = q} - p_q).
-    void curvature_factor(std::size_t b, MatrixView<const double> p, std::size_t o, std::size_t q, std::span<double> h) const;
+    void curvature_factor(std::size_t b, MatrixView<const double> p, std::size_t o, std::size_t q,
+                          std::span<double> h) const;
 
     CompactSums sums(const CompactModel& model, Curvature curvature, bool moving, int threads) const;
 

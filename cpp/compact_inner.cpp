@@ -27,10 +27,13 @@ bool CompactInner<T>::move(MatrixView<const double> points, std::span<const doub
     K_.resize(k * padded);
     const ScaledPoints<T> z(points, gamma);
     std::vector<std::vector<T>> scaled(team_.size(), std::vector<T>(p_ * block));
-    over_chunks(rows_.n_blocks(), rows_.n_blocks(), team_, [&](std::size_t worker, std::size_t b, std::size_t, std::size_t) noexcept {
-        compact_loops<T>().kernel(rows_.X(b).data(), rows_.rows(b), p_, z.root.data(), z.points.data(), k,
-                                  scaled[worker].data(), K_.data() + b * block * k);
-    }, monitor_);
+    over_chunks(
+        rows_.n_blocks(), rows_.n_blocks(), team_,
+        [&](std::size_t worker, std::size_t b, std::size_t, std::size_t) noexcept {
+            compact_loops<T>().kernel(rows_.X(b).data(), rows_.rows(b), p_, z.root.data(), z.points.data(), k,
+                                      scaled[worker].data(), K_.data() + b * block * k);
+        },
+        monitor_);
     // Among themselves the points are rows of another block, in double.
     const std::size_t lines = (k + 15) / 16 * 16;
     points_transposed_.assign(lines * p_, 0.0);
@@ -39,8 +42,8 @@ bool CompactInner<T>::move(MatrixView<const double> points, std::span<const doub
     const ScaledPoints<double> own(points, gamma);
     std::vector<double> scratch(lines * p_);
     K_zz_.resize(k * lines);
-    compact_loops<double>().kernel(points_transposed_.data(), lines, p_, own.root.data(), own.points.data(), k, scratch.data(),
-                                   K_zz_.data());
+    compact_loops<double>().kernel(points_transposed_.data(), lines, p_, own.root.data(), own.points.data(), k,
+                                   scratch.data(), K_zz_.data());
     L_.resize(k * k);
     for (std::size_t a = 0; a < k; ++a) {
         std::copy_n(K_zz_.begin() + std::ptrdiff_t(a * lines), k, L_.begin() + std::ptrdiff_t(a * k));
@@ -59,20 +62,26 @@ template <class T> void CompactInner<T>::values(const std::vector<double>& coef,
         start[o] = coef[o * n + k_];
     }
     std::vector<double>& out = to_change ? change_ : f_;
-    over_chunks(rows_.n_blocks(), rows_.n_blocks(), team_, [&](std::size_t, std::size_t b, std::size_t, std::size_t) noexcept {
-        compact_loops<T>().values(K(b), rows_.rows(b), k_, weights.data(), start.data(), m_,
-                                  of_block(out, b).data());
-    }, monitor_);
+    over_chunks(
+        rows_.n_blocks(), rows_.n_blocks(), team_,
+        [&](std::size_t, std::size_t b, std::size_t, std::size_t) noexcept {
+            compact_loops<T>().values(K(b), rows_.rows(b), k_, weights.data(), start.data(), m_,
+                                      of_block(out, b).data());
+        },
+        monitor_);
 }
 
 template <class T> double CompactInner<T>::evaluate(double t) {
     std::vector<double> loss(rows_.n_blocks());
-    over_chunks(rows_.n_blocks(), rows_.n_blocks(), team_, [&](std::size_t, std::size_t b, std::size_t, std::size_t) noexcept {
-        const std::span<const double> f = of_block(f_, b).flat(), change = of_block(change_, b).flat();
-        const std::span<double> trial = of_block(trial_, b).flat();
-        for (std::size_t i = 0; i < f.size(); ++i) trial[i] = f[i] + t * change[i];
-        loss[b] = rows_.losses(b, of_block(trial_, b), of_block(e_, b), of_block(prob_, b));
-    }, monitor_);
+    over_chunks(
+        rows_.n_blocks(), rows_.n_blocks(), team_,
+        [&](std::size_t, std::size_t b, std::size_t, std::size_t) noexcept {
+            const std::span<const double> f = of_block(f_, b).flat(), change = of_block(change_, b).flat();
+            const std::span<double> trial = of_block(trial_, b).flat();
+            for (std::size_t i = 0; i < f.size(); ++i) trial[i] = f[i] + t * change[i];
+            loss[b] = rows_.losses(b, of_block(trial_, b), of_block(e_, b), of_block(prob_, b));
+        },
+        monitor_);
     double total = 0;
     for (double part : loss) total += part;
     return total;
@@ -82,11 +91,14 @@ template <class T> void CompactInner<T>::project(const std::vector<double>& e, s
     const std::size_t size = m_ * (k_ + 1);
     const std::size_t n_chunks = compact_chunks(rows_.n_blocks(), 8 * size);
     std::vector<double> partial(n_chunks * size, 0.0);
-    over_chunks(rows_.n_blocks(), n_chunks, team_, [&](std::size_t, std::size_t c, std::size_t first, std::size_t last) noexcept {
-        for (std::size_t b = first; b < last; ++b)
-            compact_loops<T>().project(K(b), rows_.rows(b), k_, of_block(e, b).data(), m_,
-                                       partial.data() + c * size);
-    }, monitor_);
+    over_chunks(
+        rows_.n_blocks(), n_chunks, team_,
+        [&](std::size_t, std::size_t c, std::size_t first, std::size_t last) noexcept {
+            for (std::size_t b = first; b < last; ++b)
+                compact_loops<T>().project(K(b), rows_.rows(b), k_, of_block(e, b).data(), m_,
+                                           partial.data() + c * size);
+        },
+        monitor_);
     out.assign(size, 0.0);
     for (std::size_t c = 0; c < n_chunks; ++c)
         for (std::size_t i = 0; i < size; ++i) out[i] += partial[c * size + i];
@@ -97,15 +109,18 @@ template <class T> void CompactInner<T>::take_hessian() {
     const std::size_t n_chunks = compact_chunks(rows_.n_blocks(), 8 * size);
     std::vector<double> partial(n_chunks * size, 0.0);
     std::vector<std::vector<double>> scratch(team_.size(), std::vector<double>((n + 5) * block));
-    over_chunks(rows_.n_blocks(), n_chunks, team_, [&](std::size_t worker, std::size_t c, std::size_t first, std::size_t last) noexcept {
-        const std::span<double> all(scratch[worker]), h = all.first(block), products = all.subspan(block);
-        for (std::size_t b = first; b < last; ++b)
-            for (std::size_t o = 0; o < m_; ++o) {
-                rows_.curvature_factor(b, of_block(prob_, b), o, o, h);
-                compact_loops<T>().curvature(K(b), rows_.rows(b), k_, h.data(), products.data(),
-                                             partial.data() + c * size + o * n * n);
-            }
-    }, monitor_);
+    over_chunks(
+        rows_.n_blocks(), n_chunks, team_,
+        [&](std::size_t worker, std::size_t c, std::size_t first, std::size_t last) noexcept {
+            const std::span<double> all(scratch[worker]), h = all.first(block), products = all.subspan(block);
+            for (std::size_t b = first; b < last; ++b)
+                for (std::size_t o = 0; o < m_; ++o) {
+                    rows_.curvature_factor(b, of_block(prob_, b), o, o, h);
+                    compact_loops<T>().curvature(K(b), rows_.rows(b), k_, h.data(), products.data(),
+                                                 partial.data() + c * size + o * n * n);
+                }
+        },
+        monitor_);
     H_.assign(size, 0.0);
     for (std::size_t c = 0; c < n_chunks; ++c)
         for (std::size_t i = 0; i < size; ++i) H_[i] += partial[c * size + i];
@@ -129,24 +144,27 @@ void CompactInner<T>::multiply(const std::vector<double>& direction, double C, s
     }
     const std::size_t n_chunks = compact_chunks(rows_.n_blocks(), 8 * size);
     std::vector<double> partial(n_chunks * size, 0.0);
-    over_chunks(rows_.n_blocks(), n_chunks, team_, [&](std::size_t, std::size_t c, std::size_t first, std::size_t last) noexcept {
-        for (std::size_t b = first; b < last; ++b) {
-            const std::size_t r = rows_.rows(b);
-            const MatrixView<double> u = of_block(product_, b);
-            const MatrixView<const double> p = of_block(prob_, b);
-            const std::span<const double> w = rows_.weight(b);
-            compact_loops<T>().values(K(b), r, k_, weights.data(), start.data(), m_, u.data());
-            if (m_ == 1)
-                for (std::size_t i = 0; i < r; ++i) u(0, i) *= w[i] * p(0, i) * (1 - p(0, i));
-            else
-                for (std::size_t i = 0; i < r; ++i) {
-                    double mean = 0;
-                    for (std::size_t o = 0; o < m_; ++o) mean += p(o, i) * u(o, i);
-                    for (std::size_t o = 0; o < m_; ++o) u(o, i) = w[i] * p(o, i) * (u(o, i) - mean);
-                }
-            compact_loops<T>().project(K(b), r, k_, u.data(), m_, partial.data() + c * size);
-        }
-    }, monitor_);
+    over_chunks(
+        rows_.n_blocks(), n_chunks, team_,
+        [&](std::size_t, std::size_t c, std::size_t first, std::size_t last) noexcept {
+            for (std::size_t b = first; b < last; ++b) {
+                const std::size_t r = rows_.rows(b);
+                const MatrixView<double> u = of_block(product_, b);
+                const MatrixView<const double> p = of_block(prob_, b);
+                const std::span<const double> w = rows_.weight(b);
+                compact_loops<T>().values(K(b), r, k_, weights.data(), start.data(), m_, u.data());
+                if (m_ == 1)
+                    for (std::size_t i = 0; i < r; ++i) u(0, i) *= w[i] * p(0, i) * (1 - p(0, i));
+                else
+                    for (std::size_t i = 0; i < r; ++i) {
+                        double mean = 0;
+                        for (std::size_t o = 0; o < m_; ++o) mean += p(o, i) * u(o, i);
+                        for (std::size_t o = 0; o < m_; ++o) u(o, i) = w[i] * p(o, i) * (u(o, i) - mean);
+                    }
+                compact_loops<T>().project(K(b), r, k_, u.data(), m_, partial.data() + c * size);
+            }
+        },
+        monitor_);
     out.assign(size, 0.0);
     for (std::size_t c = 0; c < n_chunks; ++c)
         for (std::size_t i = 0; i < size; ++i) out[i] += partial[c * size + i];
@@ -344,12 +362,16 @@ void CompactInner<T>::gradient(double C, MatrixView<double> point_gradient, std:
     const std::size_t n_chunks = compact_chunks(rows_.n_blocks(), 8 * size);
     std::vector<double> partial(n_chunks * size, 0.0), total(size, 0.0);
     std::vector<std::vector<T>> scratch(team_.size(), std::vector<T>((k_ + 2) * block));
-    over_chunks(rows_.n_blocks(), n_chunks, team_, [&](std::size_t worker, std::size_t c, std::size_t first, std::size_t last) noexcept {
-        const Moments sums(std::span<double>(partial).subspan(c * size, size), k_, p_);
-        for (std::size_t b = first; b < last; ++b)
-            compact_loops<T>().moments(K(b), rows_.X(b).data(), rows_.rows(b), k_, p_, of_block(e_, b).data(), coef.data(), m_,
-                                       scratch[worker].data(), sums.first.data(), sums.mass.data(), sums.second.data());
-    }, monitor_);
+    over_chunks(
+        rows_.n_blocks(), n_chunks, team_,
+        [&](std::size_t worker, std::size_t c, std::size_t first, std::size_t last) noexcept {
+            const Moments sums(std::span<double>(partial).subspan(c * size, size), k_, p_);
+            for (std::size_t b = first; b < last; ++b)
+                compact_loops<T>().moments(K(b), rows_.X(b).data(), rows_.rows(b), k_, p_, of_block(e_, b).data(),
+                                           coef.data(), m_, scratch[worker].data(), sums.first.data(), sums.mass.data(),
+                                           sums.second.data());
+        },
+        monitor_);
     for (std::size_t c = 0; c < n_chunks; ++c)
         for (std::size_t i = 0; i < size; ++i) total[i] += partial[c * size + i];
     const MatrixView<const double> points{points_.data(), k_, p_};

@@ -18,8 +18,8 @@ namespace sparseklr {
 
 struct InnerSettings {
     double C = 1;
-    double tol = 1e-7;     // stop when half the Newton decrement, an estimate of J - min J, is at most tol * J
-    int max_steps = 100;   // Newton steps
+    double tol = 1e-7;    // stop when half the Newton decrement, an estimate of J - min J, is at most tol * J
+    int max_steps = 100;  // Newton steps
 };
 
 struct InnerOutcome {
@@ -62,8 +62,8 @@ private:
     void precondition(const std::vector<double>& g, std::vector<double>& out) const;
     void multiply(const std::vector<double>& direction, double C, std::vector<double>& out);
     int conjugate_gradients(const std::vector<double>& g, double C, double reduction, std::vector<double>& step);
-    void whiten(std::vector<double>& g) const;                                             // L^-1 of each output
-    std::vector<double> unwhitened(const std::vector<double>& v) const;                    // L^-T of each output
+    void whiten(std::vector<double>& g) const;                                              // L^-1 of each output
+    std::vector<double> unwhitened(const std::vector<double>& v) const;                     // L^-T of each output
     const T* K(std::size_t b) const { return K_.data() + b * CompactRows<T>::block * k_; }  // [k][rows] of block b
     // The part [m][rows] that belongs to block b of an array over all rows.
     MatrixView<double> of_block(std::vector<double>& values, std::size_t b) const {
@@ -79,14 +79,14 @@ private:
     std::function<void()> monitor_;
     std::size_t m_, p_, k_ = 0;
     std::vector<double> points_, gamma_, L_, coef_;
-    std::vector<double> points_transposed_, K_zz_;      // the points as a block of rows, and their kernel values
-    std::vector<T> K_;                                  // block after block, each [k][rows]
+    std::vector<double> points_transposed_, K_zz_;  // the points as a block of rows, and their kernel values
+    std::vector<T> K_;                              // block after block, each [k][rows]
     std::vector<double> f_, trial_, change_, e_, prob_, product_;  // block after block, each [m][rows]
-    std::vector<double> H_;                             // [m][k + 1][k + 1] in beta: sums of h K K'
-    std::vector<double> factor_;                        // of the preconditioner, [m][k + 1][k + 1]
+    std::vector<double> H_;                                        // [m][k + 1][k + 1] in beta: sums of h K K'
+    std::vector<double> factor_;                                   // of the preconditioner, [m][k + 1][k + 1]
     bool has_hessian_ = false, fresh_ = false;
-    double factor_C_ = 0;                               // C of factor_; 0 if there is none
-    int usual_iterations_ = 0;                          // of conjugate gradients with a fresh preconditioner
+    double factor_C_ = 0;       // C of factor_; 0 if there is none
+    int usual_iterations_ = 0;  // of conjugate gradients with a fresh preconditioner
 };
 
 }  // namespace sparseklr

@@ -98,7 +98,8 @@ void compact_curvature(const T* K, std::size_t rows, std::size_t k, const double
     double* panel = scratch + n * part;  // [4][part], times h
     for (std::size_t first = 0; first < rows; first += part) {
         for (std::size_t b = 0; b < k; ++b)
-            for (std::size_t r = 0; r < part; r += 4) store<double>(wide + b * part + r, widened(K + b * rows + first + r));
+            for (std::size_t r = 0; r < part; r += 4)
+                store<double>(wide + b * part + r, widened(K + b * rows + first + r));
         for (std::size_t r = 0; r < part; ++r) wide[k * part + r] = 1;
         in_tiles<4>(n, [&]<int P>(std::size_t a) {
             for (int i = 0; i < P; ++i)

@@ -151,7 +151,8 @@ MoveOutcome move_points(CompactInner<T>& inner, MatrixView<double> points, std::
                 break;
             }
             if (high == 0) t *= 4;
-            else if (std::isfinite(high_value)) t = cubic_minimum(low, low_value, low_slope, high, high_value, high_slope);
+            else if (std::isfinite(high_value))
+                t = cubic_minimum(low, low_value, low_slope, high, high_value, high_slope);
             else t = (low + high) / 2;
         }
         if (!found) {
@@ -183,7 +184,7 @@ MoveOutcome move_points(CompactInner<T>& inner, MatrixView<double> points, std::
 
 template MoveOutcome move_points<float>(CompactInner<float>&, MatrixView<double>, std::span<double>, std::span<double>,
                                         const MoveSettings&);
-template MoveOutcome move_points<double>(CompactInner<double>&, MatrixView<double>, std::span<double>, std::span<double>,
-                                         const MoveSettings&);
+template MoveOutcome move_points<double>(CompactInner<double>&, MatrixView<double>, std::span<double>,
+                                         std::span<double>, const MoveSettings&);
 
 }  // namespace sparseklr

@@ -16,8 +16,8 @@ struct MoveSettings {
     double rho = 0.1, tau = 1;  // precision of the prior on the mean log-width and on the deviations from it
     bool shared = false;        // one width for all features: log_gamma then has a single entry
     int max_iter = 25;
-    double tol = 1e-7;          // stop when a step lowers F by less than this fraction of it
-    double inner_tol = 1e-5;    // of the coefficients, see InnerSettings
+    double tol = 1e-7;        // stop when a step lowers F by less than this fraction of it
+    double inner_tol = 1e-5;  // of the coefficients, see InnerSettings
 };
 
 struct MoveOutcome {

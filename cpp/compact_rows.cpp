@@ -37,7 +37,8 @@ CompactRows<T>::CompactRows(MatrixView<const In> X, std::span<const std::int32_t
 }
 
 template <class T>
-double CompactRows<T>::losses(std::size_t b, MatrixView<const double> f, MatrixView<double> e, MatrixView<double> p) const {
+double CompactRows<T>::losses(std::size_t b, MatrixView<const double> f, MatrixView<double> e,
+                              MatrixView<double> p) const {
     const std::int32_t* y = label(b).data();
     const double* w = weight(b).data();
     if (f.rows == 1) return logistic_loops().logistic(f.data(), y, w, f.columns, e.data(), p.data());
@@ -114,29 +115,33 @@ CompactSums CompactRows<T>::sums(const CompactModel& model, Curvature curvature,
         if (pairs) memory.curvature.resize((n + 4) * block);
         if (moving) memory.W.resize((k + 2) * block);
     }
-    over_chunks(n_blocks(), n_chunks, team, [&](std::size_t worker, std::size_t c, std::size_t first, std::size_t last) noexcept {
-        BlockMemory<T>& memory = memories[worker];
-        ChunkSums& part = partials[c];
-        for (std::size_t b = first; b < last; ++b) {
-            const std::size_t r = rows(b);
-            const MatrixView<double> f{memory.f.data(), m, r}, e{memory.e.data(), m, r}, probability{memory.p.data(), m, r};
-            loops.kernel(X(b).data(), r, p, z.root.data(), z.points.data(), k, memory.scaled.data(), memory.K.data());
-            loops.values(memory.K.data(), r, k, model.coef.data(), model.intercept.data(), m, f.data());
-            part.loss += losses(b, f, e, probability);
-            loops.project(memory.K.data(), r, k, e.data(), m, part.coef_gradient.data());
-            double* H = part.curvature.data();
-            for (std::size_t o = 0; pairs && o < m; ++o)
-                for (std::size_t q = curvature == Curvature::full ? 0 : o; q <= o; ++q, H += n * n) {
-                    curvature_factor(b, probability, o, q, memory.h);
-                    loops.curvature(memory.K.data(), r, k, memory.h.data(), memory.curvature.data(), H);
-                }
-            if (moving) {
-                const Moments moments(part.moments, k, p);
-                loops.moments(memory.K.data(), X(b).data(), r, k, p, e.data(), model.coef.data(), m, memory.W.data(),
-                              moments.first.data(), moments.mass.data(), moments.second.data());
-            }
-        }
-    });
+    over_chunks(n_blocks(), n_chunks, team,
+                [&](std::size_t worker, std::size_t c, std::size_t first, std::size_t last) noexcept {
+                    BlockMemory<T>& memory = memories[worker];
+                    ChunkSums& part = partials[c];
+                    for (std::size_t b = first; b < last; ++b) {
+                        const std::size_t r = rows(b);
+                        const MatrixView<double> f{memory.f.data(), m, r}, e{memory.e.data(), m, r},
+                            probability{memory.p.data(), m, r};
+                        loops.kernel(X(b).data(), r, p, z.root.data(), z.points.data(), k, memory.scaled.data(),
+                                     memory.K.data());
+                        loops.values(memory.K.data(), r, k, model.coef.data(), model.intercept.data(), m, f.data());
+                        part.loss += losses(b, f, e, probability);
+                        loops.project(memory.K.data(), r, k, e.data(), m, part.coef_gradient.data());
+                        double* H = part.curvature.data();
+                        for (std::size_t o = 0; pairs && o < m; ++o)
+                            for (std::size_t q = curvature == Curvature::full ? 0 : o; q <= o; ++q, H += n * n) {
+                                curvature_factor(b, probability, o, q, memory.h);
+                                loops.curvature(memory.K.data(), r, k, memory.h.data(), memory.curvature.data(), H);
+                            }
+                        if (moving) {
+                            const Moments moments(part.moments, k, p);
+                            loops.moments(memory.K.data(), X(b).data(), r, k, p, e.data(), model.coef.data(), m,
+                                          memory.W.data(), moments.first.data(), moments.mass.data(),
+                                          moments.second.data());
+                        }
+                    }
+                });
 
     ChunkSums total = zero;
     for (const ChunkSums& part : partials) total += part;
@@ -149,8 +154,8 @@ CompactSums CompactRows<T>::sums(const CompactModel& model, Curvature curvature,
     if (moving) {
         sums.point_gradient.assign(k * p, 0.0);
         sums.width_gradient.assign(p, 0.0);
-        gradient_from_moments(model.points, model.gamma, Moments(total.moments, k, p), {sums.point_gradient.data(), k, p},
-                              sums.width_gradient);
+        gradient_from_moments(model.points, model.gamma, Moments(total.moments, k, p),
+                              {sums.point_gradient.data(), k, p}, sums.width_gradient);
     }
     sums.loss = total.loss;
     sums.coef_gradient = std::move(total.coef_gradient);
@@ -170,24 +175,27 @@ void CompactRows<T>::decision(const CompactModel& model, MatrixView<double> out,
         memory.scaled.resize(p_ * block);
         memory.f.resize(m * block);
     }
-    over_chunks(n_blocks(), n_blocks(), team, [&](std::size_t worker, std::size_t, std::size_t first, std::size_t last) noexcept {
-        BlockMemory<T>& memory = memories[worker];
-        for (std::size_t b = first; b < last; ++b) {
-            const std::size_t r = rows(b), count = std::min(block, n_ - b * block);
-            loops.kernel(X(b).data(), r, p_, z.root.data(), z.points.data(), k, memory.scaled.data(), memory.K.data());
-            loops.values(memory.K.data(), r, k, model.coef.data(), model.intercept.data(), m, memory.f.data());
-            for (std::size_t i = 0; i < count; ++i)
-                for (std::size_t o = 0; o < m; ++o) out(b * block + i, o) = memory.f[o * r + i];
-        }
-    });
+    over_chunks(n_blocks(), n_blocks(), team,
+                [&](std::size_t worker, std::size_t, std::size_t first, std::size_t last) noexcept {
+                    BlockMemory<T>& memory = memories[worker];
+                    for (std::size_t b = first; b < last; ++b) {
+                        const std::size_t r = rows(b), count = std::min(block, n_ - b * block);
+                        loops.kernel(X(b).data(), r, p_, z.root.data(), z.points.data(), k, memory.scaled.data(),
+                                     memory.K.data());
+                        loops.values(memory.K.data(), r, k, model.coef.data(), model.intercept.data(), m,
+                                     memory.f.data());
+                        for (std::size_t i = 0; i < count; ++i)
+                            for (std::size_t o = 0; o < m; ++o) out(b * block + i, o) = memory.f[o * r + i];
+                    }
+                });
 }
 
-#define SPARSEKLR_COMPACT_ROWS(T)                                                                                    \
-    template struct ScaledPoints<T>;                                                                                 \
-    template class CompactRows<T>;                                                                                   \
-    template CompactRows<T>::CompactRows(MatrixView<const float>, std::span<const std::int32_t>,                     \
-                                         std::span<const double>, std::size_t);                                      \
-    template CompactRows<T>::CompactRows(MatrixView<const double>, std::span<const std::int32_t>,                    \
+#define SPARSEKLR_COMPACT_ROWS(T)                                                                 \
+    template struct ScaledPoints<T>;                                                              \
+    template class CompactRows<T>;                                                                \
+    template CompactRows<T>::CompactRows(MatrixView<const float>, std::span<const std::int32_t>,  \
+                                         std::span<const double>, std::size_t);                   \
+    template CompactRows<T>::CompactRows(MatrixView<const double>, std::span<const std::int32_t>, \
                                          std::span<const double>, std::size_t);
 SPARSEKLR_COMPACT_ROWS(float)
 SPARSEKLR_COMPACT_ROWS(double)

@@ -15,7 +15,8 @@ namespace {
 template <class T> class BlockRows {
 public:
     BlockRows(const Points<T>& data, std::size_t max_rows)
-        : stride_(std::max<std::size_t>(data.padded_size(), 1)), values_(stride_ * max_rows), row_(max_rows), index_(max_rows) {
+        : stride_(std::max<std::size_t>(data.padded_size(), 1)), values_(stride_ * max_rows), row_(max_rows),
+          index_(max_rows) {
         for (std::size_t r = 0; r < max_rows; ++r) row_[r] = values_.data() + r * stride_;
     }
     void compute(const Points<T>& data, const Points<T>& queries, std::size_t first, std::size_t last, Team& team) {
@@ -99,8 +100,8 @@ void decision(const Points<T>& data, const Points<T>& queries, MatrixView<const 
     failure.rethrow();
 }
 
-#define SPARSEKLR_INSTANTIATE(T)                                                                      \
-    template void kernel_matrix<T>(const Points<T>&, const Points<T>&, MatrixView<T>, int);           \
+#define SPARSEKLR_INSTANTIATE(T)                                                            \
+    template void kernel_matrix<T>(const Points<T>&, const Points<T>&, MatrixView<T>, int); \
     template void decision<T>(const Points<T>&, const Points<T>&, MatrixView<const double>, MatrixView<double>, int);
 SPARSEKLR_INSTANTIATE(float)
 SPARSEKLR_INSTANTIATE(double)

@@ -16,8 +16,8 @@ inline double dense_dot(const double* a, const double* b, std::size_t n) {
 
 // C[i][j] -= sum_l A[i][l] B[l][j] for P rows and 4 V columns.
 template <int P, int V>
-inline void subtract_tile(const double* A, std::size_t stride_a, const double* B, std::size_t stride_b, std::size_t inner,
-                          double* C, std::size_t stride_c) {
+inline void subtract_tile(const double* A, std::size_t stride_a, const double* B, std::size_t stride_b,
+                          std::size_t inner, double* C, std::size_t stride_c) {
     vd acc[P][V];
     for (int i = 0; i < P; ++i)
         for (int v = 0; v < V; ++v) acc[i][v] = load<double>(C + i * stride_c + 4 * v);
@@ -50,7 +50,8 @@ inline bool cholesky(double* A, std::size_t n) {
                 dot_tile<double, P, Q>(A + i * n, n, A + (first + j) * n, n, first, taken + j, columns);
             });
             for (int r = 0; r < P; ++r)
-                for (std::size_t j = 0; j < columns && first + j <= i + r; ++j) A[(i + r) * n + first + j] -= taken[r * columns + j];
+                for (std::size_t j = 0; j < columns && first + j <= i + r; ++j)
+                    A[(i + r) * n + first + j] -= taken[r * columns + j];
         });
         for (std::size_t i = first; i < n; ++i) {
             double* row = A + i * n;
@@ -113,8 +114,8 @@ inline void solve_transposed(const double* L, std::size_t n, double* x) {
 
 }  // namespace sparseklr::SPARSEKLR_ISA
 
-#define SPARSEKLR_EXPORT_DENSE_ALGEBRA(isa)                                                            \
-    namespace sparseklr {                                                                              \
-    extern const DenseAlgebra dense_algebra_##isa{isa::cholesky, isa::solve_lower, isa::solve_vector,  \
-                                                  isa::solve_transposed, isa::dense_dot};              \
+#define SPARSEKLR_EXPORT_DENSE_ALGEBRA(isa)                                                           \
+    namespace sparseklr {                                                                             \
+    extern const DenseAlgebra dense_algebra_##isa{isa::cholesky, isa::solve_lower, isa::solve_vector, \
+                                                  isa::solve_transposed, isa::dense_dot};             \
     }

@@ -8,7 +8,8 @@
 
 namespace sparseklr {
 
-void eliminate(MatrixView<const double> sigma, std::span<double> beta, std::span<std::int64_t> order, MatrixView<double> V) {
+void eliminate(MatrixView<const double> sigma, std::span<double> beta, std::span<std::int64_t> order,
+               MatrixView<double> V) {
     const std::size_t n = beta.size(), size = V.rows;
     constexpr double tiny = 1e-300;
     std::vector<double> variance(n), taken(size);

@@ -15,6 +15,7 @@ namespace sparseklr {
 //     beta -= sigma_b beta_b / sigma_bb,   sigma -= v v',   v = sigma_b / sqrt(sigma_bb),
 // sigma_b being column b of the present sigma.  The given sigma ([n][n], symmetric) is only read: the v of the k-th
 // elimination is V.row(k), and columns and variances are updated with these.  beta is changed.
-void eliminate(MatrixView<const double> sigma, std::span<double> beta, std::span<std::int64_t> order, MatrixView<double> V);
+void eliminate(MatrixView<const double> sigma, std::span<double> beta, std::span<std::int64_t> order,
+               MatrixView<double> V);
 
 }  // namespace sparseklr

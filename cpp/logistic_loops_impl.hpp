@@ -29,11 +29,12 @@ inline vd log1p_nonnegative(vd u) {
 }
 
 inline vd indicator(const std::int32_t* label, std::int32_t value) {
-    return vd{double(label[0] == value), double(label[1] == value), double(label[2] == value), double(label[3] == value)};
+    return vd{double(label[0] == value), double(label[1] == value), double(label[2] == value),
+              double(label[3] == value)};
 }
 
-inline double logistic(const double* f, const std::int32_t* label, const double* weight, std::size_t rows,
-                               double* e, double* p) {
+inline double logistic(const double* f, const std::int32_t* label, const double* weight, std::size_t rows, double* e,
+                       double* p) {
     vd loss{};
     for (std::size_t r = 0; r < rows; r += 4) {
         const vd x = load<double>(f + r), w = load<double>(weight + r), y = indicator(label + r, 1);
@@ -49,7 +50,7 @@ inline double logistic(const double* f, const std::int32_t* label, const double*
 }
 
 inline double softmax(const double* f, const std::int32_t* label, const double* weight, std::size_t rows,
-                              std::size_t outputs, double* e, double* p) {
+                      std::size_t outputs, double* e, double* p) {
     vd loss{};
     for (std::size_t r = 0; r < rows; r += 4) {
         const vd w = load<double>(weight + r);
@@ -112,7 +113,7 @@ inline double cross_entropy(const double* f, const double* target, const double*
 
 }  // namespace sparseklr::SPARSEKLR_ISA
 
-#define SPARSEKLR_EXPORT_LOGISTIC(isa)                                                                 \
-    namespace sparseklr {                                                                              \
-    extern const LogisticLoops logistic_##isa{isa::logistic, isa::softmax, isa::cross_entropy};        \
+#define SPARSEKLR_EXPORT_LOGISTIC(isa)                                                          \
+    namespace sparseklr {                                                                       \
+    extern const LogisticLoops logistic_##isa{isa::logistic, isa::softmax, isa::cross_entropy}; \
     }

@@ -159,12 +159,15 @@ protected:
         }
         // Panels in groups that stay in L1 while the queries pass by, written as long runs.
         const std::size_t n_panels = this->padded_size() / L;
-        const std::size_t group = std::clamp<std::size_t>((std::size_t{16} << 10) / (64 * std::max<std::size_t>(p, 1)), 1, 16);
-        team.over(n_panels, group, least_operations / (L * m * (p + 16)), [&](std::size_t begin, std::size_t end, std::size_t) noexcept {
-            for (std::size_t first = begin; first < end; first += group)
-                simd<T>().dense_panels(this->kernel_, panels_.data() + first * L * p, norms_.data() + first * L,
-                                       std::min(group, end - first), rows.data(), norms, m, p, out.data(), first * L);
-        });
+        const std::size_t group = std::clamp<std::size_t>((std::size_t{16} << 10) / (64 * std::max<std::size_t>(p, 1)),
+                                                          1, 16);
+        team.over(n_panels, group, least_operations / (L * m * (p + 16)),
+                  [&](std::size_t begin, std::size_t end, std::size_t) noexcept {
+                      for (std::size_t first = begin; first < end; first += group)
+                          simd<T>().dense_panels(this->kernel_, panels_.data() + first * L * p,
+                                                 norms_.data() + first * L, std::min(group, end - first), rows.data(),
+                                                 norms, m, p, out.data(), first * L);
+                  });
     }
 
 private:
@@ -184,7 +187,8 @@ public:
         columns_.assign(X.columns.begin(), X.columns.begin() + std::ptrdiff_t(n_values));
         indptr_.assign(X.indptr.begin(), X.indptr.end());
         for (std::size_t i = 0; i < this->n_; ++i)
-            norms_[i] = simd<T>().norm(kernel.kind, values_.data() + indptr_[i], std::size_t(indptr_[i + 1] - indptr_[i]));
+            norms_[i] = simd<T>().norm(kernel.kind, values_.data() + indptr_[i],
+                                       std::size_t(indptr_[i + 1] - indptr_[i]));
         this->find_largest_norm();
     }
 
@@ -218,10 +222,11 @@ protected:
             T norms[L] = {};
             queries.scatter(indices.subspan(q, in_panel), panel, norms, false);
             const std::size_t per_row = L * (values_.size() / std::max<std::size_t>(this->n_, 1) + 16);
-            team.over(this->n_, L, least_operations / per_row, [&](std::size_t begin, std::size_t end, std::size_t) noexcept {
-                simd<T>().csr_rows(this->kernel_, values_.data(), columns_.data(), indptr_.data(), norms_.data(), begin, end,
-                                   panel.data(), norms, in_panel, out.data() + q);
-            });
+            team.over(this->n_, L, least_operations / per_row,
+                      [&](std::size_t begin, std::size_t end, std::size_t) noexcept {
+                          simd<T>().csr_rows(this->kernel_, values_.data(), columns_.data(), indptr_.data(),
+                                             norms_.data(), begin, end, panel.data(), norms, in_panel, out.data() + q);
+                      });
             queries.scatter(indices.subspan(q, in_panel), panel, norms, true);
         }
     }
@@ -256,7 +261,7 @@ std::unique_ptr<Points<T>> csr_points(const Kernel& kernel, const CsrView<In, In
     return std::make_unique<CsrPoints<T>>(kernel, X);
 }
 
-#define SPARSEKLR_DENSE(T, In)                                                              \
+#define SPARSEKLR_DENSE(T, In)                                                                   \
     template std::unique_ptr<Points<T>> dense_points<T, In>(const Kernel&, MatrixView<const In>, \
                                                             std::span<const double>);
 #define SPARSEKLR_CSR(T, In, Index) \

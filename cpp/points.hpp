@@ -74,7 +74,8 @@ private:
 
 // `center` is subtracted from every point unless it is empty: distances lose fewer digits.
 template <class T, class In>
-std::unique_ptr<Points<T>> dense_points(const Kernel& kernel, MatrixView<const In> X, std::span<const double> center = {});
+std::unique_ptr<Points<T>> dense_points(const Kernel& kernel, MatrixView<const In> X,
+                                        std::span<const double> center = {});
 // Column indices must lie in [0, n_features) and not be repeated within a row.
 template <class T, class In, class Index>
 std::unique_ptr<Points<T>> csr_points(const Kernel& kernel, const CsrView<In, Index>& X);

@@ -34,10 +34,10 @@ enum class Status { optimal, max_iter, interrupted, stalled };
 
 struct Settings {
     WorkingSet working_set = WorkingSet::mixed;
-    double tol = 1e-5;                  // largest violation max_up E - min_low E accepted, absolute
-    std::int64_t max_iter = 10'000'000; // pair steps
+    double tol = 1e-5;                   // largest violation max_up E - min_low E accepted, absolute
+    std::int64_t max_iter = 10'000'000;  // pair steps
     int threads = 1;
-    double poll_seconds = 0.05;         // how often the monitor is asked
+    double poll_seconds = 0.05;  // how often the monitor is asked
 };
 
 // What the solver changes; it is the caller's memory, so that a stopped run can go on.  It is written when
@@ -58,10 +58,10 @@ struct Snapshot {
 struct SolveInfo {
     Status status = Status::max_iter;
     std::int64_t n_iter = 0;
-    double violation = 0;        // at the end
-    double upper = 0, lower = 0; // max_up E and min_low E: the intercept lies between them;
-                                 // -infinity or +infinity where I_up or I_low is empty
-    double min_curvature = 0;    // smallest K_ii + K_jj - 2 K_ij seen, relative to its terms; negative: not PSD
+    double violation = 0;         // at the end
+    double upper = 0, lower = 0;  // max_up E and min_low E: the intercept lies between them;
+                                  // -infinity or +infinity where I_up or I_low is empty
+    double min_curvature = 0;     // smallest K_ii + K_jj - 2 K_ij seen, relative to its terms; negative: not PSD
     std::vector<Snapshot> history;
 };
 

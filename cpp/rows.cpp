@@ -14,7 +14,8 @@ template <class T>
 KernelRows<T>::KernelRows(std::shared_ptr<const Points<T>> points, std::size_t cache_bytes)
     : points_(std::move(points)), cache_bytes_(cache_bytes),
       stride_(std::max<std::size_t>(points_->padded_size(), lanes<T>)),
-      slots_(std::clamp<std::size_t>(cache_bytes / (stride_ * sizeof(T)), 4, std::max<std::size_t>(points_->size(), 4))),
+      slots_(
+          std::clamp<std::size_t>(cache_bytes / (stride_ * sizeof(T)), 4, std::max<std::size_t>(points_->size(), 4))),
       chunk_rows_(std::clamp<std::size_t>((std::size_t{32} << 20) / (stride_ * sizeof(T)), 1, slots_)),
       slot_of_(points_->size(), none) {}
 
@@ -58,7 +59,8 @@ template <class T> void KernelRows<T>::push_newest(std::uint32_t slot) {
     newest_ = slot;
 }
 
-template <class T> void KernelRows<T>::fetch(std::span<const std::size_t> indices, std::span<const T*> out, Team& team) {
+template <class T> void KernelRows<T>::fetch(std::span<const std::size_t> indices, std::span<const T*> out,
+                                             Team& team) {
     try {
         find_or_compute(indices, out, team);
     } catch (...) {  // slots may be claimed and not filled: an empty cache is in order again

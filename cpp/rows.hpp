@@ -77,7 +77,7 @@ private:
     };
     std::vector<std::unique_ptr<T[], Free>> chunks_;  // grown as needed
     std::vector<Slot> slot_;
-    std::vector<std::uint32_t> slot_of_;              // point -> slot or none
+    std::vector<std::uint32_t> slot_of_;  // point -> slot or none
     std::uint32_t oldest_ = none, newest_ = none;
 };
 

@@ -43,8 +43,10 @@ enum class Latest { usual, unequal, lost };
 
 template <class T> class Solver {
 public:
-    Solver(const Problem& problem, RowSource<T>& row_source, const Settings& settings, State state, const Monitor& monitor)
-        : problem_(problem), settings_(settings), state_(state), monitor_(monitor), team_(settings.threads), all_(row_source, problem.n(), team_) {
+    Solver(const Problem& problem, RowSource<T>& row_source, const Settings& settings, State state,
+           const Monitor& monitor)
+        : problem_(problem), settings_(settings), state_(state), monitor_(monitor), team_(settings.threads),
+          all_(row_source, problem.n(), team_) {
         for (std::size_t i = 0; i < problem.n(); ++i) {
             all_.y[i] = problem.y[i];
             all_.room[i] = problem.box[i] - 2 * problem.bound[i];
@@ -108,7 +110,8 @@ private:
     // The SMO Algorithm of the paper on the points of w.
     Stop optimise_pairs(Workspace<T>& w) {
         // about every 10^6 kernel values: a step on many points takes long
-        const std::int64_t poll_every = std::clamp<std::int64_t>((std::int64_t{1} << 20) / std::int64_t(w.n + 1), 1, 256);
+        const std::int64_t poll_every = std::clamp<std::int64_t>((std::int64_t{1} << 20) / std::int64_t(w.n + 1), 1,
+                                                                 256);
         std::int64_t next_poll = info_.n_iter + poll_every;
         const std::int64_t patience = std::int64_t(std::max<std::size_t>(1000, w.n / 2));
         std::int64_t next_shrink = info_.n_iter + patience;
@@ -138,8 +141,9 @@ private:
             // 3. the two-variable problem: alpha_i += y_i t, alpha_j -= y_j t
             const double gap = w.E[i] - w.E[j];
             const double eta = w.diagonal[i] + w.diagonal[j] - 2 * double(row_i[j]);
-            info_.min_curvature = std::min(info_.min_curvature, eta / (std::abs(w.diagonal[i]) + std::abs(w.diagonal[j]) +
-                                                                     2 * std::abs(double(row_i[j])) + 1e-300));
+            info_.min_curvature = std::min(
+                info_.min_curvature,
+                eta / (std::abs(w.diagonal[i]) + std::abs(w.diagonal[j]) + 2 * std::abs(double(row_i[j])) + 1e-300));
             Dual &a = w.dual[i], &b = w.dual[j];
             const double t_max = std::min(w.y[i] > 0 ? a.below : a.above, w.y[j] > 0 ? b.above : b.below);
             const double t = pair_step(a, w.y[i], b, w.y[j], gap, std::max(eta, 0.0), t_max,
@@ -148,8 +152,10 @@ private:
             const double logit_a = a.logit(), logit_b = b.logit();
             const double t_i = w.y[i] * a.move(w.y[i] * t, w.room[i]);
             const double t_j = -w.y[j] * b.move(-w.y[j] * t, w.room[j]);
-            const bool none = t_i == 0 && t_j == 0, lost = std::abs(t_i - t_j) > 0.5 * std::max(std::abs(t_i), std::abs(t_j));
-            if (none && latest == Latest::lost) return Stop::stalled;  // nothing has changed: it would be the same again
+            const bool none = t_i == 0 && t_j == 0,
+                       lost = std::abs(t_i - t_j) > 0.5 * std::max(std::abs(t_i), std::abs(t_j));
+            if (none && latest == Latest::lost)
+                return Stop::stalled;  // nothing has changed: it would be the same again
             if (none) latest = Latest::lost;
             else if (latest != Latest::unequal && (stiffness > 1e10 || stiffness < 1e-10)) latest = Latest::unequal;
             else latest = latest == Latest::usual && lost ? Latest::lost : Latest::usual;
@@ -258,7 +264,8 @@ private:
     static std::vector<std::size_t> unsettled_points(const Workspace<T>& w, const Extremes& ends) {
         std::vector<std::size_t> unsettled;
         for (std::size_t k = 0; k < w.n; ++k) {
-            const bool settled = (w.side[k] > 0 && w.E[k] < ends.low.value) || (w.side[k] < 0 && w.E[k] > ends.up.value);
+            const bool settled = (w.side[k] > 0 && w.E[k] < ends.low.value) ||
+                                 (w.side[k] < 0 && w.E[k] > ends.up.value);
             if (!settled) unsettled.push_back(k);
         }
         return unsettled;
@@ -349,7 +356,8 @@ void add_weighted_rows(RowSource<T>& row_source, std::span<const std::size_t> in
         row_source.fetch(indices.subspan(first, m), row, team);
         const std::size_t strip = 2048, n_strips = (n + strip - 1) / strip;
         team.each(n_strips, [&](std::size_t s, std::size_t) noexcept {
-            simd<T>().add_rows(out.data(), row.data(), weight.data() + first, m, s * strip, std::min(n, (s + 1) * strip));
+            simd<T>().add_rows(out.data(), row.data(), weight.data() + first, m, s * strip,
+                               std::min(n, (s + 1) * strip));
         });
     }
 }
@@ -363,7 +371,7 @@ SolveInfo solve(const Problem& problem, RowSource<T>& row_source, const Settings
 template void add_weighted_rows<float>(RowSource<float>&, std::span<const std::size_t>, std::span<const double>,
                                        std::span<double>, Team&, const std::function<void()>&);
 template void add_weighted_rows<double>(RowSource<double>&, std::span<const std::size_t>, std::span<const double>,
-                                       std::span<double>, Team&, const std::function<void()>&);
+                                        std::span<double>, Team&, const std::function<void()>&);
 template SolveInfo solve<float>(const Problem&, RowSource<float>&, const Settings&, State, const Monitor&);
 template SolveInfo solve<double>(const Problem&, RowSource<double>&, const Settings&, State, const Monitor&);
 

@@ -41,7 +41,9 @@ public:
             for (std::size_t piece = 0; piece < n_pieces; ++piece) body(piece, 0);
             return;
         }
-        share({[](const void* self, std::size_t piece, std::size_t worker) { (*static_cast<const Body*>(self))(piece, worker); },
+        share({[](const void* self, std::size_t piece, std::size_t worker) {
+                   (*static_cast<const Body*>(self))(piece, worker);
+               },
                &body},
               std::uint32_t(n_pieces));
     }

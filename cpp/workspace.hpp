@@ -25,7 +25,8 @@ template <class T> struct Workspace {
     std::vector<float> curvature;  // K_ii + G''(alpha_i / C_i) / C_i
 
     Workspace(RowSource<T>& source, std::size_t size, Team& threads)
-        : row_source(source), n(size), team(threads), y(size), room(size), diagonal(size), dual(size), E(size), side(size), curvature(size) {}
+        : row_source(source), n(size), team(threads), y(size), room(size), diagonal(size), dual(size), E(size),
+          side(size), curvature(size) {}
 
     // Side and curvature of point i, after its dual changed.
     void refresh(std::size_t i) {

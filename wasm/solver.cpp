@@ -45,7 +45,8 @@ void solve_dual(const double* X, const double* y, int n, double C, double lam, d
     Settings settings;
     settings.tol = tol * (lam > 1 ? lam : 1);
     settings.max_iter = 200000;  // a page must answer; what is left to gain is in the gap
-    const SolveInfo info = solve(Problem{{y, size}, box, bound, lam}, rows, settings, State{{alpha, size}, {F, size}}, {});
+    const SolveInfo info = solve(Problem{{y, size}, box, bound, lam}, rows, settings, State{{alpha, size}, {F, size}},
+                                 {});
 
     int ends = 0;
     double intercept = 0;

@@ -25,12 +25,12 @@ using namespace sparseklr;
 namespace {
 
 int failures = 0;
-#define CHECK(condition)                                                            \
-    do {                                                                            \
-        if (!(condition)) {                                                         \
-            ++failures;                                                             \
+#define CHECK(condition)                                                              \
+    do {                                                                              \
+        if (!(condition)) {                                                           \
+            ++failures;                                                               \
             std::printf("%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition); \
-        }                                                                           \
+        }                                                                             \
     } while (false)
 
 // Dense rows and the same as CSR; two clouds that overlap.
@@ -129,7 +129,7 @@ struct Solved {
 };
 
 template <class T> Solved solve_problem(RowSource<T>& source, const Data& data, int threads, const Monitor& monitor,
-                                          std::int64_t max_iter = INT64_MAX) {
+                                        std::int64_t max_iter = INT64_MAX) {
     const std::vector<double> box(data.n, 1e3), bound(data.n, 1e-6);
     Solved solved{std::vector<double>(data.n), std::vector<double>(data.n), {}};
     const Problem problem{data.y, box, bound, 100.0};
@@ -148,7 +148,8 @@ double error_of_F(const Data& data, const Kernel& kernel, const Solved& solved) 
     for (std::size_t i = 0; i < data.n; i += 37) {
         double F = 0, size = 0;
         for (std::size_t j = 0; j < data.n; ++j) {
-            const double term = solved.above[j] * data.y[j] * reference(kernel, &data.X[i * data.p], &data.X[j * data.p], data.p);
+            const double term = solved.above[j] * data.y[j] *
+                                reference(kernel, &data.X[i * data.p], &data.X[j * data.p], data.p);
             F += term;
             size += std::abs(term);
         }
@@ -201,7 +202,9 @@ void test_team() {
         for (int loop = 0; loop < 2000; ++loop) {
             const std::size_t n_pieces = std::size_t(loop % 100);
             std::fill(times.begin(), times.end(), 0);
-            team.each(n_pieces, [&](std::size_t piece, std::size_t worker) noexcept { times[piece] += worker < team.size() ? 1 : 100; });
+            team.each(n_pieces, [&](std::size_t piece, std::size_t worker) noexcept {
+                times[piece] += worker < team.size() ? 1 : 100;
+            });
             CHECK(std::count(times.begin(), times.end(), 1) == std::ptrdiff_t(n_pieces));
             if (loop % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
         }
@@ -244,8 +247,10 @@ void test_products_with_rows() {
         std::vector<double> products(data.n), sum(m), step(size), change(data.n);
         row_products(blocks, coef, 2.0, products, r ? 4 : 1);
         weighted_row_sum(blocks, products, sum, r ? 4 : 1);
-        newton_step({blocks, {}, information, ridge, ridge, {factor.data(), size, size}}, 1e-3, 20, step, change, r ? 4 : 1);
-        for (const auto* part : {&products, &sum, &step, &change}) results[r].insert(results[r].end(), part->begin(), part->end());
+        newton_step({blocks, {}, information, ridge, ridge, {factor.data(), size, size}}, 1e-3, 20, step, change,
+                    r ? 4 : 1);
+        for (const auto* part : {&products, &sum, &step, &change})
+            results[r].insert(results[r].end(), part->begin(), part->end());
         const double* last = &data.X[(data.n - 1) * m];
         CHECK(std::abs(products.back() - 2 - 0.5 * std::accumulate(last, last + m, 0.0)) < 1e-12);
     }
@@ -256,9 +261,7 @@ void test_products_with_rows() {
 template <class Work> std::size_t failing_row(const Work& work, std::size_t n) {
     try {
         work();
-    } catch (const NonFiniteKernel& error) {
-        return error.row;
-    }
+    } catch (const NonFiniteKernel& error) { return error.row; }
     return n;
 }
 
@@ -270,7 +273,9 @@ void test_values_that_are_not_finite() {
     const auto points = data.points<double>(kernel, false);
     std::vector<double> sums(data.n), coef(data.n, 1.0);
     for (const int threads : {1, 4}) {
-        const auto call = [&] { decision<double>(*points, *points, {coef.data(), 1, data.n}, {sums.data(), data.n, 1}, threads); };
+        const auto call = [&] {
+            decision<double>(*points, *points, {coef.data(), 1, data.n}, {sums.data(), data.n, 1}, threads);
+        };
         CHECK(failing_row(call, data.n) == 0);  // against row 301
     }
     KernelRows<double> source(points, std::size_t{1} << 20);
