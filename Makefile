@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 SOURCES := $(wildcard cpp/* bindings/*) CMakeLists.txt pyproject.toml
+CXX_FILES := $(wildcard cpp/*.?pp bindings/*.?pp wasm/*.cpp tests/cpp/*.cpp)
 
 .PHONY: demo test test-oldest test-machines fuzz sanitize compile-aarch64 lint architecture format bench bench-quick \
   figures reproduce docs docs-test explorer wheel clean
@@ -55,6 +56,8 @@ fuzz: $(VENV)/.installed
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror $(CXX_FILES)
+	$(BIN)/codespell $$(git ls-files)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/architecture.py --check
@@ -67,6 +70,7 @@ architecture: $(VENV)/.installed
 format: $(VENV)/.installed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	$(BIN)/clang-format -i $(CXX_FILES)
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.speed

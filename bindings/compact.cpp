@@ -1,29 +1,23 @@
 // Python's view of CompactKLR's sums and inner solver.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-
 #include <chrono>
 #include <memory>
 #include <mutex>
 #include <variant>
 
+#include "arrays.hpp"
 #include "compact_move.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 using namespace sparseklr;
+using namespace sparseklr::python;
 
 namespace {
 
-template <class T> using matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-template <class T> using vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using doubles = nb::ndarray<double, nb::c_contig, nb::device::cpu>;
-
-nb::object to_numpy(std::vector<double>&& values, std::initializer_list<std::size_t> shape) {
-    auto* kept = new std::vector<double>(std::move(values));
-    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<double>*>(p); });
-    return nb::cast(nb::ndarray<nb::numpy, double>(kept->data(), shape, owner));
-}
+// Coefficients of one output or of several, written in place.
+using coefficients = nb::ndarray<double, nb::c_contig, nb::device::cpu>;
+std::span<double> view(const coefficients& array) { return {array.data(), array.size()}; }
+using python::view;
 
 struct CompactRowSet {
     std::variant<std::shared_ptr<const CompactRows<float>>, std::shared_ptr<const CompactRows<double>>> rows;
@@ -39,26 +33,28 @@ struct CompactSolver {
 };
 
 template <class In>
-CompactRowSet make_rows(matrix<In> X, vector<std::int32_t> label, vector<double> weight, std::size_t n_classes, bool single) {
-    const std::size_t n = X.shape(0), p = X.shape(1);
-    if (label.shape(0) != n || weight.shape(0) != n) throw nb::value_error("labels and weights must have one entry per row of X");
+CompactRowSet make_rows(matrix<In> X, vector<std::int32_t> label, vector<double> weight, std::size_t n_classes,
+                        bool single) {
+    const std::size_t n = X.shape(0);
+    if (label.shape(0) != n || weight.shape(0) != n)
+        throw nb::value_error("labels and weights must have one entry per row of X");
     if (n_classes < 2) throw nb::value_error("n_classes must be at least 2");
     for (std::size_t i = 0; i < n; ++i)
         if (label.data()[i] < 0 || std::size_t(label.data()[i]) >= n_classes)
             throw nb::value_error("labels must be 0, 1, ..., n_classes - 1");
     nb::gil_scoped_release release;
-    if (single) return {std::make_shared<const CompactRows<float>>(X.data(), n, p, label.data(), weight.data(), n_classes)};
-    return {std::make_shared<const CompactRows<double>>(X.data(), n, p, label.data(), weight.data(), n_classes)};
+    if (single) return {std::make_shared<const CompactRows<float>>(view(X), view(label), view(weight), n_classes)};
+    return {std::make_shared<const CompactRows<double>>(view(X), view(label), view(weight), n_classes)};
 }
 
 CompactModel make_model(const CompactRowSet& rows, const matrix<double>& points, const vector<double>& gamma,
                         const matrix<double>& coef, const vector<double>& intercept) {
-    const CompactModel model{points.shape(0), points.shape(1), coef.shape(0),
-                             points.data(),   gamma.data(),    coef.data(), intercept.data()};
+    const CompactModel model{view(points), view(gamma), view(coef), view(intercept)};
     rows.visit([&](const auto& held) {
-        if (model.n_features != held.n_features() || gamma.shape(0) != held.n_features())
+        if (model.n_features() != held.n_features() || gamma.shape(0) != held.n_features())
             throw nb::value_error("points and gamma must have one column per feature of the rows");
-        if (model.n_outputs != held.n_outputs() || coef.shape(1) != model.n_points || intercept.shape(0) != model.n_outputs)
+        if (model.n_outputs() != held.n_outputs() || coef.shape(1) != model.n_points() ||
+            intercept.shape(0) != model.n_outputs())
             throw nb::value_error("coef must be (n_outputs, n_points), intercept (n_outputs,)");
     });
     return model;
@@ -72,15 +68,15 @@ nb::dict sums(const CompactRowSet& rows, matrix<double> points, vector<double> g
         nb::gil_scoped_release release;
         found = rows.visit([&](const auto& held) { return held.sums(model, curvature, moving, threads); });
     }
-    const std::size_t n = model.n_points + 1;
+    const std::size_t n = model.n_points() + 1;
     nb::dict out;
     out["loss"] = found.loss;
-    out["coef_gradient"] = to_numpy(std::move(found.coef_gradient), {model.n_outputs, n});
+    out["coef_gradient"] = to_numpy(std::move(found.coef_gradient), {model.n_outputs(), n});
     if (const std::size_t pairs = found.curvature.size() / (n * n))
         out["curvature"] = to_numpy(std::move(found.curvature), {pairs, n, n});
     if (moving) {
-        out["point_gradient"] = to_numpy(std::move(found.point_gradient), {model.n_points, model.n_features});
-        out["width_gradient"] = to_numpy(std::move(found.width_gradient), {model.n_features});
+        out["point_gradient"] = to_numpy(std::move(found.point_gradient), {model.n_points(), model.n_features()});
+        out["width_gradient"] = to_numpy(std::move(found.width_gradient), {model.n_features()});
     }
     return out;
 }
@@ -89,12 +85,13 @@ nb::object decision(const CompactRowSet& rows, matrix<double> points, vector<dou
                     vector<double> intercept, int threads) {
     const CompactModel model = make_model(rows, points, gamma, coef, intercept);
     const std::size_t n = rows.visit([](const auto& held) { return held.size(); });
-    std::vector<double> out(n * model.n_outputs);
+    const std::size_t m = model.n_outputs();
+    std::vector<double> out(n * m);
     {
         nb::gil_scoped_release release;
-        rows.visit([&](const auto& held) { held.decision(model, out.data(), threads); });
+        rows.visit([&](const auto& held) { held.decision(model, {out.data(), n, m}, threads); });
     }
-    return to_numpy(std::move(out), {n, model.n_outputs});
+    return to_numpy(std::move(out), {n, m});
 }
 
 void make_inner(CompactSolver* self, const CompactRowSet& rows, int threads) {
@@ -114,7 +111,7 @@ template <class Body> auto watched(CompactSolver& self, nb::handle check, const 
         if (now - last < std::chrono::milliseconds(50)) return;
         last = now;
         nb::gil_scoped_acquire gil;
-        if (PyErr_CheckSignals() != 0) throw nb::python_error();
+        check_signals();
         if (!check.is_none()) check();
     };
     nb::gil_scoped_release release;
@@ -136,27 +133,30 @@ void move(CompactSolver& self, matrix<double> points, vector<double> gamma) {
         if (points.shape(1) != held.n_features() || gamma.shape(0) != held.n_features())
             throw nb::value_error("points and gamma must have one column per feature of the rows");
     });
-    watched(self, nb::none(), [&](auto& inner) { inner.move(points.data(), gamma.data(), points.shape(0)); });
+    if (!watched(self, nb::none(), [&](auto& inner) { return inner.move(view(points), view(gamma)); }))
+        throw nb::value_error("points and gamma must be finite");
 }
 
-InnerOutcome solve(CompactSolver& self, doubles coef, double C, double tol, int max_steps) {
-    const std::size_t m = self.rows.visit([](const auto& held) { return held.n_outputs(); });
+InnerOutcome solve(CompactSolver& self, coefficients coef, double C, double tol, int max_steps) {
     return watched(self, nb::none(), [&](auto& inner) {
-        if (coef.size() != m * (inner.n_points() + 1)) throw nb::value_error("coef must be (n_outputs, n_points + 1)");
-        return inner.solve(coef.data(), {C, tol, max_steps});
+        if (coef.size() != inner.n_outputs() * (inner.n_points() + 1))
+            throw nb::value_error("coef must be (n_outputs, n_points + 1)");
+        return inner.solve(view(coef), {C, tol, max_steps});
     });
 }
 
-MoveOutcome descend(CompactSolver& self, doubles points, doubles log_gamma, doubles coef, double C, double rho, double tau,
-                    bool shared, int max_iter, double tol, double inner_tol, nb::object check) {
-    const auto [p, m] = self.rows.visit([](const auto& held) { return std::pair{held.n_features(), held.n_outputs()}; });
-    if (points.ndim() != 2 || points.shape(1) != p || log_gamma.size() != (shared ? 1 : p))
-        throw nb::value_error("points must have one column, log_gamma one entry per feature of the rows, or one entry if shared");
-    const std::size_t k = points.shape(0);
-    if (coef.size() != m * (k + 1)) throw nb::value_error("coef must be (n_outputs, n_points + 1)");
+MoveOutcome descend(CompactSolver& self, out_matrix<double> points, out_vector<double> log_gamma, coefficients coef,
+                    double C, double rho, double tau, bool shared, int max_iter, double tol, double inner_tol,
+                    nb::object check) {
+    const auto [p,
+                m] = self.rows.visit([](const auto& held) { return std::pair{held.n_features(), held.n_outputs()}; });
+    if (points.shape(1) != p || log_gamma.shape(0) != (shared ? 1 : p))
+        throw nb::value_error(
+            "points must have one column, log_gamma one entry per feature of the rows, or one entry if shared");
+    if (coef.size() != m * (points.shape(0) + 1)) throw nb::value_error("coef must be (n_outputs, n_points + 1)");
     const MoveSettings settings{C, rho, tau, shared, max_iter, tol, inner_tol};
-    return watched(self, check, [&, n_features = p](auto& inner) {
-        return move_points(inner, n_features, points.data(), log_gamma.data(), coef.data(), k, coef.size(), settings);
+    return watched(self, check, [&](auto& inner) {
+        return move_points(inner, view(points), view(log_gamma), view(coef), settings);
     });
 }
 
@@ -167,7 +167,7 @@ nb::tuple gradient(CompactSolver& self, double C) {
     watched(self, nb::none(), [&](auto& inner) {
         k = inner.n_points();
         points.assign(k * p, 0.0);
-        inner.gradient(C, points.data(), widths.data());
+        inner.gradient(C, {points.data(), k, p}, widths);
     });
     return nb::make_tuple(to_numpy(std::move(points), {k, p}), to_numpy(std::move(widths), {p}));
 }
@@ -192,7 +192,8 @@ void bind_compact(nb::module_& m) {
         .def_ro("iterations", &MoveOutcome::iterations)
         .def_ro("evaluations", &MoveOutcome::evaluations);
     nb::class_<CompactRowSet>(m, "CompactRows", "Rows with labels and weights, and sums over them.")
-        .def("__len__", [](const CompactRowSet& self) { return self.visit([](const auto& held) { return held.size(); }); })
+        .def("__len__",
+             [](const CompactRowSet& self) { return self.visit([](const auto& held) { return held.size(); }); })
         .def("sums", &sums, "points"_a, "gamma"_a, "coef"_a, "intercept"_a, "curvature"_a, "moving"_a, "threads"_a)
         .def("decision", &decision, "points"_a, "gamma"_a, "coef"_a, "intercept"_a, "threads"_a);
     m.def("compact_rows", &make_rows<float>, "X"_a.noconvert(), "label"_a, "weight"_a, "n_classes"_a, "single"_a);
@@ -202,6 +203,6 @@ void bind_compact(nb::module_& m) {
         .def("move", &move, "points"_a, "gamma"_a)
         .def("solve", &solve, "coef"_a.noconvert(), "C"_a, "tol"_a, "max_steps"_a)
         .def("gradient", &gradient, "C"_a)
-        .def("descend", &descend, "points"_a.noconvert(), "log_gamma"_a.noconvert(), "coef"_a.noconvert(), "C"_a, "rho"_a,
-             "tau"_a, "shared"_a, "max_iter"_a, "tol"_a, "inner_tol"_a, "check"_a.none());
+        .def("descend", &descend, "points"_a.noconvert(), "log_gamma"_a.noconvert(), "coef"_a.noconvert(), "C"_a,
+             "rho"_a, "tau"_a, "shared"_a, "max_iter"_a, "tol"_a, "inner_tol"_a, "check"_a.none());
 }

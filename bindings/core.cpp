@@ -1,6 +1,4 @@
 // Python's view of the core: arrays in, arrays out, the GIL released while it works.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -14,31 +12,31 @@
 #include <sstream>
 #include <variant>
 
+#include "arrays.hpp"
 #include "decision.hpp"
+#include "isa.hpp"
 #include "rows.hpp"
 #include "smo.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 using namespace sparseklr;
+using namespace sparseklr::python;
 
 namespace {
-
-template <class T> using matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-template <class T> using vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using state_matrix = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using state_vector = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // Points of either precision.
 struct PointSet {
     std::variant<std::shared_ptr<const Points<float>>, std::shared_ptr<const Points<double>>> points;
-    bool sparse;
     bool single() const { return points.index() == 0; }
     std::size_t size() const {
         return std::visit([](const auto& p) { return p->size(); }, points);
     }
     std::size_t n_features() const {
         return std::visit([](const auto& p) { return p->n_features(); }, points);
+    }
+    Layout layout() const {
+        return std::visit([](const auto& p) { return p->layout(); }, points);
     }
     const Kernel& kernel() const {
         return std::visit([](const auto& p) -> const Kernel& { return p->kernel(); }, points);
@@ -55,25 +53,19 @@ struct AnyRowSource {
     }
 };
 
-template <class Out> Out* new_array(std::size_t n, nb::capsule& owner) {
-    Out* values = new Out[n];
-    owner = nb::capsule(values, [](void* p) noexcept { delete[] static_cast<Out*>(p); });
-    return values;
-}
-
 template <class T> AnyRowSource gram_row_source(matrix<T> K) {
     if (K.shape(0) != K.shape(1)) throw nb::value_error("K must be square");
-    return {std::shared_ptr<RowSource<T>>(std::make_shared<GramRows<T>>(K.data(), K.shape(0), K.shape(1))), nb::cast(K)};
+    return {std::shared_ptr<RowSource<T>>(std::make_shared<GramRows<T>>(view(K))), nb::cast(K)};
 }
 
 // make<T>() makes points in the precision T: float if that is wanted and suffices, else double.
-template <class Make> PointSet make_points(const Kernel& kernel, bool sparse, bool single, const Make& make) {
+template <class Make> PointSet make_points(const Kernel& kernel, bool single, const Make& make) {
     nb::gil_scoped_release release;
     if (single) {
         std::shared_ptr<const Points<float>> points = make.template operator()<float>();
-        if (float_suffices(kernel, points->largest_norm())) return {points, sparse};
+        if (float_suffices(kernel, points->largest_norm())) return {points};
     }
-    return {std::shared_ptr<const Points<double>>(make.template operator()<double>()), sparse};
+    return {std::shared_ptr<const Points<double>>(make.template operator()<double>())};
 }
 
 template <class In> PointSet make_dense(matrix<In> X, const Kernel& kernel, nb::object center, bool single) {
@@ -82,8 +74,8 @@ template <class In> PointSet make_dense(matrix<In> X, const Kernel& kernel, nb::
         shift = nb::cast<vector<double>>(center);
         if (shift.shape(0) != X.shape(1)) throw nb::value_error("center must have one entry per column of X");
     }
-    const double* c = center.is_none() ? nullptr : shift.data();
-    return make_points(kernel, false, single, [&]<class T>() { return dense_points<T>(kernel, X.data(), X.shape(0), X.shape(1), c); });
+    const std::span<const double> c = center.is_none() ? std::span<const double>() : view(shift);
+    return make_points(kernel, single, [&]<class T>() { return dense_points<T>(kernel, view(X), c); });
 }
 
 template <class In, class Index>
@@ -100,13 +92,8 @@ PointSet make_csr(vector<In> values, vector<Index> columns, vector<Index> indptr
     for (std::size_t s = 0; s < std::size_t(indptr(n)); ++s)
         if (columns(s) < 0 || std::size_t(columns(s)) >= n_features)
             throw nb::value_error("column indices must be at least 0 and below n_features");
-    return make_points(kernel, true, single, [&]<class T>() {
-        return csr_points<T>(kernel, values.data(), columns.data(), indptr.data(), n, n_features);
-    });
-}
-
-void check_threads(int threads) {
-    if (threads < 1) throw nb::value_error("threads must be at least 1");
+    const CsrView<In, Index> X{view(values), view(columns), view(indptr), n_features};
+    return make_points(kernel, single, [&]<class T>() { return csr_points<T>(kernel, X); });
 }
 
 AnyRowSource kernel_row_source(const PointSet& set, std::size_t cache_bytes) {
@@ -118,51 +105,51 @@ AnyRowSource kernel_row_source(const PointSet& set, std::size_t cache_bytes) {
 }
 
 void check_alike(const PointSet& data, const PointSet& queries) {
-    if (data.single() != queries.single() || data.sparse != queries.sparse)
+    if (data.single() != queries.single() || data.layout() != queries.layout())
         throw nb::value_error("data and queries must be of one precision, and both dense or both CSR");
-    if (data.n_features() != queries.n_features()) throw nb::value_error("data and queries must have the same features");
+    if (data.n_features() != queries.n_features())
+        throw nb::value_error("data and queries must have the same features");
     if (!(data.kernel() == queries.kernel())) throw nb::value_error("data and queries must have the same kernel");
 }
 
-nb::object kernel_matrix(const PointSet& data, const PointSet& queries, int threads) {
+nb::object matrix_of_kernel(const PointSet& data, const PointSet& queries, int threads) {
     check_threads(threads);
     check_alike(data, queries);
     return std::visit(
         [&]<class T>(const std::shared_ptr<const Points<T>>& points) {
             const auto& other = *std::get<std::shared_ptr<const Points<T>>>(queries.points);
             const std::size_t m = other.size(), n = points->size();
-            nb::capsule owner;
-            T* out = new_array<T>(m * n, owner);
+            std::unique_ptr<T[]> out(new T[m * n]);
             {
                 nb::gil_scoped_release release;
-                kernel_block<T>(*points, other, 0, m, out, n, threads);
+                kernel_matrix<T>(*points, other, {out.get(), m, n}, threads);
             }
-            return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<2>>(out, {m, n}, owner));
+            return to_numpy(std::move(out), {m, n});
         },
         data.points);
 }
 
 // `first_row` is what the first query counts as in the message of an error.
-nb::object kernel_sum(const PointSet& data, const PointSet& queries, matrix<double> coef, int threads, std::size_t first_row) {
+nb::object kernel_sum(const PointSet& data, const PointSet& queries, matrix<double> coef, int threads,
+                      std::size_t first_row) {
     check_threads(threads);
     check_alike(data, queries);
     const std::size_t m = queries.size(), outputs = coef.shape(0);
     if (coef.shape(1) != data.size()) throw nb::value_error("coef must have one column per point");
-    nb::capsule owner;
-    double* out = new_array<double>(m * outputs, owner);
+    std::vector<double> out(m * outputs);
     try {
         std::visit(
             [&]<class T>(const std::shared_ptr<const Points<T>>& points) {
                 const auto& other = *std::get<std::shared_ptr<const Points<T>>>(queries.points);
                 nb::gil_scoped_release release;
-                decision<T>(*points, other, coef.data(), outputs, out, threads);
+                decision<T>(*points, other, view(coef), {out.data(), m, outputs}, threads);
             },
             data.points);
     } catch (NonFiniteKernel& error) {
         error.row += first_row;
         throw;
     }
-    return nb::cast(nb::ndarray<nb::numpy, double, nb::ndim<2>>(out, {m, outputs}, owner));
+    return to_numpy(std::move(out), {m, outputs});
 }
 
 // NonFiniteKernel becomes a ValueError of the given class that says what to look at, with the kernel and the row.
@@ -179,8 +166,7 @@ void translate_non_finite_kernel(const std::exception_ptr& thrown, void* python_
         text << " gives NaN or infinity in row " << error.row << " (counted from 0): ";
         if (kernel.kind == KernelKind::poly && kernel.degree != std::floor(kernel.degree))
             text << "a degree that is not a whole number needs gamma * <x, y> + coef0 >= 0 for all rows.";
-        else
-            text << "features are too large to compute with; scale them.";
+        else text << "features are too large to compute with; scale them.";
         const nb::handle type(static_cast<PyObject*>(python_class));
         nb::object raised = type(text.str());
         raised.attr("kernel") = kernel;
@@ -201,42 +187,36 @@ nb::object row_sum(AnyRowSource& row_source, vector<double> coef, int threads) {
             indices.push_back(i);
             weight.push_back(coef(i));
         }
-    nb::capsule owner;
-    double* out = new_array<double>(n, owner);
-    std::fill(out, out + n, 0.0);
+    std::vector<double> out(n, 0.0);
     {
         nb::gil_scoped_release release;
         const std::lock_guard<std::mutex> lock(*row_source.in_use);
         Team team(threads);
-        std::visit(
-            [&](const auto& source) {
-                add_weighted_rows(*source, indices, weight, out, team, [] {
-                    nb::gil_scoped_acquire gil;
-                    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-                });
-            },
-            row_source.source);
+        std::visit([&](const auto& source) { add_weighted_rows(*source, indices, weight, out, team, check_signals); },
+                   row_source.source);
     }
-    return nb::cast(nb::ndarray<nb::numpy, double, nb::ndim<1>>(out, {n}, owner));
+    return to_numpy(std::move(out), {n});
 }
 
 // Runs the solver on above (alpha - bound) and F in place.  Returns the SolveInfo and the exception that a signal
 // handler or the callback raised (None if there was none): the state is valid in either case.
-nb::tuple solve_in_place(AnyRowSource& row_source, vector<double> y, vector<double> box, vector<double> bound, double lam,
-                         state_vector above, state_vector F, const Settings& settings, nb::object callback) {
+nb::tuple solve_in_place(AnyRowSource& row_source, vector<double> y, vector<double> box, vector<double> bound,
+                         double lam, out_vector<double> above, out_vector<double> F, const Settings& settings,
+                         nb::object callback) {
     const std::size_t n = row_source.size();
     if (y.shape(0) != n || box.shape(0) != n || bound.shape(0) != n || above.shape(0) != n || F.shape(0) != n)
         throw nb::value_error("y, box, bound, above and F must have one entry per kernel row");
     for (std::size_t i = 0; i < n; ++i)
-        if (!(bound(i) > 0 && bound(i) < box(i) / 2 && std::isfinite(box(i)) && std::isfinite(above(i)) && std::isfinite(F(i))))
+        if (!(bound(i) > 0 && bound(i) < box(i) / 2 && std::isfinite(box(i)) && std::isfinite(above(i)) &&
+              std::isfinite(F(i))))
             throw nb::value_error("0 < bound < box / 2 must hold, and above and F must be finite");
     check_threads(settings.threads);
-    const Problem problem{n, y.data(), box.data(), bound.data(), lam};
+    const Problem problem{view(y), view(box), view(bound), lam};
     nb::object error = nb::none();
     const Monitor monitor = [&](const Snapshot& snapshot) {
         nb::gil_scoped_acquire gil;
         try {
-            if (PyErr_CheckSignals() != 0) throw nb::python_error();
+            check_signals();
             return callback.is_none() || !nb::cast<bool>(nb::bool_(callback(snapshot)));
         } catch (nb::python_error& e) {
             error = nb::borrow(e.value());
@@ -248,7 +228,7 @@ nb::tuple solve_in_place(AnyRowSource& row_source, vector<double> y, vector<doub
         nb::gil_scoped_release release;
         const std::lock_guard<std::mutex> lock(*row_source.in_use);
         info = std::visit(
-            [&](const auto& source) { return solve(problem, *source, settings, {above.data(), F.data()}, monitor); },
+            [&](const auto& source) { return solve(problem, *source, settings, {view(above), view(F)}, monitor); },
             row_source.source);
     }
     return nb::make_tuple(std::move(info), error);
@@ -261,10 +241,10 @@ void bind_refit(nb::module_& m);    // refit.cpp
 
 NB_MODULE(_core, m) {
     m.doc() = "Compiled core of sparseklr; use it through the Python layer.";
-    m.attr("instruction_set") = simd_name();
+    m.attr("instruction_set") = isa_name(isa());
 
-    const nb::object non_finite_kernel =
-        nb::steal(PyErr_NewException("sparseklr._core.NonFiniteKernel", PyExc_ValueError, nullptr));
+    const nb::object non_finite_kernel = nb::steal(
+        PyErr_NewException("sparseklr._core.NonFiniteKernel", PyExc_ValueError, nullptr));
     m.attr("NonFiniteKernel") = non_finite_kernel;  // keeps it alive
     nb::register_exception_translator(translate_non_finite_kernel, non_finite_kernel.ptr());
 
@@ -285,21 +265,22 @@ NB_MODULE(_core, m) {
         .value("stalled", Status::stalled);
 
     nb::class_<Kernel>(m, "Kernel")
-        .def("__init__",
-             [](Kernel* self, KernelKind kind, double gamma, double coef0, double degree) {
-                 if (!(std::isfinite(gamma) && std::isfinite(coef0) && std::isfinite(degree)))
-                     throw nb::value_error("gamma, coef0 and degree must be finite");
-                 new (self) Kernel{kind, gamma, coef0, degree};
-             },
-             "kind"_a, "gamma"_a, "coef0"_a, "degree"_a)
+        .def(
+            "__init__",
+            [](Kernel* self, KernelKind kind, double gamma, double coef0, double degree) {
+                if (!(std::isfinite(gamma) && std::isfinite(coef0) && std::isfinite(degree)))
+                    throw nb::value_error("gamma, coef0 and degree must be finite");
+                new (self) Kernel{kind, gamma, coef0, degree};
+            },
+            "kind"_a, "gamma"_a, "coef0"_a, "degree"_a)
         .def_ro("kind", &Kernel::kind)
         .def_ro("gamma", &Kernel::gamma);
     nb::class_<Settings>(m, "Settings")
-        .def("__init__",
-             [](Settings* self, WorkingSet working_set, double tol, std::int64_t max_iter, int threads, double poll_seconds) {
-                 new (self) Settings{working_set, tol, max_iter, threads, poll_seconds};
-             },
-             "working_set"_a, "tol"_a, "max_iter"_a, "threads"_a, "poll_seconds"_a);
+        .def(
+            "__init__",
+            [](Settings* self, WorkingSet working_set, double tol, std::int64_t max_iter, int threads,
+               double poll_seconds) { new (self) Settings{working_set, tol, max_iter, threads, poll_seconds}; },
+            "working_set"_a, "tol"_a, "max_iter"_a, "threads"_a, "poll_seconds"_a);
     nb::class_<Snapshot>(m, "Snapshot", "A moment of a run: what the callback gets.")
         .def_ro("n_iter", &Snapshot::n_iter)
         .def_ro("violation", &Snapshot::violation)
@@ -320,7 +301,7 @@ NB_MODULE(_core, m) {
     m.def("gram_row_source", &gram_row_source<double>, "K"_a.noconvert());
     m.def("dense_points", &make_dense<float>, "X"_a.noconvert(), "kernel"_a, "center"_a.none(), "single"_a);
     m.def("dense_points", &make_dense<double>, "X"_a.noconvert(), "kernel"_a, "center"_a.none(), "single"_a);
-#define SPARSEKLR_CSR_BINDING(In, Index)                                                                        \
+#define SPARSEKLR_CSR_BINDING(In, Index)                                                                               \
     m.def("csr_points", &make_csr<In, Index>, "values"_a.noconvert(), "columns"_a.noconvert(), "indptr"_a.noconvert(), \
           "n_features"_a, "kernel"_a, "single"_a);
     SPARSEKLR_CSR_BINDING(float, std::int32_t)
@@ -328,7 +309,7 @@ NB_MODULE(_core, m) {
     SPARSEKLR_CSR_BINDING(double, std::int32_t)
     SPARSEKLR_CSR_BINDING(double, std::int64_t)
     m.def("kernel_row_source", &kernel_row_source, "points"_a, "cache_bytes"_a);
-    m.def("kernel_matrix", &kernel_matrix, "data"_a, "queries"_a, "threads"_a);
+    m.def("kernel_matrix", &matrix_of_kernel, "data"_a, "queries"_a, "threads"_a);
     m.def("kernel_sum", &kernel_sum, "data"_a, "queries"_a, "coef"_a, "threads"_a, "first_row"_a);
     m.def("row_sum", &row_sum, "row_source"_a, "coef"_a, "threads"_a);
     m.def("solve_in_place", &solve_in_place, "row_source"_a, "y"_a, "box"_a, "bound"_a, "lam"_a, "above"_a.noconvert(),

@@ -13,18 +13,24 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <span>
+#include <type_traits>
 #include <vector>
 
 #include "team.hpp"
+#include "views.hpp"
 
 namespace sparseklr {
 
 struct CompactModel {
-    std::size_t n_points = 0, n_features = 0, n_outputs = 1;
-    const double* points = nullptr;     // [n_points][n_features]
-    const double* gamma = nullptr;      // [n_features], >= 0
-    const double* coef = nullptr;       // [n_outputs][n_points]
-    const double* intercept = nullptr;  // [n_outputs]
+    MatrixView<const double> points;    // [n_points][n_features]
+    std::span<const double> gamma;      // [n_features], >= 0
+    MatrixView<const double> coef;      // [n_outputs][n_points]
+    std::span<const double> intercept;  // [n_outputs]
+
+    std::size_t n_points() const { return points.rows; }
+    std::size_t n_features() const { return points.columns; }
+    std::size_t n_outputs() const { return coef.rows; }
 };
 
 // Second derivatives wanted: none, those within each output, or those between all pairs of outputs.
@@ -41,35 +47,37 @@ struct CompactSums {
 // Work over blocks of rows is cut into chunks that do not depend on the number of threads; each chunk has its own
 // sums, and these are added in order.  So results do not depend on the number of threads.
 inline std::size_t compact_chunks(std::size_t n_blocks, std::size_t bytes_per_chunk) {
-    const std::size_t room = (std::size_t{256} << 20) / std::max<std::size_t>(bytes_per_chunk, 1);
-    return std::min(n_blocks, std::clamp<std::size_t>(room, 1, 32));
+    const std::size_t affordable = (std::size_t{256} << 20) / std::max<std::size_t>(bytes_per_chunk, 1);
+    return std::min(n_blocks, std::clamp<std::size_t>(affordable, 1, 32));
 }
 
-// body(worker, chunk, first block, last block) for every chunk.  Between chunks the calling thread calls the monitor,
+// body(worker, chunk, first block, end of blocks) for every chunk; it is noexcept.  Between chunks the calling thread calls the monitor,
 // if there is one; an exception that the monitor throws ends the loop.
 template <class Body>
 void over_chunks(std::size_t n_blocks, std::size_t n_chunks, Team& team, const Body& body,
                  const std::function<void()>& monitor = {}) {
+    static_assert(std::is_nothrow_invocable_v<const Body&, std::size_t, std::size_t, std::size_t, std::size_t>,
+                  "the body must be noexcept");
     std::atomic<bool> ended = false;
     std::exception_ptr reason;  // exceptions must not leave a parallel loop
-    team.each(n_chunks, [&](std::size_t c, std::size_t worker) {
+    team.each(n_chunks, [&](std::size_t c, std::size_t worker) noexcept {
         if (ended) return;
         if (monitor && worker == 0) try {
-            monitor();
-        } catch (...) {
-            reason = std::current_exception();
-            ended = true;
-            return;
-        }
+                monitor();
+            } catch (...) {
+                reason = std::current_exception();
+                ended = true;
+                return;
+            }
         body(worker, c, c * n_blocks / n_chunks, (c + 1) * n_blocks / n_chunks);
     });
     if (reason) std::rethrow_exception(reason);
 }
 
-// Points and widths as the kernel loop wants them.
+// Points and widths in the form that the kernel loop reads.
 template <class T> struct ScaledPoints {
     std::vector<T> root, points;  // square root of gamma; points times it
-    ScaledPoints(const double* z, const double* gamma, std::size_t k, std::size_t p);
+    ScaledPoints(MatrixView<const double> z, std::span<const double> gamma);
 };
 
 // Rows with labels and weights, kept in blocks of 256 rows that stand side by side.
@@ -77,9 +85,9 @@ template <class T> class CompactRows {
 public:
     static constexpr std::size_t block = 256;
 
-    // X is [n][p]; labels are 0, 1, ..., n_classes - 1.
+    // Labels are 0, 1, ..., n_classes - 1.
     template <class In>
-    CompactRows(const In* X, std::size_t n, std::size_t p, const std::int32_t* label, const double* weight,
+    CompactRows(MatrixView<const In> X, std::span<const std::int32_t> label, std::span<const double> weight,
                 std::size_t n_classes);
 
     std::size_t size() const { return n_; }
@@ -89,19 +97,20 @@ public:
 
     // Rows of a block, with the padding of the last one to a multiple of 16 (rows of weight 0).
     std::size_t rows(std::size_t b) const { return b + 1 < n_blocks() ? block : (n_ - b * block + 15) / 16 * 16; }
-    const T* X(std::size_t b) const { return X_.data() + b * block * p_; }
-    const std::int32_t* label(std::size_t b) const { return label_.data() + b * block; }
-    const double* weight(std::size_t b) const { return weight_.data() + b * block; }
+    MatrixView<const T> X(std::size_t b) const { return {X_.data() + b * block * p_, p_, rows(b)}; }
+    std::span<const std::int32_t> label(std::size_t b) const { return {label_.data() + b * block, rows(b)}; }
+    std::span<const double> weight(std::size_t b) const { return {weight_.data() + b * block, rows(b)}; }
 
     // Losses of a block, their derivatives e and the probabilities p, all [n_outputs][rows].
-    double losses(std::size_t b, const double* f, double* e, double* p) const;
+    double losses(std::size_t b, MatrixView<const double> f, MatrixView<double> e, MatrixView<double> p) const;
     // Factor of the second derivative between outputs o and q of each row: w p_o (1{o = q} - p_q).
-    void curvature_factor(std::size_t b, const double* p, std::size_t o, std::size_t q, double* h) const;
+    void curvature_factor(std::size_t b, MatrixView<const double> p, std::size_t o, std::size_t q,
+                          std::span<double> h) const;
 
     CompactSums sums(const CompactModel& model, Curvature curvature, bool moving, int threads) const;
 
-    // out[i][o] = f_o(x_i)
-    void decision(const CompactModel& model, double* out, int threads) const;
+    // out(i, o) = f_o(x_i)
+    void decision(const CompactModel& model, MatrixView<double> out, int threads) const;
 
 private:
     std::size_t n_, p_, n_classes_;
@@ -110,8 +119,27 @@ private:
     std::vector<double> weight_;
 };
 
-// From the moments of CompactLoops::moments to derivatives, added to out.
-void gradient_from_moments(const CompactModel& model, const double* first, const double* mass, const double* second,
-                           double* point_gradient, double* width_gradient);
+// Sums over rows r of which the gradient in points and widths is made.  With e_or the derivative of the loss of row r in
+// output o, and W_rb = k(x_r, z_b) sum_o e_or coef_ob,
+//
+//     first_bj = sum_r W_rb x_rj,   mass_b = sum_r W_rb,   second_j = sum_r sum_b W_rb x_rj^2.
+struct Moments {
+    MatrixView<double> first;  // [n_points][n_features]
+    std::span<double> mass;    // [n_points]
+    std::span<double> second;  // [n_features]
+
+    static std::size_t size(std::size_t k, std::size_t p) { return k * p + k + p; }
+    // A view of size(k, p) numbers, which the caller owns.
+    Moments(std::span<double> memory, std::size_t k, std::size_t p)
+        : first{memory.data(), k, p}, mass(memory.subspan(k * p, k)), second(memory.subspan(k * p + k, p)) {}
+};
+
+// Adds the derivatives of the loss.  As d k(x, z_b) / d z_bj = 2 gamma_j (x_j - z_bj) k and
+// d k(x, z_b) / d log gamma_j = -gamma_j (x_j - z_bj)^2 k, they are
+//
+//     in z_bj:         2 gamma_j (first_bj - mass_b z_bj),
+//     in log gamma_j:  -gamma_j (second_j - 2 sum_b first_bj z_bj + sum_b mass_b z_bj^2).
+void gradient_from_moments(MatrixView<const double> points, std::span<const double> gamma, const Moments& moments,
+                           MatrixView<double> point_gradient, std::span<double> width_gradient);
 
 }  // namespace sparseklr

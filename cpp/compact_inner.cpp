@@ -1,16 +1,12 @@
 #include "compact_inner.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "compact_loops.hpp"
+#include "dense_algebra.hpp"
 
 namespace sparseklr {
-namespace {
-double dot(const std::vector<double>& a, const std::vector<double>& b) {
-    return compact_algebra().dot(a.data(), b.data(), a.size());
-}
-}  // namespace
-
 template <class T>
 CompactInner<T>::CompactInner(const CompactRows<T>& rows, int threads)
     : rows_(rows), team_(threads, rows.n_blocks()), m_(rows.n_outputs()), p_(rows.n_features()) {
@@ -18,74 +14,91 @@ CompactInner<T>::CompactInner(const CompactRows<T>& rows, int threads)
     for (auto* values : {&f_, &trial_, &change_, &e_, &prob_, &product_}) values->assign(m_ * padded, 0.0);
 }
 
-template <class T> void CompactInner<T>::move(const double* points, const double* gamma, std::size_t n_points) {
-    const std::size_t padded = (rows_.size() + 15) / 16 * 16, k = n_points, block = CompactRows<T>::block;
+template <class T>
+bool CompactInner<T>::move(MatrixView<const double> points, std::span<const double> gamma) {
+    const auto finite = [](double value) { return std::isfinite(value); };
+    if (!std::all_of(gamma.begin(), gamma.end(), finite)) return false;
+    if (!std::all_of(points.data(), points.data() + points.size(), finite)) return false;
+    const std::size_t padded = (rows_.size() + 15) / 16 * 16, k = points.rows, block = CompactRows<T>::block;
     if (k != k_) has_hessian_ = false;
     k_ = k;
-    points_.assign(points, points + k * p_);
-    gamma_.assign(gamma, gamma + p_);
+    points_.assign(points.data(), points.data() + points.size());
+    gamma_.assign(gamma.begin(), gamma.end());
     K_.resize(k * padded);
-    const ScaledPoints<T> z(points, gamma, k, p_);
+    const ScaledPoints<T> z(points, gamma);
     std::vector<std::vector<T>> scaled(team_.size(), std::vector<T>(p_ * block));
-    over_chunks(rows_.n_blocks(), rows_.n_blocks(), team_, [&](std::size_t worker, std::size_t b, std::size_t, std::size_t) {
-        compact_loops<T>().kernel(rows_.X(b), rows_.rows(b), p_, z.root.data(), z.points.data(), k,
-                                  scaled[worker].data(), K_.data() + b * block * k);
-    }, monitor_);
+    over_chunks(
+        rows_.n_blocks(), rows_.n_blocks(), team_,
+        [&](std::size_t worker, std::size_t b, std::size_t, std::size_t) noexcept {
+            compact_loops<T>().kernel(rows_.X(b).data(), rows_.rows(b), p_, z.root.data(), z.points.data(), k,
+                                      scaled[worker].data(), K_.data() + b * block * k);
+        },
+        monitor_);
     // Among themselves the points are rows of another block, in double.
     const std::size_t lines = (k + 15) / 16 * 16;
-    turned_.assign(lines * p_, 0.0);
+    points_transposed_.assign(lines * p_, 0.0);
     for (std::size_t a = 0; a < k; ++a)
-        for (std::size_t j = 0; j < p_; ++j) turned_[j * lines + a] = points_[a * p_ + j];
-    const ScaledPoints<double> own(points, gamma, k, p_);
-    std::vector<double> room(lines * p_);
+        for (std::size_t j = 0; j < p_; ++j) points_transposed_[j * lines + a] = points(a, j);
+    const ScaledPoints<double> own(points, gamma);
+    std::vector<double> scratch(lines * p_);
     K_zz_.resize(k * lines);
-    compact_loops<double>().kernel(turned_.data(), lines, p_, own.root.data(), own.points.data(), k, room.data(),
-                                   K_zz_.data());
+    compact_loops<double>().kernel(points_transposed_.data(), lines, p_, own.root.data(), own.points.data(), k,
+                                   scratch.data(), K_zz_.data());
     L_.resize(k * k);
     for (std::size_t a = 0; a < k; ++a) {
         std::copy_n(K_zz_.begin() + std::ptrdiff_t(a * lines), k, L_.begin() + std::ptrdiff_t(a * k));
         L_[a * k + a] += jitter;
     }
-    compact_algebra().cholesky(L_.data(), k);  // positive definite: the jitter is far above rounding
+    return cholesky({L_.data(), k, k});  // the jitter is far above rounding
 }
 
 // -- sums over rows -----------------------------------------------------------------------------
 
 template <class T> void CompactInner<T>::values(const std::vector<double>& coef, bool to_change) {
-    const std::size_t block = CompactRows<T>::block, n = k_ + 1;
+    const std::size_t n = k_ + 1;
     std::vector<double> weights(m_ * k_), start(m_);
     for (std::size_t o = 0; o < m_; ++o) {
         std::copy_n(coef.begin() + std::ptrdiff_t(o * n), k_, weights.begin() + std::ptrdiff_t(o * k_));
         start[o] = coef[o * n + k_];
     }
     std::vector<double>& out = to_change ? change_ : f_;
-    over_chunks(rows_.n_blocks(), rows_.n_blocks(), team_, [&](std::size_t, std::size_t b, std::size_t, std::size_t) {
-        compact_loops<T>().values(K_.data() + b * block * k_, rows_.rows(b), k_, weights.data(), start.data(), m_,
-                                  out.data() + offset(b));
-    }, monitor_);
+    over_chunks(
+        rows_.n_blocks(), rows_.n_blocks(), team_,
+        [&](std::size_t, std::size_t b, std::size_t, std::size_t) noexcept {
+            compact_loops<T>().values(K(b), rows_.rows(b), k_, weights.data(), start.data(), m_,
+                                      of_block(out, b).data());
+        },
+        monitor_);
 }
 
 template <class T> double CompactInner<T>::evaluate(double t) {
     std::vector<double> loss(rows_.n_blocks());
-    over_chunks(rows_.n_blocks(), rows_.n_blocks(), team_, [&](std::size_t, std::size_t b, std::size_t, std::size_t) {
-        const std::size_t at = offset(b), count = m_ * rows_.rows(b);
-        for (std::size_t i = at; i < at + count; ++i) trial_[i] = f_[i] + t * change_[i];
-        loss[b] = rows_.losses(b, trial_.data() + at, e_.data() + at, prob_.data() + at);
-    }, monitor_);
+    over_chunks(
+        rows_.n_blocks(), rows_.n_blocks(), team_,
+        [&](std::size_t, std::size_t b, std::size_t, std::size_t) noexcept {
+            const std::span<const double> f = of_block(f_, b).flat(), change = of_block(change_, b).flat();
+            const std::span<double> trial = of_block(trial_, b).flat();
+            for (std::size_t i = 0; i < f.size(); ++i) trial[i] = f[i] + t * change[i];
+            loss[b] = rows_.losses(b, of_block(trial_, b), of_block(e_, b), of_block(prob_, b));
+        },
+        monitor_);
     double total = 0;
     for (double part : loss) total += part;
     return total;
 }
 
 template <class T> void CompactInner<T>::project(const std::vector<double>& e, std::vector<double>& out) const {
-    const std::size_t block = CompactRows<T>::block, size = m_ * (k_ + 1);
+    const std::size_t size = m_ * (k_ + 1);
     const std::size_t n_chunks = compact_chunks(rows_.n_blocks(), 8 * size);
     std::vector<double> partial(n_chunks * size, 0.0);
-    over_chunks(rows_.n_blocks(), n_chunks, team_, [&](std::size_t, std::size_t c, std::size_t first, std::size_t last) {
-        for (std::size_t b = first; b < last; ++b)
-            compact_loops<T>().project(K_.data() + b * block * k_, rows_.rows(b), k_, e.data() + offset(b), m_,
-                                       partial.data() + c * size);
-    }, monitor_);
+    over_chunks(
+        rows_.n_blocks(), n_chunks, team_,
+        [&](std::size_t, std::size_t c, std::size_t first, std::size_t last) noexcept {
+            for (std::size_t b = first; b < last; ++b)
+                compact_loops<T>().project(K(b), rows_.rows(b), k_, of_block(e, b).data(), m_,
+                                           partial.data() + c * size);
+        },
+        monitor_);
     out.assign(size, 0.0);
     for (std::size_t c = 0; c < n_chunks; ++c)
         for (std::size_t i = 0; i < size; ++i) out[i] += partial[c * size + i];
@@ -95,16 +108,19 @@ template <class T> void CompactInner<T>::take_hessian() {
     const std::size_t block = CompactRows<T>::block, n = k_ + 1, size = m_ * n * n;
     const std::size_t n_chunks = compact_chunks(rows_.n_blocks(), 8 * size);
     std::vector<double> partial(n_chunks * size, 0.0);
-    std::vector<std::vector<double>> rooms(team_.size(), std::vector<double>((n + 5) * block));
-    over_chunks(rows_.n_blocks(), n_chunks, team_, [&](std::size_t worker, std::size_t c, std::size_t first, std::size_t last) {
-        double* h = rooms[worker].data();
-        for (std::size_t b = first; b < last; ++b)
-            for (std::size_t o = 0; o < m_; ++o) {
-                rows_.curvature_factor(b, prob_.data() + offset(b), o, o, h);
-                compact_loops<T>().curvature(K_.data() + b * block * k_, rows_.rows(b), k_, h, h + block,
-                                             partial.data() + c * size + o * n * n);
-            }
-    }, monitor_);
+    std::vector<std::vector<double>> scratch(team_.size(), std::vector<double>((n + 5) * block));
+    over_chunks(
+        rows_.n_blocks(), n_chunks, team_,
+        [&](std::size_t worker, std::size_t c, std::size_t first, std::size_t last) noexcept {
+            const std::span<double> all(scratch[worker]), h = all.first(block), products = all.subspan(block);
+            for (std::size_t b = first; b < last; ++b)
+                for (std::size_t o = 0; o < m_; ++o) {
+                    rows_.curvature_factor(b, of_block(prob_, b), o, o, h);
+                    compact_loops<T>().curvature(K(b), rows_.rows(b), k_, h.data(), products.data(),
+                                                 partial.data() + c * size + o * n * n);
+                }
+        },
+        monitor_);
     H_.assign(size, 0.0);
     for (std::size_t c = 0; c < n_chunks; ++c)
         for (std::size_t i = 0; i < size; ++i) H_[i] += partial[c * size + i];
@@ -115,10 +131,11 @@ template <class T> void CompactInner<T>::take_hessian() {
     factor_C_ = 0;
 }
 
-// out = Hessian times direction, both in (v, c)
+// out = Hessian times direction, both in (v, c).  In (beta, c) the part of the losses is sum_r u_or (k_r, 1) for output o:
+// u_or = w_r p_or (d_or - sum_q p_qr d_qr), k_r are the kernel values of row r and d_r its outputs along the direction.
 template <class T>
 void CompactInner<T>::multiply(const std::vector<double>& direction, double C, std::vector<double>& out) {
-    const std::size_t block = CompactRows<T>::block, n = k_ + 1, size = m_ * n;
+    const std::size_t n = k_ + 1, size = m_ * n;
     const std::vector<double> coef = unwhitened(direction);
     std::vector<double> weights(m_ * k_), start(m_);
     for (std::size_t o = 0; o < m_; ++o) {
@@ -127,23 +144,27 @@ void CompactInner<T>::multiply(const std::vector<double>& direction, double C, s
     }
     const std::size_t n_chunks = compact_chunks(rows_.n_blocks(), 8 * size);
     std::vector<double> partial(n_chunks * size, 0.0);
-    over_chunks(rows_.n_blocks(), n_chunks, team_, [&](std::size_t, std::size_t c, std::size_t first, std::size_t last) {
-        for (std::size_t b = first; b < last; ++b) {
-            const std::size_t r = rows_.rows(b);
-            double* u = product_.data() + offset(b);
-            const double *p = prob_.data() + offset(b), *w = rows_.weight(b);
-            compact_loops<T>().values(K_.data() + b * block * k_, r, k_, weights.data(), start.data(), m_, u);
-            if (m_ == 1)
-                for (std::size_t i = 0; i < r; ++i) u[i] *= w[i] * p[i] * (1 - p[i]);
-            else
-                for (std::size_t i = 0; i < r; ++i) {
-                    double mean = 0;
-                    for (std::size_t o = 0; o < m_; ++o) mean += p[o * r + i] * u[o * r + i];
-                    for (std::size_t o = 0; o < m_; ++o) u[o * r + i] = w[i] * p[o * r + i] * (u[o * r + i] - mean);
-                }
-            compact_loops<T>().project(K_.data() + b * block * k_, r, k_, u, m_, partial.data() + c * size);
-        }
-    }, monitor_);
+    over_chunks(
+        rows_.n_blocks(), n_chunks, team_,
+        [&](std::size_t, std::size_t c, std::size_t first, std::size_t last) noexcept {
+            for (std::size_t b = first; b < last; ++b) {
+                const std::size_t r = rows_.rows(b);
+                const MatrixView<double> u = of_block(product_, b);
+                const MatrixView<const double> p = of_block(prob_, b);
+                const std::span<const double> w = rows_.weight(b);
+                compact_loops<T>().values(K(b), r, k_, weights.data(), start.data(), m_, u.data());
+                if (m_ == 1)
+                    for (std::size_t i = 0; i < r; ++i) u(0, i) *= w[i] * p(0, i) * (1 - p(0, i));
+                else
+                    for (std::size_t i = 0; i < r; ++i) {
+                        double mean = 0;
+                        for (std::size_t o = 0; o < m_; ++o) mean += p(o, i) * u(o, i);
+                        for (std::size_t o = 0; o < m_; ++o) u(o, i) = w[i] * p(o, i) * (u(o, i) - mean);
+                    }
+                compact_loops<T>().project(K(b), r, k_, u.data(), m_, partial.data() + c * size);
+            }
+        },
+        monitor_);
     out.assign(size, 0.0);
     for (std::size_t c = 0; c < n_chunks; ++c)
         for (std::size_t i = 0; i < size; ++i) out[i] += partial[c * size + i];
@@ -155,40 +176,49 @@ void CompactInner<T>::multiply(const std::vector<double>& direction, double C, s
 // -- linear algebra of the model ----------------------------------------------------------------
 
 template <class T> void CompactInner<T>::whiten(std::vector<double>& g) const {
-    for (std::size_t o = 0; o < m_; ++o) compact_algebra().solve_vector(L_.data(), k_, g.data() + o * (k_ + 1));
+    for (std::size_t o = 0; o < m_; ++o) solve_vector(L(), std::span(g).subspan(o * (k_ + 1), k_));
 }
 
 template <class T> std::vector<double> CompactInner<T>::unwhitened(const std::vector<double>& v) const {
     std::vector<double> beta = v;
-    for (std::size_t o = 0; o < m_; ++o) compact_algebra().solve_transposed(L_.data(), k_, beta.data() + o * (k_ + 1));
+    for (std::size_t o = 0; o < m_; ++o) solve_transposed(L(), std::span(beta).subspan(o * (k_ + 1), k_));
     return beta;
 }
 
-// The preconditioner of each output: [L^-1 H L^-T + I/C, L^-1 h; h' L^-T, sum of h], as a Cholesky factor.
+// The preconditioner of each output, as a Cholesky factor.  With h_r the second derivative of the loss of row r, the
+// Hessian of the losses in (beta, c) is
+//
+//     [ H   h ]     H = sum_r h_r k_r k_r',  h = sum_r h_r k_r,  s = sum_r h_r,
+//     [ h'  s ]
+//
+// and in (v, c), with beta = L^-T v and the penalty |v|^2 / (2C), that of the objective is
+//
+//     M = [ L^-1 H L^-T + I/C   L^-1 h ]
+//         [ h' L^-T             s      ].
 template <class T> bool CompactInner<T>::factorise(double C) {
     if (factor_C_ == C) return true;
     const std::size_t n = k_ + 1;
-    const auto& algebra = compact_algebra();
     factor_.assign(m_ * n * n, 0.0);
-    std::vector<double> left(k_ * n), right(n * n);
+    std::vector<double> left(k_ * n), right(n * k_);
     for (std::size_t o = 0; o < m_; ++o) {
         const double* H = H_.data() + o * n * n;
-        double* M = factor_.data() + o * n * n;
+        const MatrixView<double> M{factor_.data() + o * n * n, n, n};
+        // left = L^-1 [H, h], and right its transpose: H L^-T above h' L^-T
         std::copy_n(H, k_ * n, left.begin());
-        algebra.solve_lower(L_.data(), k_, left.data(), n);
+        solve_lower(L(), {left.data(), k_, n});
         for (std::size_t a = 0; a < k_; ++a)
-            for (std::size_t b = 0; b < n; ++b) right[b * k_ + a] = left[a * n + b];  // [n][k]
-        // right' holds L^-1 H; its transpose once more from the left
+            for (std::size_t b = 0; b < n; ++b) right[b * k_ + a] = left[a * n + b];
+        // left = L^-1 H L^-T, [k][k]
         std::copy_n(right.begin(), k_ * k_, left.begin());
-        algebra.solve_lower(L_.data(), k_, left.data(), k_);
+        solve_lower(L(), {left.data(), k_, k_});
         for (std::size_t a = 0; a < k_; ++a) {
-            for (std::size_t b = 0; b < a; ++b) M[a * n + b] = left[a * k_ + b];
-            M[a * n + a] = left[a * k_ + a] + 1 / C;
-            M[k_ * n + a] = right[k_ * k_ + a];
+            for (std::size_t b = 0; b < a; ++b) M(a, b) = left[a * k_ + b];
+            M(a, a) = left[a * k_ + a] + 1 / C;
+            M(k_, a) = right[k_ * k_ + a];
         }
         const double total = H[n * n - 1];
-        M[n * n - 1] = total + 1e-12 * (1 + total);  // all rows saturated: the intercept is free
-        if (!algebra.cholesky(M, n)) return false;
+        M(k_, k_) = total + 1e-12 * (1 + total);  // all rows saturated: the intercept is free
+        if (!cholesky(M)) return false;
     }
     factor_C_ = C;
     return true;
@@ -199,9 +229,10 @@ void CompactInner<T>::precondition(const std::vector<double>& g, std::vector<dou
     const std::size_t n = k_ + 1;
     out = g;
     for (std::size_t o = 0; o < m_; ++o) {
-        const double* M = factor_.data() + o * n * n;
-        compact_algebra().solve_vector(M, n, out.data() + o * n);
-        compact_algebra().solve_transposed(M, n, out.data() + o * n);
+        const MatrixView<const double> M{factor_.data() + o * n * n, n, n};
+        const std::span<double> x = std::span(out).subspan(o * n, n);
+        solve_vector(M, x);
+        solve_transposed(M, x);
     }
 }
 
@@ -238,13 +269,13 @@ int CompactInner<T>::conjugate_gradients(const std::vector<double>& g, double C,
 // -- the solve ----------------------------------------------------------------------------------
 
 template <class T>
-InnerOutcome CompactInner<T>::solve(double* coef, const InnerSettings& settings) {
+InnerOutcome CompactInner<T>::solve(std::span<double> coef, const InnerSettings& settings) {
     const std::size_t n = k_ + 1, size = m_ * n;
     const double C = settings.C;
-    // More iterations than a new Hessian would cost: (k + 1)^2 / 2 against 4 k products per row, which run at
-    // about half the speed.
-    const int dear = std::max(1, int(k_ / 16));
-    coef_.assign(coef, coef + size);
+    // Iterations that cost as much as a new Hessian: it takes (k + 1)^2 / 2 products per row, an iteration 4 k, which run
+    // at about half the speed.
+    const int worth_a_hessian = std::max(1, int(k_ / 16));
+    coef_.assign(coef.begin(), coef.end());
     std::vector<double> v(coef_), g, z, step;
     for (std::size_t o = 0; o < m_; ++o)  // v = L' beta
         for (std::size_t b = 0; b < k_; ++b) {
@@ -254,7 +285,10 @@ InnerOutcome CompactInner<T>::solve(double* coef, const InnerSettings& settings)
         }
     const auto penalty = [&](const std::vector<double>& x) {
         double sum = 0;
-        for (std::size_t o = 0; o < m_; ++o) sum += compact_algebra().dot(&x[o * n], &x[o * n], k_);
+        for (std::size_t o = 0; o < m_; ++o) {
+            const std::span<const double> v_o = std::span(x).subspan(o * n, k_);
+            sum += dot(v_o, v_o);
+        }
         return sum / (2 * C);
     };
     values(coef_, false);
@@ -289,7 +323,7 @@ InnerOutcome CompactInner<T>::solve(double* coef, const InnerSettings& settings)
             const int iterations = conjugate_gradients(g, C, reduction, step);
             outcome.products += iterations;
             if (fresh_) usual_iterations_ = iterations;
-            else if (iterations > usual_iterations_ + dear) has_hessian_ = false;
+            else if (iterations > usual_iterations_ + worth_a_hessian) has_hessian_ = false;
         }
         const double slope = dot(g, step);
         values(unwhitened(step), true);
@@ -315,42 +349,44 @@ InnerOutcome CompactInner<T>::solve(double* coef, const InnerSettings& settings)
         if (k_ <= 16 && m_ == 1) has_hessian_ = false;  // a new one costs less than an iteration
     }
     coef_ = unwhitened(v);
-    std::copy(coef_.begin(), coef_.end(), coef);
+    std::copy(coef_.begin(), coef_.end(), coef.begin());
     return outcome;
 }
 
 template <class T>
-void CompactInner<T>::gradient(double C, double* point_gradient, double* width_gradient) const {
-    const std::size_t block = CompactRows<T>::block, n = k_ + 1, size = k_ * p_ + k_ + p_;
+void CompactInner<T>::gradient(double C, MatrixView<double> point_gradient, std::span<double> width_gradient) const {
+    const std::size_t block = CompactRows<T>::block, n = k_ + 1, size = Moments::size(k_, p_);
     std::vector<double> coef(m_ * k_);
     for (std::size_t o = 0; o < m_; ++o)
         std::copy_n(coef_.begin() + std::ptrdiff_t(o * n), k_, coef.begin() + std::ptrdiff_t(o * k_));
     const std::size_t n_chunks = compact_chunks(rows_.n_blocks(), 8 * size);
     std::vector<double> partial(n_chunks * size, 0.0), total(size, 0.0);
-    std::vector<std::vector<T>> rooms(team_.size(), std::vector<T>((k_ + 2) * block));
-    over_chunks(rows_.n_blocks(), n_chunks, team_, [&](std::size_t worker, std::size_t c, std::size_t first, std::size_t last) {
-        double* moments = partial.data() + c * size;
-        for (std::size_t b = first; b < last; ++b)
-            compact_loops<T>().moments(K_.data() + b * block * k_, rows_.X(b), rows_.rows(b), k_, p_,
-                                       e_.data() + offset(b), coef.data(), m_, rooms[worker].data(),
-                                       moments, moments + k_ * p_, moments + k_ * p_ + k_);
-    }, monitor_);
+    std::vector<std::vector<T>> scratch(team_.size(), std::vector<T>((k_ + 2) * block));
+    over_chunks(
+        rows_.n_blocks(), n_chunks, team_,
+        [&](std::size_t worker, std::size_t c, std::size_t first, std::size_t last) noexcept {
+            const Moments sums(std::span<double>(partial).subspan(c * size, size), k_, p_);
+            for (std::size_t b = first; b < last; ++b)
+                compact_loops<T>().moments(K(b), rows_.X(b).data(), rows_.rows(b), k_, p_, of_block(e_, b).data(),
+                                           coef.data(), m_, scratch[worker].data(), sums.first.data(), sums.mass.data(),
+                                           sums.second.data());
+        },
+        monitor_);
     for (std::size_t c = 0; c < n_chunks; ++c)
         for (std::size_t i = 0; i < size; ++i) total[i] += partial[c * size + i];
-    const CompactModel model{k_, p_, m_, points_.data(), gamma_.data(), nullptr, nullptr};
-    gradient_from_moments(model, total.data(), total.data() + k_ * p_, total.data() + k_ * p_ + k_, point_gradient,
-                          width_gradient);
+    const MatrixView<const double> points{points_.data(), k_, p_};
+    gradient_from_moments(points, gamma_, Moments(total, k_, p_), point_gradient, width_gradient);
 
     // The penalty is half a sum over pairs of points, 1/2 sum_o,a,b beta_oa beta_ob k(z_a, z_b) / C: with the points as
     // rows and e = beta / C its derivative in a point is that of a loss, in a width half of it.
     const std::size_t lines = (k_ + 15) / 16 * 16;
-    std::vector<double> e(m_ * lines, 0.0), moments(size, 0.0), room((k_ + 2) * lines), widths(p_, 0.0);
+    std::vector<double> e(m_ * lines, 0.0), memory(size, 0.0), own_scratch((k_ + 2) * lines), widths(p_, 0.0);
     for (std::size_t o = 0; o < m_; ++o)
         for (std::size_t b = 0; b < k_; ++b) e[o * lines + b] = coef[o * k_ + b] / C;
-    double* own = moments.data();
-    compact_loops<double>().moments(K_zz_.data(), turned_.data(), lines, k_, p_, e.data(), coef.data(), m_, room.data(),
-                                    own, own + k_ * p_, own + k_ * p_ + k_);
-    gradient_from_moments(model, own, own + k_ * p_, own + k_ * p_ + k_, point_gradient, widths.data());
+    const Moments own(memory, k_, p_);
+    compact_loops<double>().moments(K_zz_.data(), points_transposed_.data(), lines, k_, p_, e.data(), coef.data(), m_,
+                                    own_scratch.data(), own.first.data(), own.mass.data(), own.second.data());
+    gradient_from_moments(points, gamma_, own, point_gradient, widths);
     for (std::size_t j = 0; j < p_; ++j) width_gradient[j] += widths[j] / 2;
 }
 

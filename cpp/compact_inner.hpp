@@ -10,6 +10,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 
 #include "compact.hpp"
 
@@ -17,8 +18,8 @@ namespace sparseklr {
 
 struct InnerSettings {
     double C = 1;
-    double tol = 1e-7;     // stop when half the Newton decrement, an estimate of J - min J, is at most tol * J
-    int max_steps = 100;   // Newton steps
+    double tol = 1e-7;    // stop when half the Newton decrement, an estimate of J - min J, is at most tol * J
+    int max_steps = 100;  // Newton steps
 };
 
 struct InnerOutcome {
@@ -38,43 +39,54 @@ public:
     void watch(std::function<void()> monitor) { monitor_ = std::move(monitor); }
 
     // Takes new points and widths: kernel values and the Cholesky factor.  The Hessian of the last solve is kept as
-    // a preconditioner if the number of points is the same.
-    void move(const double* points, const double* gamma, std::size_t n_points);
+    // a preconditioner if the number of points is the same.  False if points or gamma are not finite, or K_zz + jitter I
+    // is not positive definite; solve() then needs other points first.
+    [[nodiscard]] bool move(MatrixView<const double> points, std::span<const double> gamma);
 
     // Minimises J from coef ([n_outputs][n_points + 1], the intercept last), in place.
-    InnerOutcome solve(double* coef, const InnerSettings& settings);
+    InnerOutcome solve(std::span<double> coef, const InnerSettings& settings);
 
     // Adds the gradient of J in points and log gamma at the coefficients of the last solve.
-    void gradient(double C, double* point_gradient, double* width_gradient) const;
+    void gradient(double C, MatrixView<double> point_gradient, std::span<double> width_gradient) const;
 
     std::size_t n_points() const { return k_; }
+    std::size_t n_features() const { return p_; }
+    std::size_t n_outputs() const { return m_; }
 
 private:
     double evaluate(double t);  // losses at f + t * change; sets trial, e and p
     void project(const std::vector<double>& e, std::vector<double>& out) const;
     void values(const std::vector<double>& coef, bool to_change);
     void take_hessian();
-    bool factorise(double C);
+    [[nodiscard]] bool factorise(double C);
     void precondition(const std::vector<double>& g, std::vector<double>& out) const;
     void multiply(const std::vector<double>& direction, double C, std::vector<double>& out);
     int conjugate_gradients(const std::vector<double>& g, double C, double reduction, std::vector<double>& step);
-    void whiten(std::vector<double>& g) const;                                             // L^-1 of each output
-    std::vector<double> unwhitened(const std::vector<double>& v) const;                    // L^-T of each output
-    std::size_t offset(std::size_t b) const { return b * CompactRows<T>::block * m_; }     // into f, e, p
+    void whiten(std::vector<double>& g) const;                                              // L^-1 of each output
+    std::vector<double> unwhitened(const std::vector<double>& v) const;                     // L^-T of each output
+    const T* K(std::size_t b) const { return K_.data() + b * CompactRows<T>::block * k_; }  // [k][rows] of block b
+    // The part [m][rows] that belongs to block b of an array over all rows.
+    MatrixView<double> of_block(std::vector<double>& values, std::size_t b) const {
+        return {values.data() + b * CompactRows<T>::block * m_, m_, rows_.rows(b)};
+    }
+    MatrixView<const double> of_block(const std::vector<double>& values, std::size_t b) const {
+        return {values.data() + b * CompactRows<T>::block * m_, m_, rows_.rows(b)};
+    }
+    MatrixView<const double> L() const { return {L_.data(), k_, k_}; }
 
     const CompactRows<T>& rows_;
     mutable Team team_;
     std::function<void()> monitor_;
     std::size_t m_, p_, k_ = 0;
     std::vector<double> points_, gamma_, L_, coef_;
-    std::vector<double> turned_, K_zz_;                 // the points as a block of rows, and their kernel values
-    std::vector<T> K_;                                  // block after block, each [k][rows]
+    std::vector<double> points_transposed_, K_zz_;  // the points as a block of rows, and their kernel values
+    std::vector<T> K_;                              // block after block, each [k][rows]
     std::vector<double> f_, trial_, change_, e_, prob_, product_;  // block after block, each [m][rows]
-    std::vector<double> H_;                             // [m][k + 1][k + 1] in beta: sums of h K K'
-    std::vector<double> factor_;                        // of the preconditioner, [m][k + 1][k + 1]
+    std::vector<double> H_;                                        // [m][k + 1][k + 1] in beta: sums of h K K'
+    std::vector<double> factor_;                                   // of the preconditioner, [m][k + 1][k + 1]
     bool has_hessian_ = false, fresh_ = false;
-    double factor_C_ = 0;                               // C of factor_; 0 if there is none
-    int usual_iterations_ = 0;                          // of conjugate gradients with a fresh preconditioner
+    double factor_C_ = 0;       // C of factor_; 0 if there is none
+    int usual_iterations_ = 0;  // of conjugate gradients with a fresh preconditioner
 };
 
 }  // namespace sparseklr

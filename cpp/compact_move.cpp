@@ -3,16 +3,14 @@
 #include <cmath>
 #include <deque>
 
-#include "compact_loops.hpp"
+#include "dense_algebra.hpp"
 
 namespace sparseklr {
 namespace {
 
 using Vector = std::vector<double>;
 
-double dot(const Vector& a, const Vector& b) { return compact_algebra().dot(a.data(), b.data(), a.size()); }
-
-// x = (points, log-widths) and its F, as the line search wants it.
+// F at x = (points, log-widths), and the best place seen.
 template <class T> class Outer {
 public:
     Outer(CompactInner<T>& inner, std::size_t k, std::size_t p, Vector coef, const MoveSettings& settings)
@@ -28,11 +26,14 @@ public:
             gamma_[j] = std::exp(std::clamp(log_gamma(j), -50.0, 50.0));
             mean += log_gamma(j) / double(p_);
         }
-        inner_.move(x.data(), gamma_.data(), k_);
-        double value = inner_.solve(coef_.data(), {settings_.C, settings_.inner_tol, 100}).value;
         gradient.assign(k_ * p_ + p_, 0.0);
-        double* by_width = gradient.data() + k_ * p_;
-        inner_.gradient(settings_.C, gradient.data(), by_width);
+        const std::span<double> by_width = std::span(gradient).subspan(k_ * p_);
+        if (!inner_.move({x.data(), k_, p_}, gamma_)) {  // a step so long that a point is not finite
+            gradient.resize(x.size());
+            return INFINITY;
+        }
+        double value = inner_.solve(coef_, {settings_.C, settings_.inner_tol, 100}).value;
+        inner_.gradient(settings_.C, {gradient.data(), k_, p_}, by_width);
         const double a = mean + std::log(double(p_));
         value += settings_.rho / 2 * a * a;
         for (std::size_t j = 0; j < p_; ++j) {
@@ -115,12 +116,11 @@ double cubic_minimum(double a, double fa, double da, double b, double fb, double
 }  // namespace
 
 template <class T>
-MoveOutcome move_points(CompactInner<T>& inner, std::size_t p, double* points, double* log_gamma, double* coef,
-                        std::size_t k, std::size_t n_coef, const MoveSettings& settings) {
-    const std::size_t n_widths = settings.shared ? 1 : p;
-    Vector x(points, points + k * p);
-    x.insert(x.end(), log_gamma, log_gamma + n_widths);
-    Outer<T> outer(inner, k, p, Vector(coef, coef + n_coef), settings);
+MoveOutcome move_points(CompactInner<T>& inner, MatrixView<double> points, std::span<double> log_gamma,
+                        std::span<double> coef, const MoveSettings& settings) {
+    Vector x(points.data(), points.data() + points.size());
+    x.insert(x.end(), log_gamma.begin(), log_gamma.end());
+    Outer<T> outer(inner, points.rows, points.columns, Vector(coef.begin(), coef.end()), settings);
     Memory memory;
     MoveOutcome outcome;
     Vector g, trial, trial_g;
@@ -151,7 +151,8 @@ MoveOutcome move_points(CompactInner<T>& inner, std::size_t p, double* points, d
                 break;
             }
             if (high == 0) t *= 4;
-            else if (std::isfinite(high_value)) t = cubic_minimum(low, low_value, low_slope, high, high_value, high_slope);
+            else if (std::isfinite(high_value))
+                t = cubic_minimum(low, low_value, low_slope, high, high_value, high_slope);
             else t = (low + high) / 2;
         }
         if (!found) {
@@ -175,15 +176,15 @@ MoveOutcome move_points(CompactInner<T>& inner, std::size_t p, double* points, d
     outcome.value = outer.best_value;
     outcome.evaluations = outer.evaluations;
     if (outer.best.empty()) return outcome;  // no value was finite
-    std::copy_n(outer.best.begin(), k * p, points);
-    std::copy_n(outer.best.begin() + std::ptrdiff_t(k * p), n_widths, log_gamma);
-    std::copy(outer.best_coef.begin(), outer.best_coef.end(), coef);
+    std::copy_n(outer.best.begin(), points.size(), points.data());
+    std::copy_n(outer.best.begin() + std::ptrdiff_t(points.size()), log_gamma.size(), log_gamma.begin());
+    std::copy(outer.best_coef.begin(), outer.best_coef.end(), coef.begin());
     return outcome;
 }
 
-template MoveOutcome move_points<float>(CompactInner<float>&, std::size_t, double*, double*, double*, std::size_t,
-                                        std::size_t, const MoveSettings&);
-template MoveOutcome move_points<double>(CompactInner<double>&, std::size_t, double*, double*, double*, std::size_t,
-                                         std::size_t, const MoveSettings&);
+template MoveOutcome move_points<float>(CompactInner<float>&, MatrixView<double>, std::span<double>, std::span<double>,
+                                        const MoveSettings&);
+template MoveOutcome move_points<double>(CompactInner<double>&, MatrixView<double>, std::span<double>,
+                                         std::span<double>, const MoveSettings&);
 
 }  // namespace sparseklr

@@ -16,8 +16,8 @@ struct MoveSettings {
     double rho = 0.1, tau = 1;  // precision of the prior on the mean log-width and on the deviations from it
     bool shared = false;        // one width for all features: log_gamma then has a single entry
     int max_iter = 25;
-    double tol = 1e-7;          // stop when a step lowers F by less than this share of it
-    double inner_tol = 1e-5;    // of the coefficients, see InnerSettings
+    double tol = 1e-7;        // stop when a step lowers F by less than this fraction of it
+    double inner_tol = 1e-5;  // of the coefficients, see InnerSettings
 };
 
 struct MoveOutcome {
@@ -28,7 +28,7 @@ struct MoveOutcome {
 // Moves points ([k][p]), log_gamma ([p], or [1] if shared) and coef ([n_outputs][k + 1]) in place, to the best place
 // seen.  If the monitor of `inner` ends it, nothing has moved.
 template <class T>
-MoveOutcome move_points(CompactInner<T>& inner, std::size_t n_features, double* points, double* log_gamma, double* coef,
-                        std::size_t n_points, std::size_t n_coef, const MoveSettings& settings);
+MoveOutcome move_points(CompactInner<T>& inner, MatrixView<double> points, std::span<double> log_gamma,
+                        std::span<double> coef, const MoveSettings& settings);
 
 }  // namespace sparseklr

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -16,12 +15,13 @@ namespace {
 template <class T> class BlockRows {
 public:
     BlockRows(const Points<T>& data, std::size_t max_rows)
-        : stride_(std::max<std::size_t>(data.padded_size(), 1)), values_(stride_ * max_rows), row_(max_rows), index_(max_rows) {
+        : stride_(std::max<std::size_t>(data.padded_size(), 1)), values_(stride_ * max_rows), row_(max_rows),
+          index_(max_rows) {
         for (std::size_t r = 0; r < max_rows; ++r) row_[r] = values_.data() + r * stride_;
     }
     void compute(const Points<T>& data, const Points<T>& queries, std::size_t first, std::size_t last, Team& team) {
         std::iota(index_.begin(), index_.begin() + std::ptrdiff_t(last - first), first);
-        data.kernel_rows(queries, index_.data(), last - first, row_.data(), team, scratch_);
+        data.kernel_rows(queries, {index_.data(), last - first}, {row_.data(), last - first}, team, scratch_);
     }
     const T* row(std::size_t r) const { return row_[r]; }
 
@@ -65,28 +65,27 @@ template <class T> std::size_t rows_that_fit(const Points<T>& data, std::size_t 
 }  // namespace
 
 template <class T>
-void kernel_block(const Points<T>& data, const Points<T>& queries, std::size_t begin,
-                  std::size_t end, T* out, std::size_t stride, int threads) {
-    const std::size_t step = std::min(rows_that_fit(data, std::size_t{512} << 10), std::max<std::size_t>(end - begin, 1));
+void kernel_matrix(const Points<T>& data, const Points<T>& queries, MatrixView<T> out, int threads) {
+    const std::size_t n = queries.size();
+    const std::size_t step = std::min(rows_that_fit(data, std::size_t{512} << 10), std::max<std::size_t>(n, 1));
     BlockRows<T> block(data, step);
-    Team team(threads_for(threads, (end - begin) * data.size(), data.n_features()));
-    for (std::size_t first = begin; first < end; first += step) {
-        const std::size_t last = std::min(first + step, end);
+    Team team(threads_for(threads, n * data.size(), data.n_features()));
+    for (std::size_t first = 0; first < n; first += step) {
+        const std::size_t last = std::min(first + step, n);
         block.compute(data, queries, first, last, team);
-        for (std::size_t i = first; i < last; ++i)
-            std::memcpy(out + (i - begin) * stride, block.row(i - first), data.size() * sizeof(T));
+        for (std::size_t i = first; i < last; ++i) std::copy_n(block.row(i - first), data.size(), out.row(i).data());
     }
 }
 
 template <class T>
-void decision(const Points<T>& data, const Points<T>& queries, const double* coef, std::size_t n_outputs, double* out,
+void decision(const Points<T>& data, const Points<T>& queries, MatrixView<const double> coef, MatrixView<double> out,
               int threads) {
     const std::size_t step = std::min<std::size_t>(rows_that_fit(data, std::size_t{512} << 10), 96);
     const std::size_t n_blocks = (queries.size() + step - 1) / step;
     Team team(threads_for(threads, queries.size() * data.size(), data.n_features()), n_blocks);
     std::vector<std::unique_ptr<BlockRows<T>>> rows_of(team.size());
     FirstFailure failure;
-    team.each(n_blocks, [&](std::size_t b, std::size_t worker) {
+    team.each(n_blocks, [&](std::size_t b, std::size_t worker) noexcept {
         failure.attempt(b, [&] {
             std::unique_ptr<BlockRows<T>>& rows = rows_of[worker];
             if (!rows) rows = std::make_unique<BlockRows<T>>(data, step);
@@ -94,16 +93,16 @@ void decision(const Points<T>& data, const Points<T>& queries, const double* coe
             Team alone(1);
             rows->compute(data, queries, first, last, alone);
             for (std::size_t i = first; i < last; ++i)
-                for (std::size_t o = 0; o < n_outputs; ++o)
-                    out[i * n_outputs + o] = simd<T>().dot(rows->row(i - first), coef + o * data.size(), data.size());
+                for (std::size_t o = 0; o < coef.rows; ++o)
+                    out(i, o) = simd<T>().dot(rows->row(i - first), coef.row(o).data(), data.size());
         });
     });
     failure.rethrow();
 }
 
-#define SPARSEKLR_INSTANTIATE(T)                                                                                   \
-    template void kernel_block<T>(const Points<T>&, const Points<T>&, std::size_t, std::size_t, T*, std::size_t, int); \
-    template void decision<T>(const Points<T>&, const Points<T>&, const double*, std::size_t, double*, int);
+#define SPARSEKLR_INSTANTIATE(T)                                                            \
+    template void kernel_matrix<T>(const Points<T>&, const Points<T>&, MatrixView<T>, int); \
+    template void decision<T>(const Points<T>&, const Points<T>&, MatrixView<const double>, MatrixView<double>, int);
 SPARSEKLR_INSTANTIATE(float)
 SPARSEKLR_INSTANTIATE(double)
 

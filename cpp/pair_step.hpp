@@ -13,8 +13,8 @@ struct Dual {
 
     double alpha() const { return lo + above; }
     double rest() const { return lo + below; }
-    double logit() const { return std::log(alpha() / rest()); }                 // G'(alpha / C)
-    double curvature() const { return 1 / alpha() + 1 / rest(); }               // G''(alpha / C) / C
+    double logit() const { return std::log(alpha() / rest()); }    // G'(alpha / C)
+    double curvature() const { return 1 / alpha() + 1 / rest(); }  // G''(alpha / C) / C
     Dual moved(double by) const { return {above + by, below - by, lo}; }
 
     // Moves by `by` between the bounds, keeps both numbers consistent and lands exactly on a bound that it
@@ -46,8 +46,8 @@ struct Dual {
 // t <= gap / eta bounds the root from above and is nearly exact when the kernel term dominates:
 // Newton starts there.  A bracket is kept; a step that leaves it is replaced by bisection, on a
 // logarithmic scale while the bracket spans orders of magnitude (alpha grows from its bound).
-inline double pair_step(const Dual& i, double yi, const Dual& j, double yj, double gap, double eta,
-                        double t_max, double accuracy) {
+inline double pair_step(const Dual& i, double yi, const Dual& j, double yj, double gap, double eta, double t_max,
+                        double accuracy) {
     const double ui = i.logit(), uj = j.logit();
     const auto phi = [&](double t) {
         return -gap + eta * t + yi * (i.moved(yi * t).logit() - ui) - yj * (j.moved(-yj * t).logit() - uj);

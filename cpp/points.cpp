@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 #include <vector>
 
 namespace sparseklr {
@@ -75,15 +76,16 @@ template <class T> bool Points<T>::surely_finite(const Points& queries) const {
 }
 
 template <class T>
-void Points<T>::kernel_rows(const Points& queries, const std::size_t* indices, std::size_t m, T* const* out,
+void Points<T>::kernel_rows(const Points& queries, std::span<const std::size_t> indices, std::span<T* const> out,
                             Team& team, Scratch<T>& scratch) const {
+    if (queries.layout_ != layout_) throw std::logic_error("points and queries differ in layout");
     const bool sure = surely_finite(queries);
     // A distance that overflows would not show in the exponential of it.
     if (!sure && by_distance(kernel_))
         throw NonFiniteKernel(kernel_, queries.largest_norm_ < largest_norm_ ? largest_ : queries.largest_);
-    compute_rows(queries, indices, m, out, team, scratch);
+    compute_rows(queries, indices, out, team, scratch);
     if (sure) return;
-    for (std::size_t k = 0; k < m; ++k)
+    for (std::size_t k = 0; k < indices.size(); ++k)
         if (!std::all_of(out[k], out[k] + n_, [](T value) { return std::isfinite(value); }))
             throw NonFiniteKernel(kernel_, indices[k]);
 }
@@ -93,8 +95,10 @@ template class Points<double>;
 
 namespace {
 
-template <class In> const In* largest_entry(const In* begin, const In* end) {
-    return std::max_element(begin, end, [](In a, In b) { return std::abs(a) < std::abs(b); });
+// Index of the entry of largest magnitude.
+template <class In> std::size_t largest_entry(std::span<const In> values) {
+    const auto smaller = [](In a, In b) { return std::abs(a) < std::abs(b); };
+    return std::size_t(std::max_element(values.begin(), values.end(), smaller) - values.begin());
 }
 
 // -- dense --------------------------------------------------------------------------------------
@@ -102,20 +106,21 @@ template <class In> const In* largest_entry(const In* begin, const In* end) {
 template <class T> class DensePoints final : public Points<T> {
 public:
     template <class In>
-    DensePoints(const Kernel& kernel, const In* values, std::size_t n, std::size_t p, const double* center)
-        : DensePoints(kernel, n, p) {
+    DensePoints(const Kernel& kernel, MatrixView<const In> X, std::span<const double> center)
+        : DensePoints(kernel, X.rows, X.columns) {
+        const std::size_t n = X.rows, p = X.columns;
         std::vector<T> row(p);
         for (std::size_t i = 0; i < n; ++i) {
             T* lane = panels_.data() + i / L * L * p + i % L;
             for (std::size_t k = 0; k < p; ++k) {
-                row[k] = T(double(values[i * p + k]) - (center ? center[k] : 0.0));
+                row[k] = T(double(X(i, k)) - (center.empty() ? 0.0 : center[k]));
                 lane[k * L] = row[k];
             }
             norms_[i] = simd<T>().norm(kernel.kind, row.data(), p);
         }
         this->find_largest_norm();
         // one point may have made the center, and with it all norms, overflow
-        if (this->norms_overflow()) this->largest_ = std::size_t(largest_entry(values, values + n * p) - values) / p;
+        if (this->norms_overflow()) this->largest_ = largest_entry(X.flat()) / p;
     }
 
     std::unique_ptr<Points<T>> subset(const std::vector<std::size_t>& indices) const override {
@@ -132,17 +137,17 @@ public:
     }
 
     DensePoints(const Kernel& kernel, std::size_t n, std::size_t p)  // all zero
-        : Points<T>(kernel, n, p), panels_(this->padded_size() * p), norms_(this->padded_size()) {}
+        : Points<T>(kernel, Layout::dense, n, p), panels_(this->padded_size() * p), norms_(this->padded_size()) {}
 
 protected:
     T norm(std::size_t i) const override { return norms_[i]; }
 
     // Every value is computed alone and in a fixed order: neither the number of threads nor the
     // company it is computed in changes a bit of it.
-    void compute_rows(const Points<T>& other, const std::size_t* indices, std::size_t m, T* const* out, Team& team,
+    void compute_rows(const Points<T>& other, std::span<const std::size_t> indices, std::span<T* const> out, Team& team,
                       Scratch<T>& scratch) const override {
-        const auto& queries = dynamic_cast<const DensePoints&>(other);
-        const std::size_t p = this->n_features_;
+        const auto& queries = static_cast<const DensePoints&>(other);
+        const std::size_t m = indices.size(), p = this->n_features_;
         std::vector<T>& rows = scratch.gathered;
         rows.resize(m * (p + 1));
         T* const norms = rows.data() + m * p;
@@ -154,12 +159,15 @@ protected:
         }
         // Panels in groups that stay in L1 while the queries pass by, written as long runs.
         const std::size_t n_panels = this->padded_size() / L;
-        const std::size_t group = std::clamp<std::size_t>((std::size_t{16} << 10) / (64 * std::max<std::size_t>(p, 1)), 1, 16);
-        team.over(n_panels, group, least_operations / (L * m * (p + 16)), [&](std::size_t begin, std::size_t end, std::size_t) {
-            for (std::size_t first = begin; first < end; first += group)
-                simd<T>().dense_panels(this->kernel_, panels_.data() + first * L * p, norms_.data() + first * L,
-                                       std::min(group, end - first), rows.data(), norms, m, p, out, first * L);
-        });
+        const std::size_t group = std::clamp<std::size_t>((std::size_t{16} << 10) / (64 * std::max<std::size_t>(p, 1)),
+                                                          1, 16);
+        team.over(n_panels, group, least_operations / (L * m * (p + 16)),
+                  [&](std::size_t begin, std::size_t end, std::size_t) noexcept {
+                      for (std::size_t first = begin; first < end; first += group)
+                          simd<T>().dense_panels(this->kernel_, panels_.data() + first * L * p,
+                                                 norms_.data() + first * L, std::min(group, end - first), rows.data(),
+                                                 norms, m, p, out.data(), first * L);
+                  });
     }
 
 private:
@@ -173,12 +181,14 @@ private:
 template <class T> class CsrPoints final : public Points<T> {
 public:
     template <class In, class Index>
-    CsrPoints(const Kernel& kernel, const In* values, const Index* columns, const Index* indptr, std::size_t n,
-              std::size_t p)
-        : Points<T>(kernel, n, p), values_(values, values + indptr[n]), columns_(columns, columns + indptr[n]),
-          indptr_(indptr, indptr + n + 1), norms_(n) {
-        for (std::size_t i = 0; i < n; ++i)
-            norms_[i] = simd<T>().norm(kernel.kind, values_.data() + indptr_[i], std::size_t(indptr_[i + 1] - indptr_[i]));
+    CsrPoints(const Kernel& kernel, const CsrView<In, Index>& X) : CsrPoints(kernel, X.n_rows(), X.n_features) {
+        const std::size_t n_values = std::size_t(X.indptr.back());
+        values_.assign(X.values.begin(), X.values.begin() + std::ptrdiff_t(n_values));
+        columns_.assign(X.columns.begin(), X.columns.begin() + std::ptrdiff_t(n_values));
+        indptr_.assign(X.indptr.begin(), X.indptr.end());
+        for (std::size_t i = 0; i < this->n_; ++i)
+            norms_[i] = simd<T>().norm(kernel.kind, values_.data() + indptr_[i],
+                                       std::size_t(indptr_[i + 1] - indptr_[i]));
         this->find_largest_norm();
     }
 
@@ -196,26 +206,28 @@ public:
     }
 
     CsrPoints(const Kernel& kernel, std::size_t n, std::size_t p)  // no values yet
-        : Points<T>(kernel, n, p), indptr_(n + 1), norms_(n) {}
+        : Points<T>(kernel, Layout::csr, n, p), indptr_(n + 1), norms_(n) {}
 
 protected:
     T norm(std::size_t i) const override { return norms_[i]; }
 
-    void compute_rows(const Points<T>& other, const std::size_t* indices, std::size_t m, T* const* out, Team& team,
+    void compute_rows(const Points<T>& other, std::span<const std::size_t> indices, std::span<T* const> out, Team& team,
                       Scratch<T>& scratch) const override {
-        const auto& queries = dynamic_cast<const CsrPoints&>(other);
+        const auto& queries = static_cast<const CsrPoints&>(other);
+        const std::size_t m = indices.size();
         std::vector<T>& panel = scratch.scattered;
         if (panel.size() < this->n_features_ * L) panel.assign(this->n_features_ * L, T(0));
         for (std::size_t q = 0; q < m; q += L) {
             const std::size_t in_panel = std::min(L, m - q);
             T norms[L] = {};
-            queries.scatter(indices + q, in_panel, panel.data(), norms, false);
+            queries.scatter(indices.subspan(q, in_panel), panel, norms, false);
             const std::size_t per_row = L * (values_.size() / std::max<std::size_t>(this->n_, 1) + 16);
-            team.over(this->n_, L, least_operations / per_row, [&](std::size_t begin, std::size_t end, std::size_t) {
-                simd<T>().csr_rows(this->kernel_, values_.data(), columns_.data(), indptr_.data(), norms_.data(), begin, end,
-                                   panel.data(), norms, in_panel, out + q);
-            });
-            queries.scatter(indices + q, in_panel, panel.data(), norms, true);
+            team.over(this->n_, L, least_operations / per_row,
+                      [&](std::size_t begin, std::size_t end, std::size_t) noexcept {
+                          simd<T>().csr_rows(this->kernel_, values_.data(), columns_.data(), indptr_.data(),
+                                             norms_.data(), begin, end, panel.data(), norms, in_panel, out.data() + q);
+                      });
+            queries.scatter(indices.subspan(q, in_panel), panel, norms, true);
         }
     }
 
@@ -223,8 +235,8 @@ private:
     static constexpr std::size_t L = lanes<T>;
 
     // Spreads some points over a dense n_features x L array, or wipes them off it again.
-    void scatter(const std::size_t* indices, std::size_t m, T* dense, T* norms, bool wipe) const {
-        for (std::size_t l = 0; l < m; ++l) {
+    void scatter(std::span<const std::size_t> indices, std::span<T> dense, std::span<T, L> norms, bool wipe) const {
+        for (std::size_t l = 0; l < indices.size(); ++l) {
             const std::size_t i = indices[l];
             norms[l] = norms_[i];
             for (std::int64_t s = indptr_[i]; s < indptr_[i + 1]; ++s)
@@ -241,21 +253,19 @@ private:
 }  // namespace
 
 template <class T, class In>
-std::unique_ptr<Points<T>> dense_points(const Kernel& kernel, const In* values, std::size_t n, std::size_t n_features,
-                                        const double* center) {
-    return std::make_unique<DensePoints<T>>(kernel, values, n, n_features, center);
+std::unique_ptr<Points<T>> dense_points(const Kernel& kernel, MatrixView<const In> X, std::span<const double> center) {
+    return std::make_unique<DensePoints<T>>(kernel, X, center);
 }
 template <class T, class In, class Index>
-std::unique_ptr<Points<T>> csr_points(const Kernel& kernel, const In* values, const Index* columns, const Index* indptr,
-                                      std::size_t n, std::size_t n_features) {
-    return std::make_unique<CsrPoints<T>>(kernel, values, columns, indptr, n, n_features);
+std::unique_ptr<Points<T>> csr_points(const Kernel& kernel, const CsrView<In, Index>& X) {
+    return std::make_unique<CsrPoints<T>>(kernel, X);
 }
 
-#define SPARSEKLR_DENSE(T, In) \
-    template std::unique_ptr<Points<T>> dense_points<T, In>(const Kernel&, const In*, std::size_t, std::size_t, const double*);
-#define SPARSEKLR_CSR(T, In, Index)                                                                          \
-    template std::unique_ptr<Points<T>> csr_points<T, In, Index>(const Kernel&, const In*, const Index*, const Index*, \
-                                                                 std::size_t, std::size_t);
+#define SPARSEKLR_DENSE(T, In)                                                                   \
+    template std::unique_ptr<Points<T>> dense_points<T, In>(const Kernel&, MatrixView<const In>, \
+                                                            std::span<const double>);
+#define SPARSEKLR_CSR(T, In, Index) \
+    template std::unique_ptr<Points<T>> csr_points<T, In, Index>(const Kernel&, const CsrView<In, Index>&);
 SPARSEKLR_DENSE(float, float)
 SPARSEKLR_DENSE(float, double)
 SPARSEKLR_DENSE(double, float)

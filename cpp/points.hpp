@@ -6,10 +6,12 @@
 #include <exception>
 #include <limits>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "simd.hpp"
 #include "team.hpp"
+#include "views.hpp"
 
 namespace sparseklr {
 
@@ -27,35 +29,40 @@ template <class T> struct Scratch {
     std::vector<T> scattered;  // CSR queries, n_features x lanes; all zero between calls
 };
 
-// A set of points with a kernel, between others of its kind and all of its own.
+enum class Layout { dense, csr };
+
+// A set of points with a kernel, between others of its layout and all of its own.
 template <class T> class Points {
 public:
     virtual ~Points() = default;
     std::size_t size() const { return n_; }
     std::size_t n_features() const { return n_features_; }
     const Kernel& kernel() const { return kernel_; }
+    Layout layout() const { return layout_; }
     // The largest norm: squared, or of absolute values for the Laplacian kernel; infinity if it overflows.
     double largest_norm() const { return largest_norm_; }
     // Rows need room for padded_size() values; those past size() are undefined.
     std::size_t padded_size() const { return (n_ + lanes<T> - 1) / lanes<T> * lanes<T>; }
     // k(point i, itself); throws NonFiniteKernel
     double diagonal(std::size_t i) const;
-    // out[k][j] = k(queries[indices[k]], this[j]); queries is a set of the same kind and kernel.
+    // out[k][j] = k(queries[indices[k]], this[j]); queries is a set of the same layout and kernel.
     // Throws NonFiniteKernel rather than giving a value that is not finite.
-    void kernel_rows(const Points& queries, const std::size_t* indices, std::size_t m, T* const* out, Team& team,
+    void kernel_rows(const Points& queries, std::span<const std::size_t> indices, std::span<T* const> out, Team& team,
                      Scratch<T>& scratch) const;
     virtual std::unique_ptr<Points> subset(const std::vector<std::size_t>& indices) const = 0;
 
 protected:
-    Points(const Kernel& kernel, std::size_t n, std::size_t n_features)
-        : kernel_(kernel), n_(n), n_features_(n_features) {}
-    virtual void compute_rows(const Points& queries, const std::size_t* indices, std::size_t m, T* const* out,
+    Points(const Kernel& kernel, Layout layout, std::size_t n, std::size_t n_features)
+        : kernel_(kernel), layout_(layout), n_(n), n_features_(n_features) {}
+    // kernel_rows without the checks; `queries` has this set's layout and may be cast to its class.
+    virtual void compute_rows(const Points& queries, std::span<const std::size_t> indices, std::span<T* const> out,
                               Team& team, Scratch<T>& scratch) const = 0;
     virtual T norm(std::size_t i) const = 0;
     void find_largest_norm();  // to be called when all norms are known
     bool norms_overflow() const { return largest_norm_ == std::numeric_limits<double>::infinity(); }
 
     Kernel kernel_;
+    Layout layout_;
     std::size_t n_, n_features_;
     std::size_t largest_ = 0;  // the point of largest norm
 
@@ -65,14 +72,13 @@ private:
     double largest_norm_ = 0;
 };
 
-// `center` is subtracted from every point when given: distances lose fewer digits.
+// `center` is subtracted from every point unless it is empty: distances lose fewer digits.
 template <class T, class In>
-std::unique_ptr<Points<T>> dense_points(const Kernel& kernel, const In* values, std::size_t n,
-                                        std::size_t n_features, const double* center);
+std::unique_ptr<Points<T>> dense_points(const Kernel& kernel, MatrixView<const In> X,
+                                        std::span<const double> center = {});
 // Column indices must lie in [0, n_features) and not be repeated within a row.
 template <class T, class In, class Index>
-std::unique_ptr<Points<T>> csr_points(const Kernel& kernel, const In* values, const Index* columns,
-                                      const Index* indptr, std::size_t n, std::size_t n_features);
+std::unique_ptr<Points<T>> csr_points(const Kernel& kernel, const CsrView<In, Index>& X);
 
 // Whether kernel values between points of at most this norm are good enough in float: nothing that is computed on
 // the way comes near the largest or the smallest float, and values of distances have an error of at most 2e-5.

@@ -14,16 +14,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 namespace sparseklr {
 
 struct Problem {
-    std::size_t n;          // points
-    const double* y;        // labels, -1 or +1
-    const double* box;      // C_i > 0
-    const double* bound;    // lo_i, 0 < lo_i < C_i / 2
-    double lam;             // the margin, >= 0
+    std::span<const double> y;      // labels, -1 or +1
+    std::span<const double> box;    // C_i > 0
+    std::span<const double> bound;  // lo_i, 0 < lo_i < C_i / 2
+    double lam;                     // the margin, >= 0
+
+    std::size_t n() const { return y.size(); }
 };
 
 enum class WorkingSet { first_order, second_order, mixed };
@@ -32,17 +34,17 @@ enum class Status { optimal, max_iter, interrupted, stalled };
 
 struct Settings {
     WorkingSet working_set = WorkingSet::mixed;
-    double tol = 1e-5;                  // largest violation max_up E - min_low E accepted, absolute
-    std::int64_t max_iter = 10'000'000; // pair steps
+    double tol = 1e-5;                   // largest violation max_up E - min_low E accepted, absolute
+    std::int64_t max_iter = 10'000'000;  // pair steps
     int threads = 1;
-    double poll_seconds = 0.05;         // how often the monitor is asked
+    double poll_seconds = 0.05;  // how often the monitor is asked
 };
 
 // What the solver changes; it is the caller's memory, so that a stopped run can go on.  It is written when
 // the solver returns, above and F consistent also after an interruption, and left alone if it throws.
 struct State {
-    double* above;  // alpha - lo, from 0 to C - 2 lo
-    double* F;
+    std::span<double> above;  // alpha - lo, from 0 to C - 2 lo
+    std::span<double> F;
 };
 
 // One moment of a run.
@@ -56,10 +58,10 @@ struct Snapshot {
 struct SolveInfo {
     Status status = Status::max_iter;
     std::int64_t n_iter = 0;
-    double violation = 0;        // at the end
-    double upper = 0, lower = 0; // max_up E and min_low E: the intercept lies between them;
-                                 // -infinity or +infinity where I_up or I_low is empty
-    double min_curvature = 0;    // smallest K_ii + K_jj - 2 K_ij seen, relative to its terms; negative: not PSD
+    double violation = 0;         // at the end
+    double upper = 0, lower = 0;  // max_up E and min_low E: the intercept lies between them;
+                                  // -infinity or +infinity where I_up or I_low is empty
+    double min_curvature = 0;     // smallest K_ii + K_jj - 2 K_ij seen, relative to its terms; negative: not PSD
     std::vector<Snapshot> history;
 };
 

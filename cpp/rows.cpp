@@ -14,7 +14,8 @@ template <class T>
 KernelRows<T>::KernelRows(std::shared_ptr<const Points<T>> points, std::size_t cache_bytes)
     : points_(std::move(points)), cache_bytes_(cache_bytes),
       stride_(std::max<std::size_t>(points_->padded_size(), lanes<T>)),
-      slots_(std::clamp<std::size_t>(cache_bytes / (stride_ * sizeof(T)), 4, std::max<std::size_t>(points_->size(), 4))),
+      slots_(
+          std::clamp<std::size_t>(cache_bytes / (stride_ * sizeof(T)), 4, std::max<std::size_t>(points_->size(), 4))),
       chunk_rows_(std::clamp<std::size_t>((std::size_t{32} << 20) / (stride_ * sizeof(T)), 1, slots_)),
       slot_of_(points_->size(), none) {}
 
@@ -58,9 +59,10 @@ template <class T> void KernelRows<T>::push_newest(std::uint32_t slot) {
     newest_ = slot;
 }
 
-template <class T> void KernelRows<T>::fetch(const std::size_t* indices, std::size_t m, const T** out, Team& team) {
+template <class T> void KernelRows<T>::fetch(std::span<const std::size_t> indices, std::span<const T*> out,
+                                             Team& team) {
     try {
-        find_or_compute(indices, m, out, team);
+        find_or_compute(indices, out, team);
     } catch (...) {  // slots may be claimed and not filled: an empty cache is in order again
         clear();
         throw;
@@ -68,8 +70,8 @@ template <class T> void KernelRows<T>::fetch(const std::size_t* indices, std::si
 }
 
 template <class T>
-void KernelRows<T>::find_or_compute(const std::size_t* indices, std::size_t m, const T** out, Team& team) {
-    for (std::size_t k = 0; k < m; ++k) {  // what is there already must not be evicted for the rest
+void KernelRows<T>::find_or_compute(std::span<const std::size_t> indices, std::span<const T*> out, Team& team) {
+    for (std::size_t k = 0; k < indices.size(); ++k) {  // what is there already must not be evicted for the rest
         const std::uint32_t slot = slot_of_[indices[k]];
         if (slot == none) continue;
         unlink(slot);
@@ -79,7 +81,7 @@ void KernelRows<T>::find_or_compute(const std::size_t* indices, std::size_t m, c
     std::vector<std::size_t> missing;
     std::vector<std::uint32_t> claimed;
     std::vector<T*> where;
-    for (std::size_t k = 0; k < m; ++k) {
+    for (std::size_t k = 0; k < indices.size(); ++k) {
         if (slot_of_[indices[k]] != none) continue;
         missing.push_back(indices[k]);
         claimed.push_back(claim_slot());
@@ -87,7 +89,7 @@ void KernelRows<T>::find_or_compute(const std::size_t* indices, std::size_t m, c
         out[k] = where.back();
     }
     if (missing.empty()) return;
-    points_->kernel_rows(*points_, missing.data(), missing.size(), where.data(), team, scratch_);
+    points_->kernel_rows(*points_, missing, where, team, scratch_);
     for (std::size_t k = 0; k < missing.size(); ++k) {  // only a row that is filled can be found
         slot_[claimed[k]].owner = std::uint32_t(missing[k]);
         slot_of_[missing[k]] = claimed[k];
@@ -112,17 +114,17 @@ namespace {
 // Rows of a submatrix, gathered when first asked for.
 template <class T> class SubGramRows final : public RowSource<T> {
 public:
-    SubGramRows(const T* values, std::size_t stride, std::vector<std::size_t> indices)
-        : values_(values), stride_(stride), indices_(std::move(indices)), rows_(indices_.size()) {}
+    SubGramRows(MatrixView<const T> K, std::vector<std::size_t> indices)
+        : K_(K), indices_(std::move(indices)), rows_(indices_.size()) {}
     std::size_t size() const override { return indices_.size(); }
-    double diagonal(std::size_t i) const override { return double(values_[indices_[i] * (stride_ + 1)]); }
+    double diagonal(std::size_t i) const override { return double(K_(indices_[i], indices_[i])); }
     std::size_t capacity() const override { return std::max<std::size_t>(indices_.size(), 4); }
-    void fetch(const std::size_t* indices, std::size_t m, const T** out, Team&) override {
-        for (std::size_t k = 0; k < m; ++k) {
+    void fetch(std::span<const std::size_t> indices, std::span<const T*> out, Team&) override {
+        for (std::size_t k = 0; k < indices.size(); ++k) {
             std::unique_ptr<T[]>& row = rows_[indices[k]];
             if (!row) {
                 row.reset(new T[indices_.size()]);
-                const T* full = values_ + indices_[indices[k]] * stride_;
+                const std::span<const T> full = K_.row(indices_[indices[k]]);
                 for (std::size_t j = 0; j < indices_.size(); ++j) row[j] = full[indices_[j]];
             }
             out[k] = row.get();
@@ -133,19 +135,18 @@ public:
         for (std::size_t k = 0; k < indices.size(); ++k) original[k] = indices_[indices[k]];
         rows_.clear();
         rows_.resize(indices_.size());
-        return std::make_unique<SubGramRows>(values_, stride_, std::move(original));
+        return std::make_unique<SubGramRows>(K_, std::move(original));
     }
 
 private:
-    const T* values_;
-    std::size_t stride_;
+    MatrixView<const T> K_;
     std::vector<std::size_t> indices_;
     std::vector<std::unique_ptr<T[]>> rows_;
 };
 }  // namespace
 
 template <class T> std::unique_ptr<RowSource<T>> GramRows<T>::subset(const std::vector<std::size_t>& indices) {
-    return std::make_unique<SubGramRows<T>>(values_, stride_, indices);
+    return std::make_unique<SubGramRows<T>>(K_, indices);
 }
 
 template class GramRows<float>;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <span>
 #include <vector>
 
 #include "points.hpp"
@@ -19,29 +20,28 @@ public:
     virtual double diagonal(std::size_t i) const = 0;
     // How many rows can be held at once, at least 4.
     virtual std::size_t capacity() const = 0;
-    // Points out[k] at row indices[k], all different, m <= capacity().  The pointers stay valid until rows that
+    // Points out[k] at row indices[k]; the indices differ and are at most capacity() many.  The pointers stay valid until rows that
     // would not fit beside them are asked for; the most recently asked for are kept longest.
-    virtual void fetch(const std::size_t* indices, std::size_t m, const T** out, Team& team) = 0;
+    virtual void fetch(std::span<const std::size_t> indices, std::span<const T*> out, Team& team) = 0;
     // The same kernel between some of the points only.  It may take over this source's memory:
     // rows fetched from this one before are gone.
     virtual std::unique_ptr<RowSource> subset(const std::vector<std::size_t>& indices) = 0;
 };
 
-// Rows of a given matrix (row-major, `stride` values from row to row).
+// Rows of a given square matrix.
 template <class T> class GramRows final : public RowSource<T> {
 public:
-    GramRows(const T* values, std::size_t n, std::size_t stride) : values_(values), n_(n), stride_(stride) {}
-    std::size_t size() const override { return n_; }
-    double diagonal(std::size_t i) const override { return double(values_[i * stride_ + i]); }
-    std::size_t capacity() const override { return n_ < 4 ? 4 : n_; }
-    void fetch(const std::size_t* indices, std::size_t m, const T** out, Team&) override {
-        for (std::size_t k = 0; k < m; ++k) out[k] = values_ + indices[k] * stride_;
+    explicit GramRows(MatrixView<const T> K) : K_(K) {}
+    std::size_t size() const override { return K_.rows; }
+    double diagonal(std::size_t i) const override { return double(K_(i, i)); }
+    std::size_t capacity() const override { return K_.rows < 4 ? 4 : K_.rows; }
+    void fetch(std::span<const std::size_t> indices, std::span<const T*> out, Team&) override {
+        for (std::size_t k = 0; k < indices.size(); ++k) out[k] = K_.row(indices[k]).data();
     }
     std::unique_ptr<RowSource<T>> subset(const std::vector<std::size_t>& indices) override;
 
 private:
-    const T* values_;
-    std::size_t n_, stride_;
+    MatrixView<const T> K_;
 };
 
 // Kernel rows of a set of points against itself, kept in at most `cache_bytes` (least recently
@@ -52,7 +52,7 @@ public:
     std::size_t size() const override { return points_->size(); }
     double diagonal(std::size_t i) const override { return points_->diagonal(i); }
     std::size_t capacity() const override { return slots_; }
-    void fetch(const std::size_t* indices, std::size_t m, const T** out, Team& team) override;
+    void fetch(std::span<const std::size_t> indices, std::span<const T*> out, Team& team) override;
     std::unique_ptr<RowSource<T>> subset(const std::vector<std::size_t>& indices) override;
 
 private:
@@ -61,7 +61,7 @@ private:
         std::uint32_t owner = none, older = none, newer = none;
     };
     T* address(std::uint32_t slot) const { return chunks_[slot / chunk_rows_].get() + slot % chunk_rows_ * stride_; }
-    void find_or_compute(const std::size_t* indices, std::size_t m, const T** out, Team& team);
+    void find_or_compute(std::span<const std::size_t> indices, std::span<const T*> out, Team& team);
     std::uint32_t claim_slot();
     void unlink(std::uint32_t slot);
     void push_newest(std::uint32_t slot);
@@ -77,7 +77,7 @@ private:
     };
     std::vector<std::unique_ptr<T[], Free>> chunks_;  // grown as needed
     std::vector<Slot> slot_;
-    std::vector<std::uint32_t> slot_of_;              // point -> slot or none
+    std::vector<std::uint32_t> slot_of_;  // point -> slot or none
     std::uint32_t oldest_ = none, newest_ = none;
 };
 

@@ -1,4 +1,4 @@
-// The loops that decide the speed, compiled once per instruction set and chosen at run time.
+// The loops that decide the speed, compiled once per instruction set (isa.hpp).
 // T is the storage type of kernel values (float or double); sums that matter are double.
 #pragma once
 
@@ -41,18 +41,18 @@ template <class T> struct Simd {
 
     // out[r][offset + j] = k(queries[r], point j of the panels); a panel is n_features x lanes,
     // queries are row-major
-    void (*dense_panels)(const Kernel&, const T* panels, const T* norms, std::size_t n_panels,
-                         const T* queries, const T* query_norm, std::size_t n_queries,
-                         std::size_t n_features, T* const* out, std::size_t offset);
+    void (*dense_panels)(const Kernel&, const T* panels, const T* norms, std::size_t n_panels, const T* queries,
+                         const T* query_norm, std::size_t n_queries, std::size_t n_features, T* const* out,
+                         std::size_t offset);
 
     // out[lane][row] for CSR rows [begin, end); queries is n_features x lanes, scattered
-    void (*csr_rows)(const Kernel&, const T* values, const std::int32_t* columns,
-                     const std::int64_t* indptr, const T* norms, std::size_t begin, std::size_t end,
-                     const T* queries, const T* query_norm, std::size_t n_queries, T* const* out);
+    void (*csr_rows)(const Kernel&, const T* values, const std::int32_t* columns, const std::int64_t* indptr,
+                     const T* norms, std::size_t begin, std::size_t end, const T* queries, const T* query_norm,
+                     std::size_t n_queries, T* const* out);
 
     // F[k] += sum_b weight[b] rows[b][k] for k in [begin, end), rows added up in groups of four
-    void (*add_rows)(double* F, const T* const* rows, const double* weight, std::size_t n_rows,
-                     std::size_t begin, std::size_t end);
+    void (*add_rows)(double* F, const T* const* rows, const double* weight, std::size_t n_rows, std::size_t begin,
+                     std::size_t end);
 
     // sum_k a[k] row[k]
     double (*dot)(const T* row, const double* a, std::size_t n);
@@ -60,16 +60,16 @@ template <class T> struct Simd {
     Extremes (*extremes)(const double* E, const float* side, std::size_t n);
 
     // E[k] -= t_i row_i[k] - t_j row_j[k], and the extremes of the new E
-    Extremes (*update)(double* E, const float* side, const T* row_i, const T* row_j, double t_i, double t_j, std::size_t n);
+    Extremes (*update)(double* E, const float* side, const T* row_i, const T* row_j, double t_i, double t_j,
+                       std::size_t n);
 
     // max_j (e - E_j)^2 / (curv_of_e + curv_j - 2 row_j) over j in I_low with E_j < e, for a point
     // with E = e and kernel row `row`; curv_j = K_jj + G''(alpha_j / C_j) / C_j.  Not above 0 if no j
     // promises a decrease that is a number: a dual within 1e-38 of its bound has infinite curvature.
     Extreme (*second_order)(const double* E, const float* side, const float* curv, const T* row, double e,
-                                double curv_of_e, std::size_t n);
+                            double curv_of_e, std::size_t n);
 };
 
 template <class T> const Simd<T>& simd();
-const char* simd_name();  // the instruction set in use
 
 }  // namespace sparseklr

@@ -23,8 +23,8 @@ template <> struct Vec<float> {
     typedef float type __attribute__((vector_size(32)));
     typedef std::int32_t bits __attribute__((vector_size(32)));
     // cut-off, 1/ln 2, ln 2 in two parts, the number that leaves the rounded exponent in the low bits
-    static constexpr float least = -87.0f, log2e = 1.44269504f, ln2_hi = 0.693359375f,
-                           ln2_lo = -2.12194440e-4f, shifter = 0x1.8p23f;
+    static constexpr float least = -87.0f, log2e = 1.44269504f, ln2_hi = 0.693359375f, ln2_lo = -2.12194440e-4f,
+                           shifter = 0x1.8p23f;
     static constexpr std::int32_t bias = 127, mantissa = 23;
     static constexpr int terms = 7;
 };
@@ -38,8 +38,8 @@ template <> struct Vec<double> {
 };
 
 template <class T> using vec = typename Vec<T>::type;
-template <class T> constexpr int width = 32 / sizeof(T);          // values in one vector
-template <class T> constexpr int per_panel = lanes<T> / width<T>; // vectors in one panel line
+template <class T> constexpr int width = 32 / sizeof(T);           // values in one vector
+template <class T> constexpr int per_panel = lanes<T> / width<T>;  // vectors in one panel line
 
 template <class T> inline vec<T> load(const T* p) {
     vec<T> v;
@@ -50,9 +50,9 @@ template <class T> inline void store(T* p, vec<T> v) { memcpy(p, &v, sizeof v); 
 template <class T> inline vec<T> larger(vec<T> a, vec<T> b) { return a > b ? a : b; }
 template <class T> inline vec<T> magnitude(vec<T> a) { return a < 0 ? -a : a; }
 
-constexpr double inverse_factorial[] = {1.,       1.,        1. / 2,     1. / 6,      1. / 24,
-                                        1. / 120, 1. / 720,  1. / 5040,  1. / 40320,  1. / 362880,
-                                        1. / 3628800, 1. / 39916800, 1. / 479001600};
+constexpr double inverse_factorial[] = {
+    1.,        1.,         1. / 2,      1. / 6,       1. / 24,       1. / 120,      1. / 720,
+    1. / 5040, 1. / 40320, 1. / 362880, 1. / 3628800, 1. / 39916800, 1. / 479001600};
 
 // e^x for x <= 0: x = n ln 2 + r, |r| <= ln(2)/2, Taylor series of e^r, exponent set by its bits.
 // Within 2 units in the last place; flushes to e^least below it.
@@ -78,10 +78,8 @@ inline vec<T> finish(const Kernel& kernel, vec<T> acc, T norm_a, vec<T> norm_b) 
     const T gamma = T(kernel.gamma);
     if constexpr (kind == KernelKind::rbf)
         return exp_nonpositive<T>(-gamma * larger<T>(norm_a + norm_b - 2 * acc, vec<T>{}));
-    else if constexpr (kind == KernelKind::laplacian)
-        return exp_nonpositive<T>(-gamma * larger<T>(acc, vec<T>{}));
-    else if constexpr (kind == KernelKind::linear)
-        return acc;
+    else if constexpr (kind == KernelKind::laplacian) return exp_nonpositive<T>(-gamma * larger<T>(acc, vec<T>{}));
+    else if constexpr (kind == KernelKind::linear) return acc;
     else {
         vec<T> out;
         for (int l = 0; l < width<T>; ++l) {
@@ -138,8 +136,8 @@ template <class T> T norm(KernelKind kind, const T* row, std::size_t n_values) {
 // R queries against one panel.  Each panel line is loaded once for R queries; R * per_panel
 // accumulators stay in registers, which takes the unrolling to be spelled out.
 template <class T, KernelKind kind, int R>
-inline void dense_tile(const Kernel& kernel, const T* panel, const T* panel_norm, const T* queries,
-                       const T* query_norm, std::size_t n_features, T* const* out, std::size_t offset) {
+inline void dense_tile(const Kernel& kernel, const T* panel, const T* panel_norm, const T* queries, const T* query_norm,
+                       std::size_t n_features, T* const* out, std::size_t offset) {
     constexpr int V = per_panel<T>;
     vec<T> acc[R][V] = {};
     for (std::size_t k = 0; k < n_features; ++k) {
@@ -175,18 +173,20 @@ void dense_panels(const Kernel& kernel, const T* panels, const T* norms, std::si
         for (; r + R <= n_queries; r += R)
             for (std::size_t panel = 0; panel < n_panels; ++panel)
                 dense_tile<T, kind, R>(kernel, panels + panel * L * n_features, norms + panel * L,
-                                       queries + r * n_features, query_norm + r, n_features, out + r, offset + panel * L);
+                                       queries + r * n_features, query_norm + r, n_features, out + r,
+                                       offset + panel * L);
         for (; r < n_queries; ++r)
             for (std::size_t panel = 0; panel < n_panels; ++panel)
                 dense_tile<T, kind, 1>(kernel, panels + panel * L * n_features, norms + panel * L,
-                                       queries + r * n_features, query_norm + r, n_features, out + r, offset + panel * L);
+                                       queries + r * n_features, query_norm + r, n_features, out + r,
+                                       offset + panel * L);
     });
 }
 
 template <class T>
-void csr_rows(const Kernel& kernel, const T* values, const std::int32_t* columns,
-              const std::int64_t* indptr, const T* norms, std::size_t begin, std::size_t end,
-              const T* queries, const T* query_norm, std::size_t n_queries, T* const* out) {
+void csr_rows(const Kernel& kernel, const T* values, const std::int32_t* columns, const std::int64_t* indptr,
+              const T* norms, std::size_t begin, std::size_t end, const T* queries, const T* query_norm,
+              std::size_t n_queries, T* const* out) {
     with_kind(kernel.kind, [&]<KernelKind kind>() {
         constexpr int V = per_panel<T>;
         constexpr std::size_t batch = lanes<T>;  // rows per tile, transposed on the way out
@@ -204,7 +204,8 @@ void csr_rows(const Kernel& kernel, const T* values, const std::int32_t* columns
 #pragma GCC unroll 8
                     for (int v = 0; v < V; ++v) {
                         const vec<T> q = load<T>(line + v * width<T>);
-                        if constexpr (kind == KernelKind::laplacian) acc[v] += magnitude<T>(q - values[s]) - magnitude<T>(q);
+                        if constexpr (kind == KernelKind::laplacian)
+                            acc[v] += magnitude<T>(q - values[s]) - magnitude<T>(q);
                         else acc[v] = multiply_add<T>(q, values[s], acc[v]);
                     }
                 }
@@ -220,8 +221,8 @@ void csr_rows(const Kernel& kernel, const T* values, const std::int32_t* columns
 }
 
 template <class T>
-void add_rows(double* F, const T* const* rows, const double* weight, std::size_t n_rows,
-              std::size_t begin, std::size_t end) {
+void add_rows(double* F, const T* const* rows, const double* weight, std::size_t n_rows, std::size_t begin,
+              std::size_t end) {
     constexpr std::size_t strip = 1024;  // of F, resident in L1 while the rows stream by
     for (std::size_t first = begin; first < end; first += strip) {
         const std::size_t last = first + strip < end ? first + strip : end;
@@ -304,8 +305,7 @@ inline Extremes scan(double* E, const float* side, const T* row_i, const T* row_
 }
 
 template <class T>
-Extremes update(double* E, const float* side, const T* row_i, const T* row_j, double t_i, double t_j,
-                     std::size_t n) {
+Extremes update(double* E, const float* side, const T* row_i, const T* row_j, double t_i, double t_j, std::size_t n) {
     return scan<T, true>(E, side, row_i, row_j, t_i, t_j, n);
 }
 
@@ -338,12 +338,13 @@ Extreme second_order(const double* E, const float* side, const float* curv, cons
 }
 
 template <class T>
-constexpr Simd<T> table{norm<T>, dense_panels<T>, csr_rows<T>, add_rows<T>, dot<T>, extremes, update<T>, second_order<T>};
+constexpr Simd<T> table{norm<T>, dense_panels<T>, csr_rows<T>, add_rows<T>,
+                        dot<T>,  extremes,        update<T>,   second_order<T>};
 
 }  // namespace sparseklr::SPARSEKLR_ISA
 
-#define SPARSEKLR_EXPORT_TABLES(isa)                                              \
-    namespace sparseklr {                                                          \
-    extern const Simd<float> simd_float_##isa = isa::table<float>;                 \
-    extern const Simd<double> simd_double_##isa = isa::table<double>;              \
+#define SPARSEKLR_EXPORT_TABLES(isa)                                  \
+    namespace sparseklr {                                             \
+    extern const Simd<float> simd_float_##isa = isa::table<float>;    \
+    extern const Simd<double> simd_double_##isa = isa::table<double>; \
     }

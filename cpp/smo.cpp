@@ -43,9 +43,11 @@ enum class Latest { usual, unequal, lost };
 
 template <class T> class Solver {
 public:
-    Solver(const Problem& problem, RowSource<T>& row_source, const Settings& settings, State state, const Monitor& monitor)
-        : problem_(problem), settings_(settings), state_(state), monitor_(monitor), team_(settings.threads), all_(&row_source, problem.n, &team_) {
-        for (std::size_t i = 0; i < problem.n; ++i) {
+    Solver(const Problem& problem, RowSource<T>& row_source, const Settings& settings, State state,
+           const Monitor& monitor)
+        : problem_(problem), settings_(settings), state_(state), monitor_(monitor), team_(settings.threads),
+          all_(row_source, problem.n(), team_) {
+        for (std::size_t i = 0; i < problem.n(); ++i) {
             all_.y[i] = problem.y[i];
             all_.room[i] = problem.box[i] - 2 * problem.bound[i];
             all_.diagonal[i] = row_source.diagonal(i);
@@ -70,7 +72,7 @@ public:
         }
         // The last digits of the start, and of what was added to it, are in E as well.
         double size = problem_.lam;
-        for (std::size_t i = 0; i < problem_.n; ++i)
+        for (std::size_t i = 0; i < problem_.n(); ++i)
             size += std::max(start_dual[i].above, all_.dual[i].above) * std::abs(all_.diagonal[i]);
         if (stop == Stop::tolerance && epsilon * size > 1e3 * settings_.tol) stop = Stop::stalled;
         const Extremes ends = all_.extremes();
@@ -82,12 +84,12 @@ public:
                        : stop == Stop::stalled   ? Status::stalled
                                                  : Status::optimal;
         info_.history.push_back({info_.n_iter, info_.violation, clock_.seconds()});
-        for (std::size_t i = 0; i < problem_.n; ++i) state_.above[i] = all_.dual[i].above;
+        for (std::size_t i = 0; i < problem_.n(); ++i) state_.above[i] = all_.dual[i].above;
         // F may be the start for a smaller margin: where this one has taken its digits from E, it is computed afresh.
         const bool digits_lost = epsilon * problem_.lam * std::max(1.0, problem_.lam) > 1e-2 * settings_.tol;
         if (digits_lost) add_changed_rows(all_, start_dual, 1, state_.F, [] {});
         else
-            for (std::size_t i = 0; i < problem_.n; ++i)
+            for (std::size_t i = 0; i < problem_.n(); ++i)
                 state_.F[i] = -all_.E[i] - problem_.y[i] * (all_.dual[i].logit() - problem_.lam);
         return std::move(info_);
     }
@@ -108,7 +110,8 @@ private:
     // The SMO Algorithm of the paper on the points of w.
     Stop optimise_pairs(Workspace<T>& w) {
         // about every 10^6 kernel values: a step on many points takes long
-        const std::int64_t poll_every = std::clamp<std::int64_t>((std::int64_t{1} << 20) / std::int64_t(w.n + 1), 1, 256);
+        const std::int64_t poll_every = std::clamp<std::int64_t>((std::int64_t{1} << 20) / std::int64_t(w.n + 1), 1,
+                                                                 256);
         std::int64_t next_poll = info_.n_iter + poll_every;
         const std::int64_t patience = std::int64_t(std::max<std::size_t>(1000, w.n / 2));
         std::int64_t next_shrink = info_.n_iter + patience;
@@ -138,8 +141,9 @@ private:
             // 3. the two-variable problem: alpha_i += y_i t, alpha_j -= y_j t
             const double gap = w.E[i] - w.E[j];
             const double eta = w.diagonal[i] + w.diagonal[j] - 2 * double(row_i[j]);
-            info_.min_curvature = std::min(info_.min_curvature, eta / (std::abs(w.diagonal[i]) + std::abs(w.diagonal[j]) +
-                                                                     2 * std::abs(double(row_i[j])) + 1e-300));
+            info_.min_curvature = std::min(
+                info_.min_curvature,
+                eta / (std::abs(w.diagonal[i]) + std::abs(w.diagonal[j]) + 2 * std::abs(double(row_i[j])) + 1e-300));
             Dual &a = w.dual[i], &b = w.dual[j];
             const double t_max = std::min(w.y[i] > 0 ? a.below : a.above, w.y[j] > 0 ? b.above : b.below);
             const double t = pair_step(a, w.y[i], b, w.y[j], gap, std::max(eta, 0.0), t_max,
@@ -148,8 +152,10 @@ private:
             const double logit_a = a.logit(), logit_b = b.logit();
             const double t_i = w.y[i] * a.move(w.y[i] * t, w.room[i]);
             const double t_j = -w.y[j] * b.move(-w.y[j] * t, w.room[j]);
-            const bool none = t_i == 0 && t_j == 0, lost = std::abs(t_i - t_j) > 0.5 * std::max(std::abs(t_i), std::abs(t_j));
-            if (none && latest == Latest::lost) return Stop::stalled;  // nothing has changed: it would be the same again
+            const bool none = t_i == 0 && t_j == 0,
+                       lost = std::abs(t_i - t_j) > 0.5 * std::max(std::abs(t_i), std::abs(t_j));
+            if (none && latest == Latest::lost)
+                return Stop::stalled;  // nothing has changed: it would be the same again
             if (none) latest = Latest::lost;
             else if (latest != Latest::unequal && (stiffness > 1e10 || stiffness < 1e-10)) latest = Latest::unequal;
             else latest = latest == Latest::usual && lost ? Latest::lost : Latest::usual;
@@ -258,7 +264,8 @@ private:
     static std::vector<std::size_t> unsettled_points(const Workspace<T>& w, const Extremes& ends) {
         std::vector<std::size_t> unsettled;
         for (std::size_t k = 0; k < w.n; ++k) {
-            const bool settled = (w.side[k] > 0 && w.E[k] < ends.low.value) || (w.side[k] < 0 && w.E[k] > ends.up.value);
+            const bool settled = (w.side[k] > 0 && w.E[k] < ends.low.value) ||
+                                 (w.side[k] < 0 && w.E[k] > ends.up.value);
             if (!settled) unsettled.push_back(k);
         }
         return unsettled;
@@ -268,8 +275,8 @@ private:
     // their duals back; E of w is left as it was.
     Stop solve_unsettled(Workspace<T>& w) {
         const std::vector<std::size_t> indices = unsettled_points(w, w.extremes());
-        const std::unique_ptr<RowSource<T>> row_source = w.row_source->subset(indices);
-        Workspace<T> part = w.part(row_source.get(), indices);
+        const std::unique_ptr<RowSource<T>> row_source = w.row_source.subset(indices);
+        Workspace<T> part = w.part(*row_source, indices);
         Stop stop;
         try {
             stop = optimise_pairs(part);
@@ -292,12 +299,12 @@ private:
             w.E[i] -= w.y[i] * (now.logit() - old.logit());
             w.refresh(i);
         }
-        add_changed_rows(w, before, -1, w.E.data(), [&] { go_on = go_on && poll_monitor(latest_violation_); });
+        add_changed_rows(w, before, -1, w.E, [&] { go_on = go_on && poll_monitor(latest_violation_); });
         return go_on;
     }
 
     // out += sign * K (y * change of the duals)
-    void add_changed_rows(Workspace<T>& w, const std::vector<Dual>& before, double sign, double* out,
+    void add_changed_rows(Workspace<T>& w, const std::vector<Dual>& before, double sign, std::span<double> out,
                           const std::function<void()>& before_batch) {
         std::vector<std::size_t> changed;
         std::vector<double> weight;
@@ -307,7 +314,7 @@ private:
             changed.push_back(i);
             weight.push_back(sign * w.y[i] * moved);
         }
-        add_weighted_rows<T>(*w.row_source, changed, weight, out, team_, before_batch);
+        add_weighted_rows<T>(w.row_source, changed, weight, out, team_, before_batch);
     }
 
     // Asks the monitor when it is due whether to go on; keeps a snapshot whenever a sixty-fourth more
@@ -338,18 +345,19 @@ private:
 }  // namespace
 
 template <class T>
-void add_weighted_rows(RowSource<T>& row_source, const std::vector<std::size_t>& indices, const std::vector<double>& weight,
-                       double* out, Team& team, const std::function<void()>& before_batch) {
+void add_weighted_rows(RowSource<T>& row_source, std::span<const std::size_t> indices, std::span<const double> weight,
+                       std::span<double> out, Team& team, const std::function<void()>& before_batch) {
     // in whole groups of add_rows: the size of the cache does not change the rounding
     const std::size_t n = row_source.size(), batch = std::min<std::size_t>(row_source.capacity() / 4 * 4, 512);
     std::vector<const T*> row(batch);
     for (std::size_t first = 0; first < indices.size(); first += batch) {
         const std::size_t m = std::min(batch, indices.size() - first);
         before_batch();
-        row_source.fetch(indices.data() + first, m, row.data(), team);
+        row_source.fetch(indices.subspan(first, m), row, team);
         const std::size_t strip = 2048, n_strips = (n + strip - 1) / strip;
-        team.each(n_strips, [&](std::size_t s, std::size_t) {
-            simd<T>().add_rows(out, row.data(), weight.data() + first, m, s * strip, std::min(n, (s + 1) * strip));
+        team.each(n_strips, [&](std::size_t s, std::size_t) noexcept {
+            simd<T>().add_rows(out.data(), row.data(), weight.data() + first, m, s * strip,
+                               std::min(n, (s + 1) * strip));
         });
     }
 }
@@ -360,10 +368,10 @@ SolveInfo solve(const Problem& problem, RowSource<T>& row_source, const Settings
     return Solver<T>(problem, row_source, settings, state, monitor).run();
 }
 
-template void add_weighted_rows<float>(RowSource<float>&, const std::vector<std::size_t>&, const std::vector<double>&, double*,
-                                       Team&, const std::function<void()>&);
-template void add_weighted_rows<double>(RowSource<double>&, const std::vector<std::size_t>&, const std::vector<double>&, double*,
-                                        Team&, const std::function<void()>&);
+template void add_weighted_rows<float>(RowSource<float>&, std::span<const std::size_t>, std::span<const double>,
+                                       std::span<double>, Team&, const std::function<void()>&);
+template void add_weighted_rows<double>(RowSource<double>&, std::span<const std::size_t>, std::span<const double>,
+                                        std::span<double>, Team&, const std::function<void()>&);
 template SolveInfo solve<float>(const Problem&, RowSource<float>&, const Settings&, State, const Monitor&);
 template SolveInfo solve<double>(const Problem&, RowSource<double>&, const Settings&, State, const Monitor&);
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <functional>
-#include <vector>
+#include <span>
 
 #include "problem.hpp"
 #include "rows.hpp"
@@ -19,7 +19,7 @@ SolveInfo solve(const Problem& problem, RowSource<T>& row_source, const Settings
 // Adds sum_k weight[k] row(indices[k]) to `out`, in double, with the very rows that the solver uses.  `before_batch`
 // is called now and then; what it throws ends the sum.
 template <class T>
-void add_weighted_rows(RowSource<T>& row_source, const std::vector<std::size_t>& indices, const std::vector<double>& weight,
-                       double* out, Team& team, const std::function<void()>& before_batch);
+void add_weighted_rows(RowSource<T>& row_source, std::span<const std::size_t> indices, std::span<const double> weight,
+                       std::span<double> out, Team& team, const std::function<void()>& before_batch);
 
 }  // namespace sparseklr

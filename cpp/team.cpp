@@ -34,7 +34,9 @@ inline void pause() {
 #endif
 }
 
-constexpr std::uint64_t pieces_between(std::uint32_t begin, std::uint32_t end) { return std::uint64_t{end} << 32 | begin; }
+constexpr std::uint64_t pieces_between(std::uint32_t begin, std::uint32_t end) {
+    return std::uint64_t{end} << 32 | begin;
+}
 
 // The number of forks between the first process and this one: another number means that threads which were started
 // before do not exist here.
@@ -51,7 +53,7 @@ struct Team::Crew {
     std::size_t others = 0;
     // The caller takes pieces from the front and the others from the back: from loop to loop a thread meets the same
     // data in its cache.
-    alignas(64) std::atomic<std::uint64_t> left = 0;  // the pieces left: the first, and the end in the upper half
+    alignas(64) std::atomic<std::uint64_t> left = 0;      // the pieces left: the first, and the end in the upper half
     alignas(64) std::atomic<std::uint32_t> finished = 0;  // by the others
     alignas(64) Task task{};
     std::mutex mutex;
@@ -67,7 +69,8 @@ struct Team::Crew {
             if (begin == end) return false;
             piece = from_the_front ? begin : end - 1;
             // If this succeeds the piece belongs to the present task, which stays until the piece is finished.
-            if (left.compare_exchange_weak(before, from_the_front ? pieces_between(begin + 1, end) : pieces_between(begin, end - 1)))
+            if (left.compare_exchange_weak(
+                    before, from_the_front ? pieces_between(begin + 1, end) : pieces_between(begin, end - 1)))
                 return true;
         }
     }

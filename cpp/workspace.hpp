@@ -15,17 +15,18 @@ namespace sparseklr {
 // can grow, in I_low if it can fall; alpha is optimal iff max_up E <= min_low E.
 // These are the arrays of one run of the pair loop, on all points or on some of them.
 template <class T> struct Workspace {
-    RowSource<T>* row_source;
+    RowSource<T>& row_source;
     std::size_t n;
-    Team* team;
+    Team& team;
     std::vector<double> y, room, diagonal;  // room: between the bounds of alpha
     std::vector<Dual> dual;
     std::vector<double> E;
     std::vector<float> side;       // 1 I_up only, -1 I_low only, 0 both
     std::vector<float> curvature;  // K_ii + G''(alpha_i / C_i) / C_i
 
-    Workspace(RowSource<T>* source, std::size_t size, Team* threads)
-        : row_source(source), n(size), team(threads), y(size), room(size), diagonal(size), dual(size), E(size), side(size), curvature(size) {}
+    Workspace(RowSource<T>& source, std::size_t size, Team& threads)
+        : row_source(source), n(size), team(threads), y(size), room(size), diagonal(size), dual(size), E(size),
+          side(size), curvature(size) {}
 
     // Side and curvature of point i, after its dual changed.
     void refresh(std::size_t i) {
@@ -35,7 +36,7 @@ template <class T> struct Workspace {
     }
 
     // The workspace of some of the points.
-    Workspace part(RowSource<T>* source, const std::vector<std::size_t>& indices) const {
+    Workspace part(RowSource<T>& source, const std::vector<std::size_t>& indices) const {
         Workspace w(source, indices.size(), team);
         for (std::size_t k = 0; k < indices.size(); ++k) {
             const std::size_t i = indices[k];
@@ -51,7 +52,7 @@ template <class T> struct Workspace {
 
     const T* row(std::size_t i) {
         const T* pointer;
-        row_source->fetch(&i, 1, &pointer, *team);
+        row_source.fetch({&i, 1}, {&pointer, 1}, team);
         return pointer;
     }
 
@@ -93,7 +94,7 @@ private:
     // Sets of_piece_ to body(first point, number of points) of pieces of at least 2048 points.
     template <class Body> void over_pieces(const Body& body) {
         of_piece_.resize(n / 2048 + 1);
-        of_piece_.resize(team->over(n, 16, 2048, [&](std::size_t begin, std::size_t end, std::size_t piece) {
+        of_piece_.resize(team.over(n, 16, 2048, [&](std::size_t begin, std::size_t end, std::size_t piece) noexcept {
             of_piece_[piece] = body(begin, end - begin);
         }));
     }

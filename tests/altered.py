@@ -24,7 +24,7 @@ from sparseklr.model_files.invariants import check_fitted_arrays
 
 rng = np.random.default_rng(0)
 DENSE = rng.normal(size=(60, 6))
-SPARSE = sparse.random(60, 6, 0.6, format="csr", random_state=0)
+SPARSE = sparse.csr_matrix(np.where(np.abs(DENSE) > 0.5, DENSE, 0.0))  # the labels depend on it
 TWO = (DENSE[:, 0] + 0.5 * DENSE[:, 1] > 0).astype(int)
 THREE = np.digitize(DENSE[:, 0], [-0.5, 0.5])
 MODELS = {
@@ -33,7 +33,7 @@ MODELS = {
     "classes": lambda: SparseKLR(calibration="sigmoid").fit(DENSE, THREE),
     "linear": lambda: SparseKLR(kernel="linear", calibration="link").fit(SPARSE, THREE),
     "precomputed": lambda: SparseKLR(kernel="precomputed").fit(
-        DENSE[:6] @ DENSE[:6].T + np.eye(6), [0, 1] * 3
+        np.outer(DENSE[:12, 0], DENSE[:12, 0]) + np.eye(12), TWO[:12]
     ),
     "cv": lambda: SparseKLRCV(Cs=[10.0], cv=2).fit(DENSE, TWO),
     "compact": lambda: CompactKLR(max_points=2).fit(DENSE**3, TWO),

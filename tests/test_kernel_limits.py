@@ -213,7 +213,7 @@ def test_no_number_that_is_not_finite_leaves_a_fit(monkeypatch) -> None:
     monkeypatch.setattr("sparseklr.estimators.refitted.refit_outputs", overflowing)
     model = SparseKLR()
     with pytest.raises(ValueError, match="the coefficients overflow: values of kernel='rbf' or C"):
-        model.fit(np.arange(8.0)[:, None], [0, 1] * 4)
+        model.fit(np.arange(8.0)[:, None], [0] * 4 + [1] * 4)
     assert not hasattr(model, "dual_coef_")
 
 
@@ -375,3 +375,17 @@ def test_wide_loops_only_where_the_processor_has_all_they_use() -> None:
     has_v3 = {"avx2", "fma", "bmi1", "bmi2", "abm", "movbe", "f16c"} <= flags
     wide = has_v3 and os.environ.get("SPARSEKLR_SIMD") != "baseline"
     assert _core.instruction_set == ("x86-64-v3" if wide else "baseline")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_compact_points_and_widths_must_be_finite(value) -> None:
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    rows = _core.compact_rows(X, (X[:, 0] > 0).astype(np.int32), np.ones(50), 2, False)
+    inner = _core.CompactInner(rows, 1)
+    points, gamma = X[:4].copy(), np.ones(3)
+    points[1, 2] = gamma[0] = value
+    for arguments in ((points, np.ones(3)), (X[:4], gamma)):
+        with pytest.raises(ValueError, match="points and gamma must be finite"):
+            inner.move(*arguments)
+    inner.move(X[:4], np.ones(3))  # still usable
+    assert inner.solve(np.zeros((1, 5)), 1.0, 1e-7, 100).converged

@@ -145,7 +145,8 @@ def test_kernel_sums_start_threads() -> None:
         return most - before
 
     assert most_threads(1) == 0
-    assert most_threads(3) == 2  # and the caller
+    # Two and the caller; the sum is computed in blocks, and threads of the block before may be about to end.
+    assert 2 <= most_threads(3) <= 4
 
 
 def test_a_pool_without_threads_calls_the_functions_itself(monkeypatch: pytest.MonkeyPatch) -> None:

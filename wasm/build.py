@@ -23,12 +23,11 @@ UNITS = [
         for name in (
             "compact_baseline",
             "compact_inner",
-            "compact_loops",
             "compact_rows",
             "decision",
+            "isa",
             "points",
             "rows",
-            "simd",
             "simd_baseline",
             "smo",
             "team",

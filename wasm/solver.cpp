@@ -17,7 +17,9 @@ using namespace sparseklr;
 namespace {
 
 constexpr std::size_t n_features = 2;
-constexpr double bound_share = 1e-9;  // a dual variable below this share of C counts as zero
+constexpr double bound_fraction = 1e-9;  // a dual variable below this fraction of C counts as zero
+
+MatrixView<const double> plane_points(const double* X, int n) { return {X, std::size_t(n), n_features}; }
 
 Kernel rbf(double gamma) { return {KernelKind::rbf, gamma, 0, 3}; }
 
@@ -35,15 +37,16 @@ enum { INTERCEPT, PRIMAL, GAP, N_ITER, CONVERGED, REPORT_SIZE };
 void solve_dual(const double* X, const double* y, int n, double C, double lam, double gamma, double tol, double* alpha,
                 double* F, double* report) {
     const std::size_t size = std::size_t(n);
-    const std::vector<double> box(size, C), bound(size, bound_share * C);
+    const std::vector<double> box(size, C), bound(size, bound_fraction * C);
     // The lower bound counts as zero: the start needs no kernel row.
     std::fill(alpha, alpha + size, 0.0);
     std::fill(F, F + size, 0.0);
-    KernelRows<double> rows(dense_points<double>(rbf(gamma), X, size, n_features, nullptr), std::size_t{64} << 20);
+    KernelRows<double> rows(dense_points<double>(rbf(gamma), plane_points(X, n)), std::size_t{64} << 20);
     Settings settings;
     settings.tol = tol * (lam > 1 ? lam : 1);
     settings.max_iter = 200000;  // a page must answer; what is left to gain is in the gap
-    const SolveInfo info = solve(Problem{size, y, box.data(), bound.data(), lam}, rows, settings, State{alpha, F}, {});
+    const SolveInfo info = solve(Problem{{y, size}, box, bound, lam}, rows, settings, State{{alpha, size}, {F, size}},
+                                 {});
 
     int ends = 0;
     double intercept = 0;
@@ -72,23 +75,23 @@ int refit(const double* X, const double* y, int n, const double* Z, int n_kept, 
     std::vector<std::int32_t> label(std::size_t(n), 0);
     for (int i = 0; i < n; ++i) label[std::size_t(i)] = y[i] > 0;
     const std::vector<double> weight(std::size_t(n), 1.0);
-    const CompactRows<double> rows(X, std::size_t(n), n_features, label.data(), weight.data(), 2);
+    const CompactRows<double> rows(plane_points(X, n), label, weight, 2);
     CompactInner<double> inner(rows, 1);
-    const double widths[n_features] = {gamma, gamma};
-    inner.move(Z, widths, std::size_t(n_kept));
     for (int b = 0; b <= n_kept; ++b) coef[b] = 0;
+    const double widths[n_features] = {gamma, gamma};
+    if (!inner.move(plane_points(Z, n_kept), widths)) return 0;
     InnerSettings settings;
     settings.C = C;
     settings.tol = 1e-10;
-    return inner.solve(coef, settings).converged;
+    return inner.solve({coef, std::size_t(n_kept) + 1}, settings).converged;
 }
 
 // out[i] = sum_b coef[b] k(Q_i, Z_b) + intercept
 void evaluate(const double* Z, const double* coef, int n_kept, double intercept, double gamma, const double* Q, int m,
               double* out) {
-    const auto data = dense_points<double>(rbf(gamma), Z, std::size_t(n_kept), n_features, nullptr);
-    const auto queries = dense_points<double>(rbf(gamma), Q, std::size_t(m), n_features, nullptr);
-    decision<double>(*data, *queries, coef, 1, out, 1);
+    const auto data = dense_points<double>(rbf(gamma), plane_points(Z, n_kept));
+    const auto queries = dense_points<double>(rbf(gamma), plane_points(Q, m));
+    decision<double>(*data, *queries, {coef, 1, std::size_t(n_kept)}, {out, std::size_t(m), 1}, 1);
     for (int i = 0; i < m; ++i) out[i] += intercept;
 }
 

@@ -1,7 +1,7 @@
 // The core without Python: what sanitizers and other processors run.
 //
-// Built and run by `make sanitize` and `make compile-aarch64`.  Every part that uses threads runs with one and with
-// four of them, and must give the same numbers to the last bit.
+// Built and run by tests/test_core_alone.py, `make sanitize` and `make compile-aarch64`.  Every part that uses threads
+// runs with one and with four of them, and must give the same numbers to the last bit.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -14,6 +14,7 @@
 
 #include "compact_inner.hpp"
 #include "decision.hpp"
+#include "isa.hpp"
 #include "newton_step.hpp"
 #include "rows.hpp"
 #include "smo.hpp"
@@ -24,12 +25,12 @@ using namespace sparseklr;
 namespace {
 
 int failures = 0;
-#define CHECK(condition)                                                            \
-    do {                                                                            \
-        if (!(condition)) {                                                         \
-            ++failures;                                                             \
+#define CHECK(condition)                                                              \
+    do {                                                                              \
+        if (!(condition)) {                                                           \
+            ++failures;                                                               \
             std::printf("%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition); \
-        }                                                                           \
+        }                                                                             \
     } while (false)
 
 // Dense rows and the same as CSR; two clouds that overlap.
@@ -53,9 +54,10 @@ struct Data {
             indptr.push_back(std::int64_t(values.size()));
         }
     }
+    MatrixView<const double> rows(std::size_t count) const { return {X.data(), count, p}; }
     template <class T> std::shared_ptr<const Points<T>> points(const Kernel& kernel, bool sparse) const {
-        if (sparse) return csr_points<T>(kernel, values.data(), columns.data(), indptr.data(), n, p);
-        return dense_points<T>(kernel, X.data(), n, p, nullptr);
+        if (sparse) return csr_points<T>(kernel, CsrView<double, std::int64_t>{values, columns, indptr, p});
+        return dense_points<T>(kernel, rows(n));
     }
 };
 
@@ -93,8 +95,8 @@ template <class T> void test_kernel_values() {
             for (const int k : {0, 1}) {
                 K[k].resize(queries.n * data.n);
                 sums[k].resize(2 * queries.n);
-                kernel_block<T>(*points, *other, 0, queries.n, K[k].data(), data.n, k ? 4 : 1);
-                decision<T>(*points, *other, coef.data(), 2, sums[k].data(), k ? 4 : 1);
+                kernel_matrix<T>(*points, *other, {K[k].data(), queries.n, data.n}, k ? 4 : 1);
+                decision<T>(*points, *other, {coef.data(), 2, data.n}, {sums[k].data(), queries.n, 2}, k ? 4 : 1);
             }
             CHECK(K[0] == K[1]);
             std::vector<std::size_t> all(data.n);
@@ -102,8 +104,8 @@ template <class T> void test_kernel_values() {
             std::vector<const T*> alone(data.n), together(data.n);
             KernelRows<T> one(points, std::size_t{1} << 27), four(points, std::size_t{1} << 27);
             Team single(1), team(4);
-            one.fetch(all.data(), data.n, alone.data(), single);
-            four.fetch(all.data(), data.n, together.data(), team);
+            one.fetch(all, alone, single);
+            four.fetch(all, together, team);
             for (std::size_t i = 0; i < data.n; i += 50) CHECK(std::equal(alone[i], alone[i] + data.n, together[i]));
             CHECK(sums[0] == sums[1]);
             double worst = 0, worst_sum = 0;
@@ -127,16 +129,16 @@ struct Solved {
 };
 
 template <class T> Solved solve_problem(RowSource<T>& source, const Data& data, int threads, const Monitor& monitor,
-                                          std::int64_t max_iter = INT64_MAX) {
+                                        std::int64_t max_iter = INT64_MAX) {
     const std::vector<double> box(data.n, 1e3), bound(data.n, 1e-6);
     Solved solved{std::vector<double>(data.n), std::vector<double>(data.n), {}};
-    const Problem problem{data.n, data.y.data(), box.data(), bound.data(), 100.0};
+    const Problem problem{data.y, box, bound, 100.0};
     Settings settings;
     settings.tol = 1e-3;
     settings.threads = threads;
     settings.max_iter = max_iter;
     settings.poll_seconds = 0;
-    solved.info = solve<T>(problem, source, settings, {solved.above.data(), solved.F.data()}, monitor);
+    solved.info = solve<T>(problem, source, settings, {solved.above, solved.F}, monitor);
     return solved;
 }
 
@@ -146,7 +148,8 @@ double error_of_F(const Data& data, const Kernel& kernel, const Solved& solved) 
     for (std::size_t i = 0; i < data.n; i += 37) {
         double F = 0, size = 0;
         for (std::size_t j = 0; j < data.n; ++j) {
-            const double term = solved.above[j] * data.y[j] * reference(kernel, &data.X[i * data.p], &data.X[j * data.p], data.p);
+            const double term = solved.above[j] * data.y[j] *
+                                reference(kernel, &data.X[i * data.p], &data.X[j * data.p], data.p);
             F += term;
             size += std::abs(term);
         }
@@ -184,8 +187,8 @@ template <class T> void test_solver() {
     // a given matrix, of which the solver takes submatrices
     std::vector<T> K(data.n * data.n);
     const auto points = data.points<T>(kernel, false);
-    kernel_block<T>(*points, *points, 0, data.n, K.data(), data.n, 4);
-    GramRows<T> gram(K.data(), data.n, data.n);
+    kernel_matrix<T>(*points, *points, {K.data(), data.n, data.n}, 4);
+    GramRows<T> gram({K.data(), data.n, data.n});
     const Solved solved = solve_problem<T>(gram, data, 4, nullptr);
     CHECK(solved.info.status == Status::optimal);
     CHECK(error_of_F(data, kernel, solved) < allowed);
@@ -199,7 +202,9 @@ void test_team() {
         for (int loop = 0; loop < 2000; ++loop) {
             const std::size_t n_pieces = std::size_t(loop % 100);
             std::fill(times.begin(), times.end(), 0);
-            team.each(n_pieces, [&](std::size_t piece, std::size_t worker) { times[piece] += worker < team.size() ? 1 : 100; });
+            team.each(n_pieces, [&](std::size_t piece, std::size_t worker) noexcept {
+                times[piece] += worker < team.size() ? 1 : 100;
+            });
             CHECK(std::count(times.begin(), times.end(), 1) == std::ptrdiff_t(n_pieces));
             if (loop % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
         }
@@ -212,7 +217,7 @@ void test_workers_of_a_team() {
     CHECK(team.size() == 3);
     std::vector<std::size_t> worker_of(6);
     for (int trial = 0; trial < 100 && *std::max_element(worker_of.begin(), worker_of.end()) == 0; ++trial)
-        team.each(worker_of.size(), [&](std::size_t piece, std::size_t worker) {
+        team.each(worker_of.size(), [&](std::size_t piece, std::size_t worker) noexcept {
             std::this_thread::sleep_for(std::chrono::milliseconds(2));
             worker_of[piece] = worker;
         });
@@ -225,7 +230,7 @@ template <class T> void test_solver_of_many_points() {
     std::vector<Solved> runs;
     for (const int threads : {1, 2, 4}) {
         KernelRows<T> source(data.points<T>({KernelKind::rbf, 0.2, 0, 3}, false), std::size_t{1} << 24);
-        runs.push_back(solve_problem<T>(source, data, threads, nullptr, 4000));
+        runs.push_back(solve_problem<T>(source, data, threads, nullptr, 1500));
         CHECK(runs.back().above == runs.front().above);
         CHECK(runs.back().F == runs.front().F);
     }
@@ -234,17 +239,18 @@ template <class T> void test_solver_of_many_points() {
 void test_products_with_rows() {
     const std::size_t m = 50, size = m + 1, per_block = 12000;
     const Data data(2 * per_block, m, 11);
-    const std::vector<RowBlock> blocks{{data.X.data(), per_block}, {data.X.data() + per_block * m, per_block}};
+    const RowBlocks blocks{{data.X.data(), per_block, m}, {data.X.data() + per_block * m, per_block, m}};
     std::vector<double> coef(m, 0.5), ridge(size, 1.0), factor(size * size), information(data.n, 0.25);
     for (std::size_t k = 0; k < size; ++k) factor[k * size + k] = 10;
     std::vector<double> results[2];
     for (const int r : {0, 1}) {
         std::vector<double> products(data.n), sum(m), step(size), change(data.n);
-        row_products(blocks, m, coef.data(), 2.0, products.data(), r ? 4 : 1);
-        weighted_row_sum(blocks, m, products.data(), sum.data(), r ? 4 : 1);
-        newton_step({blocks, m, nullptr, information.data(), ridge.data(), ridge.data(), factor.data()}, 1e-3, 20, step.data(),
-                    change.data(), r ? 4 : 1);
-        for (const auto* part : {&products, &sum, &step, &change}) results[r].insert(results[r].end(), part->begin(), part->end());
+        row_products(blocks, coef, 2.0, products, r ? 4 : 1);
+        weighted_row_sum(blocks, products, sum, r ? 4 : 1);
+        newton_step({blocks, {}, information, ridge, ridge, {factor.data(), size, size}}, 1e-3, 20, step, change,
+                    r ? 4 : 1);
+        for (const auto* part : {&products, &sum, &step, &change})
+            results[r].insert(results[r].end(), part->begin(), part->end());
         const double* last = &data.X[(data.n - 1) * m];
         CHECK(std::abs(products.back() - 2 - 0.5 * std::accumulate(last, last + m, 0.0)) < 1e-12);
     }
@@ -255,9 +261,7 @@ void test_products_with_rows() {
 template <class Work> std::size_t failing_row(const Work& work, std::size_t n) {
     try {
         work();
-    } catch (const NonFiniteKernel& error) {
-        return error.row;
-    }
+    } catch (const NonFiniteKernel& error) { return error.row; }
     return n;
 }
 
@@ -269,7 +273,9 @@ void test_values_that_are_not_finite() {
     const auto points = data.points<double>(kernel, false);
     std::vector<double> sums(data.n), coef(data.n, 1.0);
     for (const int threads : {1, 4}) {
-        const auto call = [&] { decision<double>(*points, *points, coef.data(), 1, sums.data(), threads); };
+        const auto call = [&] {
+            decision<double>(*points, *points, {coef.data(), 1, data.n}, {sums.data(), data.n, 1}, threads);
+        };
         CHECK(failing_row(call, data.n) == 0);  // against row 301
     }
     KernelRows<double> source(points, std::size_t{1} << 20);
@@ -277,12 +283,12 @@ void test_values_that_are_not_finite() {
     for (int trial = 0; trial < 2; ++trial) {  // a row that failed is not found in the cache
         const std::size_t i = 301;
         const double* row;
-        CHECK(failing_row([&] { source.fetch(&i, 1, &row, alone); }, data.n) == 301);
+        CHECK(failing_row([&] { source.fetch({&i, 1}, {&row, 1}, alone); }, data.n) == 301);
     }
     const auto part = source.subset({300, 301, 302});  // as a solver sees points when others are set aside
     for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
         const double* row;
-        CHECK(failing_row([&] { part->fetch(&i, 1, &row, alone); }, data.n) == i);
+        CHECK(failing_row([&] { part->fetch({&i, 1}, {&row, 1}, alone); }, data.n) == i);
     }
 }
 
@@ -291,18 +297,20 @@ template <class T> void test_compact() {
     std::vector<std::int32_t> label(data.n);
     for (std::size_t i = 0; i < data.n; ++i) label[i] = std::int32_t(i % 3);
     const std::vector<double> weight(data.n, 1.0), gamma(data.p, 0.2);
-    const CompactRows<T> rows(data.X.data(), data.n, data.p, label.data(), weight.data(), 3);
+    const CompactRows<T> rows(data.rows(data.n), label, weight, 3);
     const std::size_t k = 9;
     std::vector<double> coefs[2], gradients[2];
     for (const int r : {0, 1}) {
         CompactInner<T> inner(rows, r ? 4 : 1);
         inner.watch([] {});
-        inner.move(data.X.data(), gamma.data(), k);
+        CHECK(inner.move(data.rows(k), gamma));
         coefs[r].assign(3 * (k + 1), 0.0);
-        const InnerOutcome outcome = inner.solve(coefs[r].data(), {});
+        const InnerOutcome outcome = inner.solve(coefs[r], {});
         CHECK(outcome.converged);
         gradients[r].assign(k * data.p + data.p, 0.0);
-        inner.gradient(1.0, gradients[r].data(), gradients[r].data() + k * data.p);
+        inner.gradient(1.0, {gradients[r].data(), k, data.p}, std::span(gradients[r]).subspan(k * data.p));
+        const std::vector<double> nowhere(k * data.p, NAN);
+        CHECK(!inner.move({nowhere.data(), k, data.p}, gamma));
     }
     CHECK(coefs[0] == coefs[1]);
     CHECK(gradients[0] == gradients[1]);
@@ -311,7 +319,7 @@ template <class T> void test_compact() {
 }  // namespace
 
 int main() {
-    std::printf("loops: %s\n", simd_name());
+    std::printf("loops: %s\n", isa_name(isa()));
     test_team();
     test_workers_of_a_team();
     test_kernel_values<float>();
