@@ -132,7 +132,7 @@ class Kernel:
             return _core.kernel_row_source(points, whole)
         room = cache_bytes(cache_size, X)
         needed = min(room, whole)
-        if needed > (free := available_memory()):
+        if cache_size != "auto" and needed > (free := available_memory()):
             raise MemoryError(
                 f"cache_size={cache_size!r} asks for {needed >> 20} MB of kernel rows, {free >> 20} MB are "
                 "available; give a smaller number or 'auto'. Rows that do not fit are computed again."

@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.linalg import LinAlgError
+from scipy import sparse
 
 from ..equal_rows import shuffled_keys
 from ..probability.familiarity import Span, rank, remembered, representatives
 from .later import ComputesLater
 from .points import PredictsFromPoints
 
-_TRAINING_ROWS = 2000  # distinct ones that stand for all
+_TRAINING_ROWS = 2000  # distinct ones that represent all
+_COPIED_BYTES = 8 << 20  # copying this takes a millisecond or two, a fit much more
 _BLOCK = 8192
+
+
+def _drawn_rows(
+    X: Any, weight: np.ndarray | None, support: np.ndarray | None
+) -> tuple[Any, np.ndarray, np.ndarray | None]:
+    """Some distinct rows, their weights, and which of them are points (at ``support``) of the model.
+
+    The same rows are drawn in whatever order they come and whether they are repeated or weighted.
+    """
+    kept = np.arange(X.shape[0]) if weight is None else np.flatnonzero(weight)
+    _, first, code = np.unique(shuffled_keys(X[kept], 0), return_index=True, return_inverse=True)
+    total = np.bincount(code, None if weight is None else weight[kept])[:_TRAINING_ROWS]
+    of_points = None
+    if support is not None:
+        place = np.empty(X.shape[0], dtype=int)
+        place[kept] = code
+        of_points = place[support]
+    return X[kept[first[:_TRAINING_ROWS]]], total, of_points
 
 
 class TellsFamiliarity(ComputesLater, PredictsFromPoints):
@@ -77,26 +99,23 @@ class TellsFamiliarity(ComputesLater, PredictsFromPoints):
         return span.shares(self._kernel_to_points(rows, chosen), diagonal)
 
     def _set_reference(self, X: Any, weight: np.ndarray | None) -> None:
-        """Keep what :meth:`_reference_from` needs of the training rows, as the user gave them."""
+        """Keep what :meth:`_reference_from` needs of the training rows, as the user gave them.
+
+        Few rows are copied, and drawn from on first use; of many, those that are drawn are kept.
+        """
         self._reference = None
         if self._diagonal(X[:0]) is None:
             return
-        # the same rows are drawn in whatever order they come and whether they are repeated or weighted
-        kept = np.arange(X.shape[0]) if weight is None else np.flatnonzero(weight)
-        _, first, code = np.unique(shuffled_keys(X[kept], 0), return_index=True, return_inverse=True)
-        total = np.bincount(code, None if weight is None else weight[kept])[:_TRAINING_ROWS]
-        of_points = None
-        if hasattr(self, "support_"):
-            place = np.empty(X.shape[0], dtype=int)
-            place[kept] = code
-            of_points = place[self.support_]
-        rows = X[kept[first[:_TRAINING_ROWS]]]
-        self._set_later("_reference", rows, total, of_points)
+        support = getattr(self, "support_", None)
+        if not sparse.issparse(X) and X.nbytes <= _COPIED_BYTES:
+            draw = partial(_drawn_rows, X.copy(), None if weight is None else weight.copy(), support)
+        else:
+            draw = partial(tuple, _drawn_rows(X, weight, support))
+        self._set_later("_reference", draw)
 
-    def _reference_from(
-        self, rows: Any, weight: np.ndarray, of_points: np.ndarray | None
-    ) -> np.ndarray | None:
-        """Quantiles of how well some training rows are explained; ``of_points`` are those that are points."""
+    def _reference_from(self, draw: Callable[[], tuple[Any, np.ndarray, np.ndarray | None]]) -> Any:
+        """Quantiles of how well some training rows are explained."""
+        rows, weight, of_points = draw()
         if not weight.any():
             return None
         try:

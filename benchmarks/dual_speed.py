@@ -1,0 +1,58 @@
+"""Time of S-KLR alone against LIBSVM on ten cases: ``python -m benchmarks.dual_speed``.
+
+Five tables, features in [0, 1], rbf kernel with gamma = 0.5; C = 1e4 with lam = 1e3 and 1e2 against
+``SVC(C=10)`` and ``SVC(C=100)``, whose problems are nearly the same. One thread, medians of alternating fits on a
+quiet machine; only their ratios within a run mean something.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+import numpy as np
+from sklearn.preprocessing import MinMaxScaler
+from sklearn.svm import SVC
+from threadpoolctl import threadpool_limits
+
+from sparseklr import SparseKLR
+
+from .arena_measure import table
+from .common import DATA, show
+
+SETS = "spambase", "ring", "magic", "phoneme", "segment"
+
+
+def seconds(model: Any, X: np.ndarray, y: np.ndarray) -> float:
+    start = time.perf_counter()
+    model.fit(X, y)
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--sets", nargs="+", default=SETS)
+    arguments = parser.parse_args()
+    rows, ratios = [], []
+    for name in arguments.sets:
+        features, y = table(name, str(DATA))
+        X, y = MinMaxScaler().fit_transform(features.to_numpy(dtype=float)), (y == y.max()).astype(int)
+        for lam in (1e3, 1e2):
+            ours = SparseKLR(C=1e4, lam=lam, gamma=0.5, calibration=None, n_jobs=1)
+            svc = SVC(C=1e4 / lam, gamma=0.5)
+            with threadpool_limits(1):
+                times = np.array([[seconds(m, X, y) for m in (ours, svc)] for _ in range(arguments.repeats)])
+            found = np.median(times, axis=0)
+            ratios.append(found[0] / found[1])
+            rows.append([name, f"{lam:g}", *(f"{t:.3f}" for t in found), f"{ratios[-1]:.2f}"])
+    mean, worst = np.exp(np.mean(np.log(ratios))), max(ratios)
+    rows.append(["geometric mean, worst", "", "", "", f"{mean:.2f}, {worst:.2f}"])
+    show("S-KLR against LIBSVM", ["set", "lam", "S-KLR (s)", "SVC (s)", "ratio"], rows)
+
+
+if __name__ == "__main__":
+    main()
