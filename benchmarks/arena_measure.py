@@ -65,7 +65,7 @@ def table(name: str, data: str) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def numbers_or_text(cells: pd.Series) -> pd.Series:
-    """Floats, missing cells NaN; if a cell is not a number, the strings themselves, "" a category of its own."""
+    """Floats, missing cells NaN; if a cell is not a number, the strings themselves; "" is then another category."""
     numbers = pd.to_numeric(cells, errors="coerce").astype(float)
     return cells.astype(object) if (numbers.isna() & (cells != "")).any() else numbers
 

@@ -31,7 +31,7 @@ template <class T> struct Scratch {
 
 enum class Layout { dense, csr };
 
-// A set of points with a kernel, between others of its layout and all of its own.
+// A set of points with a kernel: kernel values between points of another set of the same layout and these.
 template <class T> class Points {
 public:
     virtual ~Points() = default;
