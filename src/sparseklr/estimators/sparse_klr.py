@@ -162,7 +162,7 @@ class SparseKLR(Refits, CallbackSupportMixin, HasDualModel):
     With ``calibration="refit"`` only the ratios of the weights matter: they are divided by the mean weight of
     an observation, and ``C``, ``bound``, ``nu`` and ``C_refit`` are in units of it. Rows are independent
     observations. Equal rows are copies of one observation if their labels agree significantly more often than
-    those of independent rows would (:mod:`sparseklr.probability.copies`). The model is the same, to the last
+    those of independent rows would (``sparseklr.probability.copies``). The model is the same, to the last
     digit, for repeated and for weighted rows, in any order of the rows (for a precomputed kernel, in the
     order of their first appearance). With other values of ``calibration`` multiplying all weights is the same
     as multiplying C.
