@@ -61,7 +61,9 @@ class Refits(TellsUncertainty, KernelClassifier):
             warn(
                 f"{type(self).__name__} found no signal: its leave-one-out log-loss of {losses.estimate:.4g} "
                 f"is not below that of the class fractions, {losses.fractions:.4g}, {outcome}. "
-                + remedy(rows.X, getattr(self, "feature_names_in_", None))
+                + remedy(
+                    None if rows.kernel.precomputed else rows.X, getattr(self, "feature_names_in_", None)
+                )
             )
         coef = np.zeros((len(models), len(data.codes)))
         for k, model in enumerate(models):

@@ -53,9 +53,12 @@ def entropy(weight: np.ndarray) -> float:
 
 
 def remedy(X: Any, names: Any) -> str:
-    """What to do where nothing was found in rows X: scale the features if their scales differ widely."""
-    advice = "If you expect one, try gamma='loo', which chooses the width of the kernel, or other features."
-    if sparse.issparse(X) or X.shape[1] < 2:
+    """What to do where nothing was found in rows X: scale the features if their scales differ widely.
+
+    X is None where the kernel matrix was given.
+    """
+    advice = "If you expect one, try other values of gamma and kernel, or other features."
+    if X is None or sparse.issparse(X) or X.shape[1] < 2:
         return advice
     spread = X.std(axis=0, dtype=np.float64)
     spread[~(spread > 0)] = np.nan
