@@ -118,9 +118,9 @@ class AllRows:
         return CompactModel(model.points, model.log_gamma, self.plan.shrinkage * model.coef), norm
 
     def loss(self, features: np.ndarray, model: CompactModel) -> float:
-        """Mean log-loss of a model on the rows."""
+        """Mean log-loss of a model on the rows, in double precision as predictions are."""
         rows = self.rows.columns(features)
-        outputs = model.outputs(rows.compiled(), self._options["threads"])
+        outputs = model.outputs(rows.compiled(single=False), self._options["threads"])
         return float(np.average(rows.losses(outputs), weights=rows.weight))
 
     def _rows_of(self, candidate: Candidate) -> LabelledRows:

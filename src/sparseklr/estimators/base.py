@@ -34,6 +34,10 @@ _SET_BY_FIT = {
 }
 
 
+# Predictions are in single precision if their error, estimated on this many points, is at most this.
+_CHECKED_POINTS, _SINGLE_ERROR = 50, 1e-3
+
+
 def blank_copy(estimator: Any) -> Any:
     """An estimator with its parameters and without anything that a fit has set."""
     cls: Any = type(estimator)
@@ -149,9 +153,24 @@ class KernelClassifier(ExplainsByPoints, TellsFamiliarity, ClassifierMixin, Base
         self.support_ = data.positions[support]
         self.support_vectors_ = data.points(support)
         self.dual_coef_ = coef[:, support]
+        if self.support_vectors_.dtype == np.float32 and not self._single_suffices(data):
+            self.support_vectors_ = self.support_vectors_.astype(np.float64)  # predictions then are in it
         self.intercept_ = np.asarray(intercept, dtype=np.float64)
         self.n_support_ = np.bincount(data.codes[support], minlength=len(data.classes))
         self._kernel = data.kernel
+
+    def _single_suffices(self, data: TrainingSet) -> bool:
+        r"""Whether outputs in single precision are accurate enough, by some of the points of the model.
+
+        Their rounding error is about the unit roundoff times :math:`\sum_b |\beta_b k(x, x_b)|`, which is
+        large where large terms cancel. A precomputed kernel is as accurate as it was given.
+        """
+        if data.kernel.precomputed or not self.support_vectors_.shape[0]:
+            return True
+        some = self.support_vectors_[:: 1 + self.support_vectors_.shape[0] // _CHECKED_POINTS]
+        points = self.support_vectors_.astype(np.float64)
+        terms = np.abs(data.kernel.matrix(some, points)) @ np.abs(self.dual_coef_).T
+        return bool((terms * np.finfo(np.float32).eps <= _SINGLE_ERROR).all())
 
     # -- prediction ---------------------------------------------------------------------------
 
