@@ -306,7 +306,7 @@ class HalfSolver:
     def solve_sparse(
         self, n_nonzero: int, tol: float, max_iter: int, callback: Callback = None
     ) -> tuple[Convergence, float]:
-        """The same with C from the sparsity: the largest C that leaves so many coordinates non-zero.
+        """The same with C from the sparsity: the largest C that leaves as many coordinates non-zero.
 
         C is the one at which the next coordinate would pass the threshold of its step, found by
         raising it from zero. Returns it too.
@@ -515,7 +515,7 @@ class HalfSolver:
     ) -> tuple[Convergence, float]:
         """Half thresholding of all coordinates at once, with one step size for all.
 
-        With ``n_nonzero`` C is at each iteration the one that leaves so many coordinates (Xu et
+        With ``n_nonzero`` C is at each iteration the one that leaves as many coordinates (Xu et
         al. 2012, scheme 3). Returns the C of the last iteration too.
         """
         n = len(self.points)
