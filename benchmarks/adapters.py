@@ -1,4 +1,4 @@
-"""One adapter per rival: how it is made, whether it converged, how many points it keeps."""
+"""One adapter for each baseline: its construction, convergence and number of points."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
-from sparseklr import SparseKLR
+from sparseklr import SKLR, SparseKLR
 
 try:
     from sklearnex.svm import SVC as IntelSVC
@@ -24,7 +24,7 @@ except ImportError:
 
 @dataclass(frozen=True)
 class Adapter:
-    """A rival under a name; ``make(C, lam)`` is the model that matches SparseKLR(C, lam)."""
+    """A baseline under a name; ``make(C, lam)`` is the model that matches SKLR(C, lam=lam)."""
 
     name: str
     make: Callable[[float, float], Any]
@@ -54,12 +54,10 @@ def box(C: float, lam: float) -> float:
 
 
 def adapters(gamma: float = 0.5) -> list[Adapter]:
-    """All rivals that are installed, ours first."""
+    """All baselines that are installed, ours first."""
     found = [
-        Adapter(
-            "SparseKLR", lambda C, lam: SparseKLR(C, lam=lam, gamma=gamma, calibration=None, n_jobs=-1), "all"
-        ),
-        Adapter("SparseKLR refit", lambda C, lam: SparseKLR(C, lam=lam, gamma=gamma), "1"),
+        Adapter("SKLR", lambda C, lam: SKLR(C, lam=lam, gamma=gamma, calibration=None, n_jobs=-1), "all"),
+        Adapter("SparseKLR", lambda C, lam: SparseKLR(box=box(C, lam), gamma=gamma), "1"),
         Adapter("SVC", lambda C, lam: SVC(C=box(C, lam), gamma=gamma, cache_size=4000), "1"),
         Adapter(
             "SVC calibrated",

@@ -1,15 +1,15 @@
-"""Default models on the 43 tables of ``data`` and ``data/arena``: log-loss and what else a fit reports.
+"""Default models on the 43 tables of ``data`` and ``data/arena``: log-loss and other results of a fit.
 
 A run stores one row of a CSV file per set, split and model as soon as it is measured; the same command resumes an
 interrupted run. A model is a name of ``MODELS`` or an expression with the public names of sparseklr. To measure a
 change, run before and after it with two files, and compare them::
 
     python -m benchmarks.arena run before.csv --model SparseKLR --half choose
-    python -m benchmarks.arena run after.csv --model "SparseKLR(gamma='loo')" --label SparseKLR --half choose
+    python -m benchmarks.arena run after.csv --model "SparseKLR(gamma='auto')" --label SparseKLR --half choose
     python -m benchmarks.arena compare before.csv after.csv
     python -m benchmarks.arena summary before.csv after.csv --reference CatBoost
 
-The half ``choose`` of the sets may choose a design, the half ``report`` only reports on it (`arena_measure.py`).
+Designs are chosen on the half ``choose`` of the sets and evaluated on the half ``report`` (`arena_measure.py`).
 """
 
 from __future__ import annotations

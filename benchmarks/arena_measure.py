@@ -25,8 +25,8 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 import sparseklr
+from paper.datasets import BENCHMARKS, load_benchmark
 from sparseklr import CompactKLR, SparseKLR, baselines
-from sparseklr.datasets import BENCHMARKS, load_benchmark
 
 TRAINING_FRACTION = 0.7  # of the rows, unless that exceeds the maximum
 TEST_ROWS = 5000  # at most
@@ -123,7 +123,7 @@ MODELS: dict[str, Maker] = {
 
 
 def maker(model: str) -> Maker:
-    """A name of ``MODELS``, or an expression such as ``SparseKLR(gamma='loo')`` with the public names of sparseklr and its baselines."""
+    """A name of ``MODELS``, or an expression such as ``SparseKLR(gamma='auto')`` with the public names of sparseklr and its baselines."""
     if model in MODELS:
         return MODELS[model]
     names = {name: getattr(module, name) for module in (sparseklr, baselines) for name in module.__all__}
@@ -156,7 +156,7 @@ def points(model: Any) -> int | None:
 def own_estimate(model: Any) -> float | None:
     """The model's own estimate of its log-loss: leave-one-out, or on validation rows."""
     model = getattr(model, "best_estimator_", model)
-    names = "validation_log_loss_", "loo_log_loss_", "held_out_log_loss_"
+    names = "validation_log_loss_", "loo_log_loss_"
     found = [value for name in names if (value := getattr(model, name, None)) is not None]
     return float(found[0]) if found else None
 

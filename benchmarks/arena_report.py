@@ -1,7 +1,7 @@
 """Tables of ``benchmarks.arena``: summaries of stored runs, comparisons, and contradictory estimates.
 
 Losses are means over splits. Ratios are taken of losses of at least ``FLOOR``: a set on which 0.0002 becomes 0.0001
-says little, and would otherwise dominate a geometric mean. A fit that raised has the loss of the class fractions.
+is not informative, and would otherwise dominate a geometric mean. A fit that raised has the loss of the class fractions.
 """
 
 from __future__ import annotations

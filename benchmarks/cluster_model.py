@@ -1,8 +1,8 @@
-"""How far does it go: a pass over all rows on a cluster, simulated.
+"""Simulation of a pass over all rows on a cluster.
 
-Workers of measured speed go through their parts of the rows; a scheduler that needs some time for every task, as
-that of Dask does, hands out the work; sums come back along a tree of tasks over a network of a given latency and
-bandwidth. The simulation follows every task. ``--measure`` takes the speed of a worker from this machine.
+Workers of measured speed process their parts of the rows. A scheduler that needs some time for every task, like that of
+Dask, distributes the work, and sums are returned along a tree of tasks over a network of given latency and bandwidth.
+The simulation follows every task. ``--measure`` measures the speed of a worker on this machine.
 
     python -m benchmarks.cluster_model --rows 1e9 --points 16 --cores 1 10 100 1000 10000
 """
@@ -25,7 +25,7 @@ MICROSECONDS = {4: 0.04, 16: 0.08, 64: 0.24, 160: 0.48, 500: 1.40}
 
 @dataclass(frozen=True)
 class Cluster:
-    """What a pass depends on.
+    """Properties of a cluster that determine the time of a pass.
 
     Attributes
     ----------
@@ -90,9 +90,9 @@ def simulate(rows: float, cluster: Cluster, seed: int = 0) -> float:
 
 def measured(points: int, features: int = 20, rows: int = 200_000) -> float:
     """Seconds of one core for a row, on this machine."""
-    from sparseklr.compact.gauss_newton import LossPass
-    from sparseklr.compact.objective import CompactModel
-    from sparseklr.sources import Block
+    from sparseklr.compact.model import CompactModel
+    from sparseklr.streaming.gauss_newton import LossPass
+    from sparseklr.streaming.sources import Block
 
     rng = np.random.default_rng(0)
     block = Block(0, rng.normal(size=(rows, features)).astype(np.float32), np.zeros(rows, dtype=np.int32))

@@ -1,4 +1,4 @@
-"""What the measurements share: the data directory, folds, and tables."""
+"""Data directory, folds and tables for all measurements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from sklearn.preprocessing import minmax_scale
 
-from sparseklr.datasets import BENCHMARKS, load_benchmark
+from paper.datasets import BENCHMARKS, load_benchmark
 
 DATA = os.environ.get("SPARSEKLR_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data"
 NAMES = tuple(BENCHMARKS)

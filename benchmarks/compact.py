@@ -1,22 +1,18 @@
-"""How good, how small and how fast CompactKLR is, against SparseKLR, a tuned SVC and boosted trees.
+"""Quality, size and speed of CompactKLR, compared with SparseKLR, a tuned SVC and boosted trees.
 
-Parts, each with the bars it is measured against:
+Parts, each with limits and goals for its results:
 
-- quality: 12 sets, 5 folds, all rows; log-loss, accuracy and points of CompactKLR and three rivals
+- quality: 12 sets, 5 folds, all rows; log-loss, accuracy and points of CompactKLR and three baselines
 - noise: 20 noise features appended to four sets, ``relevance="sparse"``
 - multiclass: digits, iris, wine and the three-class waveform, against SparseKLR
-- sparse-gp: 400 rows of ringnorm and twonorm, 20 draws, against the sparse Gaussian process with fitted inputs
-  of Naish-Guzman and Holden (NIPS 2007; 2 points there); the goal is their full Gaussian process
+- sparse-gp: 400 rows of ringnorm and twonorm, 20 draws. Limit and goal are the log-losses of the sparse (2 points) and
+  the full Gaussian process of Naish-Guzman and Holden (NIPS 2007) from memory: check them before you quote them
 - time: fits against a calibrated SVC (large sets) and HistGradientBoosting (small sets)
 - predict: a million rows, against an SVC with its support vectors
 
-``python -m benchmarks.compact quality noise`` measures what docs/compact.csv does not hold yet, one row at a
-time, so that a run that was cut goes on where it ended; ``--again`` measures anew. Every run ends with the
-table of bars and writes docs/compact.md; without a part it only does that.
-
-SparseKLR and SVC have standardised features; C and gamma of the SVC are tuned. The constants of CompactKLR were
-chosen by the log-loss of folds 0 to 2 and of another split of the same sets; the table has the mean of all five
-folds and of the other two.
+``python -m benchmarks.compact quality noise`` measures the rows that docs/compact.csv does not contain, and
+stores them one by one, so that the same command resumes an interrupted run; ``--again`` repeats stored
+measurements. Every run prints all tables and writes docs/compact.md; without a part it does nothing else.
 """
 
 from __future__ import annotations
@@ -42,15 +38,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from paper.datasets import load_benchmark
 from sparseklr import CompactKLR, SparseKLR
-from sparseklr.datasets import load_benchmark, make_ringnorm, make_twonorm, make_waveform
+from sparseklr.datasets import make_ringnorm, make_twonorm, make_waveform
 
 from .common import DATA, NAMES
 from .compact_report import write_report
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 COLUMNS = ("part", "set", "fold", "model", "loss", "accuracy", "points", "rows", "noise", "seconds")
-LARGE = 3000  # rows from which an SVC is the measure of time
+LARGE = 3000  # with more rows, times are compared with an SVC
 
 Row = dict[str, Any]
 Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -111,8 +108,8 @@ def kept_points(model: Any) -> int:
     return int(getattr(model, "n_points_", len(getattr(model, "support_", ()))))
 
 
-def judged(model: Any, split: Split) -> Row:
-    """A model fitted to the first half of a split and judged on the second; seconds of processor time."""
+def evaluated(model: Any, split: Split) -> Row:
+    """A model fitted to the first half of a split and evaluated on the second; seconds of processor time."""
     X, y, X_test, y_test = split
     began = time.process_time()
     with warnings.catch_warnings():
@@ -133,7 +130,7 @@ def judged(model: Any, split: Split) -> Row:
     }
 
 
-Work = Iterator[tuple[str, int, str, Any]]  # set, fold, model, and what measures
+Work = Iterator[tuple[str, int, str, Any]]  # set, fold, model, and the function that measures
 
 
 def quality() -> Work:
@@ -141,24 +138,29 @@ def quality() -> Work:
     for name in by_size:
         for fold, split in enumerate(folds(*benchmark(name))):
             for label, model in models().items():
-                yield name, fold, label, partial(judged, model, split)
+                yield name, fold, label, partial(evaluated, model, split)
 
 
 def noise() -> Work:
-    """What the same folds have without noise is in the part on quality."""
+    """Fits with noise features; those without are in the part ``quality``."""
     sparse = CompactKLR(relevance="sparse")
     for name in ("diabetes", "ring", "waveform", "magic"):
         X, y = benchmark(name)
         for fold, split in enumerate(folds(with_noise(X), y)):
-            yield name, fold, "CompactKLR", partial(judged, sparse, split)
-            yield name, fold, "HistGradientBoosting", partial(judged, models()["HistGradientBoosting"], split)
+            yield name, fold, "CompactKLR", partial(evaluated, sparse, split)
+            yield (
+                name,
+                fold,
+                "HistGradientBoosting",
+                partial(evaluated, models()["HistGradientBoosting"], split),
+            )
 
 
 def multiclass() -> Work:
     for name in ("iris", "wine", "waveform, 3 classes", "digits"):
         for fold, split in enumerate(folds(*many_classes(name))):
             for label in ("CompactKLR", "SparseKLR"):
-                yield name, fold, label, partial(judged, models()[label], split)
+                yield name, fold, label, partial(evaluated, models()[label], split)
 
 
 def sparse_gp() -> Work:
@@ -166,7 +168,7 @@ def sparse_gp() -> Work:
         for draw in range(20):
             X, y = make(7400, random_state=1000 + draw)
             split = X[:400], y[:400], X[400:], y[400:]
-            yield name, draw, "CompactKLR", partial(judged, CompactKLR(max_points=4), split)
+            yield name, draw, "CompactKLR", partial(evaluated, CompactKLR(max_points=4), split)
 
 
 def fit_seconds(model: Any, X: np.ndarray, y: np.ndarray) -> Row:
@@ -180,13 +182,13 @@ def fit_time() -> Work:
     thread for CompactKLR and the SVC, all processors for the trees."""
     for name in NAMES:
         X, y, _, _ = next(folds(*benchmark(name)))
-        rival, label = HistGradientBoostingClassifier(), "HistGradientBoosting"
+        baseline, label = HistGradientBoostingClassifier(), "HistGradientBoosting"
         if len(y) > LARGE:
-            rival = make_pipeline(StandardScaler(), CalibratedClassifierCV(SVC(C=10), ensemble=False))
+            baseline = make_pipeline(StandardScaler(), CalibratedClassifierCV(SVC(C=10), ensemble=False))
             label = "SVC(C=10) calibrated"
         for run in range(3):
             yield name, run, "CompactKLR", partial(fit_seconds, CompactKLR(), X, y)
-            yield name, run, label, partial(fit_seconds, rival, X, y)
+            yield name, run, label, partial(fit_seconds, baseline, X, y)
 
 
 def predict_seconds(model: Any, X: np.ndarray, points: int) -> Row:
@@ -244,7 +246,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="*", help="only these sets")
     parser.add_argument("--folds", nargs="*", type=int, help="only these folds, draws or runs")
     parser.add_argument("--models", nargs="*", help="only these models")
-    parser.add_argument("--again", action="store_true", help="measure what is stored once more")
+    parser.add_argument("--again", action="store_true", help="repeat stored measurements")
     parser.add_argument("--store", type=Path, default=DOCS / "compact.csv")
     arguments = parser.parse_args()
     if unknown := set(arguments.parts) - set(PARTS):
@@ -272,7 +274,7 @@ def main() -> None:
             )
             rows.append(row)
             write(arguments.store, sorted(rows, key=key))
-    write_report(read(arguments.store), arguments.store.with_suffix(".md"), str(__doc__))
+    write_report(read(arguments.store), arguments.store.with_suffix(".md"))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Spread of CompactKLR over optima: training, validation and test loss of fits that should be alike.
+"""Spread of CompactKLR over optima: training, validation and test loss of fits that should agree.
 
-Every set is fitted as it is, with features changed by a relative 1e-9, and with other folds (``random_state``).
-These siblings differ in the minimum of a non-convex objective and in the choice of size and C, not in the data.
+Every set is fitted unchanged, with features changed by a relative 1e-9, and with other folds (``random_state``).
+These fits differ in the minimum of a non-convex objective and in the choice of size and C, not in the data.
 Two ratios are reported: training over validation loss, which should not exceed 1.05, and test loss over the best
-of its siblings, which should not exceed 1.15::
+of these fits, which should not exceed 1.15::
 
     python -m benchmarks.compact_optimum
     python -m benchmarks.compact_optimum --sets 2 --rows 150 300
@@ -68,7 +68,7 @@ def measured(kind: str, n: int, seed: int, n_siblings: int) -> np.ndarray:
         model = CompactKLR(random_state=state).fit(changed, y)
         seconds = time.perf_counter() - began
         training, test = log_loss(y, model.predict_proba(changed)), log_loss(labels, model.predict_proba(new))
-        found.append((model.n_points_, model.held_out_log_loss_, training, test, seconds))
+        found.append((model.n_points_, model.validation_log_loss_, training, test, seconds))
     return np.array(found)
 
 

@@ -1,9 +1,9 @@
-"""The log-loss of ``SparseKLR()`` on the 12 sets, against that of another version.
+"""Log-loss of ``SparseKLR()`` on the 12 sets, compared with another version.
 
-Features in [0, 1], stratified folds, every row held out once. ``--store FILE`` writes the figures, ``--against
-FILE`` compares with those that another version wrote: run there with the same ``--folds`` and ``--rows``, from
-this directory and with the interpreter of an environment in which that version is installed. The bar is a ratio
-of the mean losses of at most 1.
+Features are in [0, 1], and every row is a test row once (stratified folds). ``--store FILE`` writes the results, and
+``--against FILE`` compares with those that another version wrote: run it with the same ``--folds`` and ``--rows``, from
+this directory, with the interpreter of an environment in which that version is installed. The limit of the ratio of
+mean losses is 1.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Time of S-KLR alone against LIBSVM on ten cases: ``python -m benchmarks.dual_speed``.
+"""Fit times of S-KLR and LIBSVM in ten cases: ``python -m benchmarks.dual_speed``.
 
 Five tables, features in [0, 1], rbf kernel with gamma = 0.5; C = 1e4 with lam = 1e3 and 1e2 against
-``SVC(C=10)`` and ``SVC(C=100)``, whose problems are nearly the same. One thread, medians of alternating fits on a
-quiet machine; only their ratios within a run mean something.
+``SVC(C=10)`` and ``SVC(C=100)``, whose problems are nearly the same. One thread, medians of alternating fits on an
+idle machine; only ratios within a run are meaningful.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from sparseklr import SparseKLR
+from sparseklr import SKLR
 
 from .arena_measure import table
 from .common import DATA, show
@@ -42,7 +42,7 @@ def main() -> None:
         features, y = table(name, str(DATA))
         X, y = MinMaxScaler().fit_transform(features.to_numpy(dtype=float)), (y == y.max()).astype(int)
         for lam in (1e3, 1e2):
-            ours = SparseKLR(C=1e4, lam=lam, gamma=0.5, calibration=None, n_jobs=1)
+            ours = SKLR(C=1e4, lam=lam, gamma=0.5, calibration=None, n_jobs=1)
             svc = SVC(C=1e4 / lam, gamma=0.5)
             with threadpool_limits(1):
                 times = np.array([[seconds(m, X, y) for m in (ours, svc)] for _ in range(arguments.repeats)])

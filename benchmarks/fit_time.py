@@ -1,9 +1,9 @@
-"""The time of a fit against a calibrated SVC, on one thread.
+"""Fit time of SparseKLR relative to a calibrated SVC, on one thread.
 
 CPU seconds of ``SparseKLR`` (without and with the search of the width) divided by those of
 ``CalibratedClassifierCV(SVC(), ensemble=False)`` (a sigmoid from five folds): on the 12 sets, features in [0, 1] or
 standardised (``--standard``), and on 26 classes of 3000 rows. Fits of the two alternate, and the fastest of each
-counts. What was measured is kept in ``--results`` and not measured again; ``--fresh`` forgets it.
+counts. Results are stored in ``--results`` and not measured again; ``--fresh`` deletes them.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from sparseklr import SparseKLR
 from .common import NAMES, load, show
 
 LETTERS = "26 classes"
-RIVAL = "calibrated SVC"
+BASELINE = "calibrated SVC"
 MODELS: dict[str, Callable[[], ClassifierMixin]] = {
-    RIVAL: lambda: CalibratedClassifierCV(SVC(), ensemble=False),
+    BASELINE: lambda: CalibratedClassifierCV(SVC(), ensemble=False),
     "SparseKLR": lambda: SparseKLR(gamma="scale"),
-    "width by leave-one-out": lambda: SparseKLR(gamma="loo"),
+    "width by leave-one-out": lambda: SparseKLR(gamma="auto"),
 }
 # What the ratios should be at most: without and with the search of the width; for each set of two classes
 # and for 26 classes.
@@ -102,12 +102,12 @@ def main() -> None:
     found = measure(arguments.sets, arguments.standard, arguments.results)
     table, ratios = [], {title: [] for title in BARS}
     for name, times in found.items():
-        row: list[object] = [name, times[RIVAL]]
+        row: list[object] = [name, times[BASELINE]]
         for title, bar in BARS.items():
             if title not in times:
                 row += ["", ""]
                 continue
-            ratio = times[title] / times[RIVAL]
+            ratio = times[title] / times[BASELINE]
             if name != LETTERS:
                 ratios[title].append(ratio)
             above = ratio > (BAR_OF_LETTERS if name == LETTERS else bar)
@@ -115,7 +115,7 @@ def main() -> None:
         table.append(row)
     means = [float(np.exp(np.mean(np.log(values)))) if values else np.nan for values in ratios.values()]
     table.append(["geometric mean of the sets", "", "", f"{means[0]:.2f}", "", f"{means[1]:.2f}"])
-    columns = ["set", RIVAL, *(title for name in BARS for title in (name, "ratio"))]
+    columns = ["set", BASELINE, *(title for name in BARS for title in (name, "ratio"))]
     bars = ", ".join(f"{title} {bar:g}" for title, bar in BARS.items())
     show(f"CPU seconds of a fit; bars: {bars}, {LETTERS} {BAR_OF_LETTERS:g}", columns, table)
 

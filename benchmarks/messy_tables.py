@@ -1,9 +1,9 @@
-"""Tables as people have them: what ``sparseklr fit`` makes of 38 messy files.
+"""Results of ``sparseklr fit`` on 38 messy files.
 
-One table (400 rows to fit and 4000 to measure, of two numbers, a category, a date and two classes) is spoiled as tables are
-spoiled in practice; each file is fitted with nothing but ``--target y`` (and the option that its trap asks for) and
-measured on rows that are spoiled alike. ``python -m benchmarks.messy_tables`` prints a line for each: the kinds
-found, the accuracy against that of the clean file, and what was said; the tests check the same files.
+One table (400 rows to fit and 4000 to measure, of two numbers, a category, a date and two classes) is written with
+the defects that occur in practice. Each file is fitted with ``--target y`` alone (and the option that its defect needs)
+and evaluated on rows with the same defects. ``python -m benchmarks.messy_tables`` prints a line for each: the kinds of
+columns found, the accuracy relative to the clean file, and the messages; the tests check the same files.
 """
 
 from __future__ import annotations
@@ -184,10 +184,10 @@ MESSY = [
     Messy("one percent sign among numbers", with_tokens("age", "5%", every=10**6), said=("column 'age': 1 of 400 values is not a number and counts as missing: '5%' (row 11)",)),
     Messy("units", written("age", lambda value: f"{value} yr")),
     Messy("negative numbers in brackets", both(lambda frame: frame.assign(age=frame["age"] - 45), written("age", lambda value: f"({-value:.1f})" if value < 0 else f"{value:.1f}"))),
-    Messy("holes in every column", with_holes),
-    Messy("a token of one's own for holes", with_tokens("age", "-999", every=151), options=("--na=-999",)),
+    Messy("missing values in every column", with_holes),
+    Messy("a custom token for missing values", with_tokens("age", "-999", every=151), options=("--na=-999",)),
     Messy("German dates", german_date),
-    Messy("a date that is none", both(german_date, with_tokens("joined", "unknown", every=10**6)), said=("column 'joined': 1 of 400 values is not a date and counts as missing: 'unknown' (row 11)",)),
+    Messy("a token among dates", both(german_date, with_tokens("joined", "unknown", every=10**6)), said=("column 'joined': 1 of 400 values is not a date and counts as missing: 'unknown' (row 11)",)),
     Messy("days as whole numbers", written("joined", lambda day: day.replace("-", ""))),
     Messy("codes with leading zeros", written("city", CODES.__getitem__)),
     Messy("identifiers", with_identifiers, said=("column 'customer_id' is left out", "column 'token' is left out")),
@@ -201,10 +201,10 @@ MESSY = [
     ),
     Messy("a row with too many cells", write=ragged, error=("row 8 has 6 cells; expected 5",)),
     Messy("a column named twice", write=lambda frame: frame.to_csv(index=False).replace("income", "age", 1).encode(), error=("more than one column is called age",)),
-    Messy("no header", write=lambda frame: frame[["age", "income"]].to_csv(index=False, header=False).encode(), error=("the first row holds numbers", "Add a row of names")),
+    Messy("no header", write=lambda frame: frame[["age", "income"]].to_csv(index=False, header=False).encode(), error=("the first row holds numbers", "Add a header")),
     Messy("the wrong encoding given", write=csv("cp1252"), options=("--encoding", "utf-8"), error=("is not utf-8", "row")),
     Messy("a spreadsheet", write=lambda frame: b"PK\x03\x04" + bytes(100), error=("looks like a spreadsheet",)),
-    Messy("cut in the middle of a gzip file", write=lambda frame: gzip.compress(frame.to_csv().encode())[:3000], suffix=".csv.gz", error=("cut or damaged",)),
+    Messy("cut in the middle of a gzip file", write=lambda frame: gzip.compress(frame.to_csv().encode())[:3000], suffix=".csv.gz", error=("truncated or damaged",)),
 ]  # fmt: skip
 
 
@@ -215,7 +215,7 @@ def run(messy: Messy, folder: Path) -> Outcome:
     for part, rows in (("train", frame[:N_TRAIN]), ("test", frame[N_TRAIN:])):
         paths[part] = str(folder / f"{part}{messy.suffix}")
         Path(paths[part]).write_bytes(messy.write(messy.spoil(rows.reset_index(drop=True))))
-    model = str(folder / "model.skops")
+    model = str(folder / "model.sklr")
     code, out, err = _call(
         "fit", paths["train"], "--target", "y", "-o", model, "--json", "--force", *messy.options
     )
@@ -235,7 +235,7 @@ def _call(*argv: str) -> tuple[int, str, str]:
 
 def main() -> None:
     clean = np.nan
-    print("| file | kinds found | accuracy | against clean | what was said |\n|---|---|---:|---:|---|")
+    print("| file | kinds found | accuracy | relative to clean | messages |\n|---|---|---:|---:|---|")
     for messy in MESSY:
         with tempfile.TemporaryDirectory() as folder:
             found = run(messy, Path(folder))

@@ -1,7 +1,7 @@
-"""What changes for users of SVC(probability=True): five sets, features standardised, nothing tuned.
+"""Comparison for users of SVC(probability=True): five sets, features standardised, default parameters.
 
-Against ``SVC(probability=True)``, which scikit-learn 1.9 deprecates, and the replacement it recommends,
-``CalibratedClassifierCV(SVC(), ensemble=False)``. Cells are shared with :mod:`benchmarks.overview`.
+The baselines are ``SVC(probability=True)``, which scikit-learn 1.9 deprecates, and the replacement it recommends,
+``CalibratedClassifierCV(SVC(), ensemble=False)``. Results are shared with :mod:`benchmarks.overview`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MODELS = ("`SVC(probability=True)`", "calibrated `SVC()`", "`SparseKLR()`", "`Co
 KEYS = ("seconds", "points", "loss", "accuracy", "agreement")
 NOTE = (
     f"Five sets, {FOLDS} test folds of five, features standardised. Calibrated: `CalibratedClassifierCV(SVC(), ensemble=False)`. Agreement: rows for "
-    "which predict is the class of the largest probability. Fit time is the wall clock."
+    "which predict is the class of the largest probability. Fit times are wall-clock times."
 )
 
 

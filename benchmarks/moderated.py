@@ -1,10 +1,10 @@
-"""Probabilities that are averaged over the uncertainty of the model, against the plain ones.
+"""Moderated probabilities, averaged over the uncertainty of the model, compared with plain ones.
 
 Two questions on the twelve sets. On rows like the training rows, by cross-validation, the mean log-loss of
-``predict_proba(X, moderated=True)`` must not be above 1.01 of the plain one. On shifted rows it must be lower: of each
-of the first features with more than 20 values, the model is fitted to the rows between the 10% and the 90% quantile
-and measured on the rows outside. How unusual a deviation must be before it counts was chosen on the six sets that are
-marked; the others have had no part in it. ``--sets``, ``--rows``, ``--folds`` and ``--features`` choose a part.
+``predict_proba(X, moderated=True)`` must not be above 1.01 of the plain one. On shifted rows it must be lower: for each of
+the first features with more than 20 values, the model is fitted to the rows between the 10% and the 90% quantile and
+evaluated on the rows outside. The constant of the moderation was chosen on the six marked sets; the others were not
+used. ``--sets``, ``--rows``, ``--folds`` and ``--features`` choose a part.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
+from paper.datasets import BENCHMARKS, load_benchmark
 from sparseklr import SparseKLR
-from sparseklr.datasets import BENCHMARKS, load_benchmark
 
 from .common import DATA, show
 
@@ -26,7 +26,7 @@ SHIFTED_VALUES = 20  # a feature of fewer values has no inner and outer part
 
 
 def losses(X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> tuple[float, float, float]:
-    """Log-loss plain and moderated, and the share of the test rows that are farther out than 95% of training."""
+    """Log-loss plain and moderated, and the fraction of test rows that are farther out than 95% of training."""
     scaler = StandardScaler().fit(X[train])
     model = SparseKLR().fit(scaler.transform(X[train]), y[train])
     rows = scaler.transform(X[test])
@@ -67,7 +67,7 @@ def main() -> None:
             if not parts:
                 continue
             plain, moderated, out = np.mean([losses(X, y, *part) for part in parts], axis=0)
-            part = "chosen on" if name in CHOSEN_ON else "not looked at"
+            part = "chosen on" if name in CHOSEN_ON else "not used"
             means.setdefault((kind, part), []).append((plain, moderated))
             table.append([name, part, kind, plain, moderated, f"{out:.1%}"])
     table.sort(key=lambda row: row[2])
@@ -77,7 +77,7 @@ def main() -> None:
         table,
     )
     for kind in ("like training", "shifted"):
-        for parts in (("chosen on",), ("not looked at",), ("chosen on", "not looked at")):
+        for parts in (("chosen on",), ("not used",), ("chosen on", "not used")):
             found = [pair for part in parts for pair in means.get((kind, part), [])]
             if found:
                 plain, moderated = np.mean(found, axis=0)

@@ -1,8 +1,8 @@
-"""The twelve benchmark sets, nothing tuned: ours, a calibrated SVC, gradient boosting, logistic regression.
+"""Default models on the twelve benchmark sets: ours, a calibrated SVC, gradient boosting, logistic regression.
 
-Features standardised, three test folds of five, all rows. Cells are kept in ``benchmarks/overview.csv`` as they finish, and the
-same command goes on where it stopped; ``--fresh`` begins anew. The tables go to ``docs/results`` and, between its
-markers, into README.md.
+Features are standardised, and three test folds of five are used. Each fit is stored in ``benchmarks/overview.csv``, so the
+same command resumes an interrupted run; ``--fresh`` starts again. The tables are written to ``docs/results`` and, between
+its markers, to README.md.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from paper.datasets import load_benchmark
 from sparseklr import CompactKLR, SparseKLR
-from sparseklr.datasets import load_benchmark
 
 from .common import DATA, NAMES
 from .store import ROOT, store
@@ -82,7 +82,7 @@ def known() -> list[Cell]:
 
 
 def run(sets: Sequence[str], models: Sequence[str] = SHOWN) -> None:
-    """Measure what is not known yet; every cell is written as it finishes."""
+    """Measure the missing cells; each is stored as soon as it is measured."""
     done = {(cell["set"], int(cell["fold"]), cell["model"]) for cell in known()}
     for name in sets:
         for fold in range(FOLDS):
@@ -106,7 +106,7 @@ def tables(cells: list[Cell], sets: list[str]) -> None:
         ]
         return float(np.mean(values)) if values else None
 
-    note = f"Means over {len(sets)} benchmark sets and {FOLDS} test folds of five; features standardised, nothing tuned. Fit time is the wall clock."
+    note = f"Means over {len(sets)} benchmark sets and {FOLDS} test folds of five; features standardised, default parameters. Fit times are wall-clock times."
     rows = [
         [label, *(mean(key, label) for key in ("loss", "accuracy", "points", "seconds"))] for label in SHOWN
     ]
@@ -132,7 +132,7 @@ def tables(cells: list[Cell], sets: list[str]) -> None:
 
 
 def write_readme(rows: list[list[Any]], losses: list[list[str]]) -> None:
-    """The table of means between its markers in README.md, and where ours lose."""
+    """The table of means between its markers in README.md, and the sets on which a baseline is better."""
     page = ROOT / "README.md"
     text = page.read_text(encoding="utf-8")
     begin, end = "<!-- written by make bench -->\n", "<!-- end -->"
@@ -143,7 +143,7 @@ def write_readme(rows: list[list[Any]], losses: list[list[str]]) -> None:
         table += f"| {label} | {loss:.3f} | {accuracy:.3f} | {'-' if kept is None else f'{kept:.0f}'} | {seconds:.2f} s |\n"
     lost = [row[0] for row in losses if not any("**" in cell for cell in row[1 : 1 + len(OURS)])]
     table += (
-        f"\nOurs do not have the lowest log-loss on {len(lost)} of the {len(losses)} sets: {', '.join(lost)}.\n"
+        f"\nA baseline has the lowest log-loss on {len(lost)} of the {len(losses)} sets: {', '.join(lost)}.\n"
         if lost
         else ""
     )
@@ -156,7 +156,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--sets", nargs="*", default=list(NAMES))
-    parser.add_argument("--fresh", action="store_true", help="forget what was measured before")
+    parser.add_argument("--fresh", action="store_true", help="delete stored results first")
     arguments = parser.parse_args()
     if arguments.fresh:
         CELLS.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""The paper's SMO Algorithm, literally: a Python loop and SciPy's Newton-CG for every pair.
+"""Literal implementation of the paper's SMO algorithm: a Python loop, and SciPy's Newton-CG for every pair.
 
-Written from the text of the paper (with its errata E1 to E3 mended, see docs/errata.md) to measure
-what the compiled solver gains, and to compare results with. Not for use.
+Written from the text of the paper, with its first three errors corrected (docs/errata.md), to measure the speed of the
+compiled solver and to compare results.
 """
 
 from __future__ import annotations

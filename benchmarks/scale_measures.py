@@ -1,4 +1,4 @@
-"""What benchmarks/scale.py measures, each in a process of its own: data of a known best log-loss, and fits to it."""
+"""Measurements of benchmarks/scale.py, each in its own process: data with a known best log-loss, and fits to them."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def status(name: str) -> float:
     return int(Path("/proc/self/status").read_text().split(name + ":")[1].split()[0]) / 1024
 
 
-def fit_model(rival: str, n_jobs: int) -> Callable[[Any, Any], Any]:
+def fit_model(method: str, n_jobs: int) -> Callable[[Any, Any], Any]:
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.kernel_approximation import Nystroem, RBFSampler
     from sklearn.linear_model import LogisticRegression, SGDClassifier
@@ -123,7 +123,7 @@ def fit_model(rival: str, n_jobs: int) -> Callable[[Any, Any], Any]:
                 RBFSampler(gamma=gamma(p), n_components=300, random_state=0),
                 SGDClassifier(loss="log_loss", alpha=1e-6, random_state=0),
             ),
-        }[rival]()
+        }[method]()
         return model.fit(X, y)
 
     return fit
@@ -133,14 +133,14 @@ def points_of(model: Any) -> int | None:
     return getattr(model, "n_points_", None)
 
 
-def measure_million(name: str, rival: str, n: int) -> dict[str, Any]:
+def measure_million(name: str, method: str, n: int) -> dict[str, Any]:
     X, y = arrays(name, n)
     fresh, _ = draw(name, min(TEST_ROWS, n), 10**6)
     start = time.perf_counter()
-    model = fit_model(rival, -1)(X, y)
+    model = fit_model(method, -1)(X, y)
     seconds = time.perf_counter() - start
     true = truth(name, fresh)
-    # rivals that compute in float32 round small probabilities to zero
+    # baselines that compute in float32 round small probabilities to zero
     log_proba = np.log(np.clip(model.predict_proba(fresh).astype(np.float64), 1e-12, 1.0))
     best = float(expected_log_loss(true, true).mean())
     loss = float(expected_log_loss(true, log_proba).mean())
@@ -157,13 +157,13 @@ def measure_growth(name: str, n: int, folder: str) -> dict[str, Any]:
     import pandas as pd
 
     from sparseklr import CompactKLR
-    from sparseklr.sources import TableSource
+    from sparseklr.streaming import TableSource
 
     CompactKLR(n_points=2, C=10.0).fit(*draw(name, 2000, 0))  # whatever is loaded on first use
     source = TableSource(parquet_folder(Path(folder), name, n), "y")
     Path("/proc/self/clear_refs").write_text("5")
     base, start = status("VmRSS"), time.perf_counter()
-    model = CompactKLR(n_jobs=-1).fit(source)
+    model = CompactKLR(n_jobs=-1).fit_source(source)
     seconds = time.perf_counter() - start
     fresh, _ = draw(name, min(TEST_ROWS, n), 10**6)
     true = truth(name, fresh)
@@ -191,12 +191,12 @@ def measure_cluster(name: str, n: int, folder: str) -> dict[str, Any]:
     from distributed import Client, LocalCluster
 
     from sparseklr import CompactKLR
-    from sparseklr.sources import TableSource
+    from sparseklr.streaming import TableSource
 
     path, few = parquet_folder(Path(folder), name, n), parquet_folder(Path(folder), "ring", 30_000)
     for part in (few, path):
         start = time.perf_counter()
-        threads = CompactKLR(n_jobs=2).fit(TableSource(part, "y"))
+        threads = CompactKLR(n_jobs=2).fit_source(TableSource(part, "y"))
         seconds = time.perf_counter() - start
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
@@ -213,7 +213,7 @@ def measure_cluster(name: str, n: int, folder: str) -> dict[str, Any]:
 
 
 def _import() -> None:
-    import sparseklr.estimators.compact_klr  # noqa: F401
+    import sparseklr.compact_klr  # noqa: F401
 
 
 def measure_dead_worker(name: str, n: int, folder: str) -> dict[str, Any]:
@@ -222,7 +222,7 @@ def measure_dead_worker(name: str, n: int, folder: str) -> dict[str, Any]:
     from distributed import Client, LocalCluster
 
     from sparseklr import CompactKLR
-    from sparseklr.compact import gauss_newton
+    from sparseklr.streaming import gauss_newton
 
     path = parquet_folder(Path(folder), name, n)
     with (
@@ -251,25 +251,24 @@ def measure_dead_worker(name: str, n: int, folder: str) -> dict[str, Any]:
 KILLED = """
 import sys
 from sparseklr import CompactKLR
-from sparseklr.compact import checkpoint
-from sparseklr.sources import TableSource
+from sparseklr.streaming import TableSource, checkpoint
 save, saved = checkpoint.Checkpoint.save, []
 def announce(self, state):
     save(self, state)
     saved.append(1)
     print(len(saved), flush=True)
 checkpoint.Checkpoint.save = announce
-CompactKLR(n_jobs=-1, checkpoint=sys.argv[2]).fit(TableSource(sys.argv[1], "y"))
+CompactKLR(n_jobs=-1).fit_source(TableSource(sys.argv[1], "y"), checkpoint=sys.argv[2])
 """
 
 
 def measure_killed_fit(name: str, n: int, folder: str) -> dict[str, Any]:
     """SIGKILL after three checkpoints, then the same fit again."""
     from sparseklr import CompactKLR
-    from sparseklr.sources import TableSource
+    from sparseklr.streaming import TableSource
 
     path = parquet_folder(Path(folder), name, n)
-    expected = CompactKLR(n_jobs=-1).fit(TableSource(path, "y"))
+    expected = CompactKLR(n_jobs=-1).fit_source(TableSource(path, "y"))
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "fit.npz"
         with subprocess.Popen(
@@ -280,7 +279,7 @@ def measure_killed_fit(name: str, n: int, folder: str) -> dict[str, Any]:
                 if line.strip() == "3":
                     process.send_signal(signal.SIGKILL)
         assert file.exists()
-        model = CompactKLR(n_jobs=-1, checkpoint=file).fit(TableSource(path, "y"))
+        model = CompactKLR(n_jobs=-1).fit_source(TableSource(path, "y"), checkpoint=file)
     return {"difference": difference(expected, model)}
 
 
@@ -289,7 +288,7 @@ def measure_predict(name: str, n: int, folder: str) -> dict[str, Any]:
     path = parquet_folder(Path(folder), name, n)
     small = parquet_folder(Path(folder), name, min(n, 100_000))
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        model, out = f"{scratch}/model.skops", f"{scratch}/out.parquet"
+        model, out = f"{scratch}/model.sklr", f"{scratch}/out.parquet"
         run = [sys.executable, "-m", "sparseklr"]
         subprocess.run(
             [*run, "fit", f"{small}/*.parquet", "--target", "y", "--model", "compact", "-o", model],

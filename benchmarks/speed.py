@@ -1,8 +1,7 @@
-"""Speed against LIBSVM and others: ratios of medians within one run.
+"""Speed compared with LIBSVM and other methods: ratios of medians within one run.
 
-Features in [0, 1], rbf kernel with gamma = 0.5. Runs of the rivals alternate; every row says whether
-the fit converged. ``--quick`` leaves out what takes long; ``--docs`` writes docs/speed.csv,
-docs/speed.md and docs/speed.png.
+Features are in [0, 1], and the kernel is rbf with gamma = 0.5. The methods run in turn. ``--quick`` skips the long
+measurements; ``--docs`` writes docs/speed.csv, docs/speed.md and docs/speed.png.
 """
 
 from __future__ import annotations
@@ -23,7 +22,8 @@ from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
-from sparseklr import Settings, SparseKLR, solve_dual
+from sparseklr import SKLR
+from sparseklr.dual import Settings, solve_dual
 
 from . import paper_reference
 from .adapters import adapters, fit, points
@@ -40,29 +40,29 @@ def timed(action: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - start, result
 
 
-def fits(names: list[str], repeats: int, rivals: list[str] | None) -> list[Row]:
-    """Fit times of all rivals, alternating; our time over SVC's is the ratio."""
+def fits(names: list[str], repeats: int, methods: list[str] | None) -> list[Row]:
+    """Fit times of all methods, run in turn, and their ratios to SVC."""
     rows = []
     for name in names:
         X, y = load(name)
         for regime, (C, lam) in REGIMES.items():
             times: dict[str, list[float]] = {}
             facts: dict[str, tuple] = {}
-            chosen = [a for a in adapters() if rivals is None or a.name in rivals]
+            chosen = [a for a in adapters() if methods is None or a.name in methods]
             for repeat in range(repeats):
                 for adapter in chosen:
-                    slow = adapter.name in ("SparseKLR refit", "SVC calibrated", "Nystroem 600 + logistic")
+                    slow = adapter.name in ("SparseKLR", "SVC calibrated", "Nystroem 600 + logistic")
                     if slow and (repeat or regime != "sparse"):
-                        continue  # once is enough
+                        continue  # one run of the slow methods
                     seconds, (model, converged) = timed(partial(fit, adapter, C, lam, X, y))
                     times.setdefault(adapter.name, []).append(seconds)
                     facts[adapter.name] = points(model), converged, adapter.threads
             base = float(np.median(times["SVC"]))
-            for rival, measured in times.items():
-                kept, converged, threads = facts[rival]
+            for method, measured in times.items():
+                kept, converged, threads = facts[method]
                 median = float(np.median(measured))
                 rows.append(
-                    {"work": f"fit {name}, {regime} (C={C:g}, lam={lam:g})", "rival": rival, "seconds": median,
+                    {"work": f"fit {name}, {regime} (C={C:g}, lam={lam:g})", "method": method, "seconds": median,
                      "ratio to SVC": median / base, "points": kept, "threads": threads,
                      "converged": "yes" if converged else "NO"}
                 )  # fmt: skip
@@ -70,42 +70,42 @@ def fits(names: list[str], repeats: int, rivals: list[str] | None) -> list[Row]:
 
 
 def paper(iterations: int) -> list[Row]:
-    """10000 iterations with the paper's settings against the literal reference (scaled if fewer)."""
+    """10,000 iterations with the paper's settings, compared with a literal implementation (scaled if it runs fewer)."""
     X, y01 = load("spambase")
     y, K = np.where(y01 == 1, 1.0, -1.0), rbf_kernel(X, gamma=0.5)
     ours, solution = timed(lambda: solve_dual(K, y, C=1e4, lam=100.0, **Settings.paper()))
     reference, (_, done) = timed(lambda: paper_reference.solve(K, y, 1e4, 100.0, max_iter=iterations))
     scaled = reference * solution.n_iter / done
     common = {
-        "work": "10000 iterations of the paper's algorithm, spambase",
+        "work": "10,000 iterations of the paper's algorithm, spambase",
         "points": len(solution.support),
         "threads": "1",
     }
     return [
-        common | {"rival": "solve_dual", "seconds": ours, "ratio to SVC": "", "converged": "capped"},
-        common | {"rival": f"literal reference ({done} its.)", "seconds": scaled, "ratio to SVC": f"{scaled / ours:.0f} x ours", "converged": "capped"},
+        common | {"method": "solve_dual", "seconds": ours, "ratio to SVC": "", "converged": "capped"},
+        common | {"method": f"literal reference ({done} its.)", "seconds": scaled, "ratio to SVC": f"{scaled / ours:.0f} x ours", "converged": "capped"},
     ]  # fmt: skip
 
 
 def predictions(repeats: int) -> list[Row]:
-    """20000 rows, the same number of support vectors."""
+    """Prediction of 20,000 rows; ratios are per support vector."""
     X, y = load("magic")
-    ours = SparseKLR(1e4, lam=1e3, gamma=0.5, calibration=None, n_jobs=-1).fit(X, y)
+    ours = SKLR(1e4, lam=1e3, gamma=0.5, calibration=None, n_jobs=-1).fit(X, y)
     svc = SVC(C=10, gamma=0.5).fit(X, y)
     queries = np.resize(X, (20_000, X.shape[1]))
-    times: dict[str, list[float]] = {"SparseKLR": [], "SVC": []}
+    times: dict[str, list[float]] = {"SKLR": [], "SVC": []}
     for _ in range(repeats):
-        times["SparseKLR"].append(timed(lambda: ours.predict(queries))[0])
+        times["SKLR"].append(timed(lambda: ours.predict(queries))[0])
         times["SVC"].append(timed(lambda: svc.predict(queries))[0])
-    median = {rival: float(np.median(t)) for rival, t in times.items()}
+    median = {method: float(np.median(t)) for method, t in times.items()}
     per_point = {
-        "SparseKLR": median["SparseKLR"] / len(ours.support_),
+        "SKLR": median["SKLR"] / len(ours.support_),
         "SVC": median["SVC"] / len(svc.support_),
     }
     return [
-        {"work": "predict 20000 rows, magic", "rival": rival, "seconds": median[rival], "ratio to SVC": per_point[rival] / per_point["SVC"],
+        {"work": "predict 20,000 rows, magic", "method": method, "seconds": median[method], "ratio to SVC": per_point[method] / per_point["SVC"],
          "points": len(model.support_), "threads": threads, "converged": "yes"}
-        for rival, model, threads in (("SparseKLR", ours, "all"), ("SVC", svc, "1"))
+        for method, model, threads in (("SKLR", ours, "all"), ("SVC", svc, "1"))
     ]  # fmt: skip
 
 
@@ -114,24 +114,24 @@ MEMORY_SCRIPT = """
 import sys, time
 from pathlib import Path
 import numpy as np
-from sparseklr import SparseKLR
+from sparseklr import SKLR
 from benchmarks.common import load
 X, y = load("magic")
-SparseKLR(C=1e4, calibration=None, gamma=0.5).fit(X[::200], y[::200])
+SKLR(C=1e4, calibration=None, gamma=0.5).fit(X[::200], y[::200])
 def status(name):
     return int(Path("/proc/self/status").read_text().split(name + ":")[1].split()[0]) / 1024
 Path("/proc/self/clear_refs").write_text("5")  # forget the peak that reading the data made
 before = status("VmRSS")
 cache = sys.argv[1] if sys.argv[1] == "auto" else float(sys.argv[1])
 start = time.perf_counter()
-SparseKLR(C=1e4, lam=1e3, gamma=0.5, calibration=None, cache_size=cache, n_jobs=-1).fit(X, y)
+SKLR(C=1e4, lam=1e3, gamma=0.5, calibration=None, cache_size=cache, n_jobs=-1).fit(X, y)
 seconds = time.perf_counter() - start
 print(seconds, status("VmHWM") - before, X.nbytes / 2**20)
 """
 
 
 def memory() -> list[Row]:
-    """magic with a cache of 64 MB against an unlimited one, in processes of their own."""
+    """Fits to magic with the default cache and one of 64 MB, each in its own process."""
     rows, base = [], 0.0
     for cache in ("auto", "64"):
         run = subprocess.run(
@@ -142,7 +142,7 @@ def memory() -> list[Row]:
         base = base or seconds
         rows.append(
             {"work": f"fit magic, cache_size={cache}: {extra:.0f} MB above the interpreter, data {data:.1f} MB",
-             "rival": "SparseKLR", "seconds": seconds, "ratio to SVC": f"{seconds / base:.2f} x unlimited",
+             "method": "SKLR", "seconds": seconds, "ratio to SVC": f"{seconds / base:.2f} x auto",
              "points": "", "threads": "all", "converged": "yes"}
         )  # fmt: skip
     return rows
@@ -156,13 +156,13 @@ def growth(sizes: list[int]) -> list[Row]:
     for n in sizes:
         part = order[:n]
         runs = [
-            timed(lambda p=part: SparseKLR(1e4, lam=1e3, gamma=0.5, calibration=None).fit(X[p], y[p]))[0]
+            timed(lambda p=part: SKLR(1e4, lam=1e3, gamma=0.5, calibration=None).fit(X[p], y[p]))[0]
             for _ in range(3)
         ]
         seconds.append(float(np.median(runs)))
     exponent = float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
     work = f"growth on magic, n = {', '.join(map(str, sizes))}"
-    return [{"work": work, "rival": "SparseKLR", "seconds": seconds[-1], "ratio to SVC": f"exponent {exponent:.2f}",
+    return [{"work": work, "method": "SKLR", "seconds": seconds[-1], "ratio to SVC": f"exponent {exponent:.2f}",
              "points": "", "threads": "1", "converged": "yes"}]  # fmt: skip
 
 
@@ -173,13 +173,23 @@ def csr(n: int) -> list[Row]:
     f = X @ rng.normal(size=5000)
     y = (f + 0.3 * f.std() * rng.normal(size=n) > 0).astype(int)
     work = f"fit CSR {n} x 5000, 0.5% non-zeros (C=1e4, lam=1e3)"
-    ours, model = timed(lambda: SparseKLR(1e4, lam=1e3, gamma=0.5, calibration=None, n_jobs=-1).fit(X, y))
+    ours, model = timed(lambda: SKLR(1e4, lam=1e3, gamma=0.5, calibration=None, n_jobs=-1).fit(X, y))
     theirs, svc = timed(lambda: SVC(C=10, gamma=0.5, cache_size=4000).fit(X, y))
     return [
-        {"work": work, "rival": rival, "seconds": seconds, "ratio to SVC": seconds / theirs, "points": len(m.support_),
+        {"work": work, "method": method, "seconds": seconds, "ratio to SVC": seconds / theirs, "points": len(m.support_),
          "threads": threads, "converged": "yes"}
-        for rival, seconds, m, threads in (("SparseKLR", ours, model, "all"), ("SVC", theirs, svc, "1"))
+        for method, seconds, m, threads in (("SKLR", ours, model, "all"), ("SVC", theirs, svc, "1"))
     ]  # fmt: skip
+
+
+PAGE = """# Speed
+
+Fit and prediction times compared with scikit-learn's `SVC` (LIBSVM) and other methods. Features are in [0, 1], and the kernel is
+rbf with gamma = 0.5. The methods run in turn, and the times are medians of three runs, except those of `SparseKLR`, the calibrated
+SVC and Nystroem, which run once. A ratio below 1 is faster than `SVC`; in the row on prediction it is per support vector. In the
+column *converged*, *capped* means that the run was stopped after a fixed number of iterations. `make bench` repeats the
+measurements; `python -m benchmarks.speed --docs` writes this page.
+"""
 
 
 def write_docs(rows: list[Row]) -> None:
@@ -191,14 +201,11 @@ def write_docs(rows: list[Row]) -> None:
 
     columns = list(rows[0])
     with open(DOCS / "speed.csv", "w", newline="") as file:
-        writer = csv.DictWriter(file, columns)
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
     lines = [
-        "# Speed",
-        "",
-        (__doc__ or "").strip(),
-        "",
+        PAGE,
         "| " + " | ".join(columns) + " |",
         "|" + "---|" * len(columns),
     ]
@@ -219,13 +226,13 @@ def write_docs(rows: list[Row]) -> None:
         and "CSR" not in row["work"]
     ]
     works = list(dict.fromkeys(row["work"] for row in fitted))
-    rivals = [r for r in dict.fromkeys(row["rival"] for row in fitted) if r != "SVC"]
+    methods = [r for r in dict.fromkeys(row["method"] for row in fitted) if r != "SVC"]
     figure, axes = plt.subplots(figsize=(9, 0.55 * len(works) + 1.5), layout="constrained")
-    for k, rival in enumerate(rivals):
-        ratio = {row["work"]: row["ratio to SVC"] for row in fitted if row["rival"] == rival}
-        where = np.arange(len(works)) + 0.8 * (k - (len(rivals) - 1) / 2) / len(rivals)
+    for k, method in enumerate(methods):
+        ratio = {row["work"]: row["ratio to SVC"] for row in fitted if row["method"] == method}
+        where = np.arange(len(works)) + 0.8 * (k - (len(methods) - 1) / 2) / len(methods)
         widths = [ratio.get(w, np.nan) - 1 for w in works]
-        axes.barh(where, widths, 0.8 / len(rivals), left=1, label=rival)
+        axes.barh(where, widths, 0.8 / len(methods), left=1, label=method)
     axes.axvline(1, color="black", linewidth=1)
     axes.set(xscale="log", xlabel="fit time / SVC's (left of the line: faster)", yticks=range(len(works)),
              yticklabels=[w.removeprefix("fit ") for w in works])  # fmt: skip
@@ -243,14 +250,14 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="about a minute")
     parser.add_argument("--docs", action="store_true", help="write the results under docs/")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each fit; their median counts")
-    parser.add_argument("--rivals", nargs="*", help="names of rivals (default: all; --quick: SVC)")
+    parser.add_argument("--methods", nargs="*", help="names of methods (default: all; --quick: SVC)")
     arguments = parser.parse_args()
     quick = arguments.quick
-    rivals = arguments.rivals or (["SVC"] if quick else None)
-    rivals = rivals and ["SparseKLR", *rivals]
+    methods = arguments.methods or (["SVC"] if quick else None)
+    methods = methods and ["SKLR", *methods]
     sets = ["spambase", "ring"] if quick else ["spambase", "ring", "magic"]
     parts = [
-        partial(fits, sets, arguments.repeats, rivals),
+        partial(fits, sets, arguments.repeats, methods),
         partial(paper, 300 if quick else 3000),
         partial(predictions, 3),
         memory,

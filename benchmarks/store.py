@@ -1,4 +1,4 @@
-"""Tables of results that the documentation shows: ``docs/results/NAME.json``, with the conditions they were made under."""
+"""Tables of results that the documentation shows: ``docs/results/NAME.json``, with the conditions of the measurement."""
 
 from __future__ import annotations
 

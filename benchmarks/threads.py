@@ -1,12 +1,12 @@
-"""What a second thread is worth: wall seconds of a fit with ``n_jobs=2`` against ``n_jobs=1``.
+"""Speed-up by a second thread: wall-clock time of a fit with ``n_jobs=2`` relative to ``n_jobs=1``.
 
-Four sizes (300 to 19 020 rows, and 26 classes), on a quiet machine and beside a process that keeps one core busy, which
-this program starts and ends itself. Fits with one and two threads alternate, the fastest of each counts. Two threads
+Four sizes (300 to 19,020 rows, and 26 classes), on an idle machine and beside a process that keeps one core busy, which
+this program starts and ends. Fits with one and two threads alternate, the fastest of each counts. Two threads
 must never be slower by more than 10%, and on the largest set they must be 1.5 times as fast where two cores are free.
 
-What the machine allows is in the last column: the seconds that two processes of one thread each take for the same fit
-at the same time, halved, against those of one process. That is .5 where two cores share nothing; caches, the way to
-memory, other programs and the clock of the cores make it more. No number of threads does better.
+The last column is the limit of the machine: half the time that two processes of one thread each need for the same fit at
+the same time, relative to one process. It is 0.5 if two cores are independent; shared caches, memory bandwidth, other
+programs and the clock rate increase it. Threads cannot do better.
 """
 
 from __future__ import annotations

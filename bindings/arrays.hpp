@@ -1,4 +1,4 @@
-// What the bindings share: arrays from Python as views, arrays to Python, checks of arguments.
+// Helpers of the bindings: arrays from Python as views, arrays to Python, validation of arguments.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -17,10 +17,10 @@ namespace sparseklr::python {
 
 namespace nb = nanobind;
 
-// Arrays that are read.
+// Read-only arrays.
 template <class T> using matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <class T> using vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-// Arrays that are written in place; bind them with noconvert().
+// Arrays that are modified in place; bind them with noconvert().
 template <class T> using out_matrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <class T> using out_vector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
@@ -33,7 +33,7 @@ template <class T> MatrixView<T> view(const out_matrix<T>& array) {
 }
 template <class T> std::span<T> view(const out_vector<T>& array) { return {array.data(), array.shape(0)}; }
 
-// NumPy arrays that take over the values.
+// NumPy arrays that take ownership of the values.
 template <class T> nb::object to_numpy(std::unique_ptr<T[]> values, std::initializer_list<std::size_t> shape) {
     nb::capsule owner(values.get(), [](void* p) noexcept { delete[] static_cast<T*>(p); });
     return nb::cast(nb::ndarray<nb::numpy, T>(values.release(), shape, owner));

@@ -1,4 +1,4 @@
-// Python's view of CompactKLR's sums and inner solver.
+// Python bindings of CompactKLR's sums and inner solver.
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -103,8 +103,8 @@ void make_inner(CompactSolver* self, const CompactRowSet& rows, int threads) {
         rows.rows);
 }
 
-// Calls body(inner) without the interpreter's lock.  Every twentieth of a second Python handles signals and calls
-// `check` unless it is None; what either raises ends the body.
+// Calls body(inner) without the GIL.  Every twentieth of a second Python handles signals and calls `check` unless it is
+// None; an exception from either stops the body.
 template <class Body> auto watched(CompactSolver& self, nb::handle check, const Body& body) {
     const auto monitor = [check, last = std::chrono::steady_clock::now()]() mutable {
         const auto now = std::chrono::steady_clock::now();

@@ -1,4 +1,4 @@
-// Python's view of the core: arrays in, arrays out, the GIL released while it works.
+// Python bindings of the core; the GIL is released during computations.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -43,7 +43,7 @@ struct PointSet {
     }
 };
 
-// A RowSource of either precision.  Its cache changes while a solver reads rows: one solver at a time.
+// A RowSource of either precision.  Its cache is modified by the solver: one solver at a time.
 struct AnyRowSource {
     std::variant<std::shared_ptr<RowSource<float>>, std::shared_ptr<RowSource<double>>> source;
     nb::object keep_alive;  // the matrix behind GramRows
@@ -58,7 +58,7 @@ template <class T> AnyRowSource gram_row_source(matrix<T> K) {
     return {std::shared_ptr<RowSource<T>>(std::make_shared<GramRows<T>>(view(K))), nb::cast(K)};
 }
 
-// make<T>() makes points in the precision T: float if that is wanted and suffices, else double.
+// make<T>() creates points in the precision T: float if requested and accurate enough, else double.
 template <class Make> PointSet make_points(const Kernel& kernel, bool single, const Make& make) {
     nb::gil_scoped_release release;
     if (single) {
@@ -129,7 +129,7 @@ nb::object matrix_of_kernel(const PointSet& data, const PointSet& queries, int t
         data.points);
 }
 
-// `first_row` is what the first query counts as in the message of an error.
+// `first_row` is the number of the first query in error messages.
 nb::object kernel_sum(const PointSet& data, const PointSet& queries, matrix<double> coef, int threads,
                       std::size_t first_row) {
     check_threads(threads);
@@ -152,7 +152,7 @@ nb::object kernel_sum(const PointSet& data, const PointSet& queries, matrix<doub
     return to_numpy(std::move(out), {m, outputs});
 }
 
-// NonFiniteKernel becomes a ValueError of the given class that says what to look at, with the kernel and the row.
+// Translates NonFiniteKernel to a ValueError of the given class that gives advice, with the kernel and the row.
 void translate_non_finite_kernel(const std::exception_ptr& thrown, void* python_class) {
     try {
         std::rethrow_exception(thrown);
@@ -175,7 +175,7 @@ void translate_non_finite_kernel(const std::exception_ptr& thrown, void* python_
     }
 }
 
-// K @ coef, from the rows that the solver uses.
+// K @ coef, from the rows of the solver.
 nb::object row_sum(AnyRowSource& row_source, vector<double> coef, int threads) {
     check_threads(threads);
     const std::size_t n = row_source.size();
@@ -198,8 +198,8 @@ nb::object row_sum(AnyRowSource& row_source, vector<double> coef, int threads) {
     return to_numpy(std::move(out), {n});
 }
 
-// Runs the solver on above (alpha - bound) and F in place.  Returns the SolveInfo and the exception that a signal
-// handler or the callback raised (None if there was none): the state is valid in either case.
+// Runs the solver on above (alpha - bound) and F in place.  Returns the SolveInfo and the exception raised by a signal
+// handler or the callback (None if there was none): the state is valid in either case.
 nb::tuple solve_in_place(AnyRowSource& row_source, vector<double> y, vector<double> box, vector<double> bound,
                          double lam, out_vector<double> above, out_vector<double> F, const Settings& settings,
                          nb::object callback) {

@@ -1,4 +1,4 @@
-// Python's view of what the refit computes: products with kernel columns, Newton steps, losses, the order of elimination.
+// Python bindings of the refit: products with kernel columns, Newton steps, losses, elimination order.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
@@ -17,7 +17,7 @@ using namespace sparseklr::python;
 
 namespace {
 
-// Losses and derivatives of points, as the three rows of `out`; returns the weighted sum of the losses.
+// Losses and derivatives of points in the three rows of `out`; returns the weighted sum of the losses.
 double cross_entropy(vector<double> f, vector<double> target, vector<double> weight, out_matrix<double> out) {
     const std::size_t n = f.shape(0);
     if (target.shape(0) != n || weight.shape(0) != n || out.shape(0) != 3 || out.shape(1) != n)
@@ -28,7 +28,7 @@ double cross_entropy(vector<double> f, vector<double> target, vector<double> wei
                                           rows.row(1).data(), rows.row(2).data());
 }
 
-// Blocks of rows [n][m]; checks their width.
+// Blocks of rows [n][m]; validates their width.
 RowBlocks row_blocks(const std::vector<matrix<double>>& blocks, std::size_t m, std::size_t n) {
     RowBlocks out;
     for (const auto& block : blocks) {
@@ -58,8 +58,8 @@ void weighted_sum_of_rows(const std::vector<matrix<double>>& blocks, vector<doub
     weighted_row_sum(rows, view(weight), view(out), threads);
 }
 
-// `blocks` are rows of kernel columns with the factor L of their kernel matrix, or of features without one.  Returns the
-// number of products made.
+// `blocks` are kernel columns with the factor L of their kernel matrix, or features without one.  Returns the number of
+// products.
 std::size_t solve_newton(const std::vector<matrix<double>>& blocks, std::optional<matrix<double>> L,
                          vector<double> information, vector<double> ridge, vector<double> gradient,
                          matrix<double> factor, double reduction, std::size_t most_products, out_vector<double> step,
@@ -82,7 +82,7 @@ std::size_t solve_newton(const std::vector<matrix<double>>& blocks, std::optiona
     return newton_step(system, reduction, most_products, view(step), view(change), threads);
 }
 
-// Eliminates as many coefficients as V has rows; `gone` becomes their indices.
+// Eliminates as many coefficients as V has rows; `gone` receives their indices.
 void eliminate_some(matrix<double> sigma, out_vector<double> beta, out_vector<std::int64_t> gone,
                     out_matrix<double> V) {
     const std::size_t n = beta.shape(0), size = gone.shape(0);

@@ -1,10 +1,9 @@
-// The model of CompactKLR and what a pass over rows gives for it.
+// The model of CompactKLR and the results of a pass over the rows.
 //
 //     f_o(x) = sum_b coef[o][b] k(x, z_b) + intercept[o],   k(x, z) = exp(-sum_j gamma_j (x_j - z_j)^2)
 //
-// One output o and labels 0 and 1 are logistic regression, one output per class is a softmax.  Everything that
-// fitting needs of the rows is a sum over them: CompactRows::sums() gives these sums for the rows it holds, and
-// sums of several blocks of rows add up.
+// One output with labels 0 and 1 is logistic regression, one output per class is a softmax.  Fitting needs only sums
+// over rows: CompactRows::sums() returns them for its rows, and sums of several blocks of rows add up.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +32,7 @@ struct CompactModel {
     std::size_t n_outputs() const { return coef.rows; }
 };
 
-// Second derivatives wanted: none, those within each output, or those between all pairs of outputs.
+// Required second derivatives: none, those within each output, or those between all pairs of outputs.
 enum class Curvature { none, diagonal, full };
 
 struct CompactSums {
@@ -44,15 +43,15 @@ struct CompactSums {
     std::vector<double> width_gradient;  // [n_features], in log gamma
 };
 
-// Work over blocks of rows is cut into chunks that do not depend on the number of threads; each chunk has its own
-// sums, and these are added in order.  So results do not depend on the number of threads.
+// Blocks of rows are grouped into chunks that do not depend on the number of threads; the sums of the chunks are added
+// in order.  So results do not depend on the number of threads.
 inline std::size_t compact_chunks(std::size_t n_blocks, std::size_t bytes_per_chunk) {
     const std::size_t affordable = (std::size_t{256} << 20) / std::max<std::size_t>(bytes_per_chunk, 1);
     return std::min(n_blocks, std::clamp<std::size_t>(affordable, 1, 32));
 }
 
-// body(worker, chunk, first block, end of blocks) for every chunk; it is noexcept.  Between chunks the calling thread calls the monitor,
-// if there is one; an exception that the monitor throws ends the loop.
+// Calls body(worker, chunk, first block, end of blocks), which is noexcept, for every chunk.  Between chunks the calling
+// thread calls the monitor, if there is one; an exception that it throws ends the loop.
 template <class Body>
 void over_chunks(std::size_t n_blocks, std::size_t n_chunks, Team& team, const Body& body,
                  const std::function<void()>& monitor = {}) {
@@ -74,13 +73,13 @@ void over_chunks(std::size_t n_blocks, std::size_t n_chunks, Team& team, const B
     if (reason) std::rethrow_exception(reason);
 }
 
-// Points and widths in the form that the kernel loop reads.
+// Points and widths in the layout of the kernel loop.
 template <class T> struct ScaledPoints {
     std::vector<T> root, points;  // square root of gamma; points times it
     ScaledPoints(MatrixView<const double> z, std::span<const double> gamma);
 };
 
-// Rows with labels and weights, kept in blocks of 256 rows that stand side by side.
+// Rows with labels and weights, in blocks of 256 rows stored side by side.
 template <class T> class CompactRows {
 public:
     static constexpr std::size_t block = 256;
@@ -119,8 +118,8 @@ private:
     std::vector<double> weight_;
 };
 
-// Sums over rows r of which the gradient in points and widths is made.  With e_or the derivative of the loss of row r in
-// output o, and W_rb = k(x_r, z_b) sum_o e_or coef_ob,
+// Sums over rows r from which the gradient in points and widths follows.  With e_or the derivative of the loss of row r
+// in output o, and W_rb = k(x_r, z_b) sum_o e_or coef_ob,
 //
 //     first_bj = sum_r W_rb x_rj,   mass_b = sum_r W_rb,   second_j = sum_r sum_b W_rb x_rj^2.
 struct Moments {
@@ -129,12 +128,12 @@ struct Moments {
     std::span<double> second;  // [n_features]
 
     static std::size_t size(std::size_t k, std::size_t p) { return k * p + k + p; }
-    // A view of size(k, p) numbers, which the caller owns.
+    // A view of size(k, p) numbers owned by the caller.
     Moments(std::span<double> memory, std::size_t k, std::size_t p)
         : first{memory.data(), k, p}, mass(memory.subspan(k * p, k)), second(memory.subspan(k * p + k, p)) {}
 };
 
-// Adds the derivatives of the loss.  As d k(x, z_b) / d z_bj = 2 gamma_j (x_j - z_bj) k and
+// Adds the derivatives of the loss.  Since d k(x, z_b) / d z_bj = 2 gamma_j (x_j - z_bj) k and
 // d k(x, z_b) / d log gamma_j = -gamma_j (x_j - z_bj)^2 k, they are
 //
 //     in z_bj:         2 gamma_j (first_bj - mass_b z_bj),

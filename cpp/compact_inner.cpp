@@ -34,7 +34,7 @@ bool CompactInner<T>::move(MatrixView<const double> points, std::span<const doub
                                       scaled[worker].data(), K_.data() + b * block * k);
         },
         monitor_);
-    // Among themselves the points are rows of another block, in double.
+    // The kernel matrix of the points: they form another block of rows, in double.
     const std::size_t lines = (k + 15) / 16 * 16;
     points_transposed_.assign(lines * p_, 0.0);
     for (std::size_t a = 0; a < k; ++a)
@@ -49,7 +49,7 @@ bool CompactInner<T>::move(MatrixView<const double> points, std::span<const doub
         std::copy_n(K_zz_.begin() + std::ptrdiff_t(a * lines), k, L_.begin() + std::ptrdiff_t(a * k));
         L_[a * k + a] += jitter;
     }
-    return cholesky({L_.data(), k, k});  // the jitter is far above rounding
+    return cholesky({L_.data(), k, k});  // the jitter is far above rounding errors
 }
 
 // -- sums over rows -----------------------------------------------------------------------------
@@ -131,8 +131,8 @@ template <class T> void CompactInner<T>::take_hessian() {
     factor_C_ = 0;
 }
 
-// out = Hessian times direction, both in (v, c).  In (beta, c) the part of the losses is sum_r u_or (k_r, 1) for output o:
-// u_or = w_r p_or (d_or - sum_q p_qr d_qr), k_r are the kernel values of row r and d_r its outputs along the direction.
+// out = Hessian times direction, both in (v, c).  In (beta, c) the losses contribute sum_r u_or (k_r, 1) for output o,
+// u_or = w_r p_or (d_or - sum_q p_qr d_qr), with k_r the kernel values of row r and d_r the outputs of the direction.
 template <class T>
 void CompactInner<T>::multiply(const std::vector<double>& direction, double C, std::vector<double>& out) {
     const std::size_t n = k_ + 1, size = m_ * n;
@@ -217,7 +217,7 @@ template <class T> bool CompactInner<T>::factorise(double C) {
             M(k_, a) = right[k_ * k_ + a];
         }
         const double total = H[n * n - 1];
-        M(k_, k_) = total + 1e-12 * (1 + total);  // all rows saturated: the intercept is free
+        M(k_, k_) = total + 1e-12 * (1 + total);  // the intercept is undetermined if all rows are saturated
         if (!cholesky(M)) return false;
     }
     factor_C_ = C;
@@ -236,7 +236,7 @@ void CompactInner<T>::precondition(const std::vector<double>& g, std::vector<dou
     }
 }
 
-// step = -H^-1 g within `reduction` of the residual, both measured by the preconditioner.
+// step = -H^-1 g, up to a relative residual of `reduction` in the norm of the preconditioner.
 template <class T>
 int CompactInner<T>::conjugate_gradients(const std::vector<double>& g, double C, double reduction,
                                          std::vector<double>& step) {
@@ -272,8 +272,8 @@ template <class T>
 InnerOutcome CompactInner<T>::solve(std::span<double> coef, const InnerSettings& settings) {
     const std::size_t n = k_ + 1, size = m_ * n;
     const double C = settings.C;
-    // Iterations that cost as much as a new Hessian: it takes (k + 1)^2 / 2 products per row, an iteration 4 k, which run
-    // at about half the speed.
+    // Number of iterations that cost as much as a new Hessian: that takes (k + 1)^2 / 2 products per row, an iteration
+    // 4 k, which run at about half the speed.
     const int worth_a_hessian = std::max(1, int(k_ / 16));
     coef_.assign(coef.begin(), coef.end());
     std::vector<double> v(coef_), g, z, step;
@@ -336,7 +336,7 @@ InnerOutcome CompactInner<T>::solve(std::span<double> coef, const InnerSettings&
             if (value <= outcome.value + 1e-4 * t * slope || t < 1e-10) break;
             t /= 2;
         }
-        if (!(value < outcome.value)) {  // rounding is all that is left
+        if (!(value < outcome.value)) {  // the remaining decrease is below rounding
             outcome.loss = evaluate(0);
             outcome.converged = outcome.decrement <= 1e-9 * std::abs(outcome.value);
             break;
@@ -378,7 +378,7 @@ void CompactInner<T>::gradient(double C, MatrixView<double> point_gradient, std:
     gradient_from_moments(points, gamma_, Moments(total, k_, p_), point_gradient, width_gradient);
 
     // The penalty is half a sum over pairs of points, 1/2 sum_o,a,b beta_oa beta_ob k(z_a, z_b) / C: with the points as
-    // rows and e = beta / C its derivative in a point is that of a loss, in a width half of it.
+    // rows and e = beta / C, its derivative in a point is that of a loss, and in a width half of that.
     const std::size_t lines = (k_ + 15) / 16 * 16;
     std::vector<double> e(m_ * lines, 0.0), memory(size, 0.0), own_scratch((k_ + 2) * lines), widths(p_, 0.0);
     for (std::size_t o = 0; o < m_; ++o)

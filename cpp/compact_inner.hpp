@@ -1,12 +1,12 @@
-// The convex problem inside CompactKLR: the best coefficients for given points and widths,
+// The convex problem inside CompactKLR: the optimal coefficients for given points and widths,
 //
 //     J(beta, c) = sum_i w_i loss(y_i, f(x_i)) + 1/(2C) sum_o beta_o' (K_zz + jitter I) beta_o,
 //
 // and the gradient of its minimum in points and widths.  With K_zz + jitter I = L L' and v = L' beta the penalty
-// is |v|^2 / (2C).  Newton's steps in (v, c) are found by conjugate gradients, preconditioned by the diagonal blocks
-// of the Hessian, one per output.  For a single output that is the Hessian itself: at the place where it was taken
-// one iteration is exact; a few places on it still is a good preconditioner, and an iteration costs n k where a
-// new Hessian costs n k^2 / 2.
+// is |v|^2 / (2C).  Newton steps in (v, c) are computed by conjugate gradients, preconditioned by the diagonal blocks
+// of the Hessian, one per output.  For a single output the preconditioner is the Hessian itself, so one iteration is
+// exact where it was evaluated; it remains a good preconditioner nearby.  An iteration costs n k, a new Hessian
+// n k^2 / 2.
 #pragma once
 
 #include <functional>
@@ -24,7 +24,7 @@ struct InnerSettings {
 
 struct InnerOutcome {
     double value = 0, loss = 0;  // J and its first term
-    double decrement = 0;        // the last estimate of J - min J
+    double decrement = 0;        // last estimate of J - min J
     int steps = 0, products = 0, hessians = 0;
     bool converged = false;
 };
@@ -35,12 +35,12 @@ public:
 
     CompactInner(const CompactRows<T>& rows, int threads);
 
-    // The monitor is called many times a second whatever runs; it may throw to end it.
+    // The monitor is called many times per second; it may throw to stop the computation.
     void watch(std::function<void()> monitor) { monitor_ = std::move(monitor); }
 
-    // Takes new points and widths: kernel values and the Cholesky factor.  The Hessian of the last solve is kept as
-    // a preconditioner if the number of points is the same.  False if points or gamma are not finite, or K_zz + jitter I
-    // is not positive definite; solve() then needs other points first.
+    // Sets points and widths: computes kernel values and the Cholesky factor.  The Hessian of the last solve is kept as
+    // a preconditioner if the number of points is the same.  Returns false if points or gamma are not finite, or if
+    // K_zz + jitter I is not positive definite; solve() then needs other points first.
     [[nodiscard]] bool move(MatrixView<const double> points, std::span<const double> gamma);
 
     // Minimises J from coef ([n_outputs][n_points + 1], the intercept last), in place.
@@ -65,7 +65,7 @@ private:
     void whiten(std::vector<double>& g) const;                                              // L^-1 of each output
     std::vector<double> unwhitened(const std::vector<double>& v) const;                     // L^-T of each output
     const T* K(std::size_t b) const { return K_.data() + b * CompactRows<T>::block * k_; }  // [k][rows] of block b
-    // The part [m][rows] that belongs to block b of an array over all rows.
+    // The part [m][rows] for block b of an array over all rows.
     MatrixView<double> of_block(std::vector<double>& values, std::size_t b) const {
         return {values.data() + b * CompactRows<T>::block * m_, m_, rows_.rows(b)};
     }
@@ -85,7 +85,7 @@ private:
     std::vector<double> H_;                                        // [m][k + 1][k + 1] in beta: sums of h K K'
     std::vector<double> factor_;                                   // of the preconditioner, [m][k + 1][k + 1]
     bool has_hessian_ = false, fresh_ = false;
-    double factor_C_ = 0;       // C of factor_; 0 if there is none
+    double factor_C_ = 0;       // C of factor_; 0 if factor_ is not set
     int usual_iterations_ = 0;  // of conjugate gradients with a fresh preconditioner
 };
 

@@ -1,7 +1,7 @@
-// The loops of CompactKLR that decide its speed, compiled once per instruction set (isa.hpp).
+// The time-critical loops of CompactKLR, compiled once per instruction set (isa.hpp).
 //
-// Rows stand side by side: a block holds `rows` of them (a multiple of 16), and every array over the rows of a
-// block is contiguous, so the lanes of a vector are rows and no number of points or features leaves lanes idle.
+// Rows are stored side by side: a block holds `rows` of them (a multiple of 16), and every array over the rows of a
+// block is contiguous.  Vector lanes are rows, so all lanes are used for any number of points or features.
 // T is the type of the data and of kernel values (float or double); every sum over rows ends in double.
 #pragma once
 
@@ -27,7 +27,7 @@ template <class T> struct CompactLoops {
     // scratch: (k + 5) * rows doubles.
     void (*curvature)(const T* K, std::size_t rows, std::size_t k, const double* h, double* scratch, double* H);
 
-    // The moments that the gradient in points and widths is made of, with W[b][r] = K[b][r] s[b][r],
+    // The moments for the gradient in points and widths (see Moments in compact.hpp), with W[b][r] = K[b][r] s[b][r],
     // s[b][r] = sum_o e[o][r] coef[o][b]:
     // first[b][j] += sum_r W[b][r] X[j][r], mass[b] += sum_r W[b][r],
     // second[j] += sum_r (sum_b W[b][r]) X[j][r]^2.  scratch: (k + 2) * rows values.

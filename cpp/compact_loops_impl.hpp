@@ -104,7 +104,7 @@ void compact_curvature(const T* K, std::size_t rows, std::size_t k, const double
         in_tiles<4>(n, [&]<int P>(std::size_t a) {
             for (int i = 0; i < P; ++i)
                 for (std::size_t r = 0; r < part; ++r) panel[i * part + r] = h[first + r] * wide[(a + i) * part + r];
-            // whole tiles up to the diagonal: what lies above it in the last ones is never read
+            // whole tiles up to the diagonal: entries above it are never read
             in_tiles<3>(a + P, [&]<int Q>(std::size_t b) {
                 dot_tile<double, P, Q>(panel, part, wide + b * part, part, part, H + a * n + b, n);
             });

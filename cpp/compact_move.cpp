@@ -10,7 +10,7 @@ namespace {
 
 using Vector = std::vector<double>;
 
-// F at x = (points, log-widths), and the best place seen.
+// F at x = (points, log-widths), and the best point so far.
 template <class T> class Outer {
 public:
     Outer(CompactInner<T>& inner, std::size_t k, std::size_t p, Vector coef, const MoveSettings& settings)
@@ -22,13 +22,13 @@ public:
         const auto log_gamma = [&](std::size_t j) { return widths[settings_.shared ? 0 : j]; };
         double mean = 0;
         for (std::size_t j = 0; j < p_; ++j) {
-            // finite also where the line search tries a place far away
+            // finite even for long steps of the line search
             gamma_[j] = std::exp(std::clamp(log_gamma(j), -50.0, 50.0));
             mean += log_gamma(j) / double(p_);
         }
         gradient.assign(k_ * p_ + p_, 0.0);
         const std::span<double> by_width = std::span(gradient).subspan(k_ * p_);
-        if (!inner_.move({x.data(), k_, p_}, gamma_)) {  // a step so long that a point is not finite
+        if (!inner_.move({x.data(), k_, p_}, gamma_)) {  // the step is so long that a point is not finite
             gradient.resize(x.size());
             return INFINITY;
         }
@@ -65,7 +65,7 @@ private:
     Vector coef_, gamma_;
 };
 
-// The last steps and changes of the gradient; direction() is minus the inverse Hessian they stand for, times g.
+// The last steps and changes of the gradient; direction() is minus their approximate inverse Hessian times g.
 class Memory {
 public:
     void add(Vector step, Vector change) {
@@ -104,7 +104,7 @@ private:
     std::deque<Pair> pairs_;
 };
 
-// The minimum of the cubic with the values and slopes at a and b, kept in the middle 80% between them.
+// The minimum of the cubic with the given values and slopes at a and b, restricted to the middle 80% between them.
 double cubic_minimum(double a, double fa, double da, double b, double fb, double db) {
     const double d = da + db - 3 * (fb - fa) / (b - a);
     const double root = std::sqrt(std::max(0.0, d * d - da * db)) * (b > a ? 1 : -1);
@@ -133,7 +133,7 @@ MoveOutcome move_points(CompactInner<T>& inner, MatrixView<double> points, std::
             memory.clear();
             continue;
         }
-        // A step that lowers F enough (Armijo) and after which the slope is less steep (Wolfe).
+        // Find a step with sufficient decrease of F (Armijo) and of the slope (Wolfe).
         double low = 0, low_value = value, low_slope = slope, high = 0, high_value = 0, high_slope = 0;
         double t = memory.empty() ? std::min(1.0, 1 / std::sqrt(-slope)) : 1.0, trial_value = 0;
         bool found = false;
@@ -156,8 +156,8 @@ MoveOutcome move_points(CompactInner<T>& inner, MatrixView<double> points, std::
             else t = (low + high) / 2;
         }
         if (!found) {
-            if (memory.empty()) break;  // rounding is all that is left
-            memory.clear();             // start again from where F is least
+            if (memory.empty()) break;  // the remaining decrease is below rounding
+            memory.clear();             // restart from the smallest F
             continue;
         }
         const double gain = value - trial_value;

@@ -1,4 +1,4 @@
-// The outer problem of CompactKLR: points and log-widths move downhill on the minimum over coefficients,
+// The outer problem of CompactKLR: points and log-widths minimise the optimum over the coefficients,
 //
 //     F(z, log gamma) = min over (beta, c) of J + rho/2 a^2 + tau/2 sum_j r_j^2,
 //     log gamma_j = -log p + a + r_j,  sum_j r_j = 0,
@@ -25,8 +25,8 @@ struct MoveOutcome {
     int iterations = 0, evaluations = 0;
 };
 
-// Moves points ([k][p]), log_gamma ([p], or [1] if shared) and coef ([n_outputs][k + 1]) in place, to the best place
-// seen.  If the monitor of `inner` ends it, nothing has moved.
+// Moves points ([k][p]), log_gamma ([p], or [1] if shared) and coef ([n_outputs][k + 1]) in place to the best point
+// found.  If the monitor of `inner` throws, they are unchanged.
 template <class T>
 MoveOutcome move_points(CompactInner<T>& inner, MatrixView<double> points, std::span<double> log_gamma,
                         std::span<double> coef, const MoveSettings& settings);

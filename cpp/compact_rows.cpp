@@ -1,4 +1,4 @@
-// One pass over blocks of rows: kernel values, losses and every sum that fitting needs.
+// One pass over blocks of rows: kernel values, losses and all sums needed for fitting.
 #include "compact.hpp"
 
 #include <cmath>
@@ -88,7 +88,7 @@ struct ChunkSums {
     }
 };
 
-// Memory for one block of rows.
+// Scratch memory for one block of rows.
 template <class T> struct BlockMemory {
     std::vector<T> K, scaled, W;
     std::vector<double> f, e, p, h, curvature;

@@ -11,7 +11,7 @@
 namespace sparseklr {
 namespace {
 
-// Rows of queries [first, last) against the data, in a buffer of its own that is used again.
+// Kernel rows of queries [first, last) with the data, in a reused buffer.
 template <class T> class BlockRows {
 public:
     BlockRows(const Points<T>& data, std::size_t max_rows)
@@ -33,12 +33,12 @@ private:
     Scratch<T> scratch_;
 };
 
-// Takes an exception out of a parallel loop, which it must not leave by itself: the one of the first of
-// the blocks that fail, whatever the number of threads.
+// Carries an exception out of a parallel loop: that of the first failing block, whatever the number of
+// threads.
 class FirstFailure {
 public:
     template <class Work> void attempt(std::size_t block, const Work& work) noexcept {
-        if (block > block_.load(std::memory_order_relaxed)) return;  // an earlier block has failed already
+        if (block > block_.load(std::memory_order_relaxed)) return;  // an earlier block has already failed
         try {
             work();
         } catch (...) {

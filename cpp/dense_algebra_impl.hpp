@@ -36,8 +36,8 @@ inline void subtract_tile(const double* A, std::size_t stride_a, const double* B
         for (int v = 0; v < V; ++v) store<double>(C + i * stride_c + 4 * v, acc[i][v]);
 }
 
-// Panels of columns: what the columns before a panel take from it is a product of rows with rows, which runs at
-// the speed of dot_tile; inside the panel it goes entry by entry.
+// Panels of columns: the update by the columns before a panel is a product of rows with rows at the speed of
+// dot_tile; inside the panel it proceeds entry by entry.
 inline bool cholesky(double* A, std::size_t n) {
     constexpr std::size_t panel = 24;
     double taken[4 * panel];
@@ -76,7 +76,7 @@ inline void solve_lower(const double* L, std::size_t n, double* B, std::size_t m
     const std::size_t whole = m / 12 * 12;
     for (std::size_t first = 0; first < n; first += panel) {
         const std::size_t last = first + panel < n ? first + panel : n;
-        // take off what the rows above the panel give, then solve within it
+        // subtract the contribution of the rows above the panel, then solve within it
         in_tiles<4>(last - first, [&]<int P>(std::size_t offset) {
             const std::size_t i = first + offset;
             for (std::size_t c = 0; c < whole; c += 12)
@@ -99,7 +99,7 @@ inline void solve_lower(const double* L, std::size_t n, double* B, std::size_t m
     }
 }
 
-// One column: sums instead of updates, for they read L along its rows.
+// A single column: sums instead of updates, because they read L along its rows.
 inline void solve_vector(const double* L, std::size_t n, double* x) {
     for (std::size_t i = 0; i < n; ++i) x[i] = (x[i] - dense_dot(L + i * n, x, i)) / L[i * n + i];
 }

@@ -28,8 +28,8 @@ SPARSEKLR_DECLARE(v3)
 
 namespace {
 #ifdef SPARSEKLR_HAVE_V3
-// Whether the processor has everything that -march=x86-64-v3 lets the compiler use (System V x86-64 ABI,
-// section 3.1.1, beyond what avx2 implies).  Not every compiler knows the last three by name.
+// Whether the processor supports everything that -march=x86-64-v3 allows the compiler to use (System V x86-64 ABI,
+// section 3.1.1, beyond avx2).  Not every compiler recognises the names of the last three features.
 bool has_v3() {
     if (!(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
           __builtin_cpu_supports("bmi2")))

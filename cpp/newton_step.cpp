@@ -10,8 +10,8 @@
 namespace sparseklr {
 namespace {
 
-// The rows of all blocks, cut into pieces that do not depend on the number of threads.  Sums over rows are added up
-// piece by piece, in order: they do not depend on it either.
+// The rows of all blocks in pieces that do not depend on the number of threads.  Sums are accumulated piece by piece
+// in order, so they do not depend on it either.
 class Pieces {
 public:
     struct Piece {
@@ -35,7 +35,7 @@ public:
         team_.each(pieces_.size(), [&](std::size_t p, std::size_t) noexcept { body(pieces_[p]); });
     }
 
-    // body(piece, sums) adds up numbers of the piece, as many as `out` has, from zero; out is what they add up to.
+    // body(piece, sums) adds the contributions of a piece to `sums`, which starts from zero; out is the total.
     template <class Body> void sum(std::span<double> out, const Body& body) {
         static_assert(std::is_nothrow_invocable_v<const Body&, const Piece&, double*>, "the body must be noexcept");
         const std::size_t size = out.size();
@@ -48,7 +48,7 @@ public:
 
 private:
     static constexpr std::size_t rows_at_once = 256;
-    // Below about half a millisecond a thread is not worth its start.
+    // Below about half a millisecond, starting a thread does not pay.
     static int threads_for(const RowBlocks& blocks, std::size_t m, int threads) {
         std::size_t n = 0;
         for (const MatrixView<const double>& block : blocks) n += block.rows;
@@ -77,7 +77,7 @@ public:
         coef_ = d;
         if (system_.L.data()) solve_transposed(system_.L, coef_);
         pieces_.sum(sums_, [&](const Pieces::Piece& piece, double* sums) noexcept {
-            for (std::size_t first = 0; first < piece.rows.rows; first += 4) {  // four rows stay in the nearest cache
+            for (std::size_t first = 0; first < piece.rows.rows; first += 4) {  // four rows fit into the L1 cache
                 const std::size_t count = std::min<std::size_t>(4, piece.rows.rows - first);
                 const double* rows[4];
                 double weighted[4];

@@ -1,4 +1,4 @@
-// Products with rows that are at hand, and Newton's equations of a penalised likelihood made of them.
+// Products with stored rows, and the solution of Newton's equations of a penalised likelihood.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +31,8 @@ struct NewtonSystem {
     std::size_t m() const { return ridge.size() - 1; }
 };
 
-// Conjugate gradients from zero, preconditioned by the factor, until the residual has fallen by `reduction` or
-// `most_products` are made.  Writes the step [m + 1] and its change of the outputs [n]; returns the products made.
+// Conjugate gradients from zero, preconditioned by the factor, until the residual has fallen by `reduction` or after
+// `most_products` products.  Sets the step [m + 1] and its change of the outputs [n]; returns the number of products.
 std::size_t newton_step(const NewtonSystem& system, double reduction, std::size_t most_products, std::span<double> step,
                         std::span<double> change, int threads);
 

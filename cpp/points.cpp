@@ -9,18 +9,18 @@
 
 namespace sparseklr {
 
-// -- what both kinds of points share ------------------------------------------------------------
+// -- common to dense and CSR points -------------------------------------------------------------
 
 namespace {
 
-// What a piece of work for a thread should have at least: some microseconds.
+// Minimum amount of work for a thread: some microseconds.
 constexpr std::size_t least_operations = std::size_t{1} << 16;
 
 bool by_distance(const Kernel& kernel) {
     return kernel.kind == KernelKind::rbf || kernel.kind == KernelKind::laplacian;
 }
 
-// No value of the kernel is larger in magnitude, for points of at most this norm: |<a, b>| <= |a| |b|.
+// Upper bound on the magnitude of kernel values between points of at most this norm: |<a, b>| <= |a| |b|.
 double largest_value(const Kernel& kernel, double norm) {
     switch (kernel.kind) {
         case KernelKind::linear: return norm;
@@ -35,7 +35,7 @@ bool float_suffices(const Kernel& kernel, double largest_norm) {
     constexpr double large = 1e30;
     if (!(largest_norm <= large && largest_value(kernel, largest_norm) <= large)) return false;
     if (!by_distance(kernel)) return true;
-    // Of a distance, the last digits of the norms are lost.
+    // A distance loses the last digits of the norms.
     return kernel.gamma >= 1 / large && kernel.gamma <= large && kernel.gamma * largest_norm <= 128;
 }
 
@@ -64,12 +64,12 @@ template <class T> void Points<T>::find_largest_norm() {
     largest_norm_ = std::max(largest_norm_, 0.0);
 }
 
-// Whether the norms and the parameters alone say that every kernel value is finite.  They nearly always do;
-// otherwise the values have to be looked at.
+// Whether the norms and the parameters guarantee that every kernel value is finite.  They nearly always do;
+// otherwise every value is checked.
 template <class T> bool Points<T>::surely_finite(const Points& queries) const {
     constexpr double largest = std::numeric_limits<T>::max();
     const double norm = std::max(largest_norm_, queries.largest_norm_);
-    if (!(norm <= largest / 4)) return false;  // of |a|^2 + |b|^2 - 2 <a, b> nothing overflows
+    if (!(norm <= largest / 4)) return false;  // |a|^2 + |b|^2 - 2 <a, b> does not overflow
     if (kernel_.kind != KernelKind::poly) return true;
     const bool power_of_any_number = kernel_.degree >= 0 && kernel_.degree == std::floor(kernel_.degree);
     return power_of_any_number && largest_value(kernel_, norm) <= largest;
@@ -80,7 +80,7 @@ void Points<T>::kernel_rows(const Points& queries, std::span<const std::size_t> 
                             Team& team, Scratch<T>& scratch) const {
     if (queries.layout_ != layout_) throw std::logic_error("points and queries differ in layout");
     const bool sure = surely_finite(queries);
-    // A distance that overflows would not show in the exponential of it.
+    // The exponential would hide a distance that overflows.
     if (!sure && by_distance(kernel_))
         throw NonFiniteKernel(kernel_, queries.largest_norm_ < largest_norm_ ? largest_ : queries.largest_);
     compute_rows(queries, indices, out, team, scratch);
@@ -119,7 +119,7 @@ public:
             norms_[i] = simd<T>().norm(kernel.kind, row.data(), p);
         }
         this->find_largest_norm();
-        // one point may have made the center, and with it all norms, overflow
+        // a single point may have made the center, and thus all norms, overflow
         if (this->norms_overflow()) this->largest_ = largest_entry(X.flat()) / p;
     }
 
@@ -142,8 +142,8 @@ public:
 protected:
     T norm(std::size_t i) const override { return norms_[i]; }
 
-    // Every value is computed alone and in a fixed order: neither the number of threads nor the
-    // company it is computed in changes a bit of it.
+    // Every value is computed separately in a fixed order, so it is bit-identical for any number of threads and any
+    // other values computed with it.
     void compute_rows(const Points<T>& other, std::span<const std::size_t> indices, std::span<T* const> out, Team& team,
                       Scratch<T>& scratch) const override {
         const auto& queries = static_cast<const DensePoints&>(other);
@@ -157,7 +157,7 @@ protected:
             for (std::size_t k = 0; k < p; ++k) rows[q * p + k] = lane[k * L];
             norms[q] = queries.norms_[i];
         }
-        // Panels in groups that stay in L1 while the queries pass by, written as long runs.
+        // Groups of panels stay in L1 for all queries and are written in long runs.
         const std::size_t n_panels = this->padded_size() / L;
         const std::size_t group = std::clamp<std::size_t>((std::size_t{16} << 10) / (64 * std::max<std::size_t>(p, 1)),
                                                           1, 16);
@@ -234,7 +234,7 @@ protected:
 private:
     static constexpr std::size_t L = lanes<T>;
 
-    // Spreads some points over a dense n_features x L array, or wipes them off it again.
+    // Scatters some points into a dense n_features x L array, or clears them from it.
     void scatter(std::span<const std::size_t> indices, std::span<T> dense, std::span<T, L> norms, bool wipe) const {
         for (std::size_t l = 0; l < indices.size(); ++l) {
             const std::size_t i = indices[l];

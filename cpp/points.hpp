@@ -1,4 +1,4 @@
-// Sets of points, dense or CSR, that evaluate a kernel between each other.
+// Sets of points, dense or CSR, that evaluate a kernel among each other.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace sparseklr {
 
-// Thrown where a kernel value is not a finite number.
+// Thrown if a kernel value is not finite.
 struct NonFiniteKernel : std::exception {
     NonFiniteKernel(const Kernel& k, std::size_t i) : kernel(k), row(i) {}
     const char* what() const noexcept override { return "a kernel value is not finite"; }
@@ -23,7 +23,7 @@ struct NonFiniteKernel : std::exception {
     std::size_t row;  // of the points or of the queries
 };
 
-// Memory that kernel_rows uses; it belongs to the caller, who uses it again for the next rows.
+// Scratch memory of kernel_rows, owned and reused by the caller.
 template <class T> struct Scratch {
     std::vector<T> gathered;   // dense queries, row-major
     std::vector<T> scattered;  // CSR queries, n_features x lanes; all zero between calls
@@ -41,12 +41,12 @@ public:
     Layout layout() const { return layout_; }
     // The largest norm: squared, or of absolute values for the Laplacian kernel; infinity if it overflows.
     double largest_norm() const { return largest_norm_; }
-    // Rows need room for padded_size() values; those past size() are undefined.
+    // Rows have padded_size() values; those past size() are undefined.
     std::size_t padded_size() const { return (n_ + lanes<T> - 1) / lanes<T> * lanes<T>; }
     // k(point i, itself); throws NonFiniteKernel
     double diagonal(std::size_t i) const;
     // out[k][j] = k(queries[indices[k]], this[j]); queries is a set of the same layout and kernel.
-    // Throws NonFiniteKernel rather than giving a value that is not finite.
+    // Throws NonFiniteKernel instead of returning a value that is not finite.
     void kernel_rows(const Points& queries, std::span<const std::size_t> indices, std::span<T* const> out, Team& team,
                      Scratch<T>& scratch) const;
     virtual std::unique_ptr<Points> subset(const std::vector<std::size_t>& indices) const = 0;
@@ -72,16 +72,16 @@ private:
     double largest_norm_ = 0;
 };
 
-// `center` is subtracted from every point unless it is empty: distances lose fewer digits.
+// `center` is subtracted from every point unless it is empty, so that distances lose fewer digits.
 template <class T, class In>
 std::unique_ptr<Points<T>> dense_points(const Kernel& kernel, MatrixView<const In> X,
                                         std::span<const double> center = {});
-// Column indices must lie in [0, n_features) and not be repeated within a row.
+// Column indices must lie in [0, n_features) and be distinct within a row.
 template <class T, class In, class Index>
 std::unique_ptr<Points<T>> csr_points(const Kernel& kernel, const CsrView<In, Index>& X);
 
-// Whether kernel values between points of at most this norm are good enough in float: nothing that is computed on
-// the way comes near the largest or the smallest float, and values of distances have an error of at most 2e-5.
+// Whether float is accurate enough for kernel values between points of at most this norm: no intermediate value comes
+// near the limits of float, and values of distance kernels have an error of at most 2e-5.
 bool float_suffices(const Kernel& kernel, double largest_norm);
 
 }  // namespace sparseklr

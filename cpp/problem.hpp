@@ -1,14 +1,14 @@
-// The four types every part of the solver speaks: Problem, Settings, State, SolveInfo.
+// The four types shared by all parts of the solver: Problem, Settings, State, SolveInfo.
 //
-// The problem is the dual of kernel logistic regression whose loss has a fixed margin lam
-// (formulation 2BM of Consolo, Manno and Amaldi, 2025, with a box per sample):
+// The problem is the dual of kernel logistic regression with a margin lam in the loss
+// (formulation 2BM of Consolo, Manno and Amaldi, 2025, with one box per sample):
 //
 //     min_alpha  1/2 alpha'Q alpha + sum_i C_i G(alpha_i / C_i) - lam sum_i alpha_i
 //     s.t.       y'alpha = const,  lo_i <= alpha_i <= C_i - lo_i,     Q_ij = y_i y_j K_ij
 //
-// with G(d) = d log d + (1 - d) log(1 - d).  The variables are above_i = alpha_i - lo_i: where C_i is huge, so is
-// lo_i, and alpha_i would have no digits left for what the model is made of.  F_i = sum_j above_j y_j K_ij, up to a
-// constant vector of the caller's: the solver only ever adds to it what a change of alpha adds.
+// with G(d) = d log d + (1 - d) log(1 - d).  The variables are above_i = alpha_i - lo_i: for a huge C_i, lo_i is huge
+// too, and alpha_i would lose the digits that matter.  F_i = sum_j above_j y_j K_ij, up to a constant vector of the
+// caller: the solver only adds the effect of changes of alpha.
 #pragma once
 
 #include <cstddef>
@@ -29,32 +29,32 @@ struct Problem {
 };
 
 enum class WorkingSet { first_order, second_order, mixed };
-// stalled: rounding errors leave no progress to be made, short of the tolerance
+// stalled: rounding errors prevent further progress before the tolerance is reached
 enum class Status { optimal, max_iter, interrupted, stalled };
 
 struct Settings {
     WorkingSet working_set = WorkingSet::mixed;
-    double tol = 1e-5;                   // largest violation max_up E - min_low E accepted, absolute
+    double tol = 1e-5;                   // accepted violation max_up E - min_low E, absolute
     std::int64_t max_iter = 10'000'000;  // pair steps
     int threads = 1;
-    double poll_seconds = 0.05;  // how often the monitor is asked
+    double poll_seconds = 0.05;  // interval between calls of the monitor
 };
 
-// What the solver changes; it is the caller's memory, so that a stopped run can go on.  It is written when
-// the solver returns, above and F consistent also after an interruption, and left alone if it throws.
+// The iterate, in the caller's memory, so that a stopped run can resume.  It is written when the solver returns, with
+// above and F consistent even after an interruption, and unchanged if the solver throws.
 struct State {
     std::span<double> above;  // alpha - lo, from 0 to C - 2 lo
     std::span<double> F;
 };
 
-// One moment of a run.
+// The progress of a run.
 struct Snapshot {
     std::int64_t n_iter;  // pair steps so far
     double violation;     // max_up E - min_low E
     double seconds;       // since the start
 };
 
-// How a run ended, and what it met on the way.
+// The result of a run.
 struct SolveInfo {
     Status status = Status::max_iter;
     std::int64_t n_iter = 0;
@@ -65,7 +65,7 @@ struct SolveInfo {
     std::vector<Snapshot> history;
 };
 
-// Asked now and then with the latest snapshot; false stops the run with Status::interrupted.
+// Called regularly with the latest snapshot; returning false stops the run with Status::interrupted.
 using Monitor = std::function<bool(const Snapshot&)>;
 
 }  // namespace sparseklr

@@ -19,7 +19,7 @@ KernelRows<T>::KernelRows(std::shared_ptr<const Points<T>> points, std::size_t c
       chunk_rows_(std::clamp<std::size_t>((std::size_t{32} << 20) / (stride_ * sizeof(T)), 1, slots_)),
       slot_of_(points_->size(), none) {}
 
-// A slot that belongs to no row: a new one, or that of the row used longest ago.
+// A free slot: a new one, or that of the least recently used row.
 template <class T> std::uint32_t KernelRows<T>::claim_slot() {
     if (slot_.size() < slots_) {
         const std::size_t slot = slot_.size();
@@ -27,7 +27,7 @@ template <class T> std::uint32_t KernelRows<T>::claim_slot() {
             const std::size_t rows = std::min(chunk_rows_, slots_ - slot);
             const std::size_t huge_page = std::size_t{2} << 20;
             const std::size_t bytes = (rows * stride_ * sizeof(T) + huge_page - 1) / huge_page * huge_page;
-            // A small cache stays small: huge pages are for chunks of several of them.
+            // Huge pages only for caches of several chunks; a small cache stays small.
             const bool large = bytes > 4 * huge_page;
             const std::align_val_t alignment{large ? huge_page : 64};
             void* memory = ::operator new(large ? bytes : rows * stride_ * sizeof(T), alignment);
@@ -63,7 +63,7 @@ template <class T> void KernelRows<T>::fetch(std::span<const std::size_t> indice
                                              Team& team) {
     try {
         find_or_compute(indices, out, team);
-    } catch (...) {  // slots may be claimed and not filled: an empty cache is in order again
+    } catch (...) {  // some slots may be claimed but not filled: an empty cache is consistent
         clear();
         throw;
     }
@@ -71,7 +71,7 @@ template <class T> void KernelRows<T>::fetch(std::span<const std::size_t> indice
 
 template <class T>
 void KernelRows<T>::find_or_compute(std::span<const std::size_t> indices, std::span<const T*> out, Team& team) {
-    for (std::size_t k = 0; k < indices.size(); ++k) {  // what is there already must not be evicted for the rest
+    for (std::size_t k = 0; k < indices.size(); ++k) {  // rows that are already cached must not be evicted
         const std::uint32_t slot = slot_of_[indices[k]];
         if (slot == none) continue;
         unlink(slot);
@@ -90,7 +90,7 @@ void KernelRows<T>::find_or_compute(std::span<const std::size_t> indices, std::s
     }
     if (missing.empty()) return;
     points_->kernel_rows(*points_, missing, where, team, scratch_);
-    for (std::size_t k = 0; k < missing.size(); ++k) {  // only a row that is filled can be found
+    for (std::size_t k = 0; k < missing.size(); ++k) {  // only filled rows can be found
         slot_[claimed[k]].owner = std::uint32_t(missing[k]);
         slot_of_[missing[k]] = claimed[k];
         push_newest(claimed[k]);
@@ -104,14 +104,14 @@ template <class T> void KernelRows<T>::clear() {
     oldest_ = newest_ = none;
 }
 
-// A row of the subset costs less to compute again than to gather from the cache of this source.
+// Recomputing a row of the subset is cheaper than gathering it from this cache.
 template <class T> std::unique_ptr<RowSource<T>> KernelRows<T>::subset(const std::vector<std::size_t>& indices) {
     clear();
     return std::make_unique<KernelRows<T>>(points_->subset(indices), cache_bytes_);
 }
 
 namespace {
-// Rows of a submatrix, gathered when first asked for.
+// Rows of a submatrix, gathered on first use.
 template <class T> class SubGramRows final : public RowSource<T> {
 public:
     SubGramRows(MatrixView<const T> K, std::vector<std::size_t> indices)

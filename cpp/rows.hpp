@@ -1,4 +1,4 @@
-// Where kernel rows come from: a matrix, or points and a kernel function behind a bounded cache.
+// Sources of kernel rows: a matrix, or points and a kernel function with a bounded cache.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +12,19 @@
 
 namespace sparseklr {
 
-// The solver's whole view of a kernel: its diagonal and its rows.
+// The solver's interface to a kernel: its diagonal and its rows.
 template <class T> class RowSource {
 public:
     virtual ~RowSource() = default;
     virtual std::size_t size() const = 0;
     virtual double diagonal(std::size_t i) const = 0;
-    // How many rows can be held at once, at least 4.
+    // Number of rows that can be held at once, at least 4.
     virtual std::size_t capacity() const = 0;
-    // Points out[k] at row indices[k]; the indices differ and are at most capacity() many.  The pointers stay valid until rows that
-    // would not fit beside them are asked for; the most recently asked for are kept longest.
+    // Sets out[k] to row indices[k]; at most capacity() distinct indices.  The pointers stay valid until rows are
+    // requested that do not fit beside them; the least recently requested rows are evicted first.
     virtual void fetch(std::span<const std::size_t> indices, std::span<const T*> out, Team& team) = 0;
-    // The same kernel between some of the points only.  It may take over this source's memory:
-    // rows fetched from this one before are gone.
+    // The same kernel for some of the points.  It may take over the memory of this source, which invalidates rows
+    // fetched before.
     virtual std::unique_ptr<RowSource> subset(const std::vector<std::size_t>& indices) = 0;
 };
 
@@ -44,8 +44,8 @@ private:
     MatrixView<const T> K_;
 };
 
-// Kernel rows of a set of points against itself, kept in at most `cache_bytes` (least recently
-// used leave first).  The cache always has room for four rows: SMO needs two, and rows are added up by fours.
+// Kernel rows of a set of points with itself, in a cache of at most `cache_bytes` with least-recently-used
+// eviction.  It always holds at least four rows: SMO needs two, and rows are added in groups of four.
 template <class T> class KernelRows final : public RowSource<T> {
 public:
     KernelRows(std::shared_ptr<const Points<T>> points, std::size_t cache_bytes);

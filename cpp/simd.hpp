@@ -1,4 +1,4 @@
-// The loops that decide the speed, compiled once per instruction set (isa.hpp).
+// The time-critical loops, compiled once per instruction set (isa.hpp).
 // T is the storage type of kernel values (float or double); sums that matter are double.
 #pragma once
 
@@ -21,7 +21,7 @@ struct Kernel {
     bool operator==(const Kernel&) const = default;
 };
 
-// Points stand side by side in panels: one cache line of each feature.
+// Points are stored side by side in panels: one cache line of each feature.
 template <class T> inline constexpr std::size_t lanes = 64 / sizeof(T);
 
 struct Extreme {
@@ -29,14 +29,14 @@ struct Extreme {
     std::size_t index;
 };
 
-// The largest E of I_up and the smallest of I_low; -infinity or +infinity where there is none.  Which
-// of the two a point belongs to is its `side`: 1 I_up only, -1 I_low only, 0 both.
+// The largest E of I_up and the smallest of I_low; -infinity or +infinity if the set is empty.  The `side` of a
+// point is 1 for I_up only, -1 for I_low only, 0 for both.
 struct Extremes {
     Extreme up, low;
 };
 
 template <class T> struct Simd {
-    // norm of a row as the kernel wants it: squared (rbf), absolute sum (laplacian)
+    // norm of a row as needed by the kernel: squared (rbf), absolute sum (laplacian)
     T (*norm)(KernelKind, const T* row, std::size_t n_values);
 
     // out[r][offset + j] = k(queries[r], point j of the panels); a panel is n_features x lanes,
@@ -65,7 +65,7 @@ template <class T> struct Simd {
 
     // max_j (e - E_j)^2 / (curv_of_e + curv_j - 2 row_j) over j in I_low with E_j < e, for a point
     // with E = e and kernel row `row`; curv_j = K_jj + G''(alpha_j / C_j) / C_j.  Not above 0 if no j
-    // promises a decrease that is a number: a dual within 1e-38 of its bound has infinite curvature.
+    // yields a finite decrease: a dual within 1e-38 of its bound has infinite curvature.
     Extreme (*second_order)(const double* E, const float* side, const float* curv, const T* row, double e,
                             double curv_of_e, std::size_t n);
 };

@@ -2,8 +2,8 @@
 // defines SPARSEKLR_ISA (a namespace) and is compiled with its own -march.  Nothing here may call
 // a library template that the linker could share with a unit built for a smaller machine.
 //
-// Vectors are the 32-byte types of GCC and Clang; the compiler lowers them where the machine has
-// narrower registers.
+// Vectors are the 32-byte types of GCC and Clang; the compiler splits them on machines with narrower
+// registers.
 #pragma once
 
 #include <math.h>
@@ -101,8 +101,8 @@ template <class Body> inline void with_kind(KernelKind kind, const Body& body) {
     }
 }
 
-// a * b + c, rounded once where the machine can, asked for in so many words: whether a compiler fuses a product and a
-// sum on its own hangs on its options, and norms and products of equal points must be rounded alike.
+// a * b + c, with a single rounding where the machine supports it.  The fusion is explicit: otherwise it would depend
+// on compiler options, and norms and products of equal points must be rounded alike.
 template <class T> inline T multiply_add(T a, T b, T c) {
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
     if constexpr (sizeof(T) == sizeof(float)) return __builtin_fmaf(a, b, c);
@@ -128,13 +128,13 @@ template <class T> T norm(KernelKind kind, const T* row, std::size_t n_values) {
     T sum = 0;
     if (kind == KernelKind::laplacian)
         for (std::size_t k = 0; k < n_values; ++k) sum += row[k] < 0 ? -row[k] : row[k];
-    else  // in the order and with the rounding of the panels: equal points are at distance 0 exactly
+    else  // in the order and with the rounding of the panels: the distance of equal points is exactly 0
         for (std::size_t k = 0; k < n_values; ++k) sum = multiply_add<T>(row[k], row[k], sum);
     return sum;
 }
 
 // R queries against one panel.  Each panel line is loaded once for R queries; R * per_panel
-// accumulators stay in registers, which takes the unrolling to be spelled out.
+// accumulators stay in registers, which requires explicit unrolling.
 template <class T, KernelKind kind, int R>
 inline void dense_tile(const Kernel& kernel, const T* panel, const T* panel_norm, const T* queries, const T* query_norm,
                        std::size_t n_features, T* const* out, std::size_t offset) {
@@ -250,8 +250,8 @@ template <class T> double dot(const T* row, const double* a, std::size_t n) {
     return total;
 }
 
-// The largest value and its index, per lane; lanes meet at the end, ties go to the lower index.
-// Minus infinity until a larger value is offered.
+// The largest value and its index per lane; lanes are combined at the end, ties go to the lower index.
+// Minus infinity until a larger value is found.
 struct Largest {
     typedef double vd __attribute__((vector_size(32)));
     typedef std::int64_t vi __attribute__((vector_size(32)));

@@ -10,10 +10,8 @@
 
 #include "workspace.hpp"
 
-// What was tried and left out: blocks of 256..1024 points solved by an inner SMO (ThunderSVM,
-// oneDAL), chosen by violation or by promised decrease.  They win where the support fits into one
-// block (ring, spambase) and lose 5 to 40 times where it does not (magic): the block over-fits
-// itself and the next one undoes it.  A pair chosen over all points wastes nothing.
+// Working sets are pairs.  Blocks of 256..1024 points solved by an inner SMO (ThunderSVM, oneDAL) are faster only if
+// the support fits into one block; otherwise they are 5 to 40 times slower, because each block undoes the previous one.
 
 namespace sparseklr {
 namespace {
@@ -38,7 +36,7 @@ private:
 constexpr double epsilon = std::numeric_limits<double>::epsilon();
 
 enum class Stop { tolerance, max_iter, interrupted, stalled, shrink };
-// The latest step: of two points of very unequal weight, or lost to rounding.
+// Kind of the latest step: between points of very unequal weight, or lost to rounding.
 enum class Latest { usual, unequal, lost };
 
 template <class T> class Solver {
@@ -63,14 +61,14 @@ public:
         const std::vector<Dual> start_dual = all_.dual;
         const std::vector<double> start_E = all_.E;
         Stop stop = optimise_and_shrink();
-        // A certificate is worth what E is worth: where rounding may have added up to the tolerance, E is
-        // computed afresh, and the solver goes on from there.
+        // The certificate depends on the accuracy of E: if accumulated rounding errors may reach the tolerance, E is
+        // recomputed and the solver continues from there.
         for (int trial = 0; stop == Stop::tolerance && rounding_ > settings_.tol; ++trial) {
             all_.E = start_E;
             if (!add_changes(all_, start_dual)) stop = Stop::interrupted;
             else stop = trial < 3 ? optimise_and_shrink() : Stop::stalled;
         }
-        // The last digits of the start, and of what was added to it, are in E as well.
+        // The rounding errors of the start, and of what was added to it, are in E as well.
         double size = problem_.lam;
         for (std::size_t i = 0; i < problem_.n(); ++i)
             size += std::max(start_dual[i].above, all_.dual[i].above) * std::abs(all_.diagonal[i]);
@@ -85,7 +83,7 @@ public:
                                                  : Status::optimal;
         info_.history.push_back({info_.n_iter, info_.violation, clock_.seconds()});
         for (std::size_t i = 0; i < problem_.n(); ++i) state_.above[i] = all_.dual[i].above;
-        // F may be the start for a smaller margin: where this one has taken its digits from E, it is computed afresh.
+        // F may be the start for a smaller margin: it is recomputed if this margin has cost it digits.
         const bool digits_lost = epsilon * problem_.lam * std::max(1.0, problem_.lam) > 1e-2 * settings_.tol;
         if (digits_lost) add_changed_rows(all_, start_dual, 1, state_.F, [] {});
         else
@@ -155,7 +153,7 @@ private:
             const bool none = t_i == 0 && t_j == 0,
                        lost = std::abs(t_i - t_j) > 0.5 * std::max(std::abs(t_i), std::abs(t_j));
             if (none && latest == Latest::lost)
-                return Stop::stalled;  // nothing has changed: it would be the same again
+                return Stop::stalled;  // nothing has changed: the next step would be the same
             if (none) latest = Latest::lost;
             else if (latest != Latest::unequal && (stiffness > 1e10 || stiffness < 1e-10)) latest = Latest::unequal;
             else latest = latest == Latest::usual && lost ? Latest::lost : Latest::usual;
@@ -169,22 +167,21 @@ private:
         }
     }
 
-    // i: the most violating point of I_up.  j: the largest decrease promised by the second-order model (in
-    // double, if float is not good enough), or the most violating point of I_low.
+    // i: the most violating point of I_up.  j: the largest decrease of the second-order model (in double, if float is
+    // not accurate enough), or the most violating point of I_low.
     //
-    // A dual close to an end of its box is stiff: its violation may be large, the decrease it offers
-    // never is.  The second-order rule leaves such points of I_low alone until all others are solved
-    // to much higher accuracy; the mixed rule takes the most violating pair every tenth time
-    // (3 to 20 times fewer steps at tol 1e-8, up to 2 times fewer at 1e-3).
+    // A dual close to an end of its box is stiff: its violation may be large, but its decrease is small.  The
+    // second-order rule ignores such points of I_low until all others are solved to much higher accuracy; the mixed
+    // rule takes the most violating pair in every tenth step, which needs fewer steps.
     //
-    // Where weights differ by many orders of magnitude, a point of small weight moves from one end of its
-    // box to the other and back while the points of large weight that it is paired with, the extremes,
-    // hardly move at all.  After a step of such an unequal pair comes one of the pair that promises most of
-    // those that violate the tolerance: first the points of large weight are solved, then those of small
-    // weight.  (Points of equal weight are never so unequal: the bound keeps the curvature below 1e9 / C.)
+    // If weights differ by many orders of magnitude, a point of small weight moves from one end of its box to the
+    // other and back while its partners of large weight, the extremes, hardly move.  A step of such an unequal pair
+    // is therefore followed by one of the pair with the largest decrease among those that violate the tolerance:
+    // points of large weight are solved first, then those of small weight.  (Points of equal weight are never so
+    // unequal: the bound keeps the curvature below 1e9 / C.)
     //
-    // The step of a pair of large weight may be less than the last digit of its duals, and is lost.  Then comes
-    // one of the pairs that violate most, of those that can move; {i, i} if there is none.
+    // The step of a pair of large weight may be lost to rounding.  Then follows the most violating pair among those
+    // that can move; {i, i} if there is none.
     std::pair<std::size_t, std::size_t> select_working_set(Workspace<T>& w, const Extremes& ends, Latest latest) {
         if (latest == Latest::lost) return most_promising_movable(w, ends);
         if (latest == Latest::unequal) {
@@ -201,7 +198,7 @@ private:
         return {i, solved ? ends.low.index : promised.index};
     }
 
-    // argmax of the decrease promised by a step against the most violating point of I_low.
+    // argmax of the decrease of a step against the most violating point of I_low.
     std::size_t most_promising_up(const Workspace<T>& w, const Extremes& ends) const {
         Extreme best{0, ends.up.index};
         for (std::size_t k = 0; k < w.n; ++k) {
@@ -213,7 +210,7 @@ private:
         return best.index;
     }
 
-    // argmax of the decrease promised by a step against i; in double, where the curvature is finite.
+    // argmax of the decrease of a step against i; in double, where the curvature is finite.
     std::size_t most_promising_low(Workspace<T>& w, std::size_t i, const Extremes& ends) const {
         const T* row = w.row(i);
         Extreme best{0, ends.low.index};
@@ -228,8 +225,8 @@ private:
         return best.index;
     }
 
-    // Of the pairs of an extreme and another point that violate at least half as much as the extremes do, and
-    // whose step changes a dual, the one that promises most.
+    // Among the pairs of an extreme and another point that violate at least half as much as the extremes do, and whose
+    // step changes a dual, the one with the largest decrease.
     std::pair<std::size_t, std::size_t> most_promising_movable(Workspace<T>& w, const Extremes& ends) const {
         const std::size_t up = ends.up.index, low = ends.low.index;
         std::pair<std::size_t, std::size_t> best{up, up};
@@ -250,8 +247,8 @@ private:
         return best;
     }
 
-    // The violation at which steps no longer pay: what rounding leaves in E, and the last digits of a dual.  (Where
-    // the box is huge, so is the bound at which a point counts as absent; its last digits are worth no step.)
+    // The violation below which steps are pointless, because of rounding errors in E and in the duals.  (If the box is
+    // huge, so is the bound at which a point counts as absent; its rounding errors are irrelevant.)
     static double attainable(const Workspace<T>& w, const Extremes& ends) {
         double largest = std::max(std::abs(ends.up.value), std::abs(ends.low.value));
         for (std::size_t k = 0; k < w.n; ++k)
@@ -259,8 +256,8 @@ private:
         return 8 * epsilon * largest;
     }
 
-    // The points that are not settled at a bound.  A point of I_up only with E below min_low E (of
-    // I_low only, above max_up E) is settled: it would stay where it is.
+    // The points that are not settled at a bound.  A point only in I_up with E below min_low E (only in I_low with E
+    // above max_up E) is settled: it would not move.
     static std::vector<std::size_t> unsettled_points(const Workspace<T>& w, const Extremes& ends) {
         std::vector<std::size_t> unsettled;
         for (std::size_t k = 0; k < w.n; ++k) {
@@ -271,8 +268,7 @@ private:
         return unsettled;
     }
 
-    // Solves for the unsettled points of w (and, of those, for the unsettled again), then writes
-    // their duals back; E of w is left as it was.
+    // Solves for the unsettled points of w (recursively), then writes their duals back; E of w is not updated.
     Stop solve_unsettled(Workspace<T>& w) {
         const std::vector<std::size_t> indices = unsettled_points(w, w.extremes());
         const std::unique_ptr<RowSource<T>> row_source = w.row_source.subset(indices);
@@ -282,15 +278,15 @@ private:
             stop = optimise_pairs(part);
             if (stop == Stop::shrink) stop = solve_unsettled(part);
         } catch (NonFiniteKernel& error) {
-            error.row = indices[error.row];  // as w counts the points
+            error.row = indices[error.row];  // indices with respect to w
             throw;
         }
         for (std::size_t k = 0; k < indices.size(); ++k) w.dual[indices[k]] = part.dual[k];
         return stop;
     }
 
-    // Brings E of all points up to date with duals that were changed elsewhere.  False if the monitor asked
-    // to stop meanwhile; what was begun is finished nevertheless, so that the duals and E stay consistent.
+    // Updates E of all points for duals that were changed elsewhere.  False if the monitor requested a stop meanwhile;
+    // the update is completed nevertheless, so that duals and E stay consistent.
     bool add_changes(Workspace<T>& w, const std::vector<Dual>& before) {
         bool go_on = true;
         for (std::size_t i = 0; i < w.n; ++i) {
@@ -317,8 +313,7 @@ private:
         add_weighted_rows<T>(w.row_source, changed, weight, out, team_, before_batch);
     }
 
-    // Asks the monitor when it is due whether to go on; keeps a snapshot whenever a sixty-fourth more
-    // steps were made.
+    // Calls the monitor when it is due; stores a snapshot whenever the number of steps has grown by a sixty-fourth.
     bool poll_monitor(double violation) {
         latest_violation_ = violation;
         const Snapshot now{info_.n_iter, violation, clock_.seconds()};
@@ -336,8 +331,8 @@ private:
     Team team_;
     Workspace<T> all_;
     std::int64_t next_snapshot_ = 0;
-    double rounding_ = 0;          // that the steps may have left in E, about
-    double latest_violation_ = 0;  // that the monitor was shown
+    double rounding_ = 0;          // approximate rounding error of the steps in E
+    double latest_violation_ = 0;  // last shown to the monitor
     Clock clock_;
     SolveInfo info_;
 };
@@ -347,7 +342,7 @@ private:
 template <class T>
 void add_weighted_rows(RowSource<T>& row_source, std::span<const std::size_t> indices, std::span<const double> weight,
                        std::span<double> out, Team& team, const std::function<void()>& before_batch) {
-    // in whole groups of add_rows: the size of the cache does not change the rounding
+    // in whole groups of add_rows: the cache size does not affect rounding
     const std::size_t n = row_source.size(), batch = std::min<std::size_t>(row_source.capacity() / 4 * 4, 512);
     std::vector<const T*> row(batch);
     for (std::size_t first = 0; first < indices.size(); first += batch) {

@@ -1,4 +1,4 @@
-// Sequential minimal optimisation: the dual solved two variables at a time.
+// Sequential minimal optimisation: solves the dual two variables at a time.
 #pragma once
 
 #include <functional>
@@ -9,15 +9,15 @@
 
 namespace sparseklr {
 
-// Solves the problem from state.above on and leaves the solution there.
-// The SMO Algorithm of the paper, with either rule for the working set, and with shrinking: points
-// settled at a bound are set aside until the others are solved (Joachims, 1998).
+// Solves the problem from state.above and stores the solution there, by the SMO algorithm of the paper with either
+// working-set rule, and with shrinking: points settled at a bound are set aside until the others are solved
+// (Joachims, 1998).
 template <class T>
 SolveInfo solve(const Problem& problem, RowSource<T>& row_source, const Settings& settings, State state,
                 const Monitor& monitor);
 
-// Adds sum_k weight[k] row(indices[k]) to `out`, in double, with the very rows that the solver uses.  `before_batch`
-// is called now and then; what it throws ends the sum.
+// Adds sum_k weight[k] row(indices[k]) to `out`, in double, with the rows of the solver.  `before_batch` is called
+// regularly; an exception that it throws ends the sum.
 template <class T>
 void add_weighted_rows(RowSource<T>& row_source, std::span<const std::size_t> indices, std::span<const double> weight,
                        std::span<double> out, Team& team, const std::function<void()>& before_batch);

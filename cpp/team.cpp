@@ -16,13 +16,13 @@
 namespace sparseklr {
 namespace {
 
-// Turns of a loop, tens of microseconds in all, for which a thread stays awake and watches for work.
+// Iterations of the loop, tens of microseconds in all, in which a thread stays awake and polls for work.
 constexpr int turns_awake = 1000;
-// A wait that exceeds this and two pieces was not for the end of a piece.
+// A wait longer than this plus two pieces was not for the end of a piece.
 constexpr std::chrono::microseconds long_wait{50};
 constexpr int rest_per_wait = 10;
-// A thread that is woken may find no processor but that of the caller, whom it then delays: not often, unless loops
-// are so long that this does not matter.
+// A woken thread may have to share the processor of the caller and delay it: wake rarely, unless loops are so long
+// that this does not matter.
 constexpr std::chrono::milliseconds between_wakings{1};
 constexpr std::chrono::microseconds long_loop{200};
 
@@ -38,8 +38,8 @@ constexpr std::uint64_t pieces_between(std::uint32_t begin, std::uint32_t end) {
     return std::uint64_t{end} << 32 | begin;
 }
 
-// The number of forks between the first process and this one: another number means that threads which were started
-// before do not exist here.
+// Number of forks between the first process and this one: if it differs, threads started before do not exist in
+// this process.
 std::atomic<unsigned> process = 0;
 #ifdef SPARSEKLR_FORKS
 [[maybe_unused]] const int counts_forks = pthread_atfork(nullptr, nullptr, [] { ++process; });
@@ -51,9 +51,9 @@ std::atomic<Team::clock::rep> Team::end_of_rest = 0;
 
 struct Team::Crew {
     std::size_t others = 0;
-    // The caller takes pieces from the front and the others from the back: from loop to loop a thread meets the same
-    // data in its cache.
-    alignas(64) std::atomic<std::uint64_t> left = 0;      // the pieces left: the first, and the end in the upper half
+    // The caller takes pieces from the front and the others from the back, so a thread finds the same data in its cache
+    // from loop to loop.
+    alignas(64) std::atomic<std::uint64_t> left = 0;      // remaining pieces: the first, and the end in the upper half
     alignas(64) std::atomic<std::uint32_t> finished = 0;  // by the others
     alignas(64) Task task{};
     std::mutex mutex;
@@ -61,21 +61,21 @@ struct Team::Crew {
     std::atomic<int> asleep = 0;
     std::atomic<bool> caller_asleep = false, over = false;
 
-    // A piece that no thread has taken yet.
+    // Takes a free piece.
     bool take(bool from_the_front, std::uint32_t& piece) {
         std::uint64_t before = left.load();
         while (true) {
             const std::uint32_t begin = std::uint32_t(before), end = std::uint32_t(before >> 32);
             if (begin == end) return false;
             piece = from_the_front ? begin : end - 1;
-            // If this succeeds the piece belongs to the present task, which stays until the piece is finished.
+            // On success the piece belongs to the current task, which lives until the piece is finished.
             if (left.compare_exchange_weak(
                     before, from_the_front ? pieces_between(begin + 1, end) : pieces_between(begin, end - 1)))
                 return true;
         }
     }
 
-    // What the other threads do.
+    // The loop of the other threads.
     void help(std::size_t worker) {
         std::uint32_t piece;
         for (int turn = 0; !over; ++turn) {
@@ -83,7 +83,7 @@ struct Team::Crew {
                 task.call(task.body, piece, worker);
                 ++finished;
                 if (caller_asleep) {
-                    { const std::lock_guard<std::mutex> guard(mutex); }  // if it is about to sleep it does so first
+                    { const std::lock_guard<std::mutex> guard(mutex); }  // a thread about to sleep does so first
                     done.notify_one();
                 }
                 turn = 0;
@@ -104,7 +104,7 @@ Team::Team(int threads, std::size_t n_pieces)
     : threads_(std::max(1, int(std::min(std::size_t(std::max(threads, 1)), n_pieces)))) {}
 
 Team::~Team() {
-    if (!crew_ || process_ != process) return;  // after a fork nobody is there to release the mutex
+    if (!crew_ || process_ != process) return;  // after a fork no thread exists that could release the mutex
     {
         const std::lock_guard<std::mutex> guard(crew_->mutex);
         crew_->over = true;
@@ -113,7 +113,7 @@ Team::~Team() {
 }
 
 void Team::share(Task task, std::uint32_t n_pieces) {
-    if (!crew_ || process_ != process) {  // after a fork the threads of the crew exist in the parent only
+    if (!crew_ || process_ != process) {  // after a fork the threads of the crew exist only in the parent
         crew_ = std::make_shared<Crew>();
         process_ = process;
     }
@@ -121,7 +121,7 @@ void Team::share(Task task, std::uint32_t n_pieces) {
     try {
         for (; crew.others + 1 < std::min<std::size_t>(size(), n_pieces); ++crew.others)
             std::thread([shared = crew_, worker = crew.others + 1] { shared->help(worker); }).detach();
-    } catch (const std::exception&) {  // the system starts no more threads, or has no memory for them
+    } catch (const std::exception&) {  // the system cannot start more threads
         threads_ = int(crew.others) + 1;
     }
     crew.task = task;
@@ -130,7 +130,7 @@ void Team::share(Task task, std::uint32_t n_pieces) {
     const clock::time_point begin = clock::now();
     if (crew.asleep > 0 && begin >= next_waking_) {
         next_waking_ = begin + between_wakings;
-        { const std::lock_guard<std::mutex> guard(crew.mutex); }  // a thread that is about to sleep does so first
+        { const std::lock_guard<std::mutex> guard(crew.mutex); }  // a thread about to sleep does so first
         crew.work.notify_all();
     }
     std::uint32_t piece, own = 0;

@@ -1,4 +1,4 @@
-// Threads that share out short loops, thousands of times a second.
+// Threads that share short loops, thousands of times per second.
 #pragma once
 
 #include <algorithm>
@@ -11,19 +11,18 @@
 
 namespace sparseklr {
 
-// The caller and up to threads - 1 other threads.  A loop of some microseconds is worth a second thread only if that
-// thread is awake already.  The others therefore watch for work for a moment before they sleep; the pieces of a loop are
-// taken one by one, by whichever thread has time, and the caller never waits for a thread that has not taken a piece.
-// If it waits much longer than a piece takes, the other thread has lost its processor to another program: for ten
-// times as long as that wait, the callers of all teams work alone.  On a busy machine a team is therefore slower than
-// one thread by a tenth at most.
+// The caller and up to threads - 1 other threads.  A second thread speeds up a loop of some microseconds only if it is
+// already awake, so threads poll for work for a moment before they sleep.  Threads take the pieces of a loop one by
+// one, and the caller never waits for a thread that has not taken a piece.  If it waits much longer than a piece takes,
+// the other thread has lost its processor to another program: for ten times as long as that wait, the callers of all
+// teams work alone.  On a busy machine a team is therefore at most a tenth slower than one thread.
 //
-// The others start with the first loop that has a piece for them and end soon after the team, which does not wait for
-// that.  Where the system refuses to start a thread, the team works with those that it has.  A team that was made
-// before a fork starts new threads in the child.
+// The other threads start with the first loop that has a piece for them and end soon after the team, which does not
+// wait for them.  If the system cannot start a thread, the team works with those that it has.  A team created before a
+// fork starts new threads in the child.
 class Team {
 public:
-    // For loops of at most n_pieces pieces: a thread more would have nothing to do.
+    // For loops of at most n_pieces pieces: more threads would have nothing to do.
     explicit Team(int threads, std::size_t n_pieces = SIZE_MAX);
     ~Team();
     Team(const Team&) = delete;
@@ -34,7 +33,7 @@ public:
 
     // Calls body(piece, worker) once for each piece below n_pieces, in any order.  A worker is a thread: 0 is the
     // caller, the others are numbered below size().  The body is noexcept: an exception could not
-    // reach the caller from another thread, and from the caller would leave the others with a body that is gone.
+    // reach the caller from another thread, and one in the caller would destroy a body that others still use.
     template <class Body> void each(std::size_t n_pieces, const Body& body) {
         static_assert(std::is_nothrow_invocable_v<const Body&, std::size_t, std::size_t>, "the body must be noexcept");
         if (threads_ < 2 || n_pieces < 2 || n_pieces > UINT32_MAX || resting()) {
@@ -49,9 +48,8 @@ public:
     }
 
     // Calls body(begin, end, piece) for pieces of [0, n) that begin at multiples of `step`, of at least `least` each but
-    // for the last; returns the number of pieces.  Two for each thread are best: every piece costs a message between
-    // processors, a fifth of a microsecond.  (The pair steps of 19 020 points take 34 microseconds with two threads
-    // and four pieces, 38 with six and 45 with 19; with one thread they take 59.)
+    // the last; returns the number of pieces.  Two per thread are best: every piece costs a message between processors,
+    // a fifth of a microsecond.
     template <class Body> std::size_t over(std::size_t n, std::size_t step, std::size_t least, const Body& body) {
         static_assert(std::is_nothrow_invocable_v<const Body&, std::size_t, std::size_t, std::size_t>,
                       "the body must be noexcept");
@@ -70,7 +68,7 @@ private:
         void (*call)(const void* body, std::size_t piece, std::size_t worker);
         const void* body;
     };
-    struct Crew;  // the other threads and what they share with the caller
+    struct Crew;  // the other threads and their shared state
     using clock = std::chrono::steady_clock;
 
     void share(Task task, std::uint32_t n_pieces);
@@ -78,16 +76,16 @@ private:
         const clock::rep end = end_of_rest.load(std::memory_order_relaxed);
         return end != 0 && clock::now().time_since_epoch().count() < end;
     }
-    static std::atomic<clock::rep> end_of_rest;  // 0 until there was one
+    static std::atomic<clock::rep> end_of_rest;  // 0 if there was none
 
     int threads_;
-    std::shared_ptr<Crew> crew_;  // from the first loop on; each of its threads has a share
+    std::shared_ptr<Crew> crew_;  // created by the first loop; its threads share the ownership
     unsigned process_ = 0;        // in which the crew was started
     clock::time_point next_waking_{};
 };
 
-// The number of threads that kernel values are worth: starting and joining the threads costs as much as 10^5 values,
-// and far more on a busy machine.
+// The number of threads that pays for the given number of kernel values: starting and joining threads costs as much as
+// 10^5 values, and far more on a busy machine.
 inline int threads_for(int threads, std::size_t values, std::size_t operations_each) {
     return double(values) * double(operations_each + 16) < 4e6 ? 1 : threads;
 }

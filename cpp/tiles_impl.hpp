@@ -1,4 +1,4 @@
-// What the bodies of several tables share, for the instruction set SPARSEKLR_ISA; see simd_impl.hpp.
+// Helpers of the bodies of several tables, for the instruction set SPARSEKLR_ISA; see simd_impl.hpp.
 #pragma once
 
 #include "simd_impl.hpp"

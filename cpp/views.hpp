@@ -1,4 +1,4 @@
-// Views of arrays that belong to the caller: std::span for vectors, MatrixView for matrices, CsrView for sparse rows.
+// Views of arrays owned by the caller: std::span for vectors, MatrixView for matrices, CsrView for sparse rows.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The arrays of a run of the pair loop, and the loops over all points of which a step consists.
+// The arrays of a run of the pair loop, and the loops over all points of a step.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,12 @@ namespace sparseklr {
 
 // E_i = -y_i grad_i = -(F_i + y_i (logit(alpha_i / C_i) - lam)).  A point is in I_up if y_i alpha_i
 // can grow, in I_low if it can fall; alpha is optimal iff max_up E <= min_low E.
-// These are the arrays of one run of the pair loop, on all points or on some of them.
+// The arrays of one run of the pair loop, on all points or on some of them.
 template <class T> struct Workspace {
     RowSource<T>& row_source;
     std::size_t n;
     Team& team;
-    std::vector<double> y, room, diagonal;  // room: between the bounds of alpha
+    std::vector<double> y, room, diagonal;  // room: distance between the bounds of alpha
     std::vector<Dual> dual;
     std::vector<double> E;
     std::vector<float> side;       // 1 I_up only, -1 I_low only, 0 both
@@ -28,7 +28,7 @@ template <class T> struct Workspace {
         : row_source(source), n(size), team(threads), y(size), room(size), diagonal(size), dual(size), E(size),
           side(size), curvature(size) {}
 
-    // Side and curvature of point i, after its dual changed.
+    // Updates side and curvature of point i after a change of its dual.
     void refresh(std::size_t i) {
         const bool can_grow = dual[i].below > 0, can_fall = dual[i].above > 0;
         side[i] = float(y[i] * (int(can_grow) - int(can_fall)));
@@ -58,7 +58,7 @@ template <class T> struct Workspace {
 
     Extremes extremes() const { return simd<T>().extremes(E.data(), side.data(), n); }
 
-    // E moves by the pair step; the extremes of the new E.
+    // Updates E by the pair step; returns the extremes of the new E.
     Extremes move_pair(const T* row_i, const T* row_j, double t_i, double t_j) {
         over_pieces([&](std::size_t begin, std::size_t count) {
             Extremes found = simd<T>().update(&E[begin], &side[begin], row_i + begin, row_j + begin, t_i, t_j, count);
@@ -74,7 +74,7 @@ template <class T> struct Workspace {
         return all;
     }
 
-    // The point of I_low that promises the largest decrease together with i.
+    // The point of I_low with the largest decrease together with i.
     Extreme second_order(std::size_t i, const T* row) {
         over_pieces([&](std::size_t begin, std::size_t count) {
             Extreme found = simd<T>().second_order(&E[begin], &side[begin], &curvature[begin], row + begin, E[i],
@@ -91,7 +91,7 @@ template <class T> struct Workspace {
 private:
     std::vector<Extremes> of_piece_;
 
-    // Sets of_piece_ to body(first point, number of points) of pieces of at least 2048 points.
+    // Sets of_piece_ to body(first point, number of points) for pieces of at least 2048 points.
     template <class Body> void over_pieces(const Body& body) {
         of_piece_.resize(n / 2048 + 1);
         of_piece_.resize(team.over(n, 16, 2048, [&](std::size_t begin, std::size_t end, std::size_t piece) noexcept {

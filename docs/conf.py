@@ -103,12 +103,12 @@ def write_explorer(app, error):
 
 
 def skip_inherited(app, what, name, obj, skip, options):
-    """What comes from scikit-learn is documented there."""
+    """Skip members that are inherited from scikit-learn, which documents them."""
     return True if str(getattr(obj, "__module__", "")).startswith("sklearn") else skip
 
 
 def signature_of_init(app, what, name, obj, options, signature, returns):
-    """The parameters of a class are those of its ``__init__``, also where ``__new__`` looks at them first."""
+    """The parameters of a class are those of its ``__init__``, even if the class has a ``__new__``."""
     if what != "class" or not (signature or "").startswith("(*args"):
         return None
     parameters = list(inspect.signature(obj.__init__).parameters.values())[1:]

@@ -2,13 +2,13 @@
 One sigmoid cannot repair the scores of a support vector machine
 ================================================================
 
-A support vector machine is asked for a boundary, and its score says nothing of the probability beyond it: the
-loss is the same for all points that are far enough on their side. The usual repair draws one sigmoid through
-the scores (Platt's; what ``CalibratedClassifierCV`` does by default). It can only map equal scores to equal
-probabilities. Sparse kernel logistic regression keeps a few of the same points and fits their likelihood
-*again*: the function itself changes, not its scale.
+A support vector machine fits a boundary. Its score is not informative about probabilities beyond the
+margin, because the hinge loss is zero for all points that are far enough on their side. The usual remedy,
+Platt's sigmoid (``CalibratedClassifierCV``), maps equal scores to equal probabilities. Sparse kernel
+logistic regression keeps a few of the same points and fits their coefficients *again*, by maximum
+likelihood: the function changes, not just its scale.
 
-The data are drawn from known densities, so that every prediction can be held against the true probability.
+The data are drawn from known densities, so every prediction can be compared with the true probability.
 """
 
 import matplotlib.pyplot as plt
@@ -35,10 +35,10 @@ predicted = {
 }
 
 # %%
-# Rows of the same score have different probabilities
-# ---------------------------------------------------
-# On the left, the score of the machine against the true log-odds. Were they on a line, one sigmoid would do.
-# On the right, the log-odds of the refit, which needs a tenth of the points.
+# Rows with the same score have different probabilities
+# -----------------------------------------------------
+# Left: the score of the support vector machine against the true log-odds. If the points lay on a line, one
+# sigmoid would suffice. Right: the log-odds of the refit, which needs a tenth of the points.
 figure, axes = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained", sharey=True)
 scores = {
     "Score of the SVC": svc.decision_function(X_test),
@@ -60,9 +60,9 @@ plt.show()
 # %%
 # Calibrated on average is not right everywhere
 # ---------------------------------------------
-# The reliability diagram of the sigmoid looks well: within a group of rows that get the same probability, as
-# many belong to the class as said. It cannot tell that rows are in the wrong group. The log-loss can; and so
-# can the distance from the true probabilities, which one never knows in practice.
+# The reliability diagram of the sigmoid is good: among rows with the same predicted probability, that
+# fraction belongs to the class. The diagram does not show whether rows are in the wrong group. The log-loss
+# does, and so does the distance from the true probabilities, which are unknown in practice.
 figure, axes = plt.subplots(1, 2, figsize=(9, 5), layout="constrained")
 for axis, (name, prob) in zip(axes, predicted.items(), strict=True):
     ReliabilityDisplay.from_predictions(y_test, prob, n_bins=12, ax=axis)
@@ -71,7 +71,7 @@ for axis, (name, prob) in zip(axes, predicted.items(), strict=True):
     error = np.sqrt(np.mean((prob - true_prob) ** 2))
     axis.set_title(f"{name}\nlog-loss {loss:.3f}, error {error:.3f}", fontsize=11)
     print(f"{name:27s} log-loss {loss:.3f}, root mean squared error of the probability {error:.3f}")
-print(f"{'the densities themselves':27s} log-loss {expected_log_loss(truth, truth).mean():.3f}")
+print(f"{'true densities':27s} log-loss {expected_log_loss(truth, truth).mean():.3f}")
 plt.show()
 
 errors = {name: np.sqrt(np.mean((prob - true_prob) ** 2)) for name, prob in predicted.items()}

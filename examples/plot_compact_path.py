@@ -1,10 +1,11 @@
 """
-A handful of points that move say what hundreds of rows say
-===========================================================
+A handful of points that move replaces hundreds of rows
+=======================================================
 
 How many points does a model need? :class:`~sparseklr.CompactKLR` tries 2, 4, 8, ... points and measures the
-log-loss on rows that it has held out. It takes the smallest model within one standard error (and 2%) of the
-best: what more points would gain cannot be told from chance. ``path_`` keeps every stage.
+log-loss on validation rows. It chooses the smallest model whose loss is within one standard error of the
+minimum, or within 0.2% for each doubling, because the gain of more points is within the noise.
+``search_results_`` lists all sizes.
 """
 
 import matplotlib.pyplot as plt
@@ -20,7 +21,7 @@ X_test, y_test = make_moons(5000, noise=0.25, random_state=1)
 model = CompactKLR().fit(X, y)
 sparse = SparseKLR().fit(X, y)
 svc = SVC(C=10).fit(X, y)
-path = model.path_
+path = model.search_results_
 test_loss = {
     name: log_loss(y_test, fitted.predict_proba(X_test))
     for name, fitted in {"compact": model, "sparse": sparse}.items()
@@ -28,8 +29,8 @@ test_loss = {
 
 figure, axis = plt.subplots(figsize=(7.5, 4.8), layout="constrained")
 axis.errorbar(
-    path["n_points"], path["held_out_log_loss"], path["standard_error"], marker="o", capsize=3,
-    label="CompactKLR, held-out rows (one standard error)",
+    path["n_points"], path["log_loss"], path["standard_error"], marker="o", capsize=3,
+    label="CompactKLR, validation rows (one standard error)",
 )  # fmt: skip
 axis.plot(
     model.n_points_, test_loss["compact"], "o", ms=13, mfc="none", mew=2, color="crimson",
@@ -42,22 +43,20 @@ axis.plot(
 axis.axvline(len(svc.support_), color="0.6", ls="--", label=f"SVC: {len(svc.support_)} support vectors")
 axis.set_xscale("symlog", linthresh=2, base=2)
 axis.xaxis.set_major_formatter("{x:g}")
-axis.set(
-    xlabel="Number of points", ylabel="Log-loss", title="The smallest model that held-out rows cannot better"
-)
+axis.set(xlabel="Number of points", ylabel="Log-loss", title="The smallest model that is as good as the best")
 axis.legend(fontsize="small")
 plt.show()
 
 # %%
-# The stages in numbers.
-print("points      C   held-out log-loss")
+# The search results in numbers.
+print("points      C   validation log-loss")
 for n_points, C, loss, error in zip(
-    path["n_points"], path["C"], path["held_out_log_loss"], path["standard_error"], strict=True
+    path["n_points"], path["C"], path["log_loss"], path["standard_error"], strict=True
 ):
     chosen = "  chosen" if n_points == model.n_points_ else ""
     print(f"{n_points:6d} {C:6g}   {loss:.4f} +- {error:.4f}{chosen}")
 
 assert model.n_points_ <= len(sparse.support_) < len(svc.support_)
 assert test_loss["compact"] < 1.05 * test_loss["sparse"]
-limit = path["held_out_log_loss"].min() + path["standard_error"][path["held_out_log_loss"].argmin()]
-assert model.held_out_log_loss_ <= limit
+limit = path["log_loss"].min() + path["standard_error"][path["log_loss"].argmin()]
+assert model.validation_log_loss_ <= limit

@@ -2,11 +2,11 @@
 A margin turns kernel logistic regression into a support vector machine
 =======================================================================
 
-The loss of sparse kernel logistic regression is ``log(1 + exp(lam - y f))``. At ``lam = 0`` it is
-logistic regression: every point pulls a little, all are kept. As ``lam`` grows (here with the box
-``C / lam`` held at 10) points beyond the margin stop pulling and drop out, until what is left is a
-support vector machine. The refit then fits the likelihood on the kept points, needs only a few of
-them, and has the probabilities back.
+The loss of sparse kernel logistic regression, :class:`~sparseklr.SKLR`, is ``log(1 + exp(lam - y f))``. At
+``lam = 0`` it is logistic regression: every point has a coefficient, so all points are kept. As ``lam``
+grows, with ``C / lam`` fixed at 10, the coefficients of points beyond the margin vanish, and the model
+approaches a support vector machine. :class:`~sparseklr.SparseKLR` selects points in this way and then fits
+the likelihood on them: it needs only a few points and has the probabilities of logistic regression.
 """
 
 import matplotlib.pyplot as plt
@@ -15,7 +15,7 @@ from sklearn.datasets import make_moons
 from sklearn.metrics import log_loss
 from sklearn.svm import SVC
 
-from sparseklr import SparseKLR
+from sparseklr import SKLR, SparseKLR
 
 X, y = make_moons(200, noise=0.3, random_state=1)
 X_test, y_test = make_moons(4000, noise=0.3, random_state=2)
@@ -23,10 +23,10 @@ grid = np.meshgrid(np.linspace(-2, 3, 150), np.linspace(-1.6, 2.1, 110))
 cells = np.column_stack([axis.ravel() for axis in grid])
 
 models = {
-    "lam = 0: logistic regression": SparseKLR(10, lam=0, gamma=1, calibration=None),
-    "lam = 10": SparseKLR(100, lam=10, gamma=1, calibration=None),
-    "lam = 1000: all but an SVM": SparseKLR(1e4, lam=1000, gamma=1, calibration=None),
-    "lam = 1000, refitted (default)": SparseKLR(1e4, lam=1000, gamma=1),
+    "lam = 0: logistic regression": SKLR(10, lam=0, gamma=1, calibration=None),
+    "lam = 10": SKLR(100, lam=10, gamma=1, calibration=None),
+    "lam = 1000: almost an SVM": SKLR(1e4, lam=1000, gamma=1, calibration=None),
+    "refitted: SparseKLR": SparseKLR(gamma=1),
 }
 kept, losses = [], []
 figure, axes = plt.subplots(1, 4, figsize=(15, 4.1), sharex=True, sharey=True, layout="constrained")

@@ -2,12 +2,12 @@
 Calibrated probabilities turn a cost matrix into the right threshold
 ====================================================================
 
-A missed tumour costs more than a false alarm. If it costs ``c`` times as much, the cheapest decision is
-to call a tumour malignant when its probability is above ``1 / (1 + c)``: nothing to tune, but the
-probability must be one. The raw output of a sparse model, ``sigmoid(f)``, is 0 or 1 for nearly all
-patients; the threshold hardly changes a decision, and the cost grows with ``c`` until calling every
-tumour malignant would be cheaper. With the probabilities of the refit the threshold trades false alarms
-for missed tumours as it should.
+A missed tumour costs more than a false alarm. If it costs ``c`` times as much, the expected cost is lowest
+if every tumour with a probability above ``1 / (1 + c)`` is classified as malignant. Nothing has to be
+tuned, provided that the probabilities are calibrated. The raw output of a sparse model, ``sigmoid(f)``, is
+0 or 1 for nearly all patients: the threshold hardly changes a decision, and for large ``c`` it would be
+cheaper to classify every tumour as malignant. With the probabilities of the refit the threshold trades
+false alarms for missed tumours as it should.
 """
 
 import matplotlib.pyplot as plt
@@ -17,7 +17,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
-from sparseklr import SparseKLR
+from sparseklr import SKLR, SparseKLR
 
 data = load_breast_cancer()
 X, y = data.data, data.target_names[data.target]
@@ -27,8 +27,8 @@ costs = np.geomspace(1, 100, 25)  # of a missed tumour; a false alarm costs 1
 # Every patient is predicted by models fitted to others, in five different partitions.
 folds = [StratifiedKFold(5, shuffle=True, random_state=seed) for seed in range(5)]
 probability = {}  # of a malignant tumour, (n_partitions, n_patients)
-for name, calibration in [("raw", None), ("refit", "refit")]:
-    model = make_pipeline(MinMaxScaler(), SparseKLR(calibration=calibration))
+for name, classifier in [("raw", SKLR(calibration=None)), ("refit", SparseKLR())]:
+    model = make_pipeline(MinMaxScaler(), classifier)
     predictions = [cross_val_predict(model, X, y, cv=cv, method="predict_proba") for cv in folds]
     probability[name] = np.array(predictions)[:, :, 1]
 
@@ -72,9 +72,9 @@ print(
 print(f"{half[k]:.3f}, refit cut at 1 / (1 + c) {refit[k]:.3f}")
 saturated = [np.mean(np.abs(p - 0.5) > 0.499) for p in probability.values()]
 print(f"probabilities within 0.001 of 0 or 1: raw {saturated[0]:.0%}, refit {saturated[1]:.0%}")
-dear = costs >= 20
-assert (refit[dear] < 0.75 * raw[dear]).all()
-assert (refit[dear] < 0.8 * half[dear]).all()
+expensive = costs >= 20
+assert (refit[expensive] < 0.75 * raw[expensive]).all()
+assert (refit[expensive] < 0.8 * half[expensive]).all()
 assert (refit < np.mean(~malignant)).all()  # always better than calling every tumour malignant,
 assert raw[-1] > np.mean(~malignant)  # which raw probabilities are not
 assert saturated[0] > 0.9

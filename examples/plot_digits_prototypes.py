@@ -1,11 +1,11 @@
 """
-Twenty points that move read ten digits, and can be looked at
-=============================================================
+Twenty points that move recognise ten digits, and you can look at them
+======================================================================
 
-A kernel classifier is usually made of hundreds of training rows. :class:`~sparseklr.CompactKLR` moves
-its points instead of choosing them, and shares them between the classes: on handwritten digits of 8 x 8
-pixels twenty points are about as accurate as a support vector machine with several hundred support
-vectors. They are few enough to look at each of them.
+A kernel classifier usually consists of hundreds of training rows. :class:`~sparseklr.CompactKLR` optimises
+the positions of its points and shares them between the classes. On handwritten digits of 8 x 8 pixels,
+twenty points are about as accurate as a support vector machine with several hundred support vectors, and
+few enough to inspect each.
 """
 
 import matplotlib.pyplot as plt
@@ -27,15 +27,14 @@ print(f"SVC:        {len(svc.support_):3d} points, accuracy {svc.score(X_test, y
 # %%
 # The points as pictures
 # ----------------------
-# Above each point stands the digit that it speaks for and with what weight. Points are no training
-# images: they may lie outside of the range of grey values, and a digit that is written in two ways may
-# have a point for each.
+# The title of each point is the digit that it supports most, with its weight. Points are not training
+# images: their values may lie outside the range of grey values, and a digit that is written in two ways may
+# have two points.
 display = PrototypesDisplay.from_estimator(model, image_shape=(8, 8))
 plt.show()
 
 # %%
-# For comparison, the test images that each point is nearest to, in the widths that the model has
-# learned.
+# For comparison, the test image nearest to each point, in the distance that the model has learnt.
 nearest = model.explain(X_test).distance.argmin(axis=0)[display.shown_]
 figure, axes = plt.subplots(2, 10, figsize=(11, 2.9), layout="constrained")
 for axis, row in zip(axes.flat, nearest, strict=True):
@@ -45,6 +44,6 @@ for axis, row in zip(axes.flat, nearest, strict=True):
 figure.suptitle("The nearest test image of each point")
 plt.show()
 
-assert len(set(display.codes)) == 10  # every digit has a point that speaks for it
+assert len(set(display.codes)) == 10  # every digit has a point that supports it
 assert model.score(X_test, y_test) > 0.95
 assert 20 * model.n_points_ < len(svc.support_)

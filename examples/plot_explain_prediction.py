@@ -3,9 +3,9 @@ Every prediction is a sum over a few patients
 =============================================
 
 The log-odds of a kernel model are a sum over its points, ``f(x) = sum_b beta_b k(x, z_b) + c``. With forty
-points instead of hundreds the sum can be read: which of the kept patients speak for this diagnosis, which
-against it, and how far they are from the one in question. Nothing is approximated: the bars add up to the
-log-odds that the probability is made of.
+points instead of hundreds you can read the sum: which of the kept patients support the diagnosis, which
+oppose it, and how far they are from the patient in question. The explanation is exact: its bars add up to
+the log-odds.
 """
 
 import matplotlib.pyplot as plt
@@ -28,8 +28,8 @@ print(f"{len(model[-1].support_)} of {len(y)} patients kept, test accuracy {mode
 # %%
 # A clear case and a doubtful one
 # -------------------------------
-# Around the doubtful patient there are kept patients of both kinds, nearer than those of the clear case: what
-# they say is strong, and cancels.
+# The doubtful patient has kept patients of both classes nearby, nearer than those of the clear case: their
+# contributions are large, and cancel.
 clear, doubtful = int(np.argmax(prob)), int(np.argmin(np.abs(prob - 0.5)))
 figure, axes = plt.subplots(1, 2, figsize=(13, 5), layout="constrained")
 for axis, row, word in zip(axes, (clear, doubtful), ("A clear case", "A doubtful one"), strict=True):
@@ -38,8 +38,8 @@ for axis, row, word in zip(axes, (clear, doubtful), ("A clear case", "A doubtful
 plt.show()
 
 # %%
-# The patient in question beside the nearest patients that the model keeps, in the five features in which the
-# classes differ most.
+# The patient in question beside the nearest patients that the model keeps, in the five features in which
+# the classes differ most.
 explanation = model[-1].explain(model[:-1].transform(X_test[[doubtful]]))
 of_row = explanation.of_row(0, "malignant")
 nearest = of_row.nearest(4)

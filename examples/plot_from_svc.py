@@ -2,10 +2,10 @@
 Coming from SVC(probability=True): one line changes
 ===================================================
 
-scikit-learn 1.9 deprecates ``SVC(probability=True)``, whose ``predict`` may contradict its ``predict_proba``,
-and recommends ``CalibratedClassifierCV(SVC(), ensemble=False)``: six fits, a sigmoid, and all the support
-vectors. :class:`~sparseklr.SparseKLR` takes its place in a pipeline as it is: one fit, fewer points, and a
-class that is always the most probable one.
+scikit-learn 1.9 deprecates ``SVC(probability=True)``, whose ``predict`` may contradict its
+``predict_proba``. It recommends ``CalibratedClassifierCV(SVC(), ensemble=False)``: six fits, a sigmoid, and
+all the support vectors. :class:`~sparseklr.SparseKLR` replaces it in a pipeline without further changes:
+one fit, fewer points, and a ``predict`` that always returns the most probable class.
 """
 
 import matplotlib.pyplot as plt

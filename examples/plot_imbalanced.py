@@ -2,11 +2,11 @@
 Rare classes: move the threshold, not the weights
 =================================================
 
-One row in twenty is of the class that matters. ``class_weight="balanced"`` makes a classifier call it
-more often, by pretending that both classes are equally frequent; the probabilities are then those of a
-world that does not exist, ten times too large. A calibrated model needs no weights: one call is worth
-``c`` false alarms, and the threshold ``1 / (1 + c)`` finds as many of the rare class at the same price.
-Where weighted probabilities are all one has, they can be put right by the known shares of the classes.
+One row in twenty belongs to the class of interest. ``class_weight="balanced"`` makes a classifier predict
+this class more often, as if both classes were equally frequent; its probabilities are then five times too
+large. A calibrated model needs no weights: if a missed row costs as much as ``c`` false alarms, the
+threshold ``1 / (1 + c)`` finds as many rows of the rare class at the same cost. If only weighted
+probabilities are available, the known class fractions correct them.
 """
 
 import matplotlib.pyplot as plt
@@ -29,29 +29,29 @@ X, y = rare(2000, seed=0)
 X_test, y_test = rare(20000, seed=1)
 plain = SparseKLR().fit(X, y)
 weighted = SparseKLR(class_weight="balanced").fit(X, y)
-share = y.mean()
-print(f"{len(y)} rows, {share:.1%} of class 1")
+fraction = y.mean()
+print(f"{len(y)} rows, {fraction:.1%} of class 1")
 
-# Weights w1 and w0 add log(w1 / w0) to the log-odds; balanced ones are 1 / (2 share) and 1 / (2 (1 - share)).
-put_right = expit(weighted.decision_function(X_test) - np.log((1 - share) / share))
+# Weights w1 and w0 add log(w1 / w0) to the log-odds; balanced ones are 1 / (2 fraction) and 1 / (2 (1 -
+# fraction)).
+corrected = expit(weighted.decision_function(X_test) - np.log((1 - fraction) / fraction))
 predicted = {
     "no weights": plain.predict_proba(X_test)[:, 1],
     "balanced weights": weighted.predict_proba(X_test)[:, 1],
-    "balanced, put right": put_right,
+    "balanced, corrected": corrected,
 }
 
 # %%
-# The weighted model says 50% where 5% come true.
+# Where the weighted model predicts 50%, the true frequency is 5%.
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
 colors = ["C0", "C1", "C2"]
 for (name, prob), color in zip(predicted.items(), colors, strict=True):
     ReliabilityDisplay.from_predictions(y_test, prob, name=name, ax=left, histogram=False, color=color)
     print(f"{name:20s} mean probability {prob.mean():.3f}, log-loss {log_loss(y_test, prob):.3f}")
-left.set_title("Weights spoil the probabilities ...")
+left.set_title("Weights distort the probabilities ...")
 
 # %%
-# The cost per row where a missed row of class 1 is as bad as c false alarms, at the threshold 1 / (1 +
-# c).
+# The cost per row if a missed row of class 1 costs as much as c false alarms, at the threshold 1 / (1 + c).
 costs = np.geomspace(1, 100, 30)
 cost = {}
 for (name, prob), color in zip(predicted.items(), colors, strict=True):
@@ -59,7 +59,7 @@ for (name, prob), color in zip(predicted.items(), colors, strict=True):
     missed, alarms = np.mean((y_test == 1) & ~called, axis=1), np.mean((y_test == 0) & called, axis=1)
     cost[name] = costs * missed + alarms
     right.plot(costs, cost[name], color=color, label=name)
-right.plot(costs, np.minimum(costs * y_test.mean(), 1 - y_test.mean()), "k:", label="call none, or all")
+right.plot(costs, np.minimum(costs * y_test.mean(), 1 - y_test.mean()), "k:", label="predict none, or all")
 right.set(
     xscale="log", yscale="log", xlabel="Cost c of a missed row (a false alarm costs 1)", ylabel="Cost per row"
 )

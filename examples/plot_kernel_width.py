@@ -2,11 +2,11 @@
 The kernel's width matters most, and the fit can choose it
 ==========================================================
 
-Of the parameters of :class:`~sparseklr.SparseKLR`, the width ``gamma`` of the kernel is the one worth a
-thought. The weight ``C`` and the margin ``lam`` say which points are kept; the likelihood is then
-fitted again on them with a strength of its own, so that a factor of ten in either hardly shows. A width
-that is wrong by a factor of ten cannot be mended by anything else. The leave-one-out log-loss of the
-fit finds the right one without a cross-validation: ``gamma="loo"``.
+The most important parameter of :class:`~sparseklr.SparseKLR` is the width ``gamma`` of the kernel. A factor
+of ten in ``box`` changes little: it decides only which points are candidates; the likelihood fitted to them
+has a C of its own. No other parameter compensates for a width that is wrong by a factor of ten. The
+leave-one-out log-loss finds a good width without cross-validation: ``SparseKLR(kernel="auto", gamma="auto")``
+tries several kernels and widths, and ``search_results_`` lists them.
 """
 
 import matplotlib.pyplot as plt
@@ -20,34 +20,48 @@ X, y = make_moons(300, noise=0.25, random_state=0)
 X_test, y_test = make_moons(5000, noise=0.25, random_state=1)
 
 
-def test_loss(**parameters: float) -> float:
-    return log_loss(y_test, SparseKLR(**parameters).fit(X, y).predict_proba(X_test))
+def test_loss(model: SparseKLR) -> float:
+    return log_loss(y_test, model.fit(X, y).predict_proba(X_test))
 
 
-gammas, Cs, ratios = np.geomspace(0.01, 100, 9), np.geomspace(1e3, 1e6, 4), np.geomspace(0.01, 1, 4)
-by_gamma = np.array([[test_loss(gamma=gamma, C=C) for C in Cs] for gamma in gammas])
-by_ratio = np.array([[test_loss(C=C, lam=ratio * C) for C in Cs] for ratio in ratios])
-leave_one_out = [SparseKLR(gamma=gamma).fit(X, y).loo_log_loss_ for gamma in gammas]
+gammas, boxes = np.geomspace(0.01, 100, 9), np.geomspace(1, 1000, 4)
+by_gamma = np.array([[test_loss(SparseKLR(gamma=gamma, box=box)) for box in boxes] for gamma in gammas])
+by_box = np.array([test_loss(SparseKLR(box=box)) for box in boxes])
+
+chosen = SparseKLR(kernel="auto", gamma="auto")
+loss = test_loss(chosen)
+tried = chosen.search_results_
 
 # %%
-# Left: each line is a value of C, and all of them follow the width. Right: C and the margin over two or
-# three powers of ten, at the default width, on the same scale.
+# Left: one line for each value of ``box``; all depend on the width in the same way. Right: the kernels and
+# widths that the search tried, with the standard errors of their leave-one-out losses.
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained", sharey=True)
-colors = plt.get_cmap("viridis")(np.linspace(0, 0.85, len(Cs)))
-for k, (C, color) in enumerate(zip(Cs, colors, strict=True)):
-    left.plot(gammas, by_gamma[:, k], "o-", ms=3, color=color, label=f"C = {C:g}")
-    right.plot(ratios, by_ratio[:, k], "o-", ms=3, color=color, label=f"C = {C:g}")
-left.plot(gammas, leave_one_out, "k:", label="leave-one-out, C = 10000")
-chosen = SparseKLR(gamma="loo").fit(X, y)
-loss = log_loss(y_test, chosen.predict_proba(X_test))
-left.plot(chosen.gamma_, loss, "*", ms=14, color="crimson", label=f'gamma="loo": {chosen.gamma_:.3g}')
-left.set(xscale="log", xlabel="Width gamma of the kernel", ylabel="Test log-loss", title="The width decides")
-right.set(xscale="log", xlabel="Margin lam / C", title="C and the margin do not")
-left.legend(fontsize="small")
+colors = plt.get_cmap("viridis")(np.linspace(0, 0.85, len(boxes)))
+for k, (box, color) in enumerate(zip(boxes, colors, strict=True)):
+    left.plot(gammas, by_gamma[:, k], "o-", ms=3, color=color, label=f"box = {box:g}")
+left.plot(chosen.gamma_, loss, "*", ms=14, color="crimson", label=f'"auto": {chosen.gamma_:.3g}')
+left.set(xscale="log", xlabel="Width gamma of the kernel", ylabel="Log-loss", title="Test rows")
+for kernel in ("rbf", "laplacian"):
+    rows = np.flatnonzero(tried["kernel"] == kernel)
+    rows = rows[np.argsort(tried["gamma"][rows])]
+    right.errorbar(
+        tried["gamma"][rows], tried["log_loss"][rows], tried["standard_error"][rows],
+        marker="o", ms=4, capsize=3, label=kernel,
+    )  # fmt: skip
+right.set(xscale="log", xlabel="Width gamma of the kernel", title="Leave-one-out estimate of the search")
+for axis in (left, right):
+    axis.legend(fontsize="small")
 plt.show()
 
-print(f"log-loss at the best width of the grid {by_gamma.min():.3f}, with gamma='loo' {loss:.3f}")
-print(f"worst for the wrong width {by_gamma.max():.3f}, for the wrong C and lam {by_ratio.max():.3f}")
-assert np.ptp(by_ratio) < 0.2 * np.ptp(by_gamma)
+# %%
+# The table of results.
+print("kernel     gamma   leave-one-out log-loss")
+for kernel, gamma, value, error in zip(
+    *(tried[name] for name in ("kernel", "gamma", "log_loss", "standard_error")), strict=True
+):
+    print(f"{kernel:9s} {gamma:6.3g}   {value:.4f} +- {error:.4f}")
+print(f"log-loss at the best width of the grid {by_gamma.min():.3f}, of the chosen kernel {loss:.3f}")
+print(f"worst for the wrong width {by_gamma.max():.3f}, for the wrong box {by_box.max():.3f}")
+assert np.ptp(by_box) < 0.2 * np.ptp(by_gamma)
 assert loss < 1.1 * by_gamma.min()
-assert abs(np.argmin(leave_one_out) - np.argmin(by_gamma.min(axis=1))) <= 2
+assert len(tried["gamma"]) > 2

@@ -2,11 +2,11 @@
 A file of any size is fitted and predicted in passes
 ====================================================
 
-A support vector machine needs the kernel of every pair of rows, and its predictions a kernel for each of its
-support vectors: beyond some ten thousand rows both take too long. :class:`~sparseklr.CompactKLR` needs
-nothing of the rows but sums over them. It is given the *path* of a file, reads that in blocks, a few times in
-all, and learns from the rows that would have had to be left out; its few points then predict a million rows
-in a fraction of a second. The data are drawn from known densities, so that one can see how far they can lead.
+A support vector machine needs kernel values of pairs of rows, and its predictions one for each support
+vector: beyond some ten thousand rows both are slow. :class:`~sparseklr.CompactKLR` needs only sums over the
+rows. ``fit_source`` reads a file in blocks, a few times, and learns from all rows; the few points of the
+model then predict a million rows in a fraction of a second. The data are drawn from known densities, so the
+best possible log-loss is known.
 """
 
 import tempfile
@@ -33,15 +33,18 @@ X.flush()
 y.flush()
 
 # %%
-# Parts of the file in memory, and then all of it by its path. Parquet and CSV files, generators and Dask
-# collections are read in the same way (:mod:`sparseklr.sources`).
+# Three fits to parts of the file in memory, and one to the whole file by its path. Parquet and CSV files,
+# generators and Dask collections are processed in the same way (:mod:`sparseklr.streaming`).
 X_test, _ = make_clusters(20_000, random_state=1, **KIND)
 truth = true_log_proba("clusters", X_test, n_clusters=12)
 models, seconds = {}, {}
 for n_rows in (200, 1000, 5000, N_ROWS):
     start = time.process_time()
-    given = (features, labels) if n_rows == N_ROWS else (X[:n_rows], y[:n_rows])
-    models[n_rows] = CompactKLR(max_points=32).fit(*given)
+    model = CompactKLR(max_points=32)
+    if n_rows == N_ROWS:
+        models[n_rows] = model.fit_source(features, labels)
+    else:
+        models[n_rows] = model.fit(X[:n_rows], y[:n_rows])
     seconds[n_rows] = time.process_time() - start
 loss = {n: expected_log_loss(truth, model.predict_log_proba(X_test)).mean() for n, model in models.items()}
 best = expected_log_loss(truth, truth).mean()
@@ -49,8 +52,8 @@ for n, model in models.items():
     print(f"{n:7d} rows: {model.n_points_} points, log-loss {loss[n]:.4f}, {seconds[n]:.1f} s")
 
 # %%
-# The file predicted by the compact model, and a hundredth of it by a support vector machine of 5000 rows, to
-# know its pace.
+# Prediction times: the compact model predicts the whole file, and a support vector machine fitted to 5000
+# rows predicts a hundredth of it.
 svc, compact = SVC(C=10).fit(X[:5000], y[:5000]), models[N_ROWS]
 
 
@@ -68,13 +71,13 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constraine
 left.plot(list(loss), list(loss.values()), "o-", label="CompactKLR")
 for n, model in models.items():
     left.annotate(f"{model.n_points_} points", (n, loss[n]), (6, 8), textcoords="offset points")
-left.axhline(best, color="black", ls=":", label="the densities themselves")
-left.set(xscale="log", xlabel="Training rows", ylabel="Test log-loss", title="More rows pay")
+left.axhline(best, color="black", ls=":", label="true densities")
+left.set(xscale="log", xlabel="Training rows", ylabel="Test log-loss", title="More rows lower the loss")
 left.margins(x=0.15)
 left.legend()
 bars = right.bar(list(pace), list(pace.values()), color=["C0", "0.6"])
 right.bar_label(bars, fmt="%.2g")
-right.set(yscale="log", ylabel="Seconds for a million rows", title="Few points predict fast")
+right.set(yscale="log", ylabel="Seconds for a million rows", title="Few points predict quickly")
 right.margins(y=0.15)
 plt.show()
 

@@ -1,11 +1,10 @@
 """
-Three points tell three wines apart
-===================================
+Three points distinguish three wines
+====================================
 
-For more than two classes :class:`~sparseklr.CompactKLR` has one model with points that all classes
-share, not a machine for each class or pair of classes. On the chemistry of 178 wines from three growers
-three points are enough: a typical wine of each grower, in the units of the table, which a chemist can
-read.
+With more than two classes :class:`~sparseklr.CompactKLR` fits one model whose points are shared by all
+classes, not one model for each class or pair of classes. For the chemistry of 178 wines from three growers
+three points suffice: a typical wine of each grower, in the units of the table, which a chemist can read.
 """
 
 import matplotlib.pyplot as plt
@@ -21,26 +20,26 @@ from sparseklr import CompactKLR, PrototypesDisplay
 data = load_wine(as_frame=True)
 X, y = data.data, data.target.map({0: "grower A", 1: "grower B", 2: "grower C"})
 model = CompactKLR().fit(X, y)
-print(f"{model.n_points_} points, held-out log-loss {model.held_out_log_loss_:.3f}")
+print(f"{model.n_points_} points, validation log-loss {model.validation_log_loss_:.3f}")
 
 # %%
 # The points as a table
 # ---------------------
-# Columns are the features that the model hangs on most, by ``feature_importances_``. The colour tells
-# how high a value is among all wines. The number beside a grower is the weight of the point.
+# The columns are the most important features (``feature_importances_``). The colour shows how high a value
+# is among all wines. The number beside a grower is the weight of the point.
 table = PrototypesDisplay.from_estimator(model, X)
 plt.show()
 
 # %%
-# On the plane of two features
-# ----------------------------
-# The colours are mixed by the probabilities of the growers, where all other features are at their
-# median; the wines themselves are drawn as dots.
+# The plane of two features
+# -------------------------
+# The colours mix those of the growers by their probabilities, with all other features at their median; the
+# dots are the wines.
 plane = PrototypesDisplay.from_estimator(model, X, y, features=("flavanoids", "color_intensity"))
 plt.show()
 
 # %%
-# Against a support vector machine, with its sigmoids, in three folds.
+# Comparison with a calibrated support vector machine in three folds.
 folds = StratifiedKFold(3, shuffle=True, random_state=0)
 svc = make_pipeline(StandardScaler(), CalibratedClassifierCV(SVC(), ensemble=False))
 losses = {

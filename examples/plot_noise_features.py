@@ -1,11 +1,11 @@
 """
-Features that are noise are dropped, not down-weighted
-======================================================
+Noise features are dropped, not down-weighted
+=============================================
 
-A kernel with one width for all features measures distances in all of them, and every feature that means
-nothing blurs the distances of those that do. :class:`~sparseklr.CompactKLR` learns a width for each feature,
-and with ``relevance="sparse"`` it removes the features that held-out rows do not miss: here two moons in the
-first two columns, and ten columns of noise beside them.
+A kernel with one width for all features measures distances in all of them, so every irrelevant feature
+blurs the distances. :class:`~sparseklr.CompactKLR` learns a width for each feature, and with
+``relevance="sparse"`` it removes the features that do not lower the validation loss. Here the first two
+columns are two moons, and ten columns are noise.
 """
 
 import matplotlib.pyplot as plt
@@ -47,12 +47,12 @@ colors = ["0.6", "0.6", "#92c5de", "#4393c3", "#2166ac", "black"]
 bars = right.barh(list(losses), list(losses.values()), color=colors)
 right.bar_label(bars, fmt="%.3f", padding=3)
 right.invert_yaxis()
-right.set(xlabel="Test log-loss (lower is better)", title="Two moons beside 10 features of noise")
+right.set(xlabel="Test log-loss (lower is better)", title="Two moons with 10 noise features")
 right.margins(x=0.15)
 plt.show()
 
 # %%
-# What is dropped is not looked at: the predictions do not change with it.
+# Predictions do not depend on the dropped features.
 changed = X_test.copy()
 changed[:, ~sparse.get_support()] = 1e6
 np.testing.assert_array_equal(sparse.predict_proba(changed), sparse.predict_proba(X_test))

@@ -1,14 +1,14 @@
 r"""
-Selected points fall and the norm of w grows with nu
-====================================================
+With nu, the norm of w grows and the number of points falls
+===========================================================
 
-The paper's second illustration, on the same data as the first (``plot_synth_scatter.py``): ``nu``
-from 500 to 1000 in eight steps. The margin that belongs to ``nu`` weighs the loss up against
-:math:`\|w\|^2`, so the norm grows; the number of selected points falls to about a fifth and then
-stays, because no fewer than ``nu / C`` dual variables below C can add up to ``nu``.
+The paper's second illustration, with the data of the first (``plot_synth_scatter.py``): eight values of
+``nu`` from 500 to 1000. A larger ``nu`` means a larger margin, which gives the loss more weight relative to
+:math:`\|w\|^2`, so the norm grows. The number of selected points falls to about a fifth and then stays
+constant, because at least ``nu / C`` dual variables below C are needed for the sum ``nu``.
 
-The data and the figure are those of the package ``paper`` in the repository; from its root:
-``PYTHONPATH=. python examples/plot_synth_nu.py``.
+The data and the figure come from the package ``paper`` in the repository. From its root, run ``PYTHONPATH=.
+python examples/plot_synth_nu.py``.
 """
 
 import matplotlib.pyplot as plt
@@ -28,7 +28,7 @@ figure.suptitle("Synth, linear kernel, C = 60")
 plt.show()
 
 # %%
-# The trend of the paper's figure. On the plateau the number may go up by one, as its lower limit does.
+# The trend of the paper's figure. On the plateau the number may increase by one, like its lower bound.
 assert np.all(np.diff(norms) > 0), norms
 assert np.all(np.diff(selected) <= 1), selected
 assert selected[-1] < 0.25 * len(y) < selected[0]

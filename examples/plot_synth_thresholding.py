@@ -2,15 +2,15 @@
 Dropping the small dual variables of a trained model turns its boundary
 =======================================================================
 
-Sparse kernel logistic regression at nu = 1100 selects 20 of 99 points and keeps the boundary of the
-dense model. Keeping the 20 largest dual variables of the dense model instead (the thresholding
-heuristic that the paper argues against) gives another boundary: the balance ``sum(alpha * y) = 0``
-and the pull of the many well classified points are lost. What is left are the points on the wrong
-side, and more often than not they turn the boundary right around. Retraining on the kept points
-mends that on data like these (in the paper's own example it did not).
+Sparse kernel logistic regression at nu = 1100 selects 20 of 99 points and keeps the boundary of the dense
+model. Keeping the 20 largest dual variables of the dense model instead, the thresholding heuristic that the
+paper argues against, gives another boundary: the balance ``sum(alpha * y) = 0`` and the influence of the
+many well-classified points are lost. The remaining points are mostly on the wrong side, and usually reverse
+the boundary. Retraining on the kept points repairs it on data like these; in the paper's example it did
+not.
 
-The data and the figure are those of the package ``paper`` in the repository; from its root:
-``PYTHONPATH=. python examples/plot_synth_thresholding.py``.
+The data and the figure come from the package ``paper`` in the repository. From its root, run ``PYTHONPATH=.
+python examples/plot_synth_thresholding.py``.
 """
 
 import matplotlib.pyplot as plt
@@ -23,12 +23,13 @@ from sparseklr.baselines import ThresholdedKLR
 X, y = make_synth()
 sparse, thresholded = figures.sparse_and_thresholded(X, y)
 figure = figures.synth_thresholding(plt.figure(figsize=(7, 6), layout="constrained"))
-figure.suptitle("Sparse kernel logistic regression against thresholding, C = 60")
+figure.suptitle("Sparse kernel logistic regression and thresholding, C = 60")
 figure.axes[0].set(xlabel="First feature", ylabel="Second feature")
 plt.show()
 
 # %%
-# At least as accurate as thresholding on this set, and much more so over thirty others drawn alike.
+# Sparse KLR is at least as accurate as thresholding on this set, and much more accurate on average over
+# thirty sets.
 assert sparse.score(X, y) >= thresholded.score(X, y)
 assert set(sparse.support_) != set(thresholded.support_)
 scores = []

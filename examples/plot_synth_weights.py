@@ -1,15 +1,15 @@
 r"""
-Sparse KLR shares the weight out evenly, thresholding does not
-==============================================================
+Sparse KLR distributes the weight evenly, thresholding does not
+===============================================================
 
-The relative weights :math:`\alpha_i / \sum_j \alpha_j` of the 20 points that sparse kernel logistic
-regression selects at nu = 1100, and of the 20 largest dual variables of plain kernel logistic
-regression (the thresholding heuristic). In the sparse model nearly all selected points are at or
-near their upper limit C, as in a support vector machine; after thresholding a few misclassified
-points decide.
+The figure shows the relative weights :math:`\alpha_i / \sum_j \alpha_j` of the 20 points that sparse kernel
+logistic regression selects at nu = 1100, and of the 20 largest dual variables of plain kernel logistic
+regression (the thresholding heuristic). In the sparse model nearly all selected points are at or near their
+upper bound C, as in a support vector machine; after thresholding a few misclassified points dominate.
 
-The data and the figure are those of the package ``paper`` in the repository; from its root:
-``PYTHONPATH=. python examples/plot_synth_weights.py``.
+The data and the figure come from the package ``paper`` in the repository. From the root of the repository,
+run ``PYTHONPATH=.
+python examples/plot_synth_weights.py``.
 """
 
 import matplotlib.pyplot as plt
@@ -28,8 +28,8 @@ figure.suptitle("Relative weights of the selected points, C = 60")
 plt.show()
 
 # %%
-# More even: a smaller spread, and a smaller largest weight.
-spread = {name: np.std(list(share.values())) for name, share in relative.items()}
-largest = {name: max(share.values()) for name, share in relative.items()}
+# The weights of sparse KLR have a smaller spread and a smaller maximum.
+spread = {name: np.std(list(weights.values())) for name, weights in relative.items()}
+largest = {name: max(weights.values()) for name, weights in relative.items()}
 assert spread["sparse KLR"] < 0.5 * spread["thresholding"], spread
 assert largest["sparse KLR"] < largest["thresholding"], largest

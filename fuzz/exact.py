@@ -1,7 +1,7 @@
 """Certificates from scratch: kernels in extended precision, optimality conditions with rounding errors.
 
-Nothing here uses the package. Every comparison leaves room for the rounding that double precision cannot
-avoid, worked out from the size of what is added up, and for nothing else.
+Nothing here uses the package. Every comparison allows for the unavoidable rounding of double precision,
+computed from the size of the summands, and for nothing else.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ def dual_violation(
         E = -y * (y * F + np.log(alpha) - np.log(left) - Wide(lam))
         # 64 ulps: F is kept up to date step by step, and brought up to date at the end
         error = EPS * (64 * size + 4 * (np.abs(E) + lam + 1) + 4 * box_wide / left)
-    # a point that is at a bound to the last digits of alpha, where that is what is known, is at that bound
+    # a point whose alpha equals a bound up to rounding is at that bound
     can_fall = above > (8 * EPS * bound if bound_counts else 0)
     can_grow = left > bound + 8 * EPS * box
     up, low = np.where(y > 0, can_grow, can_fall), np.where(y > 0, can_fall, can_grow)
     if not up.any() or not low.any():
         return 0.0
-    # Where alpha is the box to the last digit, as at a bound of 0.1 below a box of 1e30, nothing is certain.
+    # If alpha equals the box up to rounding, as at a bound of 0.1 below a box of 1e30, nothing is certain.
     certain = left > 8 * EPS * box
     least, most = np.where(certain, E - error, -np.inf), np.where(certain, E + error, np.inf)
     return float(least[up].max() - most[low].min())
@@ -92,8 +92,8 @@ def half_violation(
 
     Its step leads to zero or solves ``G + h d = 0`` to first order, with ``G`` the derivative of ``sum_i w_i
     loss_i + sum_j |x_j|^(1/2)`` in the coefficient and ``h`` at most a quarter of ``sum_i w_i (K_ij -
-    m_j)^2``, m_j the mean of the column if there is an intercept; as documented, a share of 1e-9 of a column
-    varies in any case. K has the columns of the non-zero coefficients, f the outputs.
+    m_j)^2``, m_j the mean of the column if there is an intercept; as documented, a fraction of 1e-9 of a
+    column varies in any case. K has the columns of the non-zero coefficients, f the outputs.
     """
     K, coef, weight, f = (values.astype(Wide) for values in (K, coef, weight, f))
     error = 8 * EPS * (np.abs(K) @ np.abs(coef) + np.abs(f))
@@ -120,7 +120,7 @@ def likelihood_gain(
     codes: Any,
     fit_intercept: bool,
 ) -> tuple[float, float, float]:
-    """What a few Newton steps gain of ``sum_k b_k'K_SS b_k / 2 + sum_i w_i loss_i``, and its value before.
+    """Decrease by a few Newton steps of ``sum_k b_k'K_SS b_k / 2 + sum_i w_i loss_i``, and its value before.
 
     The third number is by how much the value changes if every kernel value is rounded once more:
     ``EPS (|b|'|K_SS||b| / 2 + sum_i w_i (|K||b|)_i)``, for the slope of a loss is at most 1. Where points are

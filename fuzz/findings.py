@@ -1,4 +1,4 @@
-"""What counts as a finding, and how fits and predictions are watched for them."""
+"""Findings of a case, and a context manager that records them during fits and predictions."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ ROOT = Path(__file__).resolve().parents[1]
 # scikit-learn's splitters and checks.
 _ARGUMENTS = re.compile(
     r"\b(X|y|K|sample_weight|class_weight|kernel|gamma|coef0|degree|C|Cs|lam|lams|lam_scale|nu|tol|max_iter|bound|"
-    r"working_set|calibration|C_refit|prune|cache_size|n_jobs|random_state|alpha0|cv|n_splits|scoring|selection|"
-    r"gammas|estimator|epsilon|delta_k|max_points|n_candidates|refit|backward|n_nonzero|algorithm|n_points|"
+    r"working_set|calibration|box|prune|cache_size|n_jobs|random_state|alpha0|cv|n_splits|scoring|selection|"
+    r"estimator|epsilon|delta_k|max_points|n_candidates|refit|algorithm|n_points|"
     r"threshold|retrain|fit_intercept|warm_start|labels?|classes|features?|columns?|scale|relevance|update|sample\(s\)|samples)\b"
 )
 
 
 @dataclass
 class Findings:
-    """What was found wrong in one case; ``excused`` exceptions are part of the bargain."""
+    """Errors found in one case; documented exceptions are not errors."""
 
     about: str = ""
     found: list[str] = field(default_factory=list)
@@ -37,7 +37,7 @@ class Findings:
     announce: Callable[[str], None] = lambda about: None
 
     def start(self, about: str) -> None:
-        """Says what is tried, before anything can go wrong."""
+        """Announces the next step, before anything can fail."""
         self.about = about
         self.announce(about)
 
@@ -52,7 +52,7 @@ class Findings:
 
     @contextmanager
     def watch(self, what: str, *, tame: bool) -> Iterator[None]:
-        """Records warnings of NumPy and exceptions that say nothing; raises Stopped after any exception."""
+        """Records warnings of NumPy and uninformative exceptions; raises Stopped after any exception."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
@@ -77,7 +77,7 @@ class Findings:
 
 
 class Stopped(Exception):
-    """The case cannot go on; what is to be said was recorded."""
+    """The case cannot continue; the finding was recorded."""
 
 
 def _place(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""Random training data: values, containers, labels and weights of every kind that users have."""
+"""Random training data: values, containers, labels and weights of all kinds that occur in practice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Rng = np.random.Generator
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """What is given to ``fit``, and the same as plain arrays."""
+    """Arguments of ``fit``, and the same data as plain arrays."""
 
     dense: np.ndarray  # float64 (n, p): the values that the container holds
     labels: np.ndarray  # (n,)

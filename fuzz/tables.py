@@ -1,4 +1,4 @@
-"""Random tables as people have them, for the pipeline of the command line."""
+"""Random realistic tables for the pipeline of the command line."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .inputs import Data, Rng
 from .trial import Trial
 
 _WORDS = np.array(["Oslo", "Rome", "new york", "Ärger", "", " a ", "007", "1e5", "none", "NA", "?", "0"])
-_HOLES: list[Any] = [None, np.nan, "", "NA", "n/k", "-", pd.NA]
+_MISSING: list[Any] = [None, np.nan, "", "NA", "n/k", "-", pd.NA]
 
 
-def _with_holes(rng: Rng, cells: list[Any]) -> list[Any]:
+def _with_missing(rng: Rng, cells: list[Any]) -> list[Any]:
     """Some cells are missing, in one of the ways that people write it."""
-    share, hole = rng.choice([0.0, 0.0, 0.1, 0.9]), _HOLES[rng.integers(len(_HOLES))]
-    return [hole if rng.random() < share else cell for cell in cells]
+    fraction, token = rng.choice([0.0, 0.0, 0.1, 0.9]), _MISSING[rng.integers(len(_MISSING))]
+    return [token if rng.random() < fraction else cell for cell in cells]
 
 
 def _numbers_as_text(rng: Rng, values: np.ndarray) -> list[str]:
@@ -42,15 +42,17 @@ def _dates(rng: Rng, values: np.ndarray) -> Any:
 
 _COLUMNS: dict[str, Callable[[Rng, np.ndarray], Any]] = {
     "numbers": lambda rng, values: values,
-    "numbers as text": lambda rng, values: _with_holes(rng, _numbers_as_text(rng, values)),
-    "numbers with holes": lambda rng, values: np.where(rng.random(len(values)) < 0.3, np.nan, values),
+    "numbers as text": lambda rng, values: _with_missing(rng, _numbers_as_text(rng, values)),
+    "numbers with missing values": lambda rng, values: np.where(
+        rng.random(len(values)) < 0.3, np.nan, values
+    ),
     "whole": lambda rng, values: pd.array(np.clip(values, -1e6, 1e6).round().tolist(), dtype="Int64"),
     "category": lambda rng, values: pd.Categorical(_WORDS[np.digitize(values, [-1.0, 0.0, 1.0])]),
-    "text": lambda rng, values: _with_holes(rng, rng.choice(_WORDS, len(values)).tolist()),
+    "text": lambda rng, values: _with_missing(rng, rng.choice(_WORDS, len(values)).tolist()),
     "mixed": lambda rng, values: [v if rng.random() < 0.5 else str(rng.choice(_WORDS)) for v in values],
     "booleans": lambda rng, values: values > 0,
     "dates": _dates,
-    "dates with holes": lambda rng, values: _with_holes(rng, list(_dates(rng, values))),
+    "dates with missing values": lambda rng, values: _with_missing(rng, list(_dates(rng, values))),
     "constant": lambda rng, values: ["same"] * len(values),
     "empty": lambda rng, values: [None] * len(values),
     "identifier": lambda rng, values: [f"id{k}" for k in range(len(values))],
@@ -66,9 +68,7 @@ def table(rng: Rng, data: Data, findings: Findings) -> None:
             for k, (kind, column) in enumerate(zip(kinds, data.dense.T, strict=False))
         }
     )
-    estimator = [None, SparseKLR(max_iter=100_000), CompactKLR(max_points=8)][
-        rng.choice(3, p=[0.6, 0.2, 0.2])
-    ]
+    estimator = [None, SparseKLR(tol=1e-2), CompactKLR(max_points=8)][rng.choice(3, p=[0.6, 0.2, 0.2])]
     model = tabular_pipeline(estimator, scale=str(rng.choice(["auto", "standard", "quantile", "squash"])))
     trial = Trial(rng, replace(data, weight=None), findings, model, tame=False)
     trial.rows, trial.new_rows = frame, _changed(rng, frame)

@@ -25,7 +25,9 @@ class Trial:
     def precompute(self) -> None:
         """Sometimes the kernel is given as a matrix or as a function instead of by name."""
         parameters = self.model.get_params(deep=False)
-        if not isinstance(parameters.get("kernel"), str) or self.rng.random() > 0.2:
+        if not isinstance(parameters.get("kernel"), str) or parameters["kernel"] == "auto":
+            return
+        if self.rng.random() > 0.2:
             return
         gamma = 0.5 if parameters["gamma"] in ("scale", "auto") else parameters["gamma"]
         values = (parameters["kernel"], gamma, parameters["coef0"], parameters["degree"])
@@ -114,7 +116,7 @@ class Trial:
     def kernel_values(self, Q: np.ndarray) -> np.ndarray:
         """Between Q and the training rows, in extended precision."""
         if self.kernel_form == "named":
-            kernel = self.model._kernel
+            kernel = self.model.kernel_
             values = (kernel.name, kernel.gamma, kernel.coef0, kernel.degree)
         else:
             values = self.own
@@ -132,7 +134,7 @@ class Trial:
         rows = given.tocsr() if hasattr(given, "tocsr") else np.asarray(given)
         if rows.dtype not in (np.float32, np.float64):
             rows = rows.astype(np.float64)
-        kernel = self.model._kernel
+        kernel = self.model.kernel_
         gram: np.ndarray = kernel.matrix(rows, rows.astype(np.float64)) if double else kernel.gram(rows)
         return gram
 
@@ -143,7 +145,7 @@ class Trial:
         return float(np.abs(self.seen_kernel(kept).astype(exact.Wide) - K).max())
 
     def weights(self) -> np.ndarray:
-        """Of the rows, with the factors of the classes."""
+        """Weights of the rows, multiplied by those of the classes."""
         labels = self.data.labels
         weight = np.ones(len(labels)) if self.data.weight is None else self.data.weight
         factors = self.model.get_params(deep=False).get("class_weight")
@@ -164,12 +166,12 @@ class Trial:
         number[kept] = np.arange(len(kept))
         return kept, number, weight[kept]
 
-    def merged_rows(self, *, relative: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def merged_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """As :meth:`weighted_rows`, with rows of the same class and content as one, of their weights' sum.
 
-        If ``relative``, to the mean of an observation, and with 24 bits. Rows of a given kernel matrix
-        are the same if they differ by at most 1e-10 of the root of k(x, x) k(y, y); the last array has for
-        each the row whose kernel values count, the first of its content.
+        Rows of a given kernel matrix are the same if they differ by at most 1e-10 of the root of
+        k(x, x) k(y, y); the last array has for each the row whose kernel values count, the first of its
+        content.
         """
         kept, number, weight = self.weighted_rows()
         content = self.data.dense[kept]
@@ -192,10 +194,6 @@ class Trial:
         _, first, group = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
         total = np.bincount(group.ravel(), weight)
         number[kept] = group.ravel()
-        if relative:
-            total = np.maximum(total / total.max(), np.finfo(float).tiny)
-            mantissa, exponent = np.frexp(total * (self.model.n_observations_ / total.sum()))
-            total = np.ldexp(np.round(mantissa * 2**24) / 2**24, exponent)
         return kept[first], number, total, kept[original[point[first]]]
 
 

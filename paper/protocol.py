@@ -1,4 +1,4 @@
-"""The paper's protocol: what a cell of its tables is, how its data are split, how a model is chosen.
+"""The paper's protocol: cells of its tables, splits of the data, and choice of a model.
 
 Features in [0, 1], Gaussian kernel with sigma = 1, five stratified folds; in each, a model is chosen
 on 5% of the training part and fitted again to all of it.
@@ -17,8 +17,9 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.preprocessing import minmax_scale
 
-from sparseklr.datasets import BENCHMARKS, load_benchmark
-from sparseklr.estimators.selection import select_best, select_sparsest_of_3
+from sparseklr.sklr import select_best, select_sparsest_of_3
+
+from .datasets import BENCHMARKS, load_benchmark
 
 CS = 10.0 ** np.arange(-4, 5)
 RATIOS = np.linspace(0, 1, 10)  # lam / C
@@ -139,7 +140,7 @@ def _in_grid_order(last_first: bool) -> dict[str, Rule]:
 
     def sparsest_of_3(results: Mapping[str, Any]) -> int:
         top = _in_order(results, last_first)[:3]
-        return int(top[np.argmin(np.asarray(results["mean_support_share"])[top])])
+        return int(top[np.argmin(np.asarray(results["mean_support_fraction"])[top])])
 
     return {"best": best, "sparsest-of-3": sparsest_of_3}
 
@@ -156,4 +157,6 @@ TIES: dict[str, dict[str, Rule]] = {
 
 def choose(rule: str, score: np.ndarray, share: np.ndarray, ties: str = "sparsest") -> int:
     """Index of the chosen candidate. The default way to break ties comes closest to the paper."""
-    return TIES[ties][rule]({"mean_test_score": np.asarray(score), "mean_support_share": np.asarray(share)})
+    return TIES[ties][rule](
+        {"mean_test_score": np.asarray(score), "mean_support_fraction": np.asarray(share)}
+    )

@@ -1,19 +1,19 @@
-"""The numbers that the paper prints in its Tables 2 to 5, to be compared with.
+"""The numbers that the paper prints in its Tables 2 to 5, for comparison.
 
 Consolo, Manno and Amaldi (2025), Computers & Operations Research 188, 107363. Its Table 1 is in
-:data:`sparseklr.datasets.BENCHMARKS` (``paper_shape``).
+:data:`paper.datasets.BENCHMARKS` (``paper_shape``).
 """
 
 from __future__ import annotations
 
-from sparseklr.datasets import BENCHMARKS
+from .datasets import BENCHMARKS
 
 #: A column of a table: method and rule of choice.
 Column = tuple[str, str]
 
 
 def _by_column(columns: tuple[Column, ...], text: str) -> dict[Column, dict[str, tuple[float, float]]]:
-    """(accuracy, share of points) by column and data set."""
+    """(accuracy, fraction of points) by column and data set."""
     rows = {
         name: [float(number) for number in numbers]
         for name, *numbers in map(str.split, text.strip().splitlines())

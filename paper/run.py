@@ -1,4 +1,4 @@
-"""Running cells: in processes of this machine or on a Dask cluster, each stored when it is finished."""
+"""Computation of cells in local processes or on a Dask cluster; each is stored when it is finished."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from typing import Any
 from joblib import Parallel, delayed, effective_n_jobs, parallel_config
 from threadpoolctl import threadpool_limits
 
-from sparseklr.datasets import BENCHMARKS, load_benchmark
-
+from .datasets import BENCHMARKS, load_benchmark
 from .methods import compute
 from .protocol import Cell, split
 from .store import Results
@@ -39,7 +38,7 @@ _COST = {
 
 @dataclass(frozen=True)
 class RunState:
-    """How far a run is; ``share`` is that of the expected work."""
+    """Progress of a run; ``share`` is the completed fraction of the expected work."""
 
     done: int
     total: int
@@ -92,7 +91,7 @@ def run(
         Address of the scheduler of a Dask cluster to compute on, instead of this machine's processes. Its
         workers need sparseklr, this package on their path, and the data at the same ``data_home``.
     data_home : path, optional
-        Directory of the data, see :func:`~sparseklr.datasets.load_benchmark`.
+        Directory of the data, see :func:`~paper.datasets.load_benchmark`.
     progress : callable, optional
         Called with a :class:`RunState` at the start and after each cell.
 

@@ -1,4 +1,4 @@
-"""A set like the paper's Synth, and what its four figures share.
+"""A set like the paper's Synth, and the model of its four figures.
 
 The paper's data (99 points, two features, classes of 50 and 49 that overlap) are not published; this
 draws a set of the same kind. The seed was chosen so that the numbers come close to the paper's: 90
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sparseklr import SparseKLR
+from sparseklr import SKLR
 
 C = 60.0
 SEED = 22
@@ -26,10 +26,10 @@ def make_synth(seed: int = SEED) -> tuple[np.ndarray, np.ndarray]:
     return X, np.repeat([1, 0], [50, 49])
 
 
-def sparse_klr(nu: float) -> SparseKLR:
+def sparse_klr(nu: float) -> SKLR:
     """The paper's model: linear kernel, C = 60, dual variables up to 1e-5 counted as zero; nu = 0 has no
     margin."""
-    model = SparseKLR(C=C, kernel="linear", bound=1e-5, tol=1e-6, calibration=None)
+    model = SKLR(C=C, kernel="linear", bound=1e-5, tol=1e-6, calibration=None)
     return model.set_params(nu=nu) if nu > 0 else model.set_params(lam=0)
 
 

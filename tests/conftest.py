@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,11 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 from joblib import parallel_config
 from sklearn.datasets import load_iris
 from sklearn.preprocessing import minmax_scale
-from standins import DATA, PUBLISHED, stand_in
+from support.standins import DATA, PUBLISHED, stand_in
 
-from sparseklr.compact import large
-from sparseklr.datasets import BENCHMARKS, load_benchmark, make_ringnorm
-from sparseklr.estimators import compact_klr
+from paper.datasets import BENCHMARKS, load_benchmark
+from sparseklr.datasets import make_ringnorm
+from sparseklr.streaming import fit as stream
 
 ROOT = Path(__file__).parents[1]
 
@@ -36,7 +37,7 @@ settings.register_profile(
 settings.load_profile("sparseklr")
 
 # The tests of the built site belong to `make docs-test`; without a site there is nothing to look at.
-collect_ignore = [] if (ROOT / "docs/_build/html/index.html").exists() else ["test_site.py"]
+collect_ignore = [] if (ROOT / "docs/_build/html/index.html").exists() else ["project/test_site.py"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -72,11 +73,10 @@ def benchmark() -> Callable[[str], tuple[np.ndarray, np.ndarray]]:
 @pytest.fixture
 def small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fit of 12 000 rows is streamed, with everything at a fifteenth of its size."""
-    monkeypatch.setattr(compact_klr, "MANY_ROWS", 3000)
-    monkeypatch.setattr(large, "BASE", 2048)
-    monkeypatch.setattr(large, "HELD_OUT", 2000)
-    monkeypatch.setattr(large, "STARTERS", 1000)
-    monkeypatch.setattr(large, "LEAST_FISHER", 512)
+    small = replace(
+        stream.STREAM, in_memory_rows=1000, C_rows=2048, validation_rows=2000, least_fisher_rows=512
+    )
+    monkeypatch.setattr(stream, "STREAM", small)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
-"""The picture of the layers in docs/architecture.md, made from the imports of the package.
+"""Diagram of the layers in docs/architecture.md, from the imports of the package.
 
-``python tools/architecture.py`` writes it; with ``--check`` it fails where the page is not current.
+``python tools/architecture.py`` writes it; with ``--check`` it fails if the page is outdated.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ BEGIN, END = "<!-- made by make architecture -->\n", "<!-- end -->\n"
 
 
 def layers() -> list[list[str]]:
-    """Rooms (folders and modules of the package) by layer, the highest first; lint-imports checks them."""
+    """Parts (folders and modules of the package) by layer, the highest first; lint-imports checks them."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (contract,) = (found for found in contracts if found["type"] == "layers")
     return [re.split(r"\s*[|:]\s*", layer) for layer in contract["layers"]]
 
 
 def imports(rooms: set[str]) -> dict[str, set[str]]:
-    """The rooms that each room imports."""
+    """The parts that each part imports."""
     graph = grimp.build_graph("sparseklr", exclude_type_checking_imports=True)
     found: dict[str, set[str]] = {room: set() for room in rooms}
     for module in graph.modules:
@@ -40,7 +40,7 @@ def imports(rooms: set[str]) -> dict[str, set[str]]:
 
 
 def reachable(edges: dict[str, set[str]], start: str) -> set[str]:
-    """What a room needs, directly or through others."""
+    """Parts that a part imports, directly or through others."""
     seen: set[str] = set()
     queue = [start]
     while queue:
@@ -66,7 +66,7 @@ def contents(room: str) -> str:
 
 
 def summary(room: str) -> str:
-    """The first sentence of the docstring of a room."""
+    """The first sentence of the docstring of a part."""
     path = PACKAGE / room / "__init__.py"
     text = ast.get_docstring(ast.parse((path if path.exists() else PACKAGE / f"{room}.py").read_text())) or ""
     first = re.split(r"(?<=[.])\s", " ".join(text.split()))[0]
@@ -85,7 +85,7 @@ def picture() -> str:
         lines.append("  end")
     edges = reduced(imports(rooms))
     lines += [f"  {room} --> {other}" for row in rows for room in row for other in sorted(edges[room])]
-    table = ["| room | what lives there |", "|---|---|"]
+    table = ["| part | contents |", "|---|---|"]
     table += [f"| `{room}` | {summary(room)} |" for row in rows for room in row]
     return "\n".join([*lines, "```", "", *table]) + "\n"
 

@@ -1,4 +1,4 @@
-"""Links inside a built site: every page, picture, script and anchor that is pointed to must be there.
+"""Links inside a built site: every page, picture, script and anchor that is linked must exist.
 
 ``python tools/check_links.py docs/_build/html`` prints what is missing and fails if anything is.
 """
@@ -12,7 +12,7 @@ from urllib.parse import unquote, urldefrag, urlsplit
 
 
 class Page(HTMLParser):
-    """Where a page points to, and the anchors it has."""
+    """Links of a page, and its anchors."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Page(HTMLParser):
 
 
 def missing(root: Path) -> list[str]:
-    """``page: link`` for every link that leads nowhere; links to other sites are not looked at."""
+    """``page: link`` for every link that leads nowhere; links to other sites are not checked."""
     pages = {path: Page(path) for path in sorted(root.rglob("*.html")) if "_static" not in path.parts}
     found = []
     for path, page in pages.items():

@@ -1,20 +1,30 @@
-"""Conventions of the codebase that no linter checks; prints what breaks them."""
+"""Conventions of the codebase that no linter checks; prints violations.
+
+python tools/conventions.py             part of ``make lint``
+python tools/conventions.py --private   also private names of the package that cross its folders
+python tools/conventions.py --list      these names and their number only
+"""
 
 from __future__ import annotations
 
+import argparse
+import ast
 import os
 import re
 import subprocess
 import sys
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "sparseklr"
+TESTS = ROOT / "tests"
 PAGES = ("CONTRIBUTING.md", "docs/architecture.md")
 
 
 def private_names() -> list[str]:
-    """Modules other than ``_sklearn.py`` that import private names of scikit-learn."""
+    """Modules other than ``sklearn_compat.py`` that import private names of scikit-learn."""
     private = re.compile(
         r"from sklearn[\w.]*\._\w+[\w.]* import"
         r"|from sklearn[\w.]* import [^\n#(]*\b_\w+"
@@ -22,19 +32,19 @@ def private_names() -> list[str]:
     )
     found = [path for path in PACKAGE.rglob("*.py") if private.search(path.read_text("utf-8"))]
     return [
-        f"{path.relative_to(ROOT)}: imports a private name of scikit-learn; only _sklearn.py may"
+        f"{path.relative_to(ROOT)}: imports a private name of scikit-learn; only sklearn_compat.py may"
         for path in found
-        if path.name != "_sklearn.py"
+        if path.name != "sklearn_compat.py"
     ]
 
 
 def stack_levels() -> list[str]:
-    """Modules that give a warning a fixed stack level, where ``_warn.warn`` would find the user's line."""
+    """Modules that give a warning a fixed stack level, where ``messages.warn`` would find the user's line."""
     found = [path for path in PACKAGE.rglob("*.py") if "stacklevel=" in path.read_text("utf-8")]
     return [
-        f"{path.relative_to(ROOT)}: gives a warning a stack level; call sparseklr._warn.warn"
+        f"{path.relative_to(ROOT)}: gives a warning a stack level; call sparseklr._utils.messages.warn"
         for path in found
-        if path.name != "_warn.py" and path.parent.name != "cli"
+        if path.name != "messages.py" and path.parent.name != "cli"
     ]
 
 
@@ -58,13 +68,108 @@ def coverage_limit() -> list[str]:
             command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
         ).stdout
 
-    whole, part = commands(), commands("TESTS=tests/test_solver.py -k gap")
-    good = "--cov-fail-under" in whole and "--cov" not in part and "tests/test_solver.py -k gap" in part
+    whole, part = commands(), commands("TESTS=tests/dual/test_solver.py -k gap")
+    good = "--cov-fail-under" in whole and "--cov" not in part and "tests/dual/test_solver.py -k gap" in part
     return [] if good else ["Makefile: the limit of coverage is for the whole suite, and only for it"]
 
 
+def tests_import_tests() -> list[str]:
+    """Test modules that import another one: what they share belongs to ``tests/support``."""
+    return [
+        f"{path.relative_to(ROOT)}:{line}: imports {name}; what tests share belongs to tests/support"
+        for path in sorted(TESTS.rglob("*.py"))
+        for line, name in imported(ast.parse(path.read_text("utf-8")))
+        if any(part.startswith("test_") for part in name.split("."))
+    ]
+
+
+def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Lines and full names of imports, with a dot for each level of a relative one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            start = "." * node.level + (f"{node.module}." if node.module else "")
+            yield from ((node.lineno, start + alias.name) for alias in node.names)
+
+
+def crossing_names() -> list[str]:
+    """Private names of one folder of the package that another folder imports or uses as an attribute.
+
+    The modules at the top of the package are one folder, and may be private as modules: ``_core``, ``_base``.
+    An attribute is foreign where a class or module of another folder has it, and no class of this one.
+    """
+    trees = {path: ast.parse(path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
+    owners: dict[str, set[str]] = defaultdict(set)
+    members: dict[str, set[str]] = defaultdict(set)  # of the classes of a folder
+    for path, tree in trees.items():
+        home = folder(path.relative_to(PACKAGE).parts)
+        for name, member in defined(tree):
+            owners[name].add(home)
+            if member:
+                members[home].add(name)
+    found = set()
+    for path, tree in trees.items():
+        home, place = folder(path.relative_to(PACKAGE).parts), path.relative_to(ROOT)
+        for line, name in imported(tree):
+            parts = absolute(name, path)
+            if parts and folder(parts) != home and any(map(private, parts[1:])):
+                found.add((place, line, f"imports {'.'.join(parts)}"))
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Attribute) or not private(node.attr) or node.attr in members[home]:
+                continue
+            if others := owners[node.attr] - {home}:
+                found.add((place, node.lineno, f"uses {node.attr} of {', '.join(sorted(others))}"))
+    return [f"{place}:{line}: {text}" for place, line, text in sorted(found)]
+
+
+def private(name: str) -> bool:
+    """``_name``, but not ``__name__``, nor the name that scikit-learn requires of every estimator."""
+    if name == "_parameter_constraints":
+        return False
+    return name.startswith("_") and not name.endswith("__") and name != "_"
+
+
+def folder(parts: tuple[str, ...]) -> str:
+    """The folder of a module or name of the package; "sparseklr" for what lies at its top."""
+    return parts[0] if (PACKAGE / parts[0]).is_dir() else PACKAGE.name
+
+
+def absolute(name: str, path: Path) -> tuple[str, ...]:
+    """The parts of an imported name below the package; none for what is not part of it."""
+    level = len(name) - len(name.lstrip("."))
+    parts = name.lstrip(".").split(".")
+    if level:
+        start = path.relative_to(PACKAGE).parts
+        return (*start[: len(start) - level], *parts)
+    return tuple(parts[1:]) if parts[0] == PACKAGE.name else ()
+
+
+def defined(tree: ast.Module) -> Iterator[tuple[str, bool]]:
+    """Names that a module defines, and whether they are members of a class."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef):
+            member = isinstance(node, ast.ClassDef)
+            for statement in node.body:
+                if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                    yield statement.name, member
+                targets = getattr(statement, "targets", [getattr(statement, "target", None)])
+                yield from ((target.id, member) for target in targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield from [(node.attr, True)] if ast.unparse(node.value) == "self" else []
+
+
 def main() -> int:
-    problems = [*private_names(), *stack_levels(), *missing_paths(), *coverage_limit()]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--private", action="store_true", help="also private names that cross folders")
+    parser.add_argument("--list", action="store_true", help="list and count the names that cross folders")
+    arguments = parser.parse_args()
+    if arguments.list:
+        crossing = crossing_names()
+        print(*crossing, f"{len(crossing)} private names cross folders of the package", sep="\n")
+        return 0
+    problems = [*private_names(), *stack_levels(), *missing_paths(), *coverage_limit(), *tests_import_tests()]
+    problems += crossing_names() if arguments.private else []
     print("\n".join(problems), end="\n" if problems else "", file=sys.stderr)
     return int(bool(problems))
 

@@ -1,7 +1,7 @@
 """Constraints for pip: the oldest releases that pyproject.toml allows, with their last fixes.
 
-Of ``numpy>=1.26`` it makes ``numpy~=1.26.0``. The extras for plots and the command line count as well: their
-newest releases do not go with an old numpy.
+For example, ``numpy>=1.26`` becomes ``numpy~=1.26.0``. The extras for plots and the command line are
+included, because their newest releases do not work with an old numpy.
 """
 
 from __future__ import annotations

@@ -32,5 +32,6 @@ echo "$site" > "$own/packages.pth"
 # of memory itself are left out: the sanitizer keeps what is freed for a while, and ends a process that gets no more.
 LD_PRELOAD="$(g++ -print-file-name=libasan.so) $(g++ -print-file-name=libubsan.so) $(g++ -print-file-name=libstdc++.so)" \
 ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
-  $build/venv/bin/python -m pytest -q -n 2 -p no:cacheprovider -k "not memory" tests/test_kernels.py \
-  tests/test_kernel_limits.py tests/test_solver.py tests/test_solver_limits.py tests/test_compact_core.py tests/test_threads.py
+  $build/venv/bin/python -m pytest -q -n 2 -p no:cacheprovider -k "not memory" tests/core/test_kernels.py \
+  tests/core/test_kernel_limits.py tests/core/test_threads.py tests/compact/test_core.py tests/dual/test_solver.py \
+  tests/dual/test_solver_limits.py

@@ -1,4 +1,4 @@
-"""What threads, precision and random numbers change: changes of test probabilities."""
+"""Changes of test probabilities by threads, precision and random numbers."""
 
 from __future__ import annotations
 

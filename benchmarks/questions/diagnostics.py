@@ -1,4 +1,4 @@
-"""Leave-one-out loss, calibration error and duality gap beside what they stand for."""
+"""Leave-one-out loss, calibration error and duality gap, with the quantities that they estimate."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
 
-from sparseklr import SparseKLR, expected_calibration_error
+from sparseklr import SparseKLR
+from sparseklr.inspection import expected_calibration_error
 
 from .rows import splits
 

@@ -1,4 +1,4 @@
-"""Which features a model uses: ten of noise are added to three sets."""
+"""Features that a model uses if ten noise features are added to three sets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sparseklr import CompactKLR
 from .rows import splits, test_loss
 
 SETS = ("diabetes", "wisconsin", "banknote")
-NOTE = 'Ten features of noise are added to each set (at most 500 training rows). Share of `feature_importances_` that the noise has, features kept by `relevance="sparse"`, and log-loss on new rows.'
+NOTE = 'Ten noise features are added to each set (at most 500 training rows). Fraction of `feature_importances_` due to noise, features kept by `relevance="sparse"`, and log-loss on new rows.'
 COLUMNS = [
     "set",
     "importance of the noise",

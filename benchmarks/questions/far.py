@@ -1,4 +1,4 @@
-"""Probabilities far from the data: test rows are moved away from the centre."""
+"""Probabilities far from the data, for test rows that are moved away from the centre."""
 
 from __future__ import annotations
 

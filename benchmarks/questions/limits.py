@@ -1,4 +1,4 @@
-"""When not to use this: problems made for others, and two made for kernels."""
+"""Problems that favour other methods, and two that favour kernels."""
 
 from __future__ import annotations
 

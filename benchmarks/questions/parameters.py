@@ -1,4 +1,4 @@
-"""Which parameters matter: one is changed, the others keep their defaults."""
+"""Effect of each parameter if the others keep their defaults."""
 
 from __future__ import annotations
 
@@ -26,10 +26,8 @@ CHANGES: dict[str, tuple[str, list[dict[str, Any]]]] = {
         "laplacian, poly, linear",
         [{"kernel": kernel} for kernel in ("laplacian", "poly", "linear")],
     ),
-    "`calibration`": ("sigmoid, link, None", [{"calibration": c} for c in ("sigmoid", "link", None)]),
-    "`C`, with `lam` a tenth of it": ("100, 1000, 100000", [{"C": C} for C in (100.0, 1e3, 1e5)]),
-    "`lam`": ("0, 10, 100", [{"lam": lam} for lam in (0.0, 10.0, 100.0)]),
-    "`C_refit`": ("0.1, 1, 10, 100", [{"C_refit": C} for C in (0.1, 1.0, 10.0, 100.0)]),
+    "`C`": ("0.1, 1, 10, 100", [{"C": C} for C in (0.1, 1.0, 10.0, 100.0)]),
+    "`box`": ("1, 3, 30, 100", [{"box": box} for box in (1.0, 3.0, 30.0, 100.0)]),
     "`prune`": ("0, 0.2, 1", [{"prune": width} for width in (0.0, 0.2, 1.0)]),
     "`tol`": ("0.01, 1e-5", [{"tol": tol} for tol in (0.01, 1e-5)]),
 }

@@ -1,4 +1,4 @@
-"""Rows that the questions share: parts of the benchmark sets, in training and test."""
+"""Training and test rows for all questions: parts of the benchmark sets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from sparseklr.datasets import load_benchmark
+from paper.datasets import load_benchmark
 
 from ..common import DATA
 

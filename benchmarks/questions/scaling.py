@@ -1,4 +1,4 @@
-"""Must features be scaled: the same model on four scales."""
+"""One model on four scales of the features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storing and serving: bytes and microseconds of each form of one model."""
+"""Size and prediction time of one model in each format."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def measure() -> list[list[Any]]:
     for label, classifier in (("`SparseKLR()`", SparseKLR()), ("`CompactKLR()`", CompactKLR())):
         model = make_pipeline(StandardScaler(), classifier).fit(X, y)
         with tempfile.TemporaryDirectory() as home:
-            save(model, Path(home) / "model.skops")
-            size = (Path(home) / "model.skops").stat().st_size
-        rows.append([label, "skops (`save`)", size / 1000, *latency(model.predict_proba, new)])
+            save(model, Path(home) / "model.sklr")
+            size = (Path(home) / "model.sklr").stat().st_size
+        rows.append([label, "`save`", size / 1000, *latency(model.predict_proba, new)])
         rows.append([label, "pickle", len(pickle.dumps(model)) / 1000, None, None])
         graph = to_onnx(model).SerializeToString()
         options = onnxruntime.SessionOptions()

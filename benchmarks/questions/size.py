@@ -1,4 +1,4 @@
-"""How many rows and classes, in what time and memory: each fit in a process of its own."""
+"""Time and memory for numbers of rows and classes; each fit runs in its own process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from ..store import ROOT
 
 NOTE = (
-    "Each fit in a process of its own: seconds, memory above that of the interpreter and the data (peak), points kept, log-loss "
+    "Each fit runs in its own process: seconds, memory above that of the interpreter and the data (peak), points kept, log-loss "
     "of 5000 new rows. Rows of two classes are clusters in 10 features (`make_clusters`), those of several classes a noisy "
     "mixture in 20 features."
 )

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from sparseklr import SparseKLR
+from sparseklr import SKLR, SparseKLR
 
 from .rows import splits
 
@@ -31,7 +31,7 @@ def measure() -> list[list[Any]]:
     warnings.simplefilter("ignore")
     models = {
         "`SparseKLR()`": SparseKLR(),
-        "`SparseKLR(calibration=None)`": SparseKLR(calibration=None),
+        "`SKLR(calibration=None)`": SKLR(calibration=None),
         "calibrated `SVC()`": CalibratedClassifierCV(SVC(), ensemble=False),
     }
     table: dict[str, dict[str, list[float]]] = {}

@@ -1,4 +1,4 @@
-"""What weights do to probabilities, and how it is undone."""
+"""Effect of weights on probabilities, and its correction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from sklearn.metrics import balanced_accuracy_score, log_loss
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sparseklr import SparseKLR, expected_calibration_error
+from sparseklr import SparseKLR
+from sparseklr.inspection import expected_calibration_error
 
 from .rows import splits
 
@@ -19,7 +20,7 @@ NOTE = (
     "coil2000, 6% of the rows positive, 2500 training rows, two splits, 4000 test rows. The last two lines decide at other "
     "thresholds or correct the probabilities; no model is fitted again."
 )
-COLUMNS = ["model", "log-loss", "mean probability", "share of positives", "ECE", "balanced accuracy"]
+COLUMNS = ["model", "log-loss", "mean probability", "fraction of positives", "ECE", "balanced accuracy"]
 
 
 def facts(p: np.ndarray, truth: np.ndarray, threshold: float = 0.5) -> list[float]:
@@ -43,7 +44,7 @@ def measure() -> list[list[Any]]:
         for title, values in {
             "no weights": facts(plain, truth),
             '`class_weight="balanced"`': facts(balanced, truth),
-            "no weights, threshold at the share of positives": facts(plain, truth, share),
+            "no weights, threshold at the fraction of positives": facts(plain, truth, share),
             "balanced, probabilities corrected": facts(corrected, truth, share),
         }.items():
             found.setdefault(title, []).append(values)

@@ -1,4 +1,4 @@
-// The page: what the reader does becomes points and settings; these become a model; the model is drawn.
+// The page: actions of the reader change points and settings, which are fitted and drawn.
 "use strict";
 
 const $ = id => document.getElementById(id);
@@ -6,10 +6,10 @@ const number = (value, digits = 3) =>
   value === 0 ? "0" : value >= 1e5 || value < 1e-3 ? value.toExponential(1) : String(Number(value.toPrecision(digits)));
 
 const HINTS = {
-  refit: "Coefficients of the kept points are fitted again, to the plain likelihood of all points. This is what " +
-    "SparseKLR does by default (and it chooses this C by leave-one-out).",
-  link: "The formula that belongs to the margin loss: where |f| < λ the model has learnt little, and says so.",
-  sigmoid: "1 / (1 + exp(−f)), as in the paper. f grows with λ, so that a sparse model is sure of everything.",
+  refit: "The coefficients of the kept points are fitted again, by maximum likelihood on all points. SparseKLR does " +
+    "the same, and chooses this C by leave-one-out.",
+  link: "The link function of the margin loss: where |f| < λ the probabilities are nearly constant.",
+  sigmoid: "1 / (1 + exp(−f)), as in the paper. f grows with λ, so a sparse model is far too certain.",
 };
 
 // -- data to start from -----------------------------------------------------------------------
@@ -104,17 +104,20 @@ class Explorer {
     $("python").textContent = this.python();
   }
 
-  // The program that fits the same model.
+  // The program that fits the same model; SparseKLR selects its points with the same box and a margin of 1000.
   python() {
     const { C, lam, gamma, calibration, refit } = this.settings;
     const places = this.points.map(p => `[${p.x.toFixed(3)}, ${p.y.toFixed(3)}]`).join(", ");
     const labels = this.points.map(p => p.label > 0 ? 1 : 0).join(", ");
-    const how = { refit: `C_refit=${number(refit)}, prune=False`, link: 'calibration="link"', sigmoid: "calibration=None" };
-    return `from sparseklr import SparseKLR
+    const how = { link: 'calibration="link"', sigmoid: "calibration=None" };
+    const [name, call] = calibration === "refit"
+      ? ["SparseKLR", `SparseKLR(C=${number(refit)}, gamma=${number(gamma)}, box=${number(C / Math.max(lam, 1e-3))}, prune=0)`]
+      : ["SKLR", `SKLR(C=${number(C)}, lam=${number(lam)}, gamma=${number(gamma)}, ${how[calibration]})`];
+    return `from sparseklr import ${name}
 
 X = [${places}]
 y = [${labels}]
-model = SparseKLR(C=${number(C)}, lam=${number(lam)}, gamma=${number(gamma)}, ${how[calibration]})
+model = ${call}
 model.fit(X, y)
 print(len(model.support_), "points kept")
 `;

@@ -10,7 +10,7 @@ from sphinx.util.docutils import SphinxDirective
 
 
 def cell(value):
-    """A number to three or four significant digits; what is not a number as it is."""
+    """A number to three or four significant digits; other values unchanged."""
     if not isinstance(value, float):
         return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}" if abs(value) < 1 else f"{value:.3g}"

@@ -123,5 +123,5 @@ def holm(p: np.ndarray) -> np.ndarray:
 
 
 def _rounded(scores: np.ndarray) -> np.ndarray:
-    """Scores without the noise of the last digits, so that ties are ties."""
+    """Rounded scores, so that ties are recognised."""
     return np.round(np.asarray(scores, dtype=float), 9)

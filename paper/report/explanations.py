@@ -1,4 +1,4 @@
-"""Why our numbers differ from the paper's on a data set; the report prints it beside the evidence."""
+"""Reasons why our results differ from the paper's on a data set; the report prints them with the evidence."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ EXPLANATIONS: dict[str, str] = {
     "coil2000": "94% of the rows are of one class, and in three folds 75 or more of the 90 candidates make the same errors on the "
     "393 validation rows. Solved to tolerance, in the other two a candidate that keeps every point (C = 100) is better by one row "
     "or two. As printed no solve of the chosen candidates converges, and few points have been moved from the start when the "
-    "iterations end: the share of points is that of unfinished work.",
+    "iterations end: the fraction of points is that of an unfinished optimisation.",
     "diabetes": "31 validation rows: in two to four folds a dense model (lam = 0, or C of at most 10) is best on them by one row. "
     "The standard error of the accuracy is 0.02 to 0.03, as large as the difference.",
     "ionosphere": "15 validation rows: in two of five folds only candidates with lam = 0, which keep every point, have no error.",
     "magic": "Convergence. Solved to tolerance, plain kernel logistic regression (C = 10000, lam = 0) is the best candidate in "
-    "every fold, has 0.873 on the test rows, and keeps 99% of the points. 10000 iterations do not get there, so that the paper's "
-    "protocol turns to larger margins, which are less accurate and sparser.",
+    "every fold, has 0.873 on the test rows, and keeps 99% of the points. 10,000 iterations are not enough, so the paper's "
+    "protocol chooses larger margins, which are less accurate and sparser.",
     "monk2": "18 validation rows: in one of five folds a single candidate with lam = 0, which keeps 83%, has no error on them. The "
     "data are KEEL's, with the labels of the third MONK problem and no noise.",
     "ring": "Chance of single folds. The choice is one between candidates that differ by a row or two of 296: in two of five folds "
-    "a dense one (lam = 0, or C of 10 or 100) is better by so much; in the others 10% of the points are kept, as in the paper.",
+    "a dense one (lam = 0, or C of 10 or 100) is better by that many; in the others 10% of the points are kept, as in the paper.",
     "sonar": "9 validation rows, on which 10 to 50 of the 90 candidates are equally good: the choice is arbitrary.",
     "spambase": "Convergence, and chance: solved to tolerance, a dense candidate (C = 100, or lam = 0) is best in four of five "
     "folds, by a row or two of 184. As printed these have not converged and lose to larger margins, which keep 26 to 34%.",
@@ -30,11 +30,11 @@ EXPLANATIONS: dict[str, str] = {
     "other four keep 22 to 24%.",
 }
 
-# What the names in the tables stand for.
+# Descriptions of the names in the tables.
 METHOD_WORDS = {
     "S-KLR": "Sparse kernel logistic regression, the paper's method: the loss has a margin λ, which makes dual "
     "variables zero. Pairs of variables are chosen by second-order information. C and λ are chosen from 90 pairs.",
-    "S-KLR refit": "The default of this package, nothing tuned: the points that S-KLR finds at C = 10000, λ = 1000, "
+    "S-KLR refit": "The default of this package, without tuning: the points that S-KLR selects at C = 10000, λ = 1000, "
     "with coefficients fitted again to the plain likelihood, and pruned.",
     "Compact": "The other classifier of this package, CompactKLR: a few points that are fitted instead of chosen, with a width for each feature.",
     "lam-choice": "S-KLR with λ = C / 10, the paper's rule; only C is chosen.",
@@ -46,6 +46,6 @@ METHOD_WORDS = {
     "S-KLR-1ord": "S-KLR, pairs by first-order information: the same models, other times.",
 }
 CHOICE_WORDS = (
-    "How the candidate is chosen on the validation rows: the most accurate one, or the sparsest of the three most "
+    "The rule by which the candidate is chosen on the validation rows: the most accurate one, or the sparsest of the three most "
     "accurate."
 )

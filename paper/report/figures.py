@@ -88,7 +88,9 @@ def synth_scatter(fig: Any = None) -> Any:
         draw_points(ax, X, y, model.support_)
         draw_boundary(ax, model, X, color="0.5")
         share = len(model.support_) / len(y)
-        ax.set_title(rf"$\nu$ = {nu:g}: {share:.0%} selected, $\rho$ = {model.lam_:.2f}", fontsize="medium")
+        ax.set_title(
+            rf"$\nu$ = {nu:g}: {share:.0%} selected, $\rho$ = {model.lam_[0]:.2f}", fontsize="medium"
+        )
     return fig
 
 

@@ -71,7 +71,7 @@ def markdown(summaries: list[Summary], runs: Runs) -> str:
         parts.append(f"## {MODE_NAMES[summary.mode].capitalize()}\n\n{words[0].upper()}{words[1:]}.\n")
         parts += [to_markdown(table) for table in _tables(summary, findings(summary))]
         if differing := dict.fromkeys(found.dataset for found in page_data.differences(summary)):
-            parts.append("### Where S-KLR differs from the paper\n")
+            parts.append("### Differences between S-KLR and the paper\n")
             parts += [f"- {name}: {EXPLANATIONS[name]}" for name in differing if name in EXPLANATIONS]
             parts.append("")
     return "\n".join(parts)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from sparseklr.datasets import BENCHMARKS
 from sparseklr.inspection.metrics import wilson_interval
 
 from .. import published
+from ..datasets import BENCHMARKS
 from ..protocol import CS, METHODS, N_FOLDS, RATIOS, RULES, Cell, plan
 from ..store import StoredCell
 from .comparison import MIN_SETS, Comparison, compare
@@ -176,7 +176,7 @@ class Difference:
 
 
 def differences(summary: Summary) -> list[Difference]:
-    """Where S-KLR is off the paper's Table 2 by more than 0.02 of accuracy or 0.15 of the points."""
+    """Differences from the paper's Table 2 of over 0.02 in accuracy or 0.15 in the fraction of points."""
     found = []
     for dataset in summary.datasets:
         for rule in ("best", "sparsest-of-3"):

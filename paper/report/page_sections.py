@@ -102,13 +102,13 @@ def facts(summaries: list[Summary], runs: Runs) -> str:
 
 
 def _processes(known: dict[str, Any]) -> int:
-    """How many there were: a number below zero counts from that of the cores, as in joblib."""
+    """Number of processes; negative values count from the number of cores, as in joblib."""
     jobs = int(known["jobs"])
     return jobs if jobs > 0 else max(1, int(known["cores"]) + 1 + jobs)
 
 
 def methods(summaries: list[Summary]) -> str:
-    """What the names of the methods that were run stand for."""
+    """Descriptions of the methods that were run."""
     run = {method for summary in summaries for method in summary.methods}
     words = "".join(
         f"<dt>{escape(name)}</dt><dd>{text}</dd>" for name, text in METHOD_WORDS.items() if name in run
@@ -226,11 +226,11 @@ def differences(summary: Summary) -> str:
     """Evidence for each set that differs from the paper's Table 2, and an explanation if there is one."""
     found = page_data.differences(summary)
     accuracy, share = page_data.ACCURACY_LIMIT, page_data.SHARE_LIMIT
-    limits = f"by more than {accuracy} in accuracy or {share} in the share of points"
+    limits = f"by more than {accuracy} in accuracy or {share} in the fraction of points"
     if not found:
         return f"<p>On none of the sets does S-KLR differ from the paper's Table 2 {limits}.</p>"
     heads = ["", "accuracy", "standard errors off", "accuracy<br>by choice among equals"]
-    heads += ["share of points<br>and by fold", "share<br>by choice among equals", "converged"]
+    heads += ["fraction of points<br>and by fold", "fraction<br>by choice among equals", "converged"]
     table = _table(heads, [_evidence(difference) for difference in found], "Differences and evidence")
     words = "".join(
         f"<dt>{dataset}</dt><dd>{escape(EXPLANATIONS[dataset])}</dd>"

@@ -1,4 +1,4 @@
-"""What was stored of one mode, as means over folds and seeds."""
+"""Stored results of one mode, as means over folds and seeds."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sparseklr.datasets import BENCHMARKS
-
+from ..datasets import BENCHMARKS
 from ..protocol import METHODS
 from ..store import StoredCell
 

@@ -1,4 +1,4 @@
-"""The paper's tables: its numbers, ours and the difference, and what the paper leaves out."""
+"""The paper's tables: its numbers, ours and the difference, and results that the paper does not give."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sparseklr.datasets import BENCHMARKS
-
 from .. import published
+from ..datasets import BENCHMARKS
 from ..protocol import TIES, choose
 from ..published import Column
 from .summary import Summary, standard_error
@@ -69,7 +68,7 @@ def all_tables(summary: Summary) -> list[Table]:
 
 
 def theirs(method: str, rule: str, dataset: str) -> tuple[float, float] | None:
-    """The paper's accuracy and share of points, from its Table 2 or 3."""
+    """The paper's accuracy and fraction of points, from its Table 2 or 3."""
     for printed in (published.TABLE_2, published.TABLE_3):
         if (method, rule) in printed:
             return printed[method, rule][dataset]
@@ -113,7 +112,7 @@ def table_1(summary: Summary) -> Table:
         positive = spec.class_counts[spec.positive] / spec.n_samples
         values = [Value(spec.n_samples, n, 0), Value(spec.n_features, p, 0), Value(positive)]
         rows.append((name, values))
-    return Table("table-1", "Table 1: data sets", ("N", "p", "share of class 1"), rows)
+    return Table("table-1", "Table 1: data sets", ("N", "p", "fraction of class 1"), rows)
 
 
 def _columns(summary: Summary, columns: Iterable[Column]) -> list[Column]:
@@ -166,10 +165,12 @@ def _pair(
     columns: tuple[Column, ...],
     theirs: dict[Column, dict[str, tuple[float, float]]],
 ) -> list[Table]:
-    """A table of accuracies and one of shares of points."""
+    """A table of accuracies and one of fractions of points."""
     chosen = _columns(summary, columns)
     made = []
-    for k, (metric, words) in enumerate((("accuracy", "test accuracy"), ("share", "share of points kept"))):
+    for k, (metric, words) in enumerate(
+        (("accuracy", "test accuracy"), ("share", "fraction of points kept"))
+    ):
         rows = [
             (
                 dataset,
@@ -190,13 +191,13 @@ def _pair(
 
 
 def additions(summary: Summary) -> list[Table]:
-    """What the paper does not print: quality of the probabilities, and convergence."""
+    """Tables that the paper does not print: quality of the probabilities, and convergence."""
     chosen = _columns(summary, TABLE_2)
     made = []
     for metric, words, note in (
         ("log_loss", "test log-loss", "Of sigmoid(f); a support vector machine has no probabilities."),
         ("brier", "Brier score", ""),
-        ("converged", "share of folds whose chosen model converged", ""),
+        ("converged", "fraction of folds whose chosen model converged", ""),
     ):
         columns = [c for c in chosen if metric == "converged" or c[0] != "SVM"]
         rows = [
@@ -240,7 +241,9 @@ def table_5(summary: Summary) -> list[Table]:
     """lam-choice against the whole grid, chosen on the test folds as in the paper's appendix."""
     columns = _columns(summary, published.TABLE_5)
     made = []
-    for k, (metric, words) in enumerate((("accuracy", "test accuracy"), ("share", "share of points kept"))):
+    for k, (metric, words) in enumerate(
+        (("accuracy", "test accuracy"), ("share", "fraction of points kept"))
+    ):
         rows = []
         for dataset in summary.datasets:
             values = []
@@ -264,7 +267,7 @@ def table_5(summary: Summary) -> list[Table]:
 
 
 def by_ties(summary: Summary, dataset: str, rule: str) -> dict[str, tuple[float, float]]:
-    """Accuracy and share of S-KLR, mean over the folds, by which of equally accurate models is taken."""
+    """Mean accuracy and fraction of points of S-KLR for each choice among equally accurate models."""
     found: dict[str, tuple[float, float]] = {}
     for ties in TIES:
         grids = [record.result["grid"] for record in summary.of(dataset, "S-KLR")]
@@ -278,7 +281,7 @@ def by_ties(summary: Summary, dataset: str, rule: str) -> dict[str, tuple[float,
 
 
 def table_ties(summary: Summary) -> Table:
-    """How much of S-KLR's numbers is the choice among equally accurate models, and how much chance."""
+    """Effect of the choice among equally accurate models on S-KLR's results, and of chance."""
     heads = (
         "equals",
         "standard error",

@@ -1,6 +1,5 @@
-"""Sparse kernel logistic regression: few points kept, probabilities one can act on."""
+"""Sparse kernel logistic regression: few points kept, probabilities you can act on."""
 
-# ruff: noqa: F403, F405
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -8,30 +7,19 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 __all__ = [
+    "SKLR",
+    "SKLRCV",
     "AccuracySparsityDisplay",
     "CompactKLR",
     "ExplanationDisplay",
-    "KLRPath",
-    "PathInterrupted",
-    "ProbabilityReport",
     "PrototypesDisplay",
     "RelevanceDisplay",
     "ReliabilityDisplay",
-    "Settings",
-    "Solution",
-    "SolveInterrupted",
     "SparseKLR",
-    "SparseKLRCV",
-    "Status",
-    "expected_calibration_error",
     "klr_path",
-    "lam_for_nu",
     "load",
-    "nu_bar",
     "probability_report",
-    "saturation_bound",
     "save",
-    "solve_dual",
     "tabular_pipeline",
 ]
 
@@ -40,39 +28,47 @@ try:
 except PackageNotFoundError:  # run from the sources
     __version__ = "0+unknown"
 
-# Names that need an extra: the package that has them, and the extra.
-_WITH_EXTRA = {
-    "load": ("model_files", "files"),
-    "save": ("model_files", "files"),
-    "tabular_pipeline": ("tabular", "tables"),
-}
-
 if TYPE_CHECKING:
-    from ._api import *
-    from .model_files import load, save
-    from .tabular import tabular_pipeline
+    from .compact_klr import CompactKLR
+    from .inspection import (
+        AccuracySparsityDisplay,
+        ExplanationDisplay,
+        PrototypesDisplay,
+        RelevanceDisplay,
+        ReliabilityDisplay,
+        probability_report,
+    )
+    from .persistence import load, save
+    from .sklr import SKLR, SKLRCV, klr_path
+    from .sparse_klr import SparseKLR
+    from .tables import tabular_pipeline
 else:
+    _MODULES = {
+        "CompactKLR": "compact_klr",
+        "SKLR": "sklr",
+        "SKLRCV": "sklr",
+        "SparseKLR": "sparse_klr",
+        "klr_path": "sklr",
+        "load": "persistence",
+        "save": "persistence",
+        "tabular_pipeline": "tables",
+    }
+    _EXTRAS = {"tables": "tables"}  # the extra that a module needs
 
     def __getattr__(name: str) -> Any:
-        """Load a public name or a public module on first use.
-
-        ``sparseklr --help`` need not load scikit-learn; ``sparseklr.datasets`` needs no import of its own.
-        """
-        if name in _WITH_EXTRA:
-            package, extra = _WITH_EXTRA[name]
+        """Load a public name or module on first use: ``sparseklr --help`` then needs no scikit-learn."""
+        if name in __all__:
+            module = _MODULES.get(name, "inspection")
             try:
-                globals()[name] = getattr(import_module(f".{package}", __name__), name)
+                globals()[name] = getattr(import_module(f".{module}", __name__), name)
             except ModuleNotFoundError as error:
+                if module not in _EXTRAS:
+                    raise
                 missing = (error.name or "").partition(".")[0]
                 raise ModuleNotFoundError(
-                    f'sparseklr.{name} needs {missing}: pip install "sparseklr[{extra}]"', name=error.name
+                    f'sparseklr.{name} needs {missing}: pip install "sparseklr[{_EXTRAS[module]}]"',
+                    name=error.name,
                 ) from error
-            return globals()[name]
-        if name in __all__:
-            api = import_module("._api", __name__)
-            globals().update(
-                {public: getattr(api, public) for public in __all__ if public not in _WITH_EXTRA}
-            )
             return globals()[name]
         if not name.startswith("_") and find_spec(f"{__name__}.{name}"):
             return import_module(f".{name}", __name__)

@@ -1,9 +1,8 @@
-"""Kernels: from a user's parameters to rows, matrices and sums of kernel values.
+"""Kernel functions: rows for the solver, matrices, and sums for prediction.
 
-A :class:`Kernel` is resolved once per fit (``gamma="scale"`` becomes a number) and then answers
-three questions: the *row source* that a solver takes its kernel rows from, the *matrix* between two
-sets of points, and the *sum* ``sum_j coef_j k(x_j, x)`` that a prediction is. Named kernels are
-evaluated by the compiled core; callables and precomputed matrices go through the same three methods.
+A :class:`Kernel` has numeric parameters (``gamma="scale"`` is resolved once per fit) and provides a *row
+source* for the solver, the *matrix* between two sets of points, and the *sum* ``sum_j coef_j k(x_j, x)`` of a
+prediction. The compiled core evaluates named kernels; callables and precomputed matrices share the interface.
 """
 
 from __future__ import annotations
@@ -13,31 +12,31 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from joblib import cpu_count, effective_n_jobs
 from scipy import sparse
 
 from . import _core
-from .memory import available_memory
+from ._utils.memory import available_memory
+from ._utils.threads import n_threads
 
 NAMED_KERNELS = tuple(_core.KernelKind.__members__)
-# Those that have a width.
+# Kernels that use gamma.
 KERNELS_WITH_GAMMA = ("rbf", "laplacian", "poly", "sigmoid")
 RowSource = _core.RowSource
 NonFiniteKernel = _core.NonFiniteKernel
 
-# Below this many points the whole Gram matrix in float64 is small and float32 buys nothing.
+# Up to this many points the Gram matrix is kept in float64: it is small.
 _DOUBLE_UP_TO = 2000
-# So many bytes are taken without asking how many are free, which takes milliseconds.
+# Below this size in bytes, skip the query for available memory, which takes milliseconds.
 _ALWAYS_THERE = 16 << 20
-# About so many rows tell where most of them are.
+# Approximate number of rows from which the centre of the data is computed.
 _ROWS_OF_CENTER = 25
-# Query rows handed to the core at once: extra memory does not grow with the number of rows.
+# Query rows passed to the core at once, which bounds the memory of predictions.
 _QUERY_BLOCK = 8192
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel function with every parameter a number.
+    """A kernel function with numeric parameters.
 
     Parameters
     ----------
@@ -68,16 +67,14 @@ class Kernel:
         degree: float = 3,
         weight: np.ndarray | None = None,
     ) -> Kernel:
-        """The kernel for training data ``X``; ``gamma`` as in :class:`sklearn.svm.SVC`.
+        """The kernel for training data ``X``; ``gamma`` is ``"scale"`` or a number.
 
-        ``"scale"`` counts a row as often as its ``weight`` says. A kernel without a width has ``gamma=1``.
+        ``"scale"`` weights the rows by ``weight``. Kernels that do not use gamma have ``gamma=1``.
         """
         if name not in KERNELS_WITH_GAMMA:
             value = 1.0
         elif not isinstance(gamma, str):
             value = float(gamma)
-        elif gamma == "auto":
-            value = 1.0 / X.shape[1]
         else:
             with np.errstate(over="ignore", invalid="ignore"):
                 X = X.astype(np.float64, copy=False)
@@ -89,10 +86,9 @@ class Kernel:
                 raise ValueError(
                     "gamma='scale' cannot be computed: the squares of the features overflow. Scale them."
                 )
-            if variance < 1e-10 * mean_square:  # nothing left of it but rounding
+            if variance < 1e-10 * mean_square:  # only rounding errors are left
                 variance = 0.0
-            # In another order, or with all weights multiplied, the sums differ by rounding: the width must
-            # not.
+            # The sums of reordered or rescaled rows differ by rounding; the width must not.
             value = 1.0 / (X.shape[1] * float(rounded(variance, 32))) if variance > 0 else 1.0
         return cls(name, value, float(coef0), float(degree))
 
@@ -113,16 +109,15 @@ class Kernel:
     def _named(self) -> bool:
         return self.name in NAMED_KERNELS
 
-    # -- the three questions ------------------------------------------------------------------
+    # -- rows, matrices and sums --------------------------------------------------------------
 
     def row_source(self, X: Any, *, cache_size: float | str = "auto") -> RowSource:
-        """Where a solver gets the rows of the kernel matrix of ``X`` from.
+        """Provider of the rows of the kernel matrix of ``X`` (which is ``X`` itself if precomputed).
 
-        For ``"precomputed"``, ``X`` is that matrix. Rows are kept in float32 if ``X`` is float32, and
-        for distance kernels of more than 2000 points: values lie in [0, 1] and carry an error of about
-        1e-7 times the squared spread of the data in units of the kernel's width. They are kept in float64
-        otherwise, where that error might exceed 2e-5 (a row more than 11 widths from most others), and
-        wherever norms or values beyond 1e30 would come too near the largest float32.
+        Rows are kept in float32 if ``X`` is float32, and for distance kernels of more than 2000 points,
+        whose values in [0, 1] then have an error of about 1e-7 times the squared distance from the centre of
+        the data in units of the kernel's width. They are kept in float64 otherwise, and if this error
+        might exceed 2e-5 (a row more than 11 widths from the centre) or values exceed 1e30.
         """
         if not self._named:
             return gram_row_source(X if self.precomputed else self.matrix(X, X))
@@ -130,14 +125,14 @@ class Kernel:
         whole = X.shape[0] ** 2 * (4 if points.single else 8)
         if cache_size == "auto" and whole <= _ALWAYS_THERE:
             return _core.kernel_row_source(points, whole)
-        room = cache_bytes(cache_size, X)
-        needed = min(room, whole)
+        capacity = cache_bytes(cache_size, X)
+        needed = min(capacity, whole)
         if cache_size != "auto" and needed > (free := available_memory()):
             raise MemoryError(
-                f"cache_size={cache_size!r} asks for {needed >> 20} MB of kernel rows, {free >> 20} MB are "
-                "available; give a smaller number or 'auto'. Rows that do not fit are computed again."
+                f"cache_size={cache_size!r} needs {needed >> 20} MB for kernel rows, but {free >> 20} MB are "
+                "available; use a smaller number or 'auto'. Rows that do not fit are recomputed."
             )
-        return _core.kernel_row_source(points, room)
+        return _core.kernel_row_source(points, capacity)
 
     def gram(
         self, X: Any, *, cache_size: float | str = "auto", n_jobs: int | None = None
@@ -145,20 +140,20 @@ class Kernel:
         """The whole kernel matrix of ``X`` in the precision of :meth:`row_source`; None if too large."""
         if self.precomputed:
             return np.ascontiguousarray(X)
-        room, entries = cache_bytes(cache_size, X), X.shape[0] ** 2
-        if entries * 4 > room:
+        capacity, entries = cache_bytes(cache_size, X), X.shape[0] ** 2
+        if entries * 4 > capacity:
             return None
         if not self._named:
-            return self.matrix(X, X) if entries * 8 <= room else None
+            return self.matrix(X, X) if entries * 8 <= capacity else None
         points = self._training_points(X)
-        if entries * (4 if points.single else 8) > room:
+        if entries * (4 if points.single else 8) > capacity:
             return None
         return _core.kernel_matrix(points, points, n_threads(n_jobs))
 
     def matrix(self, X: Any, Y: Any, *, n_jobs: int | None = None) -> np.ndarray:
         """Kernel values between the rows of ``X`` and of ``Y``.
 
-        For ``"precomputed"``, ``X`` is the matrix and ``Y`` the column indices wanted.
+        For ``"precomputed"``, ``X`` is the matrix and ``Y`` contains column indices.
         """
         if self.precomputed:
             return np.asarray(X[:, Y])
@@ -167,7 +162,7 @@ class Kernel:
         X, Y = _alike(X, Y)
         center, single = self._center(Y), X.dtype == np.float32 and Y.dtype == np.float32
         data, queries = self._points(Y, single, center), self._points(X, single, center)
-        if data.single != queries.single:  # float32 suffices for one of them only
+        if data.single != queries.single:  # float32 is accurate enough for one of them only
             data, queries = self._points(Y, False, center), self._points(X, False, center)
         return _core.kernel_matrix(data, queries, n_threads(n_jobs))
 
@@ -184,7 +179,7 @@ class Kernel:
     def sum(self, X: Any, support: Any, coef: np.ndarray, *, n_jobs: int | None = None) -> np.ndarray:
         """``K(X, support) @ coef.T``, computed in blocks; ``coef`` is (n_outputs, n_support).
 
-        For ``"precomputed"``, ``X`` holds k(x, support) already and ``support`` is ignored.
+        For ``"precomputed"``, ``X`` already contains k(x, support) and ``support`` is ignored.
         """
         coef = np.ascontiguousarray(coef, dtype=np.float64)
         n_queries = X.shape[0]
@@ -204,10 +199,12 @@ class Kernel:
                 out[block] = _checked_gram(K, X[block], support, start) @ coef.T
             else:
                 queries = self._points(X[block], data.single, center)
-                if data.single != queries.single:  # float32 suffices for the support only
+                if data.single != queries.single:  # float32 is accurate enough for the support only
                     data = self._points(support, False, center)
                 out[block] = _core.kernel_sum(data, queries, coef, n_threads(n_jobs), start)
-        finite = np.isfinite(out[:, np.isfinite(coef).all(axis=1)]).all(axis=1)  # NaN stays NaN
+        finite = np.isfinite(out[:, np.isfinite(coef).all(axis=1)]).all(
+            axis=1
+        )  # NaN coefficients are allowed
         if not finite.all():
             raise ValueError(
                 f"the decision value of row {np.argmin(finite)} overflows: kernel values or coefficients are "
@@ -218,35 +215,35 @@ class Kernel:
     # -- preparation --------------------------------------------------------------------------
 
     def _training_points(self, X: Any) -> _core.PointSet:
-        """``X`` in the precision in which its kernel matrix is kept."""
+        """``X`` in the precision of its kernel matrix."""
         single = X.dtype == np.float32 or (self._by_distance and X.shape[0] > _DOUBLE_UP_TO)
         return self._points(X, single, self._center(X))
 
     def _center(self, X: Any) -> Any:
-        """A point near most others: distances to it are small, so their squares lose few digits.
+        """A point near most rows: squared distances lose fewer digits relative to it than to the origin.
 
-        The medians of some rows: a mean would be moved by a single row far away. For CSR a CSR row, of the
-        few columns that most rows have an entry in.
+        It is the median of some rows, which a single distant row cannot move. For CSR it is a CSR row with
+        entries only in columns that are non-zero in most rows.
         """
         if not self._by_distance or X.shape[0] == 0:
             return None
-        some = X[:: max(1, X.shape[0] // _ROWS_OF_CENTER)]
+        sample = X[:: max(1, X.shape[0] // _ROWS_OF_CENTER)]
         columns = None
         if sparse.issparse(X):
-            filled, counts = np.unique(some.indices, return_counts=True)
-            columns = filled[counts > some.shape[0] // 2]
-            some = some[:, columns].toarray()
-        middle = len(some) // 2  # np.median takes several times as long, a tenth of a small fit
-        medians = np.partition(some, middle, axis=0)[middle].astype(np.float64)
+            filled, counts = np.unique(sample.indices, return_counts=True)
+            columns = filled[counts > sample.shape[0] // 2]
+            sample = sample[:, columns].toarray()
+        middle = len(sample) // 2  # np.median is several times slower, a tenth of the time of a small fit
+        medians = np.partition(sample, middle, axis=0)[middle].astype(np.float64)
         if columns is None:
             return medians
         return sparse.csr_array((medians, columns, [0, len(columns)]), shape=(1, X.shape[1]))
 
     def _points(self, X: Any, single: bool, center: Any) -> _core.PointSet:
-        """``X`` for the core: in float32 if ``single`` and if that suffices, else in float64."""
+        """``X`` for the core: float32 if ``single`` and accurate enough, else float64."""
         if not sparse.issparse(X):
             return _core.dense_points(np.ascontiguousarray(X), self._compiled, center, single)
-        if center is not None and center.nnz:  # the order of columns does not matter to a distance
+        if center is not None and center.nnz:  # distances do not depend on the order of columns
             others = np.setdiff1d(np.arange(X.shape[1]), center.indices)
             X = sparse.hstack([X[:, others], X[:, center.indices].toarray() - center.data], format="csr")
         X = summed_duplicates(X)
@@ -262,15 +259,14 @@ class Kernel:
 
 
 def gram_row_source(K: np.ndarray) -> RowSource:
-    """The rows of a symmetric kernel matrix, float32 or float64, for a solver. ``K`` must not change."""
+    """Row source of a symmetric kernel matrix, float32 or float64. ``K`` must not be modified."""
     return _core.gram_row_source(np.ascontiguousarray(K))
 
 
 def rounded(values: Any, bits: int) -> Any:
-    """The numbers with so many significant bits.
+    """The values rounded to ``bits`` significant bits.
 
-    What is computed in two ways and differs by an error far below the last bit kept becomes (almost surely)
-    the same number.
+    Two results that differ by an error far below the last bit almost surely become equal.
 
     >>> float(rounded(0.1 + 0.2, 40)) == float(rounded(0.3, 40))
     True
@@ -280,7 +276,7 @@ def rounded(values: Any, bits: int) -> Any:
 
 
 def summed_duplicates(X: Any) -> Any:
-    """The same rows; entries of CSR that are repeated are added up, in a copy."""
+    """The same rows; repeated entries of a CSR matrix are summed, in a copy."""
     if sparse.issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
@@ -288,37 +284,37 @@ def summed_duplicates(X: Any) -> Any:
 
 
 def naming_row(error: NonFiniteKernel, row: int | None) -> str:
-    """The message of an error with the row of X as the user counts it, or with none."""
+    """The error message with the row number in the user's X; without a row number if ``row`` is None."""
     place = "" if row is None else f" in row {row} of X (counted from 0)"
     return str(error).replace(f" in row {error.row} (counted from 0)", place)
 
 
 def _alike(X: Any, Y: Any) -> tuple[Any, Any]:
-    """Both dense or both CSR: the smaller change, never a densified input."""
+    """Both matrices dense or both CSR; a sparse matrix is never densified."""
     if sparse.issparse(X) != sparse.issparse(Y):
         X, Y = (sparse.csr_array(A) if not sparse.issparse(A) else A for A in (X, Y))
     return X, Y
 
 
 def _checked_gram(K: Any, X: Any, Y: Any, first_row: int = 0) -> np.ndarray:
-    """What a callable returned as an array; the first row of ``X`` is that of this number."""
+    """The result of a callable kernel as an array; ``first_row`` is the number of the first row of ``X``."""
     expected = (X.shape[0], Y.shape[0])
     try:
         K = np.asarray(K).astype(np.float64, casting="same_kind")
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"kernel(X, Y) must return a dense array of real numbers of shape {expected}; it returned a "
-            f"{type(K).__name__} that is none: {error}"
+            f"{type(K).__name__}, which cannot be converted: {error}"
         ) from error
     if K.shape != expected:
         raise ValueError(f"kernel(X, Y) must return an array of shape {expected}; it returned {K.shape}.")
     if not (finite := np.isfinite(K).all(axis=1)).all():
         row = first_row + int(np.argmin(finite))
-        found = NonFiniteKernel(
+        non_finite = NonFiniteKernel(
             f"kernel(X, Y) gives NaN or infinity in row {row} (counted from 0): finite values are expected."
         )
-        found.kernel, found.row = None, row
-        raise found
+        non_finite.kernel, non_finite.row = None, row
+        raise non_finite
     return np.ascontiguousarray(K)
 
 
@@ -338,18 +334,12 @@ def check_gram(K: np.ndarray, name: str = "K") -> None:
             )
 
 
-def n_threads(n_jobs: int | None) -> int:
-    """The number of threads that ``n_jobs`` means, as in joblib, but at most 64 or one on each core."""
-    return min(int(effective_n_jobs(n_jobs)), max(64, cpu_count()))
-
-
 def cache_bytes(cache_size: float | str, X: Any = None) -> int:
-    """Bytes for kernel rows: ``cache_size`` is in MB.
+    """Memory for kernel rows in bytes; ``cache_size`` is in MB.
 
-    ``"auto"`` is half of the available memory, at most 256 MB, or 2 GB where kernel rows of ``X`` are costly:
-    sparse, or of more than 64 features. With few features a row costs about as much to compute again as to
-    read from memory, and fresh memory costs more: magic (19020 x 10) takes 1.0 s with 64 MB and 2.8 s with
-    2 GB in a new process, a sparse set of 20000 x 5000 88 s with 256 MB and 32 s with 2 GB.
+    ``"auto"`` is half of the available memory, at most 256 MB, or 2 GB if kernel rows of ``X`` are expensive:
+    sparse data, or more than 64 features. With few features, recomputing a row costs no more than reading it
+    from memory.
     """
     if cache_size == "auto":
         costly = X is not None and (sparse.issparse(X) or X.shape[1] > 64)

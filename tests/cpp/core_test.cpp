@@ -1,7 +1,7 @@
 // The core without Python: what sanitizers and other processors run.
 //
-// Built and run by tests/test_core_alone.py, `make sanitize` and `make compile-aarch64`.  Every part that uses threads
-// runs with one and with four of them, and must give the same numbers to the last bit.
+// Built and run by tests/core/test_core_alone.py, `make sanitize` and `make compile-aarch64`.  Every part that uses
+// threads runs with one and with four of them, and must give the same numbers to the last bit.
 #include <algorithm>
 #include <chrono>
 #include <cmath>

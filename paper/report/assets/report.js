@@ -29,7 +29,7 @@ figure("accuracy-sparsity", {
       const caption = set === "mean" && sets < most ? `${method} (${sets} of ${most} sets)` : method;
       return { ...style, label: true, caption, points: paper && known(theirs) ? [ours, printed] : [ours] };
     });
-    const x = { kind: "sqrt", label: "share of the training points kept", domain: [0, 1], format: (v) => `${Number((100 * v).toPrecision(2))}%` };
+    const x = { kind: "sqrt", label: "fraction of the training points kept", domain: [0, 1], format: (v) => `${Number((100 * v).toPrecision(2))}%` };
     return { panels: [{ x, y: { label: "test accuracy", format: (v) => v.toFixed(2) }, series, height: 460 }], legend: methods.map(look), table };
   },
 });
@@ -51,7 +51,7 @@ figure("grid", {
       return {
         title: `${name}: ${share ? "share kept" : "accuracy"}`, series, compact: many, height: many ? 190 : 340,
         x: { label: "λ / C", domain: [0, 1] },
-        y: { label: share ? "share of points kept" : "test accuracy", format: (v) => v.toFixed(2), ...(share ? { domain: [0, 1.02] } : {}) },
+        y: { label: share ? "fraction of points kept" : "test accuracy", format: (v) => v.toFixed(2), ...(share ? { domain: [0, 1.02] } : {}) },
       };
     }));
     return { panels, legend: style, table };
@@ -79,7 +79,7 @@ figure("reliability", {
     return {
       panels: [
         { title: "Does it come true?", x, y: { label: "observed frequency", ...square }, series: drawn, square: true, diagonal: true },
-        { title: "How often is it said?", x, y: { kind: "sqrt", domain: [0, 1], label: "share of the rows", format: (v) => `${Number((100 * v).toPrecision(2))}%` }, series: rows, square: true },
+        { title: "How often is it predicted?", x, y: { kind: "sqrt", domain: [0, 1], label: "fraction of the rows", format: (v) => `${Number((100 * v).toPrecision(2))}%` }, series: rows, square: true },
       ],
       legend: series.map(({ name }) => look(name)), table,
     };
@@ -108,8 +108,8 @@ figure("times", {
     table[0].push("ratio 1ord / 2ord");
     sets.forEach((set, k) => table[k + 1].push(fixed(ratio.find((one) => one.set === set)?.ours, 2)));
     const y = { categories: sets }, height = 70 + 32 * sets.length;
-    const panels = [{ title: "Seconds of a fit", x: { kind: "log", label: "seconds (log scale)", format: (v) => power(v), room: 34 }, y, series, height }];
-    if (points.length) panels.push({ title: "1ord against 2ord", x: { kind: "log", label: "time of S-KLR-1ord / time of S-KLR", values: [1, ...points.map((p) => p.x)], room: 30 }, y, height, mark: 1, series: [{ ...look("S-KLR"), name: "ratio", points }] });
+    const panels = [{ title: "Seconds of a fit", x: { kind: "log", label: "seconds (log scale)", format: (v) => power(v), gap: 34 }, y, series, height }];
+    if (points.length) panels.push({ title: "1ord against 2ord", x: { kind: "log", label: "time of S-KLR-1ord / time of S-KLR", values: [1, ...points.map((p) => p.x)], gap: 30 }, y, height, mark: 1, series: [{ ...look("S-KLR"), name: "ratio", points }] });
     return { panels, legend: methods.map(look), table };
   },
 });

@@ -3,8 +3,8 @@ Vector Machine (`import_vector`), and kernel logistic regression with the l1/2 p
 `_half_solver`).
 """
 
-from .half import HalfKLR, half_klr_path, half_threshold
+from .half import HalfKLR, half_klr_path
 from .import_vector import ImportVectorMachine
 from .thresholded import ThresholdedKLR
 
-__all__ = ["HalfKLR", "ImportVectorMachine", "ThresholdedKLR", "half_klr_path", "half_threshold"]
+__all__ = ["HalfKLR", "ImportVectorMachine", "ThresholdedKLR", "half_klr_path"]

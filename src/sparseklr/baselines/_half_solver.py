@@ -1,12 +1,10 @@
-r"""The solver of :class:`HalfKLR`: the half-thresholding operator and two algorithms.
-
-Both minimise
+r"""The solver of :class:`HalfKLR`: the half-thresholding operator and two algorithms for
 
 .. math:: \min_{\beta, b}\; C \sum_i m_i A(f_i) - t_i f_i + \sum_j |\beta_j|^{1/2},
-          \qquad f = K\beta + b
+          \qquad f = K\beta + b .
 
-The intercept is always at its best value, so that steps minimise
-:math:`\Phi(\beta) = \min_b \text{loss}`, whose curvature is that of centred columns.
+The intercept always has its optimal value, so steps minimise :math:`\Phi(\beta) = \min_b \text{loss}`, whose
+curvature is that of centred columns.
 """
 
 from __future__ import annotations
@@ -20,29 +18,32 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.special import expit
 
-from ..data import DistinctPoints
+from .._utils.progress import Iteration
 from ..kernels import cache_bytes
-from ..probability.loss import LogisticLoss
-from ..progress import Iteration
+from ..samples import DistinctPoints
+from .loss import LogisticLoss
 
 Array = np.ndarray
 
 # Zero is the minimiser up to |z| = THRESHOLD t^(2/3).
 THRESHOLD = 54 ** (1 / 3) / 4
-# Coordinates tried in a round, those of the largest promised decrease; only their columns are computed.
-_SHORTLIST = 64
-# Failed trials after which the rest of the short list waits for the next round.
-_TRIALS = 4
-# Between joins the support is fitted to this share of the objective. On ring with C = 1e4, a looser 1e-3 lets
-# the support grow to 1500 coordinates (100 s and more); with 1e-4 it grows to 730 (55 s), of which 225
-# remain.
-_SETTLED = 1e-4
-# What a coordinate promises must be more than this share of the objective; thoroughly, more than rounding.
-_WORTH_A_TRIAL, _THOROUGHLY = 1e-9, 1e-13
-# A coordinate below this share of the least size that a minimum allows is on its way to zero.
-_VANISHING = 1e-6
-# Newton steps on a support at most; a few are the rule.
-_NEWTON_STEPS = 20
+
+
+@dataclass(frozen=True)
+class HalfSettings:
+    """Settings of the coordinate algorithm; "fraction" refers to the objective."""
+
+    shortlist: int = 64  # coordinates tried per round, those with the largest predicted decrease
+    trials: int = 4  # failed trials after which the rest of the short list waits for the next round
+    settled: float = 1e-4  # remaining fraction on the support between joins; if larger, the support grows
+    worthwhile: float = 1e-9  # smallest fraction that a coordinate must promise
+    worthwhile_at_end: float = 1e-13  # the same before the solve may end: more than rounding
+    vanishing: float = 1e-6  # coordinates below this fraction of the smallest size at a minimum become zero
+    newton_steps: int = 20  # maximum number of Newton steps on a support
+    block: int = 512  # kernel columns computed at once
+
+
+SETTINGS = HalfSettings()
 
 
 def half_threshold(z: Any, t: Any) -> Any:
@@ -64,8 +65,8 @@ def half_threshold(z: Any, t: Any) -> Any:
 
     Notes
     -----
-    The threshold is often printed as :math:`\tfrac34 t^{2/3}`; there the minimum at 0 is still
-    the lower one. Between the two thresholds the formula gives the other, local minimum.
+    The threshold is often printed as :math:`\tfrac34 t^{2/3}`, where the minimum at 0 is still lower. Between
+    the two thresholds the formula gives the other, local minimum.
 
     References
     ----------
@@ -87,17 +88,17 @@ def half_threshold(z: Any, t: Any) -> Any:
 
 
 def step_of(slope: Array, curvature: Array, at: Array | float = 0.0) -> tuple[Array, Array]:
-    """Minimisers x of ``slope (x - at) + curvature (x - at)^2 / 2 + |x|^(1/2)``, and the decrease."""
+    """Minimisers x of ``slope (x - at) + curvature (x - at)^2 / 2 + |x|^(1/2)``, and the decreases."""
     x = half_threshold(at - slope / curvature, 2 / curvature)
     move = x - at
     return x, np.sqrt(np.abs(at)) - np.sqrt(np.abs(x)) - slope * move - curvature * move**2 / 2
 
 
 class Gram:
-    """Products with the kernel matrix of all points, kept in memory where it fits.
+    """Products with the kernel matrix of all points, which is kept in memory if it fits.
 
-    The matrix of more than a few thousand points is kept in float32. These products only rank coordinates;
-    what enters the model is computed from exact columns.
+    The matrix of more than 4096 points is kept in float32. These products only rank coordinates; the model is
+    computed from exact columns.
     """
 
     def __init__(self, points: DistinctPoints, cache_size: float | str) -> None:
@@ -106,8 +107,9 @@ class Gram:
         n = len(points)
         if self.matrix is None and 4 * n * n <= cache_bytes(cache_size):
             self.matrix = np.empty((n, n), dtype=np.float32)
-            for start in range(0, n, 512):
-                self.matrix[start : start + 512] = self._rows(slice(start, start + 512))
+            for start in range(0, n, SETTINGS.block):
+                block = slice(start, start + SETTINGS.block)
+                self.matrix[block] = self._rows(block)
 
     @property
     def dtype(self) -> np.dtype:
@@ -119,7 +121,7 @@ class Gram:
         return kernel.matrix(single[block], single, n_jobs=self.points.n_jobs)
 
     def product(self, r: np.ndarray, exact: bool = False) -> np.ndarray:
-        """K r; ``exact`` asks for float64 throughout."""
+        """K r; in float64 throughout if ``exact``."""
         if self.matrix is not None and not (exact and self.matrix.dtype == np.float32):
             return (self.matrix @ r.astype(self.matrix.dtype)).astype(np.float64)
         points = self.points
@@ -129,23 +131,22 @@ class Gram:
     def spread(self, total: np.ndarray, centred: bool) -> np.ndarray:
         """``sum_i m_i (K_ij - mean_j)^2`` for every column j; without the mean if not centred.
 
-        From exact columns. A nearly constant one counts as if a share of 1e-9 of it varied, one of zeros as
-        1: it has no slope.
+        The result is at least 1e-9 times ``sum_i m_i K_ij^2``, and 1 for a zero column, which has no slope.
         """
-        spread, share = np.empty(len(total)), total / total.sum()
-        for start in range(0, len(total), 512):
-            block = np.arange(start, min(start + 512, len(total)))
+        spread, fraction = np.empty(len(total)), total / total.sum()
+        for start in range(0, len(total), SETTINGS.block):
+            block = np.arange(start, min(start + SETTINGS.block, len(total)))
             K = self.points.columns(block)
             least = 1e-9 * (total @ K**2)
             if centred:
-                K -= share @ K
+                K -= fraction @ K
             spread[block] = np.maximum(total @ K**2, least)
         return np.where(spread > 0, spread, 1.0)
 
 
 @dataclass(frozen=True)
 class Convergence:
-    """How far a solve came; ``residual`` is the largest move of half thresholding over max |beta|."""
+    """Convergence of a solve; ``residual`` is the largest move of half thresholding over max |beta|."""
 
     n_iter: int
     residual: float
@@ -160,12 +161,12 @@ Callback = Callable[[Iteration], Any] | None
 class _Metric:
     """A positive definite model of the second derivatives on the support and the intercept.
 
-    In units of |x|^(3/4) the penalty's curvature is -1/4 for every coordinate. Where that makes
-    the system indefinite it is replaced by 1/2, the curvature of the quadratic that touches the
-    penalty from above (iteratively reweighted least squares).
+    In units of |x|^(3/4) the penalty has the curvature -1/4 for every coordinate. If that makes the system
+    indefinite, it is replaced by 1/2, the curvature of the quadratic that touches the penalty from above
+    (iteratively reweighted least squares).
     """
 
-    A: Array  # columns of the support, and of ones for the intercept
+    A: Array  # columns of the support, and a column of ones for the intercept
     unit: Array
     factor: Any
     n_coordinates: int
@@ -179,16 +180,16 @@ class _Metric:
 class _Promise:
     """Models of the loss along c coordinates off the support, see ``HalfSolver._promise``."""
 
-    slope: Array  # (c,) with the support and the intercept moving along
+    slope: Array  # (c,) while the support and the intercept adapt
     curvature: Array
-    along: Array  # (s + 1, c) minus their move for a unit step of the coordinate
-    rest: Array  # (s + 1,) minus the Newton step that they would take without it
-    alone: Array  # (c,) slope with the support held
-    bound: Array  # of the curvature
+    along: Array  # (s + 1, c) their negative move for a unit step of the coordinate
+    rest: Array  # (s + 1,) their negative Newton step without the coordinate
+    alone: Array  # (c,) slope with a fixed support
+    bound: Array  # bound on the curvature with a fixed support
 
 
 class HalfSolver:
-    """One binary problem: its data, and a model on its support from which the next solve starts.
+    """One binary problem and its current model, from which the next solve starts.
 
     Attributes
     ----------
@@ -200,7 +201,7 @@ class HalfSolver:
     h : array (n,)
         ``columns @ x``; f = h + b.
     unit : float
-        What the kernel was divided by.
+        Number by which the kernel was divided.
     """
 
     def __init__(
@@ -213,7 +214,7 @@ class HalfSolver:
         unit: float = 1.0,
     ) -> None:
         self.points, self.gram, self.loss, self.intercept, self.unit = points, gram, loss, intercept, unit
-        self.bound = spread / 4  # bounds the curvature of Phi along each coordinate, for C = 1
+        self.bound = spread / 4  # bound on the curvature of Phi along each coordinate, for C = 1
         self.support: Array = np.zeros(0, dtype=np.intp)
         self.x: Array = np.zeros(0)
         self.columns: Array = np.zeros((len(points), 0), order="F")
@@ -221,7 +222,7 @@ class HalfSolver:
         self.b = 0.0
         self.b = self._best_intercept(self.h)
 
-    # -- values and derivatives at the present model ------------------------------------------
+    # -- values and derivatives at the current model ------------------------------------------
 
     def _loss(self, f: Array) -> float:
         return float(self.loss.value(f[None]))
@@ -236,7 +237,7 @@ class HalfSolver:
         return self.loss.at((self.h + self.b)[None]).curvature[0]
 
     def _best_intercept(self, h: Array) -> float:
-        """The b at which the loss is stationary: Newton's method kept inside a bracket."""
+        """The b at which the loss is stationary: Newton's method within a bracket."""
         if not self.intercept:
             return 0.0
         low, high = -np.inf, np.inf
@@ -246,8 +247,8 @@ class HalfSolver:
             p, q = expit(h + b), expit(-h - b)
             excess = float(other @ p - target @ q)
             step = -excess / max(float(total @ (p * q)), 1e-300)
-            if abs(excess * step) <= 1e-13 * total.sum():  # twice what can still be gained
-                return b + step if abs(step) < 1e-3 else b  # the last step doubles the digits of the slopes
+            if abs(excess * step) <= 1e-13 * total.sum():  # twice the remaining decrease
+                return b + step if abs(step) < 1e-3 else b  # the last step doubles the accuracy of the slopes
             low, high = (b, high) if excess < 0 else (low, b)
             new = b + min(max(step, -4.0), 4.0)
             b = new if low < new < high else (low + high) / 2
@@ -265,83 +266,38 @@ class HalfSolver:
         moved, _ = step_of(slope, C * self.bound[among], beta[among])
         return float(np.abs(moved - beta[among]).max(initial=0.0) / max(1.0, np.abs(beta).max()))
 
-    # -- one coordinate at a time, with Newton steps on the support --------------------------
+    # -- single coordinates, with Newton steps on the support ---------------------------------
 
-    def solve(
-        self,
-        C: float,
-        tol: float,
-        max_iter: int,
-        callback: Callback = None,
-        max_support: int | None = None,
-    ) -> Convergence:
-        """Half thresholding with the curvature of each coordinate as its step, from where it stands.
+    def solve(self, C: float, tol: float, max_iter: int, callback: Callback = None) -> Convergence:
+        """Half thresholding with the curvature of each coordinate as its step, from the current model.
 
         1. Coordinates off the support that half thresholding makes non-zero join, best first.
         2. Newton steps on the support; coordinates that reach zero leave.
-        3. When none joins, thresholding of the support with the bound of the curvature.
+        3. If none joins, the support is thresholded with the bound on the curvature as step.
         """
         start, history = time.perf_counter(), [self.objective(C)]
         quiet, goal = 0, tol
         for iteration in range(1, max_iter + 1):
-            room = np.inf if max_support is None else max_support - len(self.support)
-            joined = self._join(C, int(min(room, max(1, len(self.support) // 10))), quiet > 1)
-            left = self._newton(C, max(tol, _SETTLED) if joined else goal)
+            joined = self._join(C, max(1, len(self.support) // 10), quiet > 1)
+            left = self._newton(C, max(tol, SETTINGS.settled) if joined else goal)
             dropped = not joined and self._threshold(C)
             history.append(self.objective(C))
             if callback is not None:
                 fall = (history[-2] - history[-1]) / history[-1]
                 callback(Iteration(iteration, max(left, fall, 1e-300), time.perf_counter() - start))
-            # Once nothing moves, even from a fully fitted support, exact slopes decide.
+            # When nothing moves any more, exact slopes decide.
             quiet = quiet + 1 if not joined and not dropped and left <= goal else 0
             if quiet > 2:
                 self.b = self._best_intercept(self.h)
                 residual = self.fixed_point_residual(C, self.support)
-                if residual <= tol or goal < 1e-15:  # lower objectives are indistinguishable from rounding
+                if residual <= tol or goal < 1e-15:  # the remaining decrease is below rounding
                     residual = self.fixed_point_residual(C)
                     return Convergence(iteration, residual, residual <= tol, np.array(history))
                 goal /= 100
         return Convergence(iteration, self.fixed_point_residual(C), False, np.array(history))
 
-    def solve_sparse(
-        self, n_nonzero: int, tol: float, max_iter: int, callback: Callback = None
-    ) -> tuple[Convergence, float]:
-        """The same with C from the sparsity: the largest C that leaves as many coordinates non-zero.
-
-        C is the one at which the next coordinate would pass the threshold of its step, found by
-        raising it from zero. Returns it too.
-        """
-        C, history, steps, left = 0.0, [], 0, 0.0
-        endless = 1e15 / float(self.loss.total.sum())  # the classes are separated: no C is large enough
-        while steps < max_iter:
-            least = self._critical()
-            full = len(self.support) >= n_nonzero
-            if (full and abs(least - C) <= 1e-3 * C) or least > endless:
-                break
-            C = least if full else max(least * 1.001, 1.1 * C)
-            run = self.solve(C, tol, max_iter - steps, callback, n_nonzero)
-            steps += run.n_iter
-            history.append(run.history[-1])
-        C = C or endless
-        for _ in range(20):  # bring C just below the threshold, from whichever side
-            C = min(C, 0.999 * self._critical())
-            left = self._newton(C, 1e-4 * tol)
-            self.b = self._best_intercept(self.h)
-            if self._critical() > C:
-                break
-        reached = len(self.support) == n_nonzero and left <= tol
-        return Convergence(max(steps, 1), self.fixed_point_residual(C), reached, np.array(history)), C
-
-    def _critical(self) -> float:
-        """The smallest C at which a coordinate off the support would pass its threshold."""
-        slope = np.abs(self.gram.product(self._residual(1.0), exact=True))
-        slope[self.support] = 0
-        return float((2 * THRESHOLD**1.5 * np.sqrt(self.bound) / np.maximum(slope, 1e-100) ** 1.5).min())
-
     def _join(self, C: float, most: int, thorough: bool) -> int:
-        """Let at most so many coordinates off the support take their half-thresholding step."""
-        if most <= 0:
-            return 0
+        """Let at most ``most`` coordinates off the support take their half-thresholding step."""
         metric = self._metric(C)
         short = self._shortlist(C, metric if thorough else None)
         columns = self.points.columns(short)
@@ -358,11 +314,11 @@ class HalfSolver:
         return most
 
     def _shortlist(self, C: float, metric: _Metric | None) -> Array:
-        """Coordinates off the support that are worth a trial, found by their slopes or from every column."""
-        self.b = self._best_intercept(self.h)  # the slopes are those of Phi
+        """Coordinates off the support that are worth a trial, by their slopes or from all columns."""
+        self.b = self._best_intercept(self.h)  # the slopes are then those of Phi
         n = len(self.points)
         if metric is None:
-            # How far each coordinate is above the threshold of its step, up to a common factor.
+            # Distance of each coordinate from the threshold of its step, up to a common factor.
             score = np.abs(self.gram.product(self._residual(C))) / np.cbrt(self.bound)
         else:
             score = np.empty(n)
@@ -371,14 +327,14 @@ class HalfSolver:
                 promise = self._promise(C, block, self.points.columns(block), metric)
                 score[block] = step_of(promise.slope, promise.curvature)[1]
         score[self.support] = 0
-        best = np.argsort(-score, kind="stable")[:_SHORTLIST]
+        best = np.argsort(-score, kind="stable")[: SETTINGS.shortlist]
         return best[score[best] > 0]
 
     def _promise(self, C: float, among: Array, columns: Array, metric: _Metric) -> _Promise:
-        """Quadratic models of the loss along coordinates, while those that the metric knows move as well.
+        """Quadratic models of the loss along coordinates, while those of the metric adapt.
 
-        The curvature of a coordinate is then a Schur complement, which is much smaller than its own
-        curvature where columns are alike.
+        The curvature of a coordinate is then a Schur complement, which is much smaller than its own curvature
+        if columns are similar.
         """
         W = C * self._weights()
         U = metric.A.T @ (W[:, None] * columns)
@@ -391,19 +347,19 @@ class HalfSolver:
     def _best_trial(
         self, C: float, short: Array, columns: Array, metric: _Metric, thorough: bool
     ) -> tuple[int, Array, Array, float] | None:
-        """The listed coordinate of largest promise whose step lowers the objective."""
+        """The short-listed coordinate with the largest predicted decrease whose step lowers the objective."""
         promise, known = self._promise(C, short, columns, metric), metric.n_coordinates
         gain = step_of(promise.slope, promise.curvature)[1]
         certain = step_of(promise.alone, promise.bound)[1]
         order = np.argsort(-gain, kind="stable")
         present = self.objective(C)
-        trials = (4 if thorough else 1) * _TRIALS
-        enough = (_THOROUGHLY if thorough else _WORTH_A_TRIAL) * present
+        trials = (4 if thorough else 1) * SETTINGS.trials
+        enough = (SETTINGS.worthwhile_at_end if thorough else SETTINGS.worthwhile) * present
         for rank, j in enumerate(order[gain[order] > enough]):
             if rank >= trials and not certain[j] > enough:
                 continue
             steepness, bound = promise.curvature[j], promise.bound[j]
-            while True:  # backtracking; a step of the coordinate alone, at the bound, is sure to succeed
+            while True:  # backtracking; a step of the coordinate alone with the bound always succeeds
                 together = steepness < bound
                 step = float(step_of((promise.slope if together else promise.alone)[j], steepness)[0])
                 if step == 0:
@@ -427,11 +383,11 @@ class HalfSolver:
         return None
 
     def _metric(self, C: float) -> _Metric:
-        """Second derivatives on the support and the intercept, made positive definite."""
+        """Second derivatives on the support and the intercept, modified to be positive definite."""
         W, size = C * self._weights(), np.abs(self.x)
         A = np.concatenate([self.columns, np.ones((len(W), int(self.intercept)))], axis=1)
-        # Far from the border nothing is curved, but slopes of rows on the wrong side may be large: a share of
-        # them keeps the step of the intercept below 1e10.
+        # If rows are far on the wrong side, the curvature vanishes but the slopes are large: a fraction of
+        # these bounds the step of the intercept by 1e10.
         curved = W.sum()
         held = max(1e-10 * np.abs(self._residual(C)).sum() - curved, 0.0)
         unit = np.append(size**0.75, [1 / np.sqrt(max(curved + held, 1e-300))] * self.intercept)
@@ -445,16 +401,16 @@ class HalfSolver:
         return _Metric(A, unit, factor, len(size))
 
     def _gradient(self, C: float, metric: _Metric) -> Array:
-        """First derivatives with respect to the coordinates and the intercept that a metric knows."""
+        """First derivatives in the coordinates and the intercept of the metric."""
         G = self._residual(C) @ metric.A
         x = self.x[: metric.n_coordinates]
         G[: len(x)] += 0.5 * np.sign(x) / np.sqrt(np.abs(x))
         return G
 
     def _newton(self, C: float, tol: float) -> float:
-        """Damped Newton steps on the support, signs kept; returns what is left to gain, relative."""
+        """Damped Newton steps on the support with fixed signs; returns the remaining relative decrease."""
         left = 0.0
-        for step in range(_NEWTON_STEPS + 1):
+        for step in range(SETTINGS.newton_steps + 1):
             if len(self.support) == 0:
                 return 0.0
             metric = self._metric(C)
@@ -462,19 +418,19 @@ class HalfSolver:
             direction = -metric.solve(G)
             present = self.objective(C)
             left = -0.5 * float(G @ direction) / present
-            if left <= tol or step == _NEWTON_STEPS:
+            if left <= tol or step == SETTINGS.newton_steps:
                 break
             if not self._move(C, direction, present):
-                return 0.0  # what is left is indistinguishable from rounding
+                return 0.0  # the remaining decrease is below rounding
         return left
 
     def _move(self, C: float, direction: Array, present: float) -> bool:
-        """Go along a direction until the objective falls; coordinates that would change sign become zero.
+        """Backtrack along a direction until the objective falls; coordinates that change sign become zero.
 
-        So do those that nearly vanish. At a minimum ``C bound`` is at least the curvature of the root of a
-        coordinate, ``|x|^(-3/2) / 4``, from which its least size follows.
+        So do those that nearly vanish: at a minimum, ``C bound`` is at least the curvature
+        ``|x|^(-3/2) / 4`` of the penalty, which bounds the size of a coordinate from below.
         """
-        t, least = 1.0, _VANISHING * (4 * C * self.bound[self.support]) ** (-2 / 3)
+        t, least = 1.0, SETTINGS.vanishing * (4 * C * self.bound[self.support]) ** (-2 / 3)
         for _ in range(40):
             x = self.x + t * direction[: len(self.x)]
             x[(np.sign(x) != np.sign(self.x)) | (np.abs(x) < least)] = 0
@@ -488,7 +444,7 @@ class HalfSolver:
         return False
 
     def _threshold(self, C: float) -> bool:
-        """Half thresholding of the support: coordinates too small to stay leave, if any."""
+        """Half thresholding of the support: coordinates that become zero leave; whether any did."""
         slope = self._residual(C) @ self.columns
         kept, _ = step_of(slope, C * self.bound[self.support], self.x)
         if (kept != 0).all():
@@ -510,30 +466,17 @@ class HalfSolver:
 
     # -- the published algorithm --------------------------------------------------------------
 
-    def iterate(
-        self, C: float, tol: float, max_iter: int, callback: Callback = None, n_nonzero: int | None = None
-    ) -> tuple[Convergence, float]:
-        """Half thresholding of all coordinates at once, with one step size for all.
-
-        With ``n_nonzero`` C is at each iteration the one that leaves as many coordinates (Xu et
-        al. 2012, scheme 3). Returns the C of the last iteration too.
-        """
-        n = len(self.points)
-        beta = np.zeros(n)
+    def iterate(self, C: float, tol: float, max_iter: int, callback: Callback = None) -> Convergence:
+        """Half thresholding of all coordinates at once, with a common step size."""
+        beta = np.zeros(len(self.points))
         beta[self.support] = self.x
         lipschitz = self._lipschitz()
-        # Fewer slopes may be other than zero than are asked for, whatever C is: it stays finite.
-        endless = 1e15 / float(self.loss.total.sum())
         start, history = time.perf_counter(), [self.objective(C)]
         rounding = 10 * float(np.finfo(self.gram.dtype).eps)
         for iteration in range(1, max_iter + 1):
             slope = self.gram.product(self._residual(1.0))
             while True:
                 z = beta - slope / lipschitz
-                if n_nonzero is not None and n_nonzero < n:
-                    cut = np.partition(np.abs(z), n - n_nonzero - 1)[n - n_nonzero - 1]
-                    least = THRESHOLD * (2 / lipschitz / endless) ** (2 / 3)
-                    C = 2 / lipschitz * (THRESHOLD / max(cut * (1 + 1e-12), least)) ** 1.5
                 new = half_threshold(z, 2 / (C * lipschitz))
                 move = new - beta
                 h = self.gram.product(new)
@@ -552,10 +495,10 @@ class HalfSolver:
             if residual <= tol:
                 break
         self.columns = self.points.columns(self.support)
-        return Convergence(iteration, residual, residual <= tol, np.array(history)), C
+        return Convergence(iteration, residual, residual <= tol, np.array(history))
 
     def _lipschitz(self) -> float:
-        """Largest curvature of Phi for C = 1, by the power method on the centred, weighted Gram."""
+        """Largest curvature of Phi for C = 1, by the power method on the centred, weighted kernel matrix."""
         m, vector = self.loss.total, np.ones(len(self.points))
         vector[::2] = -1.0
         value = float(self.bound.max())

@@ -1,43 +1,45 @@
-"""The Import Vector Machine: kernel logistic regression on greedily chosen points."""
+"""The Import Vector Machine: kernel logistic regression on greedily selected points."""
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.linalg import qr, solve_triangular
+from scipy.linalg import solve_triangular
 from scipy.special import log_softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from .._sklearn import StrOptions
-from .._warn import warn
-from ..data import DistinctPoints, loss_weights
-from ..estimators.base import KernelClassifier
-from ..estimators.parameters import COUNT, NON_NEGATIVE, POSITIVE
-from ..estimators.training import GivenData
-from ..probability.loss import Derivatives, LogisticLoss
-from ..progress import Iteration, ProgressBar
-from ..threads import one_thread
+from .._base import KernelClassifier, expansion
+from .._utils.messages import warn
+from .._utils.progress import Iteration, ProgressBar
+from .._utils.sklearn_compat import StrOptions
+from .._utils.threads import one_thread
+from .._validation import COUNT, NON_NEGATIVE, POSITIVE, kernel_parameters, make_samples
+from ..samples import DistinctPoints, loss_weights
+from .loss import Derivatives, LogisticLoss
 
 Array = np.ndarray
 
-# Candidates scored at once: N times this many numbers are in memory.
-_BLOCK = 512
-# The best candidates of the quadratic model are followed on the objective itself. In 180 steps on five small
-# problems with C up to 1e4, the quadratic model alone found the candidate of the lowest minimum 147 times;
-# with ten candidates followed for one step it was found 163 times, for three steps 171 times, for six 171
-# times.
-SHORTLIST = 10
-ROUNDS = 3
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """Settings of the greedy search."""
+
+    block: int = 512  # candidates scored at once, which bounds the memory
+    shortlist: int = 10  # best candidates of the quadratic model, which are compared by the objective itself
+    rounds: int = 3  # steps of this comparison; six find no lower minima
+
+
+SETTINGS = SearchSettings()
 EPS, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
 
 
 class ImportVectorMachine(KernelClassifier):
-    r"""Import Vector Machine: kernel logistic regression on few, greedily chosen points.
+    r"""Import Vector Machine: kernel logistic regression on few, greedily selected points.
 
     Minimises over the coefficients, and greedily over the set S of import vectors,
 
@@ -45,8 +47,8 @@ class ImportVectorMachine(KernelClassifier):
               \qquad f(x) = \sum_{s\in S} \beta_s k(x_s, x) + b
 
     on all rows. Starting from the empty set, the candidate that lowers the objective most is added
-    until the objective hardly falls. More than two classes share the import vectors: one f for
-    each class, the softmax likelihood, and the penalty summed over classes.
+    until the objective hardly falls. More than two classes share the import vectors: one f for each
+    class, the softmax likelihood, and the penalty summed over classes.
 
     Parameters
     ----------
@@ -55,42 +57,34 @@ class ImportVectorMachine(KernelClassifier):
         :math:`\tfrac\lambda2\|f\|^2`) is ``1 / (C * n_samples)``; Roscher's, whose two-class model
         has two outputs, is ``2 / (C * n_samples)`` for two classes.
     kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed"} or callable, default="rbf"
-        A callable takes two arrays of rows and returns the matrix of kernel values.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Kernel coefficient; ``"scale"`` is ``1 / (n_features * X.var())``, rows counted by their weights,
-        ``"auto"`` ``1 / n_features``.
+    gamma : "scale" or float, default="scale"
     degree, coef0 : float, default=3, 0
-        Parameters of the polynomial kernel, and ``coef0`` also of the sigmoid kernel.
+        See :class:`~sparseklr.SparseKLR`.
     fit_intercept : bool, default=True
-        Whether to fit the unpenalised b; Roscher's software has none.
+        Whether to fit the unpenalised b; Roscher's software does not.
     epsilon : float, default=1e-3
-        Stop when the objective has fallen by less than this share over the last ``delta_k``
-        points. 0 goes on to ``max_points`` or until the chosen points span all others.
+        Stop when the objective has fallen by less than this fraction over the last ``delta_k``
+        points. 0 continues to ``max_points`` or until the chosen points span all others.
     delta_k : int, default=3
         See ``epsilon``; 1 in Zhu and Hastie (2005).
     max_points : int or None, default=None
-        Largest number of import vectors.
+        Maximum number of import vectors.
     n_candidates : "all" or int, default=150
-        How many points are scored at each step; they are drawn anew each time (Roscher's software draws
-        150). ``"all"`` costs ``O(N**2 |S|)`` operations a step.
+        Number of random candidates at each step (Roscher's software draws 150). ``"all"`` costs
+        ``O(N**2 |S|)`` operations per step.
     update : {"converged", "one-step"}, default="converged"
-        What follows an addition: the minimum on the new set, or a single Newton step, which is
-        the published algorithm.
-    backward : bool, default=False
-        Whether points are dropped after an addition, as long as the smaller set is better than the best of
-        its size so far (floating search, Pudil, Novovičová and Kittler, 1994). In all at most as many points
-        are dropped as there are distinct rows. Roscher's software deletes points too.
+        After an addition, minimise on the new set, or take a single Newton step as in the published
+        algorithm.
     tol : float, default=1e-8
-        Newton's method on the chosen points stops when half its squared decrement, an estimate of what
-        is left to gain, is at most this share of the objective.
+        Newton's method on the chosen points stops when half its squared decrement, an estimate of the
+        remaining decrease, is at most this fraction of the objective.
     max_iter : int, default=100
-        Largest number of Newton steps after one addition.
+        Maximum number of Newton steps after one addition.
     class_weight : dict, "balanced" or None, default=None
-        Factors on C by class; ``"balanced"`` makes the classes weigh the same.
     random_state : int, RandomState instance or None, default=0
-        Source of the random candidates; the default gives the same model every time.
+        Seed of the random candidates.
     n_jobs : int or None, default=None
-        Threads for kernel values; -1 for all.
+        Number of threads for kernel values; -1 for all cores.
     verbose : int, default=0
         1 shows progress.
 
@@ -100,18 +94,18 @@ class ImportVectorMachine(KernelClassifier):
     support_ : array (n_import,)
         Indices of the import vectors, ascending.
     support_vectors_, import_vectors_ : array or CSR (n_import, n_features)
-        The import vectors; for ``kernel="precomputed"`` the kernel matrix between them.
+        The import vectors; for ``kernel="precomputed"``, the kernel matrix among them.
     selection_ : array (n_import,)
         Indices of the import vectors in the order of their import.
     dual_coef_ : array (n_outputs, n_import)
-        beta; one row for two classes, one per class otherwise.
+        beta; one row for two classes, otherwise one per class.
     intercept_ : array (n_outputs,)
     n_support_ : array (n_classes,)
         Import vectors of each class.
     objective_path_ : array (n_import + 1,)
         The objective with 0, 1, 2, ... import vectors.
     n_iter_ : int
-        Newton steps in all.
+        Total number of Newton steps.
     converged_ : bool
         Whether every minimisation reached ``tol``.
     n_features_in_ : int
@@ -123,26 +117,21 @@ class ImportVectorMachine(KernelClassifier):
     With the Cholesky factor :math:`K_{SS} = LL^\top` the model is
     :math:`f = \Phi w + b`, :math:`\Phi = K_{NS}L^{-\top}`, and the penalty
     :math:`\tfrac12\|w\|^2`. A candidate j adds the column
-    :math:`\varphi_j = (K_{Nj} - \Phi\Phi_j^\top) / (K_{jj} - \|\Phi_j\|^2)^{1/2}` and leaves the rest
-    as it is, so a Newton step from the present model lowers the objective by
-    :math:`\tfrac12 r_j^2 / s_j` more than without it, where s is the Schur complement of the bordered
-    Hessian and r that of its gradient. This takes ``O(N |S|)`` operations for each candidate, in matrix
-    products over all of them; with several classes the Hessian's blocks between classes are left
-    out. The ten best are then followed on the objective itself for one (``update="one-step"``) or
-    three steps in the metric of that Hessian with an exact line search, and the lowest wins.
+    :math:`\varphi_j = (K_{Nj} - \Phi\Phi_j^\top) / (K_{jj} - \|\Phi_j\|^2)^{1/2}` and leaves the others
+    unchanged, so a Newton step lowers the objective by :math:`\tfrac12 r_j^2 / s_j` more than without it,
+    where s is the Schur complement of the bordered Hessian and r that of its gradient. This takes
+    ``O(N |S|)`` operations for each candidate, in matrix products; with several classes the blocks of the
+    Hessian between classes are omitted. The ten best candidates are then compared by the objective itself
+    after one (``update="one-step"``) or three steps in the metric of that Hessian with an exact line search.
 
-    Equal rows are merged and the order of rows does not matter, so the choice of points is the same
-    for a repeated row as for one of weight 2 (for a precomputed kernel as long as candidates are
-    not drawn from rows in another order). Points that the chosen ones span numerically are never
-    imported.
+    Equal rows are merged, and the order of rows does not matter, so repeating a row is equivalent to a weight
+    of 2 (for a precomputed kernel, unless candidates are drawn from rows in another order). Points that the
+    chosen ones span numerically are never imported.
 
     References
     ----------
     Zhu and Hastie (2005), "Kernel logistic regression and the import vector machine", Journal of
     Computational and Graphical Statistics 14(1), 185-205, doi:10.1198/106186005X25619.
-
-    Pudil, Novovičová and Kittler (1994), "Floating search methods in feature selection", Pattern
-    Recognition Letters 15(11), 1119-1125, doi:10.1016/0167-8655(94)90127-9.
 
     Roscher, Förstner and Waske (2012), "I2VM: Incremental import vector machines", Image and
     Vision Computing 30(4-5), 263-278, doi:10.1016/j.imavis.2012.04.004.
@@ -167,7 +156,6 @@ class ImportVectorMachine(KernelClassifier):
         "max_points": [COUNT, None],
         "n_candidates": [StrOptions({"all"}), COUNT],
         "update": [StrOptions({"converged", "one-step"})],
-        "backward": ["boolean"],
         "tol": [POSITIVE],
         "max_iter": [COUNT],
         "random_state": ["random_state"],
@@ -179,7 +167,7 @@ class ImportVectorMachine(KernelClassifier):
         C: float = 10.0,
         *,
         kernel: str | Callable[..., Any] = "rbf",
-        gamma: float | Literal["scale", "auto"] = "scale",
+        gamma: float | Literal["scale"] = "scale",
         degree: float = 3,
         coef0: float = 0.0,
         fit_intercept: bool = True,
@@ -188,7 +176,6 @@ class ImportVectorMachine(KernelClassifier):
         max_points: int | None = None,
         n_candidates: int | Literal["all"] = 150,
         update: Literal["converged", "one-step"] = "converged",
-        backward: bool = False,
         tol: float = 1e-8,
         max_iter: int = 100,
         class_weight: dict | Literal["balanced"] | None = None,
@@ -207,7 +194,6 @@ class ImportVectorMachine(KernelClassifier):
         self.max_points = max_points
         self.n_candidates = n_candidates
         self.update = update
-        self.backward = backward
         self.tol = tol
         self.max_iter = max_iter
         self.class_weight = class_weight
@@ -224,15 +210,13 @@ class ImportVectorMachine(KernelClassifier):
             super()._log_proba(outputs) if outputs.shape[1] == 1 else np.asarray(log_softmax(outputs, axis=1))
         )
 
-    def _fit_data(self, given: GivenData) -> None:
-        data = self._training_set(given)
+    def _fit(self, X: Any, y: np.ndarray, weight: np.ndarray | None, names: Any = None) -> dict[str, Any]:
+        data = make_samples(X, y, weight, class_weight=self.class_weight, **kernel_parameters(self))
         points = DistinctPoints.of(data, self.n_jobs).with_gram()
-        # A kernel in another unit is the same problem with another C.
+        # Rescaling the kernel is equivalent to another C.
         unit = points.kernel_unit()
-        weight = loss_weights(float(self.C), points.weight.T, unit)
-        loss = LogisticLoss.of(weight)
-        # float32 kernels predict with an error of 1e-7 times the coefficients, which must therefore stay
-        # small.
+        loss = LogisticLoss.of(loss_weights(float(self.C), points.weight.T, unit))
+        # Predictions in float32 have an error of 1e-7 times the coefficients, which must therefore be small.
         floor = max(1e-10, 100 * float(np.finfo(data.X.dtype).eps))
         title, goal = type(self).__name__, max(self.epsilon, 1e-10)
         with one_thread, ProgressBar(title, goal, bool(self.verbose)) as progress:
@@ -242,18 +226,21 @@ class ImportVectorMachine(KernelClassifier):
         chosen = points.first[machine.chosen]
         coef = np.zeros((len(loss.target), len(data.codes)))
         coef[:, chosen], intercept = machine.coefficients()
-        self._set_model(data, coef, intercept)
-        self.selection_ = data.positions[chosen]
-        self.objective_path_ = np.array(path) / unit
-        self.n_iter_ = machine.n_steps
-        self.converged_ = machine.worst <= self.tol or self.update == "one-step"
-        if not self.converged_:
+        converged = machine.worst <= self.tol or self.update == "one-step"
+        if not converged:
             warn(
                 f"A minimisation stopped after max_iter={self.max_iter} Newton steps with "
-                f"{machine.worst:.3g} of the objective left to gain (asked for: {self.tol:.3g}). Raise "
+                f"{machine.worst:.3g} of the objective left to gain (required: {self.tol:.3g}). Raise "
                 "max_iter or tol, or lower C.",
                 ConvergenceWarning,
             )
+        return {
+            **expansion(data, coef, intercept),
+            "selection_": data.positions[chosen],
+            "objective_path_": np.array(path) / unit,
+            "n_iter_": machine.n_steps,
+            "converged_": converged,
+        }
 
     def _search(self, machine: Machine, progress: ProgressBar) -> list[float]:
         """Import points until the stopping rule holds; returns the objective by number of points."""
@@ -263,8 +250,6 @@ class ImportVectorMachine(KernelClassifier):
         start = time.perf_counter()
         machine.minimise(self.tol, self.max_iter)
         path = [machine.objective]
-        record = np.full(limit + 1, np.inf)  # the lowest objective of each number of points so far
-        n_dropped = 0
         spanned = np.zeros(len(machine.points), dtype=bool)
         while len(machine.chosen) < limit:
             # 1. The candidates: points that the chosen ones do not span.
@@ -274,31 +259,19 @@ class ImportVectorMachine(KernelClassifier):
                 break
             if self.n_candidates != "all" and self.n_candidates < len(pool):
                 pool = np.sort(random.choice(pool, self.n_candidates, replace=False))
-            # 2. The best of them joins.
+            # 2. Add the best candidate.
             gains = machine.gains(pool)
             spanned[pool[gains < 0]] = True
-            best = pool[np.argsort(-gains, kind="stable")[:SHORTLIST]]
+            best = pool[np.argsort(-gains, kind="stable")[: SETTINGS.shortlist]]
             best = best[~spanned[best]]
             if len(best) == 0:
                 continue
-            machine.join(best, ROUNDS if converged else 1)
+            machine.join(best, SETTINGS.rounds if converged else 1)
             if converged:
                 machine.minimise(self.tol, self.max_iter)
             n = len(machine.chosen)
-            path[n:] = [machine.objective]
-            record[n] = min(record[n], machine.objective)
-            # 3. Floating search: drop points while that beats the best smaller set that was ever seen. The
-            # records only fall, so no set comes back; the limit keeps small falls from taking forever.
-            while self.backward and n > 2 and n_dropped < len(machine.points):
-                smaller = machine.without(machine.cheapest(), self.tol, self.max_iter)
-                if smaller.objective >= record[n - 1] * (1 - 1e-6):
-                    break
-                vars(machine).update(vars(smaller))
-                n, n_dropped = n - 1, n_dropped + 1
-                path[n:] = [machine.objective]
-                record[n] = machine.objective
-                spanned[:] = False
-            # 4. Stop if the objective has hardly fallen.
+            path.append(machine.objective)
+            # 3. Stop if the objective hardly falls.
             before = path[max(0, n - self.delta_k)]
             fall = max(abs(before - path[n]), TINY) / max(path[n], TINY)
             progress(Iteration(n, fall, time.perf_counter() - start))
@@ -308,23 +281,23 @@ class ImportVectorMachine(KernelClassifier):
 
 
 class Machine:
-    """A model on chosen points in whitened coordinates, and the moves of the greedy search.
+    """A model on chosen points in whitened coordinates, with the operations of the greedy search.
 
     Attributes
     ----------
     A : array (n, q)
         A column of ones (with an intercept), then ``K_NS L^-T``.
     w : array (n_outputs, q)
-        Weights; F = w A' are the outputs on all points, (n_outputs, n). Those of several outputs sum to
+        Weights; F = w A' are the outputs on all points, (n_outputs, n). Weights of several outputs sum to
         zero in each column, as they do at the minimum, see :func:`_centred`.
     penalty : array (q,)
         0 for the intercept, else 1.
     W, AWA, ridge, inverse : arrays (n_outputs, n), (n_outputs, q, q), (n_outputs, q), (n_outputs, q, q)
-        Where it was last taken: curvature of the loss, A'WA, the penalty with a little for the intercept, and
-        the inverse of the Hessian's blocks ``A'WA + diag(ridge)``.
+        At the last update: curvature of the loss, A'WA, the penalty with a small one for the intercept, and
+        the inverse of the blocks ``A'WA + diag(ridge)`` of the Hessian.
 
-    Kernel values are divided by ``unit``. With the weights of the loss multiplied by it, the objective is
-    ``unit`` times that of the kernel itself, and nothing overflows.
+    Kernel values are divided by ``unit`` and the weights of the loss multiplied by it, which multiplies the
+    objective by ``unit`` and avoids overflow.
     """
 
     def __init__(
@@ -332,7 +305,7 @@ class Machine:
     ) -> None:
         self.points, self.loss, self.floor, self.unit = points, loss, floor, unit
         self.chosen: list[int] = []
-        self.first = int(intercept)  # first column of A that is a point's
+        self.first = int(intercept)  # first column of A that belongs to a point
         self._columns = np.ones((len(points), 16), order="F")
         self.w = np.zeros((len(loss.target), self.first))
         self.F = np.zeros((len(loss.target), len(points)))
@@ -354,7 +327,7 @@ class Machine:
         return np.tril(self.A[self.chosen, self.first :])
 
     def coefficients(self) -> tuple[Array, Array]:
-        """beta and intercepts; those of several classes are made to sum to zero."""
+        """beta and intercepts; intercepts of several classes are centred."""
         beta = np.zeros((len(self.w), 0))
         if self.chosen:
             beta = (
@@ -364,15 +337,14 @@ class Machine:
         return beta, intercept - (intercept.mean() if len(intercept) > 1 else 0.0)
 
     def curve(self) -> None:
-        """Take the curvature at the present outputs. Sets W, AWA, ridge and inverse."""
+        """Update W, AWA, ridge and inverse at the current outputs."""
         here = self.loss.at(self.F)
         self.W = here.curvature
-        # The intercept has no curvature of its own. A share of that of the loss keeps its row apart from the
-        # others; a share of the weights would hide what is left to gain where all rows are saturated. There
-        # the slopes are as small as the curvature, unless rows are on the wrong side: then a share of the
-        # slopes keeps the step of the intercept below 1e10. The slopes of all outputs are rounded alike, and
-        # that must not be a step of an output whose rows are all saturated. The loss is at least half of
-        # all sizes, so that a share EPS of them hides nothing.
+        # The intercept has no penalty. A fraction of the curvature of the loss separates its row from the
+        # others (a fraction of the weights would hide the remaining decrease if all rows are saturated). A
+        # fraction of the slopes bounds its step by 1e10 if saturated rows are on the wrong side. The fraction
+        # EPS of the largest output covers rounding errors that all outputs share; it is negligible because
+        # the loss is at least half of all sizes.
         size = (self.W + np.abs(here.slope)).sum(axis=1, keepdims=True)
         alone = 1e-10 * size + EPS * size.max() + TINY
         self.ridge = np.where(self.penalty > 0, 1.0, alone)
@@ -387,7 +359,7 @@ class Machine:
         return self.points.columns(candidates) / self.unit
 
     def whiten(self, candidates: Array) -> tuple[Array, Array]:
-        """The columns that candidates would add to A, zero for those that A spans, and which."""
+        """The columns that candidates would add to A (zero if A spans them), and which ones A spans."""
         Z = self.A[:, self.first :]
         R = self._kernel(candidates)
         diagonal = R[candidates, np.arange(len(candidates))]
@@ -398,30 +370,30 @@ class Machine:
         return R, spanned
 
     def bordered(self, phi: Array) -> tuple[Array, Array]:
-        """H^-1 u (n_outputs, q, c) and Schur complements (n_outputs, c) of new columns phi (n, c)."""
+        """H^-1 u (n_outputs, q, c) and Schur complements (n_outputs, c) for new columns phi (n, c)."""
         curved = self.W[:, :, None] * phi
         U = self.A.T @ curved
         HU = self.inverse @ U
         schur = 1 + np.einsum("nc,knc->kc", phi, curved) - np.einsum("kqc,kqc->kc", U, HU)
-        return HU, np.maximum(schur, 1.0)  # it is at least the penalty, up to rounding
+        return HU, np.maximum(schur, 1.0)  # at least the penalty, up to rounding
 
     def gains(self, candidates: Array) -> Array:
-        """Fall of the quadratic model for each candidate; -1 for those that A spans.
+        """Decrease of the quadratic model for each candidate; -1 for those that A spans.
 
         Let R = K_J - Z Z_J', where Z is the part of A that belongs to points. Every product with R follows
-        from the one with K_J and from A'WA, so that one large matrix product suffices. Digits cancel in it
-        only for nearly spanned candidates, and the short list is followed on exact columns.
+        from that with K_J and from A'WA, so one large matrix product suffices. Digits cancel only for nearly
+        spanned candidates, and the short list is compared with exact columns.
         """
         gain = np.empty(len(candidates))
         residual, gradient = self.loss.at(self.F).slope, self.gradient()
         Z = self.A[:, self.first :]
         rZ = residual @ Z
-        for start in range(0, len(candidates), _BLOCK):
-            block = candidates[start : start + _BLOCK]
+        for start in range(0, len(candidates), SETTINGS.block):
+            block = candidates[start : start + SETTINGS.block]
             K, ZJ = self._kernel(block), Z[block].T
             diagonal = K[block, np.arange(len(block))]
             left = diagonal - (ZJ**2).sum(axis=0)
-            spanned = ~(left > 2 * self.floor * diagonal)  # twice the floor: the exact column is above it
+            spanned = ~(left > 2 * self.floor * diagonal)  # twice, so that the exact column exceeds the floor
             WK = self.W[:, :, None] * K
             AWK = self.A.T @ WK
             U = AWK - self.AWA[:, :, self.first :] @ ZJ
@@ -431,16 +403,16 @@ class Machine:
             left = np.where(spanned, 1.0, left)
             schur = np.maximum(1 + (square - np.einsum("kqc,kqc->kc", U, HU)) / left, 1.0)
             slope = residual @ K - rZ @ ZJ - np.einsum("kq,kqc->kc", gradient, HU)
-            gain[start : start + _BLOCK] = np.where(
+            gain[start : start + SETTINGS.block] = np.where(
                 spanned, -1.0, 0.5 * (slope**2 / schur).sum(axis=0) / left
             )
         return gain
 
     def join(self, candidates: Array, rounds: int) -> None:
-        """Add the candidate whose objective is lowest after some steps from the present model.
+        """Add the candidate whose objective is lowest after some steps from the current model.
 
-        All candidates are followed at once, each with weights w (n_outputs, q, c) and a weight v
-        (n_outputs, c) of its own column, in the metric of the bordered Hessian.
+        All candidates advance together, each with weights w (n_outputs, q, c) and a weight v (n_outputs, c)
+        of its own column, in the metric of the bordered Hessian.
         """
         phi, _ = self.whiten(candidates)
         HU, schur = self.bordered(phi)
@@ -467,7 +439,7 @@ class Machine:
             w, v, F = w + t * dw, v + t * dv, F + t * D
         objective = 0.5 * (penalty * w**2).sum(axis=(0, 1)) + 0.5 * (v**2).sum(axis=0) + self.loss.value(F)
         best = int(np.argmin(objective))
-        if objective[best] > self.objective:  # the line search was too inexact: join with weight 0
+        if objective[best] > self.objective:  # the line search was too inexact: add it with weight 0
             w, v, F = w * 0 + self.w[:, :, None], v * 0, F * 0 + self.F[:, :, None]
             objective[best] = self.objective
 
@@ -482,19 +454,18 @@ class Machine:
         self.curve()
 
     def minimise(self, tol: float, max_iter: int) -> None:
-        """Newton's method on the chosen points, preconditioned by the curvature taken before.
+        """Newton's method on the chosen points, preconditioned by the last update of the curvature.
 
-        Sets w, F, objective; takes the curvature anew if the model has moved. Ends where less than ``tol`` of
-        the objective is left to gain, by half of Newton's decrement. Along a step that changes outputs by r
-        the curvature may fall by a factor exp(-r) (Bach, 2010, "Self-concordant analysis for logistic
-        regression", Electronic Journal of Statistics 4), and as much more be left: a single row of size 1e9
-        was enough for a decrement of 1e-10 where 2% were left.
+        Sets w, F, objective, and updates the curvature. Stops when the remaining decrease, estimated by half
+        the Newton decrement, is below ``tol`` times the objective. A step that changes outputs by r may lower
+        the curvature by exp(-r), so the estimate is multiplied by exp(r) (Bach, 2010, "Self-concordant
+        analysis for logistic regression", Electronic Journal of Statistics 4).
         """
         for step in range(max_iter + 1):
             here = self.loss.at(self.F)
             G = here.slope @ self.A + self.penalty * self.w
             left = 0.5 * float((G * self._precondition(G)).sum()) / max(self.objective, TINY)
-            # Blocks between outputs lower the curvature, so that more may be left than without them.
+            # Blocks between outputs lower the curvature, so the decrease may be larger than without them.
             dw = self._newton_direction(here, G)
             left = max(left, -0.5 * float((G * dw).sum()) / max(self.objective, TINY))
             D = dw @ self.A.T
@@ -513,7 +484,7 @@ class Machine:
                     self.w, self.F, self.objective = w, F, objective
                     break
                 t /= 2
-            else:  # lower objectives are indistinguishable from rounding: what is left stays left
+            else:  # the remaining decrease is below rounding
                 break
             if step > 0:
                 self.curve()
@@ -527,7 +498,7 @@ class Machine:
         return _centred((self.inverse @ _centred(G)[:, :, None])[:, :, 0])
 
     def _newton_direction(self, here: Derivatives, G: Array) -> Array:
-        """Conjugate gradients on the Newton system; one output and fresh curvature need a single step."""
+        """Conjugate gradients on the Newton system; one step for one output and up-to-date curvature."""
         x, r = np.zeros_like(G), -G
         z = self._precondition(r)
         p, rz = z, float((r * z).sum())
@@ -535,7 +506,7 @@ class Machine:
         for _ in range(50):
             Hp = here.curved(p @ self.A.T) @ self.A + self.ridge * p
             curvature = float((p * Hp).sum())
-            if not curvature > 0:  # saturated: no curvature is left along the intercepts
+            if not curvature > 0:  # saturated: the intercepts have no curvature
                 return x if x.any() else z
             alpha = rz / curvature
             x, r = x + alpha * p, r - alpha * Hp
@@ -546,48 +517,21 @@ class Machine:
             p = z + rz / before * p
         return x
 
-    def cheapest(self) -> int:
-        """Position of the point, except the last, whose removal raises the quadratic model least."""
-        L = self.factor
-        beta = solve_triangular(L, self.w[:, self.first :].T, lower=True, trans="T").T
-        T = solve_triangular(L, np.eye(len(L)), lower=True)
-        variance = np.einsum(
-            "sj,kst,tj->kj", T, self.inverse[:, self.first :, self.first :], T, optimize=True
-        )
-        return int(np.argmin((beta**2 / variance).sum(axis=0)[:-1]))
-
-    def without(self, position: int, tol: float, max_iter: int) -> Machine:
-        """The machine without the point at a position of ``chosen``."""
-        other = copy.copy(self)
-        other.chosen = self.chosen[:position] + self.chosen[position + 1 :]
-        # L without the row of the point is R'Q', so K_NS L^-T becomes (K_NS L^-T) Q.
-        Q, _ = qr(np.delete(self.factor, position, axis=0).T, mode="economic")
-        other._columns = np.ones((len(self.points), self._columns.shape[1]), order="F")
-        other.w = np.concatenate([self.w[:, : self.first], self.w[:, self.first :] @ Q], axis=1)
-        other.A[:, self.first :] = self.A[:, self.first :] @ Q
-        other.F = other.w @ other.A.T
-        other.objective = other._value(other.w, other.F)
-        other.curve()
-        other.minimise(tol, max_iter)
-        return other
-
 
 def _centred(step: Array) -> Array:
-    """A step of the weights (n_outputs, ...) without what all of several outputs have in common.
+    """A step in the weights (n_outputs, ...) without the component shared by all outputs.
 
-    The softmax does not change when the same is added to all outputs, and the penalty is least where the
-    weights of a column sum to zero. Only the penalty is curved along such a common step. The blocks of the
-    Hessian, which leave out what is between outputs, add the curvature of the loss to it, and with it a gain
-    of 3e-4 of the objective was taken for one of 7e-9.
+    The softmax does not depend on a common component, and the penalty is smallest without it. Along this
+    component only the penalty has curvature, but the diagonal blocks of the Hessian would wrongly include
+    that of the loss.
     """
     return step if len(step) == 1 else step - step.mean(axis=0)
 
 
 def _inverse(H: Array) -> Array:
-    """Inverses of positive definite matrices (k, q, q), computed with a diagonal of ones.
+    """Inverses of positive definite matrices (k, q, q), scaled to a unit diagonal for accuracy.
 
-    So that a column of large weights does not drown the others. The addition is of the size of the errors of
-    H.
+    The added ridge is of the size of the rounding errors of H.
     """
     scale = 1 / np.sqrt(np.einsum("kqq->kq", H))
     scale = scale[:, :, None] * scale[:, None, :]
@@ -595,7 +539,7 @@ def _inverse(H: Array) -> Array:
 
 
 def _line_search(loss: LogisticLoss, F: Array, D: Array, linear: Any, square: Any, slope: Any) -> Array:
-    """Steps t (c,) that nearly minimise ``loss(F + t D) + linear t + square t**2 / 2`` of c problems.
+    """Steps t (c,) that approximately minimise ``loss(F + t D) + linear t + square t**2 / 2`` of c problems.
 
     ``slope`` is the derivative at 0. The function is convex in t; Newton's method starts at t = 1.
     """
@@ -606,6 +550,6 @@ def _line_search(loss: LogisticLoss, F: Array, D: Array, linear: Any, square: An
         if (np.abs(first) <= 0.1 * np.abs(slope)).all():
             break
         second = np.einsum("knc,knc->c", here.curved(D), D) + square
-        with np.errstate(over="ignore"):  # an infinite step is cut
+        with np.errstate(over="ignore"):  # infinite steps are clipped
             t = np.clip(t - first / np.maximum(second, TINY), t / 4, 4 * t)
     return t

@@ -1,4 +1,4 @@
-"""The thresholding heuristics that sparse kernel logistic regression is compared with."""
+"""Thresholding heuristics for sparse kernel logistic regression."""
 
 from __future__ import annotations
 
@@ -9,57 +9,56 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .._sklearn import Options, StrOptions
-from .._warn import warn
-from ..data import DistinctPoints, TrainingSet
-from ..dual.binary import BinarySolutions, BinarySolver
-from ..dual.solver import Settings
-from ..estimators.base import KernelClassifier
-from ..estimators.parameters import COUNT, NON_NEGATIVE, POSITIVE
-from ..estimators.training import GivenData
+from .._base import KernelClassifier, expansion
+from .._utils.messages import warn
+from .._utils.sklearn_compat import Options, StrOptions
+from .._validation import COUNT, NON_NEGATIVE, POSITIVE, kernel_parameters, make_samples
+from ..dual.one_vs_rest import BinarySolutions, BinarySolver
+from ..dual.smo import Settings
+from ..samples import DistinctPoints, Samples
 
-# Below this a dual variable counts as zero in the paper's illustrations.
+# Below this the paper's illustrations treat a dual variable as zero.
 PAPER_THRESHOLD = 1e-5
 
 
 class ThresholdedKLR(KernelClassifier):
     r"""Kernel logistic regression made sparse after training.
 
-    Two heuristics that the paper argues against (its section "Differences with respect to
-    thresholding heuristics"): plain kernel logistic regression
+    Two heuristics from the section "Differences with respect to thresholding heuristics" of the
+    paper: kernel logistic regression
 
     .. math:: \min_f \tfrac12\|f\|^2 + C \sum_i c_i \log(1 + e^{-y_i f(x_i)}),
               \qquad f(x) = \sum_j \alpha_j y_j k(x_j, x) + b
 
-    is solved, and only the points with the largest :math:`\alpha_j` are kept: those closest to the
-    decision boundary and on its wrong side. Their coefficients and b stay as they are, or, with
-    ``retrain``, are those of kernel logistic regression on the kept points alone.
+    is solved, and only the points with the largest :math:`\alpha_j` are kept: those near the decision
+    boundary or on its wrong side. Their coefficients and b are unchanged, or, with ``retrain``, fitted again
+    on the kept points alone.
 
     Parameters
     ----------
     C : float, default=100
         Weight of the loss.
     n_points : int or None, default=None
-        Number of points to keep, those with the largest dual variables. All, if there are fewer.
+        Number of points to keep, those with the largest dual variables.
     threshold : float or None, default=None
-        May be given instead of ``n_points``: keep the points whose dual variable is larger than this. If
-        neither is given it is 1e-5, below which the paper counts a dual variable as zero.
+        Alternative to ``n_points``: keep the points whose dual variable is larger than this. If neither is
+        given, 1e-5, below which the paper treats a dual variable as zero.
     retrain : bool, default=False
-        Fit again on the kept points.
+        Whether to fit again on the kept points.
     kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed"} or callable, default="rbf"
-    gamma : {"scale", "auto"} or float, default="scale"
+    gamma : "scale" or float, default="scale"
     degree, coef0 : float, default=3, 0
         See :class:`~sparseklr.SparseKLR`.
     tol : float, default=1e-5
-        Largest KKT violation that the solver leaves.
+        Stop when the KKT violation is at most this.
     max_iter : int, default=-1
-        Largest number of pair steps for each binary problem; -1 for no limit, by which features of very
-        different scales may take hours.
+        Maximum number of pair steps for each binary problem; -1 for no limit. Features of very different
+        scales may then take hours.
     cache_size : float or "auto", default="auto"
         Memory for kernel rows in MB.
     class_weight : dict, "balanced" or None, default=None
     n_jobs : int or None, default=None
-        Threads for kernel values.
+        Number of threads for kernel values.
 
     Attributes
     ----------
@@ -71,22 +70,20 @@ class ThresholdedKLR(KernelClassifier):
     intercept_ : array (n_outputs,)
     n_support_ : array (n_classes,)
     threshold_ : float
-        Largest dual variable among the points left out; 0 if none is.
+        Largest dual variable of a dropped point; 0 if no point was dropped.
     converged_ : bool
-        Whether every binary problem was solved to ``tol``; if not, a ConvergenceWarning says so.
-    n_iter_ : array (n_outputs,)
-        Pair steps of each binary problem, of the last training.
+        Whether every binary problem was solved to ``tol``; otherwise a ConvergenceWarning is issued.
+    n_iter_ : int
+        Pair steps of the last training.
     n_features_in_ : int
     feature_names_in_ : array
         Only when X has column names.
 
     Notes
     -----
-    Equal rows of a class are one point, kept or left out as a whole, and the order of rows plays no part:
-    weights equal repetitions to the last digit.
-
-    With more than two classes a point counts by its largest dual variable over the one-vs-rest
-    problems.
+    Equal rows of a class are one point, which is kept or dropped as a whole, and the order of rows does not
+    matter: weights are exactly equivalent to repetitions. With more than two classes, points are ranked by
+    their largest dual variable over the one-vs-rest problems.
 
     References
     ----------
@@ -120,7 +117,7 @@ class ThresholdedKLR(KernelClassifier):
         threshold: float | None = None,
         retrain: bool = False,
         kernel: str | Callable[..., Any] = "rbf",
-        gamma: float | Literal["scale", "auto"] = "scale",
+        gamma: float | Literal["scale"] = "scale",
         degree: float = 3,
         coef0: float = 0.0,
         tol: float = 1e-5,
@@ -143,9 +140,9 @@ class ThresholdedKLR(KernelClassifier):
         self.class_weight = class_weight
         self.n_jobs = n_jobs
 
-    def _fit_data(self, given: GivenData) -> None:
-        rows = self._training_set(given)
-        # Equal rows of a class are one point: its dual variable is what all of them have together.
+    def _fit(self, X: Any, y: np.ndarray, weight: np.ndarray | None, names: Any = None) -> dict[str, Any]:
+        rows = make_samples(X, y, weight, class_weight=self.class_weight, **kernel_parameters(self))
+        # Equal rows of a class are one point, whose dual variable is the sum of theirs.
         data, _ = DistinctPoints.of(rows).labelled(rows)
         if self.n_points is not None and self.threshold is not None:
             raise ValueError(
@@ -156,7 +153,6 @@ class ThresholdedKLR(KernelClassifier):
         coef, intercept = solved.coef, solved.intercept
         importance = np.abs(coef).max(axis=0)
         kept = self._kept(importance)
-        self.threshold_ = float(np.delete(importance, kept).max(initial=0.0))
         if self.retrain:
             part = data.part(kept)
             missing = np.setdiff1d(np.arange(len(data.classes)), part.codes)
@@ -171,31 +167,35 @@ class ThresholdedKLR(KernelClassifier):
             coef[:, kept], intercept = solved.coef, solved.intercept
         else:
             coef[:, np.setdiff1d(np.arange(coef.shape[1]), kept)] = 0.0
-        self._set_model(data, coef, intercept)
-        self.n_iter_ = np.array([solution.n_iter for solution in solved.solutions])
-        self.converged_ = first.converged and solved.converged
-        if not self.converged_:
+        converged = first.converged and solved.converged
+        if not converged:
             violation = max(first.kkt_violation, solved.kkt_violation)
             warn(
-                f"The solver stopped with a KKT violation of {violation:.3g} (asked for: "
+                f"The solver stopped with a KKT violation of {violation:.3g} (required: "
                 f"{self.tol:.3g}). Raise max_iter or tol, or scale the features.",
                 ConvergenceWarning,
             )
+        return {
+            **expansion(data, coef, intercept),
+            "threshold_": float(np.delete(importance, kept).max(initial=0.0)),
+            "n_iter_": sum(solution.n_iter for solution in solved.solutions),
+            "converged_": converged,
+        }
 
     def _kept(self, importance: np.ndarray) -> np.ndarray:
-        """Positions of the points to keep, ascending; ties go to the first."""
+        """Positions of the points to keep, ascending; of ties, the first ones."""
         if self.n_points is not None:
             return np.sort(np.argsort(-importance, kind="stable")[: self.n_points])
         threshold = PAPER_THRESHOLD if self.threshold is None else self.threshold
         kept = np.flatnonzero(importance > threshold)
         if not len(kept):
             raise ValueError(
-                f"threshold={threshold:g} leaves no point: the largest dual variable is "
+                f"threshold={threshold:g} keeps no point: the largest dual variable is "
                 f"{importance.max():g}. Use a smaller threshold, or n_points."
             )
         return kept
 
-    def _logistic(self, data: TrainingSet) -> BinarySolutions:
+    def _logistic(self, data: Samples) -> BinarySolutions:
         """Plain kernel logistic regression."""
         settings = Settings(tol=self.tol, max_iter=self.max_iter)
         solver = BinarySolver(data, settings, self.cache_size, self.n_jobs)

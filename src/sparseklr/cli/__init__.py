@@ -1,9 +1,7 @@
-"""The command ``sparseklr``: fit, tune, show, predict, evaluate, explain, report and export on files of your
-own.
+"""The command ``sparseklr``: fit, show, predict, evaluate, explain, report and export on your files.
 
-Each command is a module with ``add_parser(subparsers)``, whose parser names a function by
-``set_defaults(run=...)``. These modules load nothing heavy before that function runs, so that
-``sparseklr --help`` answers at once.
+``add_COMMAND(subparsers)`` adds the parser of a command, with the function that runs it. The modules of
+commands import nothing heavy before that function runs, so that ``sparseklr --help`` is fast.
 """
 
 from __future__ import annotations
@@ -18,21 +16,20 @@ from importlib import import_module
 from typing import Any
 
 from .. import __version__
-from .._words import printable
-from .errors import CliError
-from .options import Parser
+from .._utils.messages import printable
+from .options import CliError, Parser
 
-COMMANDS = (
-    "fit",
-    "tune",
-    "show",
-    "predict",
-    "evaluate",
-    "explain",
-    "report",
-    "export",
-)
-EXTRA = ("rich", "skops", "skrub", "pandas", "pyarrow")  # of sparseklr[cli]
+# The module of each command, with a function add_COMMAND.
+COMMANDS = {
+    "fit": "fit",
+    "show": "show",
+    "predict": "predict",
+    "evaluate": "predict",
+    "explain": "predict",
+    "report": "show",
+    "export": "show",
+}
+EXTRA = ("rich", "skrub", "pandas", "pyarrow")  # of sparseklr[cli]
 
 
 def make_parser() -> Parser:
@@ -40,30 +37,28 @@ def make_parser() -> Parser:
     parser = Parser(
         prog="sparseklr",
         description="Sparse kernel logistic regression: classifiers that keep few training points and give "
-        "probabilities one can act on.",
+        "probabilities you can act on.",
         epilog="sparseklr COMMAND --help has the options of a command, with examples.",
     )
     parser.add_argument("--version", action="version", version=f"sparseklr {__version__}")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
-    for name in COMMANDS:
-        import_module(f".{name}", __name__).add_parser(subparsers)
+    for name, module in COMMANDS.items():
+        getattr(import_module(f".{module}", __name__), f"add_{name}")(subparsers)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns 0 if done, 2 after an error, which is one line, 130 if interrupted."""
+    """Run the command line; returns 0, or 2 after a one-line error, or 130 if interrupted."""
     return run_command_line("sparseklr", make_parser, argv)
 
 
 def run_command_line(
     program: str, make_parser: Callable[[], Parser], argv: Sequence[str] | None = None
 ) -> int:
-    """Run the function that the parsed arguments name in ``run``; warnings and errors are lines that begin
-    with ``program``.
-    """
+    """Run ``args.run`` of the parsed arguments; lines of warnings and errors begin with ``program``."""
     argv = sys.argv[1:] if argv is None else list(argv)
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # characters that a terminal cannot show become question marks
+        if hasattr(stream, "reconfigure"):  # print a question mark for characters the terminal cannot show
             stream.reconfigure(errors="replace")
     try:
         args = make_parser().parse_args(argv)
@@ -74,7 +69,7 @@ def run_command_line(
         return 0
     except KeyboardInterrupt:
         return _stop(program, "interrupted", code=130)
-    except BrokenPipeError:  # the reader, such as head, has seen enough
+    except BrokenPipeError:  # the reader, such as head, stopped early
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:

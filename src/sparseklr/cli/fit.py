@@ -1,88 +1,211 @@
-"""``sparseklr fit``: one model."""
+"""``sparseklr fit``: read, split off test rows, fit the pipeline, measure, save."""
 
 from __future__ import annotations
 
-import json
+import math
+import time
+import warnings
 from argparse import Namespace
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from .options import add_command, add_training, number, output_of
-from .stream import add_stream, is_streamed
+from .options import (
+    CliError,
+    add_command,
+    add_model,
+    add_training,
+    make_estimator,
+    print_json,
+    shows_progress,
+)
 
-EXAMPLES = """\
-  sparseklr fit customers.csv --target churned -o model.skops
-  sparseklr fit customers.parquet --target churned --id number --drop name --test-size 0.2 -o model.skops
-  sparseklr fit customers.csv --target churned --model compact --relevance sparse -o model.skops
-  sparseklr fit 'part-*.parquet' --target churned --model compact --memory 1GB --jobs -1 -o model.skops
-  sparseklr fit kunden.csv --target bezahlt --sep ';' --decimal , --categorical plz -o model.skops
-  sparseklr fit a9a.svm -o a9a.skops --C 1000 --class-weight balanced --jobs -1"""
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .reading import Dataset
+
+FIT_EXAMPLES = """\
+  sparseklr fit customers.csv --target churned -o model.sklr
+  sparseklr fit customers.csv --target churned --kernel auto --gamma auto -o model.sklr
+  sparseklr fit customers.parquet --target churned --id number --drop name --test-size 0.2 -o model.sklr
+  sparseklr fit customers.csv --target churned --model compact --relevance sparse -o model.sklr
+  sparseklr fit 'part-*.parquet' --target churned --model compact --memory 1GB --jobs -1 -o model.sklr
+  sparseklr fit kunden.csv --target bezahlt --sep ';' --decimal , --categorical plz -o model.sklr
+  sparseklr fit a9a.svm -o a9a.sklr --C 1 --class-weight balanced --jobs -1"""
 
 
-def add_parser(subparsers: Any) -> None:
+def add_fit(subparsers: Any) -> None:
     parser = add_command(
         subparsers,
         "fit",
-        run,
-        "Fit a sparse kernel classifier to a file. Numbers, dates and text are found and made into features, "
-        "missing values are filled, and columns that identify the rows are left out; what was done is told "
-        "and stored with the model.",
-        EXAMPLES,
+        run_fit,
+        "Fit a sparse kernel classifier to a file. Numbers, dates and text are detected and turned into "
+        "features, missing values are imputed, and columns that identify the rows are dropped; every step "
+        "is reported and stored with the model.",
+        FIT_EXAMPLES,
     )
-    group = add_training(parser)
-    group.add_argument(
-        "--model",
-        choices=("sparse", "compact"),
-        default="sparse",
-        help="sparse keeps some of the rows (SparseKLR); compact has a handful of points that are no rows "
-        "(CompactKLR) (default: sparse)",
-    )
-    group.add_argument(
-        "--C",
-        type=number(above=0),
-        help="weight of the loss (default: 10000; of a compact model, chosen on held-out rows)",
-    )
-    group.add_argument("--lam", type=number(least=0, words=("auto",)), help="margin (default: auto, C / 10)")
-    group.add_argument("--nu", type=number(least=0), help="sum of the dual variables, instead of --lam")
-    group.add_argument(
-        "--gamma",
-        type=number(above=0, words=("scale", "auto", "loo")),
-        help="width of the kernel: a number, scale, auto, or loo: chosen by leave-one-out (default: scale)",
-    )
-    group = parser.add_argument_group("compact model")
-    group.add_argument(
-        "--n-points",
-        type=number(least=1, words=("auto",), kind=int),
-        help="number of points (default: auto, chosen on held-out rows)",
-    )
-    group.add_argument(
-        "--max-points", type=number(least=1, kind=int), help="most points that auto tries (default: 512)"
-    )
-    group.add_argument(
-        "--relevance",
-        choices=("features", "shared", "sparse"),
-        help="a width for each feature, one for all, or for each and useless features dropped "
-        "(default: features)",
-    )
-    add_stream(parser)
+    add_model(parser, add_training(parser))
 
 
-def run(args: Namespace) -> None:
-    from .models import save_model
-    from .terminal import say, show_fit
-    from .training import make_estimator, shows_progress, train, train_stream
+def run_fit(args: Namespace) -> None:
+    from .model import save_model
+    from .reading import output_of
+    from .stream import fit_stream, is_streamed
 
     output, streamed = output_of(args), is_streamed(args)
-    model = make_estimator(args, args.model, verbose=shows_progress(args))
+    estimator = make_estimator(args, args.model, verbose=shows_progress(args))
     if streamed:
-        summary = train_stream(args, model)
-        save_model(output, model, None, args, training=summary)
+        n_rows, seconds = fit_stream(args, estimator)
+        summary = _summary(estimator, estimator, n_rows, seconds, test=None)
+        summary["columns"] = dict.fromkeys(estimator.feature_names_in_.tolist(), "number")
+        save_model(output, estimator, None, args, training=summary)
     else:
-        pipeline, rows, summary = train(args, model)
+        pipeline, rows, summary = train(args, estimator)
         if args.model == "sparse":
-            pipeline[-1].compact()
+            pipeline[-1].keep_prediction_only()
         save_model(output, pipeline, rows, args, training=summary)
-    say(args.data, summary["notes"])
+    _report(args, summary)
+
+
+def _report(args: Namespace, summary: dict[str, Any]) -> None:
+    from .terminal import print_notes, show_fit, show_search
+
+    print_notes(args.data, summary["notes"])
     if args.json:
-        print(json.dumps({"model": args.output, **summary}, indent=2))
+        print_json(model=args.output, **summary)
+        return
+    if len(summary["search"]["log_loss"]) > 1:
+        show_search(summary["search"], stderr=args.output == "-")
+    show_fit(summary, args.output)
+
+
+# -- training ---------------------------------------------------------------------------------
+
+
+def train(args: Namespace, estimator: Any) -> tuple[Any, Dataset, dict[str, Any]]:
+    """The fitted pipeline, its training rows, and a summary."""
+    from ..tables.cells import TableError, TableWarning
+    from .model import Model
+    from .reading import read_training
+
+    rows = read_training(args)
+    assert rows.y is not None
+    kept, test_indices = _split(args, rows.name, rows.y)
+    part = rows.take(kept)
+    pipeline = _make_pipeline(estimator, rows, args)
+    steps = () if part.weight is None else ("model",) if rows.table is None else ("features", "model")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TableWarning)  # they are in the summary
+        start = time.perf_counter()
+        try:
+            pipeline.fit(part.X, part.y, **{f"{step}__sample_weight": part.weight for step in steps})
+        except TableError as error:
+            raise CliError(f"{rows.name}: {error}") from error
+        seconds = time.perf_counter() - start
+        test = None
+        if len(test_indices):
+            model, test_rows = Model("", pipeline, {}), rows.take(test_indices)
+            X = test_rows.X if model.reader is None else model.reader.transform(test_rows.X)
+            test = model.measure(replace(test_rows, X=X))
+    summary = _summary(pipeline, pipeline[-1], len(kept), seconds, test)
+    if rows.table is not None:
+        reader, features = pipeline["read"], pipeline["features"]
+        columns = {name: column.kind for name, column in reader.columns_.items() if not column.left_out}
+        summary |= {
+            "columns": columns,
+            "scale": {"chosen": features.scale_, "loo_log_loss": features.scale_losses_},
+            "data": rows.table.facts,
+            "notes": [str(rows.table), *rows.table.notes, *reader.report_],
+        }
+    return pipeline, part, summary
+
+
+def _make_pipeline(estimator: Any, rows: Dataset, args: Namespace) -> Any:
+    """The estimator with its preprocessing; for tables, :func:`tabular_pipeline`."""
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import MaxAbsScaler
+
+    from ..tables.pipeline import tabular_pipeline
+
+    if rows.table is None:  # sparse rows are only scaled
+        return Pipeline([("scale", MaxAbsScaler()), ("model", estimator)])
+    # "auto" also for new data; a decimal comma suggested only by the separator must be passed on
+    suggested = "," if rows.table.decimal is None and rows.table.facts.get("decimal") == "," else "auto"
+    return tabular_pipeline(
+        estimator,
+        scale=args.scale,
+        categorical=args.categorical,
+        number=args.number,
+        date=args.date,
+        drop=[*args.drop, *args.id],
+        na=args.na,
+        decimal=args.decimal or suggested,
+    )
+
+
+def _split(args: Namespace, name: str, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Training and test rows, with the same class fractions."""
+    import numpy as np
+    from sklearn.model_selection import train_test_split
+
+    if not args.test_size:
+        return np.arange(len(y)), np.arange(0)
+    what = f"{name}: --test-size {args.test_size:g}"
+    classes, counts = np.unique(y, return_counts=True)
+    if counts.min() < 2:
+        single = classes[counts.argmin()]
+        raise CliError(f"{what}: class {single} has 1 row; expected at least one to fit and one to test")
+    n_test = math.ceil(args.test_size * len(y))
+    for n, purpose in ((n_test, "to test"), (len(y) - n_test, "to fit")):
+        if n < len(classes):
+            raise CliError(
+                f"{what} leaves {n} of {len(y)} rows {purpose}; expected at least one for each of "
+                f"{len(classes)} classes"
+            )
+    kept, test = train_test_split(
+        np.arange(len(y)), test_size=args.test_size, stratify=y, random_state=args.seed
+    )
+    if len(absent := np.setdiff1d(y, y[kept])):
+        n_rows = (y == absent[0]).sum()
+        raise CliError(f"{what} leaves no row of class {absent[0]} to fit; it has {n_rows} rows")
+    return kept, test
+
+
+def _summary(fitted: Any, model: Any, n_rows: int, seconds: float, test: Any) -> dict[str, Any]:
+    """Size and quality of a model, from its fitted attributes."""
+    from ..compact_klr import CompactKLR
+
+    summary = {
+        "n_rows": n_rows,
+        "n_features": model.n_features_in_,
+        "classes": fitted.classes_.tolist(),
+        "estimator": type(model).__name__,
+    }
+    if isinstance(model, CompactKLR):
+        summary |= {
+            "n_points": model.n_points_,
+            "points_fraction": model.n_points_ / n_rows,
+            "n_features_used": int(model.get_support().sum()),
+            "validation_log_loss": model.validation_log_loss_,
+            "gradient_norm": model.gradient_norm_,
+        }
     else:
-        show_fit(summary, args.output)
+        validated = model.validation_log_loss_
+        summary |= {
+            "n_points": len(model.support_),
+            "points_fraction": len(model.support_) / n_rows,
+            # the loss by which the kernel was chosen is optimistic
+            "loo_log_loss": model.loo_log_loss_ if validated is None else None,
+            "validation_log_loss": validated,
+            "dual_gap": model.dual_gap_,
+            "converged": model.converged_,
+        }
+    return summary | {
+        "search": {name: column.tolist() for name, column in model.search_results_.items()},
+        "seconds": seconds,
+        "test": test,
+        "columns": None,
+        "scale": None,
+        "data": None,
+        "notes": [],
+    }

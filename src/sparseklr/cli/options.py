@@ -1,16 +1,37 @@
-"""Parsing: a parser whose errors are one line, the types of numbers, and options several commands share."""
+"""Command-line parsing: one-line errors, option types, and options shared by several commands.
+
+:func:`add_model` adds the parameters of the estimators as options, and :func:`make_estimator` uses them.
+"""
 
 from __future__ import annotations
 
 import argparse
 import re
+import sys
 import textwrap
-from collections.abc import Callable
-from typing import Any, NoReturn
+from argparse import Namespace
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from .errors import CliError
+from .._utils.messages import listing
 
-FORMATS = ("csv", "tsv", "parquet", "svmlight")
+if TYPE_CHECKING:
+    from ..compact_klr import CompactKLR
+    from ..sparse_klr import SparseKLR
+
+
+class CliError(Exception):
+    """An error that the user can fix, shown as one line."""
+
+
+def unknown(what: str, name: str, known: Iterable[str], plural: str) -> CliError:
+    """The error for an unknown name, which suggests the closest known one."""
+    known = list(known)
+    by_lower = {candidate.lower(): candidate for candidate in known}
+    close = get_close_matches(name.lower(), by_lower, n=1)
+    hint = f"; did you mean {by_lower[close[0]]!r}?" if close else "."
+    return CliError(f"{what} {name!r}{hint} The {plural}: {listing(known)}.")
 
 
 class Parser(argparse.ArgumentParser):
@@ -21,7 +42,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_command(
-    subparsers: Any, name: str, run: Callable[[argparse.Namespace], None], summary: str, examples: str
+    subparsers: Any, name: str, run: Callable[[Namespace], None], summary: str, examples: str
 ) -> Parser:
     """The parser of a command, with ``--debug`` and examples at the end of its help."""
     parser: Parser = subparsers.add_parser(
@@ -37,10 +58,13 @@ def add_command(
     return parser
 
 
+# -- types of options -------------------------------------------------------------------------
+
+
 def number(
     above: float | None = None, least: float | None = None, words: tuple[str, ...] = (), kind: type = float
 ) -> Any:
-    """Type of an option: a number in a range, whole if ``kind=int``, or one of a few words."""
+    """Option type: a number in a range, whole if ``kind=int``, or one of a few words."""
     bound = f" above {above:g}" if above is not None else f" of at least {least:g}"
     expected = " or ".join([f"a {'whole ' if kind is int else ''}number{bound}", *words])
 
@@ -59,8 +83,8 @@ def number(
     return parse
 
 
-def share(text: str) -> float:
-    """Type of an option: a number between 0 and 1."""
+def fraction(text: str) -> float:
+    """Option type: a number between 0 and 1."""
     value: float = number(above=0)(text)
     if value >= 1:
         raise argparse.ArgumentTypeError(f"expected a number between 0 and 1; got {text!r}")
@@ -68,10 +92,48 @@ def share(text: str) -> float:
 
 
 def jobs(text: str) -> int:
-    """Type of an option: a number of threads or processes, as ``n_jobs`` of scikit-learn."""
+    """Option type: a number of threads, like ``n_jobs`` of scikit-learn."""
     if not re.fullmatch("-?[0-9]+", text) or int(text) == 0:
         raise argparse.ArgumentTypeError(f"expected a whole number, or -1 for all cores; got {text!r}")
     return int(text)
+
+
+def separator(text: str) -> str:
+    """Option type: a character, or its name."""
+    found = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}.get(text, text)
+    if len(found) != 1:
+        raise argparse.ArgumentTypeError(f"expected one character, tab or space; got {text!r}")
+    return found
+
+
+def size(text: str) -> float:
+    """Option type: bytes, as in 500MB, 1GB or 2e9."""
+    units = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+    match = re.fullmatch(r"([\d.]+(?:e\d+)?)\s*([KMGT]?)i?B?", text.strip(), re.IGNORECASE)
+    try:
+        value = float(match[1]) * units[match[2].upper()] if match else 0.0
+    except ValueError:
+        value = 0.0
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"expected a size such as 500MB or 1GB; got {text!r}")
+    return value
+
+
+class Dates(argparse.Action):
+    """Collects COL and COL=FORMAT into a mapping of columns to formats, "" for detection."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
+        found = dict(getattr(namespace, self.dest))
+        for value in values:
+            name, sign, form = value.rpartition("=%")
+            found[name if sign else value] = f"%{form}" if sign else ""
+        setattr(namespace, self.dest, found)
+
+
+# -- options of several commands --------------------------------------------------------------
+
+
+MODEL_HELP = "file written by sparseklr fit"
 
 
 def add_data(parser: Parser, target_help: str) -> None:
@@ -90,43 +152,31 @@ def add_labels(parser: Parser, target_help: str) -> None:
 
 
 def add_reading(parser: Parser) -> None:
-    """How to read DATA; what is left out is found."""
+    """Options of how to read DATA; by default everything is detected."""
     group = parser.add_argument_group("reading")
-    group.add_argument("--format", choices=FORMATS, help="format of DATA; by default its suffix tells")
     group.add_argument(
-        "--sep", type=separator, help="separator of a CSV file: a character, or tab; else found"
+        "--format",
+        choices=("csv", "tsv", "parquet", "svmlight"),
+        help="format of DATA (default: by its suffix)",
     )
     group.add_argument(
-        "--decimal", metavar="SIGN", choices=(".", ","), help="decimal sign, a point or a comma; else found"
+        "--sep", type=separator, help="separator of a CSV file: a character, or tab (default: detected)"
     )
-    group.add_argument("--encoding", help="of a CSV file, such as latin-1; else found")
+    group.add_argument(
+        "--decimal",
+        metavar="SIGN",
+        choices=(".", ","),
+        help="decimal sign, point or comma (default: detected)",
+    )
+    group.add_argument("--encoding", help="encoding of a CSV file, such as latin-1 (default: detected)")
     group.add_argument(
         "--na",
         metavar="TOKEN",
         nargs="+",
         action="extend",
         default=[],
-        help="further tokens for a missing value, beside NA, ? and the like; write --na=-9 with a sign",
+        help="further tokens for missing values besides NA, ? and the like; write --na=-9 for negative ones",
     )
-
-
-def separator(text: str) -> str:
-    """Type of an option: a character, or its name."""
-    found = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}.get(text, text)
-    if len(found) != 1:
-        raise argparse.ArgumentTypeError(f"expected one character, tab or space; got {text!r}")
-    return found
-
-
-class Dates(argparse.Action):
-    """Collects COL and COL=FORMAT into a mapping of columns to formats, "" where it is to be found."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
-        found = dict(getattr(namespace, self.dest))
-        for value in values:
-            name, sign, form = value.rpartition("=%")
-            found[name if sign else value] = f"%{form}" if sign else ""
-        setattr(namespace, self.dest, found)
 
 
 def add_output(parser: Parser, what: str, required: bool = True) -> None:
@@ -134,30 +184,28 @@ def add_output(parser: Parser, what: str, required: bool = True) -> None:
     parser.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
 
 
-def output_of(args: argparse.Namespace) -> Any:
-    """The model's file, if it may be written."""
-    from .files import check_output
-
-    if args.output == "-" and args.json:
-        raise CliError("--output - and --json both write to standard output; give one of them")
-    return check_output(args.output, args.force)
-
-
 def add_json(parser: Parser) -> None:
     parser.add_argument(
-        "--json", action="store_true", help="print JSON, and nothing else, on standard output"
+        "--json", action="store_true", help="print the result on standard output as JSON, and nothing else"
     )
 
 
-def add_training(parser: Parser, kernel: str = "rbf") -> Any:
-    """What fit and tune have in common; ``kernel`` says what its default is. Returns the model's options."""
-    add_data(parser, "column of the classes (not for svmlight files, which hold them)")
-    group = parser.add_argument_group("columns, whose kinds are found where nothing is given")
+def print_json(**content: Any) -> None:
+    """Print a JSON object on standard output."""
+    import json
+
+    print(json.dumps(content, indent=2))
+
+
+def add_training(parser: Parser) -> Any:
+    """Add the options of data, columns and training; returns the group of model options."""
+    add_data(parser, "column of the classes (not for svmlight files, which contain them)")
+    group = parser.add_argument_group("columns", "The kinds of columns are detected unless given.")
     for option, meaning in {
-        "drop": "columns to leave out",
-        "id": "columns that identify the rows: left out, and written by predict --id",
-        "categorical": "columns that are categories whatever they look like",
-        "number": "columns that are numbers whatever they look like",
+        "drop": "columns to ignore",
+        "id": "columns that identify the rows: not features, and written by predict --id",
+        "categorical": "columns to treat as categories",
+        "number": "columns to treat as numbers",
     }.items():
         group.add_argument(f"--{option}", metavar="COL", nargs="+", action="extend", default=[], help=meaning)
     group.add_argument(
@@ -172,40 +220,120 @@ def add_training(parser: Parser, kernel: str = "rbf") -> Any:
         "--scale",
         choices=("auto", "standard", "quantile", "squash"),
         default="auto",
-        help="of numbers: mean and variance, ranks, or robust and bounded; auto compares them by the "
-        "leave-one-out log-loss; quantile and squash know no row weights (default: auto)",
+        help="scaling of numbers: by mean and variance (standard), by rank (quantile), or robust and bounded "
+        "(squash); auto compares their leave-one-out log-losses. quantile and squash ignore row weights "
+        "(default: auto)",
     )
-    add_output(parser, "where the model goes, e.g. model.skops; - is standard output")
+    add_output(parser, "model file to write, e.g. model.sklr; - is standard output")
     group = parser.add_argument_group("model")
     group.add_argument(
         "--kernel",
-        choices=("rbf", "linear", "poly", "laplacian", "sigmoid", "loo"),
-        help=f"loo: rbf or laplacian, whichever is better (default: {kernel})",
+        choices=("rbf", "linear", "poly", "laplacian", "sigmoid", "auto"),
+        help="auto: rbf or laplacian, chosen by leave-one-out (default: rbf)",
     )
-    group.add_argument("--degree", type=number(least=0), help="of the poly kernel (default: 3)")
-    group.add_argument(
-        "--calibration",
-        choices=("refit", "sigmoid", "link", "none"),
-        help="where probabilities come from (default: refit)",
-    )
-    group.add_argument(
-        "--class-weight", choices=("balanced",), help="make the classes weigh the same, whatever their sizes"
-    )
+    group.add_argument("--degree", type=number(least=0), help="degree of the poly kernel (default: 3)")
+    group.add_argument("--class-weight", choices=("balanced",), help="give all classes the same total weight")
     parser.add_argument(
         "--test-size",
-        metavar="SHARE",
-        type=share,
-        help="hold out this share of the rows, and measure the model on them",
+        metavar="FRACTION",
+        type=fraction,
+        help="fraction of the rows to hold out and measure the model on",
     )
     seed = number(least=0, kind=int)
     parser.add_argument(
-        "--seed", type=seed, default=0, help="of the held-out rows and the refit (default: 0)"
+        "--seed", type=seed, default=0, help="random seed of the test split and of the fit (default: 0)"
     )
-    parser.add_argument("--jobs", type=jobs, default=1, help="threads; -1 for all cores (default: 1)")
+    parser.add_argument(
+        "--jobs", type=jobs, default=1, help="number of threads; -1 for all cores (default: 1)"
+    )
     parser.add_argument(
         "--verbose",
         action=argparse.BooleanOptionalAction,
-        help="show progress on standard error; by default on a terminal",
+        help="show progress on standard error (default: only on a terminal)",
     )
     add_json(parser)
     return group
+
+
+def add_model(parser: Parser, group: Any) -> None:
+    """Add the parameters of the estimators of ``fit`` that :func:`add_training` does not add."""
+    group.add_argument(
+        "--model",
+        choices=("sparse", "compact"),
+        default="sparse",
+        help="sparse selects some of the rows (SparseKLR); compact fits the positions of a few points "
+        "(CompactKLR) (default: sparse)",
+    )
+    group.add_argument(
+        "--C",
+        type=number(above=0),
+        help="weight of the likelihood; smaller values regularise more (default: chosen by leave-one-out, "
+        "or on validation rows)",
+    )
+    group.add_argument(
+        "--gamma",
+        type=number(above=0, words=("scale", "auto")),
+        help="kernel width: a number, scale, or auto: chosen by leave-one-out (default: scale)",
+    )
+    group.add_argument(
+        "--box", type=number(above=0), help="bound on the dual variables in the selection (default: 10)"
+    )
+    group = parser.add_argument_group("compact model")
+    group.add_argument(
+        "--n-points",
+        type=number(least=1, words=("auto",), kind=int),
+        help="number of points (default: auto, chosen on validation rows)",
+    )
+    group.add_argument(
+        "--max-points", type=number(least=1, kind=int), help="largest number that auto tries (default: 512)"
+    )
+    group.add_argument(
+        "--relevance",
+        choices=("features", "shared", "sparse"),
+        help="one kernel width per feature, one for all features, or one per feature with useless features "
+        "dropped (default: features)",
+    )
+    group = parser.add_argument_group(
+        "many rows",
+        "With --model compact, DATA may be a folder or a pattern such as 'part-*.parquet'. Its rows\n"
+        "are then read in blocks, as they are if one of these options is given. Every cell must be a\n"
+        "number; CSV files must have commas and decimal points unless --sep and --decimal are given.\n"
+        "Text, dates and missing values require a single file, which is read whole.",
+    )
+    group.add_argument(
+        "--memory",
+        metavar="SIZE",
+        type=size,
+        help="memory limit of out-of-core fitting (default: 1GB). Setting it forces out-of-core fitting even "
+        "for a single file; the model then differs slightly",
+    )
+    group.add_argument(
+        "--scheduler", metavar="ADDRESS", help="scheduler of a Dask cluster whose workers can read the files"
+    )
+    group.add_argument("--checkpoint", metavar="FILE", help="file from which an interrupted fit resumes")
+
+
+# Options that are parameters of one estimator; if not given, its default holds.
+PARAMETERS = {
+    "sparse": ("kernel", "degree", "C", "gamma", "box"),
+    "compact": ("C", "n_points", "max_points", "relevance"),
+}
+
+
+def make_estimator(args: Namespace, model: str = "sparse", **more: Any) -> SparseKLR | CompactKLR:
+    """A SparseKLR or CompactKLR with the given options."""
+    from ..compact_klr import CompactKLR
+    from ..sparse_klr import SparseKLR
+
+    known = dict.fromkeys(name for names in PARAMETERS.values() for name in names)
+    given = {name: getattr(args, name) for name in known if getattr(args, name, None) is not None}
+    for name in given:
+        if name not in PARAMETERS[model]:
+            raise CliError(f"--{name.replace('_', '-')} is not an option of --model {model}")
+    kind = {"sparse": SparseKLR, "compact": CompactKLR}[model]
+    return kind(class_weight=args.class_weight, random_state=args.seed, n_jobs=args.jobs, **given, **more)
+
+
+def shows_progress(args: Namespace) -> int:
+    """``verbose`` of an estimator."""
+    return int(sys.stderr.isatty() if args.verbose is None else args.verbose)

@@ -1,30 +1,61 @@
-"""``sparseklr predict``: classes and their probabilities for new rows."""
+"""``sparseklr predict``, ``evaluate`` and ``explain``: apply a model to the rows of a file."""
 
 from __future__ import annotations
 
 from argparse import Namespace
+from pathlib import Path
 from typing import Any
 
-from .options import add_command, add_output, add_reading
+from .options import (
+    MODEL_HELP,
+    CliError,
+    add_command,
+    add_data,
+    add_json,
+    add_output,
+    add_reading,
+    number,
+    print_json,
+    unknown,
+)
 
-EXAMPLES = """\
-  sparseklr predict model.skops new.csv -o predictions.csv --id number
-  sparseklr predict model.skops new.parquet -o predictions.parquet --keep --force
-  sparseklr predict model.skops 'new-*.parquet' -o predictions.parquet
-  zcat new.csv.gz | sparseklr predict model.skops - | head"""
 WRITTEN = ("csv", "tsv", "parquet")
 
+PREDICT_EXAMPLES = """\
+  sparseklr predict model.sklr new.csv -o predictions.csv --id number
+  sparseklr predict model.sklr new.parquet -o predictions.parquet --keep --force
+  sparseklr predict model.sklr 'new-*.parquet' -o predictions.parquet
+  zcat new.csv.gz | sparseklr predict model.sklr - | head"""
 
-def add_parser(subparsers: Any) -> None:
+EVALUATE_EXAMPLES = """\
+  sparseklr evaluate model.sklr test.csv
+  sparseklr evaluate model.sklr test.csv --target outcome
+  sparseklr evaluate model.sklr test.csv --json > test.json"""
+
+EXPLAIN_EXAMPLES = """\
+  sparseklr explain model.sklr new.csv --row 5
+  sparseklr explain model.sklr new.csv --row 5 9 --points 8 --by contribution
+  sparseklr explain model.sklr new.csv --row 5 --class yes --json"""
+
+
+def _check_standard_input(args: Namespace) -> None:
+    if args.model == "-" and args.data == "-":
+        raise CliError("MODEL and DATA cannot both be standard input")
+
+
+# -- predict ----------------------------------------------------------------------------------
+
+
+def add_predict(subparsers: Any) -> None:
     parser = add_command(
         subparsers,
         "predict",
-        run,
-        "Predict the rows of a file. The result has, in the order of the rows, the column predicted and a "
-        "column p_CLASS of probabilities for each class. Columns the model does not know are ignored.",
-        EXAMPLES,
+        run_predict,
+        "Predict the rows of a file. The result has the column predicted and, for each class, a column "
+        "p_CLASS of probabilities, in the order of the rows. Columns unknown to the model are ignored.",
+        PREDICT_EXAMPLES,
     )
-    parser.add_argument("model", metavar="MODEL", help="file written by sparseklr fit or tune")
+    parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     parser.add_argument(
         "data", metavar="DATA", help="file with the columns the model was fitted to; - is standard input"
     )
@@ -32,8 +63,8 @@ def add_parser(subparsers: Any) -> None:
         "--id",
         metavar="COL",
         nargs="*",
-        help="write these columns of DATA before the predictions; without names, those that identify the "
-        "rows of the training data",
+        help="write these columns of DATA before the predictions; without names, the columns that identified "
+        "the training rows",
     )
     parser.add_argument(
         "--keep", action="store_true", help="write all columns of DATA before the predictions"
@@ -41,61 +72,71 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--flag",
         action="store_true",
-        help="write a column unfamiliar: why a row is unlike the training rows, empty if it is not. Columns "
-        "of the model may then be missing",
+        help="write a column unfamiliar: why a row is unlike the training rows, empty if it is not. DATA may "
+        "then lack columns of the model",
     )
     add_reading(parser)
-    add_output(
-        parser,
-        "CSV (.csv, .tsv) or Parquet file; standard output if left out or -",
-        required=False,
-    )
+    add_output(parser, "CSV (.csv, .tsv) or Parquet file (default: standard output)", required=False)
     parser.add_argument(
-        "--output-format", choices=WRITTEN, help="format of the result; by default its suffix tells, or CSV"
+        "--output-format",
+        choices=WRITTEN,
+        help="format of the result (default: by its suffix, or CSV)",
     )
 
 
-def run(args: Namespace) -> None:
-    import pandas as pd
-
-    from .data import read_rows
-    from .errors import CliError
-    from .files import SUFFIXES, check_output, writing
-    from .models import load_model
+def run_predict(args: Namespace) -> None:
+    from .model import Model, unfamiliar_note
+    from .reading import check_output, read_for_model
     from .stream import predicts_in_blocks, write_predictions
-    from .terminal import say
-    from .unfamiliar import naming_large_cells, summary, unfamiliar
+    from .terminal import print_notes
 
     output = check_output(args.output or "-", args.force)
-    form = args.output_format or ("csv" if output.name == "-" or output.is_fifo() else "")
+    form = _output_format(args, output)
+    _check_standard_input(args)
+    model = Model.load(args.model)
+    if predicts_in_blocks(args, model):
+        n_rows = write_predictions(args, model, output, form)
+    else:
+        rows, notes = read_for_model(args, model, with_labels=False, fill=args.flag)
+        prob, predicted, reasons = model.predict_proba(rows), model.predict(rows), model.unfamiliar(rows)
+        columns = {"predicted": predicted} | {
+            f"p_{label}": p for label, p in zip(model.classes, prob.T, strict=True)
+        }
+        columns |= {"unfamiliar": reasons} if args.flag else {}
+        _write_table(args, model, rows, columns, output, form)
+        print_notes(args.data, notes + unfamiliar_note(reasons, args.flag))
+        n_rows = len(rows)
+    if output.name != "-":
+        print(f"{n_rows} predictions written to {args.output}")
+
+
+def _output_format(args: Namespace, output: Path) -> str:
+    from .reading import SUFFIXES
+
+    form: str = args.output_format or ("csv" if output.name == "-" or output.is_fifo() else "")
     form = form or SUFFIXES.get(output.suffix.lower(), "")
     if form not in WRITTEN:
-        raise CliError(f"--output {args.output}: expected a name that ends in .csv, .tsv or .parquet")
-    if args.model == "-" and args.data == "-":
-        raise CliError("MODEL and DATA cannot both be standard input")
-    pipeline, metadata = load_model(args.model)
-    if predicts_in_blocks(args, pipeline):
-        n_rows = write_predictions(args, pipeline, output, form)
-        if output.name != "-":
-            print(f"{n_rows} predictions written to {args.output}")
-        return
-    rows, notes = read_rows(args, pipeline, metadata, with_labels=False, fill=args.flag)
-    with naming_large_cells(pipeline, rows):
-        prob = pipeline.predict_proba(rows.X)
-    made = {"predicted": pipeline.predict(rows.X)}
-    made |= {f"p_{label}": prob[:, k] for k, label in enumerate(pipeline.classes_)}
-    reasons = unfamiliar(pipeline, rows)
-    result = pd.DataFrame(made | ({"unfamiliar": reasons} if args.flag else {}))
+        raise CliError(f"--output {args.output}: expected a name ending in .csv, .tsv or .parquet")
+    return form
+
+
+def _write_table(
+    args: Namespace, model: Any, rows: Any, columns: dict[str, Any], output: Path, form: str
+) -> None:
+    """Write predictions after the columns of DATA selected by --keep or --id."""
+    import pandas as pd
+
+    from .reading import writing
+
+    result = pd.DataFrame(columns)
     if (args.keep or args.id is not None) and rows.table is None:
         raise CliError(f"--{'keep' if args.keep else 'id'}: not for svmlight files, which have no columns")
     if rows.table is not None:
         frame = rows.table.frame
-        kept = (
-            list(frame.columns) if args.keep else _identifiers(args, pipeline, metadata, list(frame.columns))
-        )
+        kept = list(frame.columns) if args.keep else _identifiers(args, model, list(frame.columns))
         if twice := [name for name in kept if name in result.columns]:
             raise CliError(
-                f"{args.data}: column {twice[0]!r} has the name of a column of the result; rename it"
+                f"{args.data}: column {twice[0]!r} has the same name as a column of the result; rename it"
             )
         result = pd.concat([frame[kept].reset_index(drop=True), result], axis=1)
     with writing(output) as temporary:
@@ -103,15 +144,10 @@ def run(args: Namespace) -> None:
             result.to_parquet(temporary, index=False)
         else:
             result.to_csv(temporary, index=False, sep="\t" if form == "tsv" else ",")
-    say(args.data, notes + summary(reasons, args.flag))
-    if output.name != "-":
-        print(f"{len(result)} predictions written to {args.output}")
 
 
-def _identifiers(args: Namespace, pipeline: Any, metadata: dict[str, Any], names: list[str]) -> list[str]:
-    """The columns that --id asks for."""
-    from .errors import CliError, unknown
-
+def _identifiers(args: Namespace, model: Any, names: list[str]) -> list[str]:
+    """The columns given by --id, or those that identified the rows in training."""
     if args.id is None:
         return []
     for name in args.id:
@@ -119,13 +155,111 @@ def _identifiers(args: Namespace, pipeline: Any, metadata: dict[str, Any], names
             raise unknown("--id: there is no column", name, names, "columns")
     if args.id:
         return list(dict.fromkeys(args.id))
-    reader = getattr(pipeline, "named_steps", {}).get("read")
-    learned = (
-        [] if reader is None else [name for name, column in reader.columns_.items() if column.identifies]
-    )
-    known = [name for name in dict.fromkeys([*metadata.get("id", []), *learned]) if name in names]
+    columns = {} if model.reader is None else model.reader.columns_
+    learned = [name for name, column in columns.items() if column.identifies]
+    known = [name for name in dict.fromkeys([*model.metadata.get("id", []), *learned]) if name in names]
     if not known:
-        raise CliError(
-            f"--id: no column identified the rows in training; name them. The columns: {', '.join(names)}"
-        )
+        raise CliError(f"--id: no column identified the training rows; name the columns: {', '.join(names)}")
     return known
+
+
+# -- evaluate ---------------------------------------------------------------------------------
+
+
+def add_evaluate(subparsers: Any) -> None:
+    parser = add_command(
+        subparsers,
+        "evaluate",
+        run_evaluate,
+        "Measure a model on rows that it was not fitted to: accuracy, ROC AUC, log-loss, Brier score, "
+        "calibration error, confusion matrix.",
+        EVALUATE_EXAMPLES,
+    )
+    parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
+    add_data(parser, "column of the classes (default: that of the training data)")
+    add_json(parser)
+
+
+def run_evaluate(args: Namespace) -> None:
+    from .model import Model
+    from .reading import read_for_model
+    from .stream import measure_stream, predicts_in_blocks
+    from .terminal import print_notes, show_measures
+
+    model = Model.load(args.model)
+    target = args.target or model.target
+    if target is not None and predicts_in_blocks(args, model):
+        measures = measure_stream(args, model, target)
+    else:
+        rows, notes = read_for_model(args, model, with_labels=True)
+        measures = model.measure(rows)
+        print_notes(args.data, notes)
+    if args.json:
+        print_json(model=args.model, data=args.data, **measures)
+    else:
+        show_measures(measures, f"{args.model} on {args.data}")
+
+
+# -- explain ----------------------------------------------------------------------------------
+
+
+def add_explain(subparsers: Any) -> None:
+    parser = add_command(
+        subparsers,
+        "explain",
+        run_explain,
+        "Show a row beside the most similar training rows that the model keeps, with the contribution of "
+        "each to the log-odds of a class. All contributions and the intercept add up to the log-odds of the "
+        "predicted probability.",
+        EXPLAIN_EXAMPLES,
+    )
+    parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
+    parser.add_argument("data", metavar="DATA", help="file with the rows to explain; - is standard input")
+    positive = number(least=1, kind=int)
+    parser.add_argument(
+        "--row",
+        metavar="N",
+        type=positive,
+        nargs="+",
+        default=[1],
+        help="rows to explain, counted from 1 (default: 1)",
+    )
+    parser.add_argument(
+        "--class", metavar="LABEL", dest="label", help="class to explain (default: the predicted class)"
+    )
+    parser.add_argument(
+        "--points", metavar="N", type=positive, default=5, help="number of kept rows to show (default: 5)"
+    )
+    parser.add_argument(
+        "--by",
+        choices=("similarity", "contribution"),
+        default="similarity",
+        help="show the most similar kept rows, or those that contribute most (default: similarity)",
+    )
+    add_reading(parser)
+    add_json(parser)
+
+
+def run_explain(args: Namespace) -> None:
+    from .model import Model
+    from .reading import read_for_model
+    from .terminal import print_notes, show_explanation
+
+    _check_standard_input(args)
+    model = Model.load(args.model)
+    if not hasattr(model.estimator, "explain"):
+        raise CliError(f"{args.model}: this kind of model has no explanation by points")
+    labels = {str(label): label for label in model.classes}
+    if args.label is not None and args.label not in labels:
+        raise unknown("--class: there is no class", args.label, labels, "classes")
+    rows, notes = read_for_model(args, model, with_labels=False)
+    if beyond := [row for row in args.row if row > len(rows)]:
+        raise CliError(f"--row {beyond[0]}: {args.data} has {len(rows)} rows")
+    label = labels.get(args.label)
+    explanations = [model.explain(rows, row - 1, label, args.points, args.by) for row in args.row]
+    print_notes(args.data, notes)
+    if args.json:
+        print_json(model=args.model, data=args.data, rows=explanations)
+    else:
+        for explanation in explanations:
+            show_explanation(explanation)

@@ -1,94 +1,305 @@
-"""``sparseklr report``: a page on models and their decisions."""
+"""The page of ``sparseklr report``: quality of the probabilities, and decision thresholds for given costs."""
 
 from __future__ import annotations
 
-from argparse import Namespace
-from pathlib import Path
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from html import escape
+from importlib import resources
+from string import Template
 from typing import Any
 
-from .options import add_command, add_labels, add_output
+import numpy as np
 
-EXAMPLES = """\
-  sparseklr report model.skops test.csv -o report.html
-  sparseklr report small.skops large.skops test.csv -o both.html
-  sparseklr report model.skops test.parquet --target outcome -o report.md"""
+from ..inspection.metrics import Bins, wilson_interval
+from .model import FAR, Model, count_reasons
+from .reading import Dataset
+from .terminal import MEASURES, kinds_in_words, time_in_words
+
+_FORMS = {"n_rows": "d", "accuracy": ".1%"}
 
 
-def add_parser(subparsers: Any) -> None:
-    parser = add_command(
-        subparsers,
-        "report",
-        run,
-        "Write a page on models and rows with known classes: the decision threshold implied by your costs, "
-        "whether the probabilities can be trusted, the most confident errors with their explanation, and "
-        "rows that are unlike the training rows.",
-        EXAMPLES,
+@dataclass(frozen=True)
+class PageSettings:
+    """Sizes of the parts of the page."""
+
+    rows: int = 20_000  # size of the sample embedded in the page
+    errors: int = 5  # number of errors, the most confident ones
+    points: int = 4  # number of kept rows that explain an error
+    reasons: int = 12  # number of reasons why rows are unfamiliar, the most frequent ones
+    bins: int = 20  # of histograms
+    groups: int = 10  # of reliability diagrams,
+    confidence: float = 0.95  # with intervals at this level
+
+
+SETTINGS = PageSettings()
+
+
+@dataclass(frozen=True, eq=False)
+class ReportedModel:
+    """A model of the page with labelled rows and its predictions."""
+
+    name: str
+    model: Model
+    rows: Dataset
+    y: np.ndarray
+    prob: np.ndarray
+    predicted: np.ndarray
+    reasons: list[str]  # why each row is unfamiliar
+
+    @classmethod
+    def of(cls, name: str, model: Model, rows: Dataset) -> ReportedModel:
+        assert rows.y is not None
+        prob = model.predict_proba(rows)
+        return cls(name, model, rows, rows.y, prob, model.predict(rows), model.unfamiliar(rows))
+
+    @property
+    def classes(self) -> list[str]:
+        return [str(label) for label in self.model.classes]
+
+    def measures(self) -> dict[str, Any]:
+        return self.model.measure_predictions(self.y, self.prob, self.predicted, self.rows.weight)
+
+
+def model_page(models: Sequence[ReportedModel], data_name: str) -> str:
+    """A self-contained page on one or several models of the same classes and their test rows."""
+    folder = resources.files(__package__) / "assets"
+    assets = {file.name: file.read_text("utf-8") for file in folder.iterdir()}
+    names = ", ".join(model.name for model in models)
+    rows = models[0].rows
+    measures = [model.measures() for model in models]
+    size = rows.sample or f"{len(rows)} rows"
+    made = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
+    return Template(assets["model.html"]).substitute(
+        title=escape(f"{names} on {data_name}"),
+        subtitle=escape(f"{size} of {data_name}; written by sparseklr report, {made}"),
+        notices="".join(map(_training_rows, models)),
+        css=assets["report.css"] + assets["model.css"],
+        js=assets["chart.js"] + assets["model.js"],
+        data=_data(models),
+        measures=_cards(measures[0]) if len(models) == 1 else _measures(models, measures),
+        errors=_each(models, _errors),
+        strange=_each(models, _strange),
+        facts=_facts(models, data_name),
     )
-    parser.add_argument(
-        "files",
-        metavar="FILE",
-        nargs="+",
-        help="one or more models, written by sparseklr fit or tune, and last the data",
+
+
+def _each(models: Sequence[ReportedModel], part: Any) -> str:
+    """A part for every model, of which the page shows one."""
+    return "".join(f'<div data-model="{k}">{part(model)}</div>' for k, model in enumerate(models))
+
+
+# -- numbers ----------------------------------------------------------------------------------
+
+
+def _data(models: Sequence[ReportedModel]) -> str:
+    first = models[0]
+    n = len(first.y)
+    drawn = np.arange(n)
+    if n > SETTINGS.rows:
+        drawn = np.sort(np.random.default_rng(0).choice(n, SETTINGS.rows, replace=False))
+    weight = np.ones(n) if first.rows.weight is None else first.rows.weight
+    content = {
+        "modes": {},
+        "classes": first.classes,
+        "positive": 1 if len(first.classes) == 2 else 0,
+        "y": np.searchsorted(first.model.fitted.classes_, first.y)[drawn].tolist(),
+        "weight": _short(weight[drawn], 6),
+        "models": [_model_data(model, drawn) for model in models],
+    }
+    return json.dumps(content, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _model_data(entry: ReportedModel, drawn: np.ndarray) -> dict[str, Any]:
+    prob, weight = entry.prob, entry.rows.weight
+    calibration = []
+    for k, label in enumerate(entry.model.classes):
+        bins = Bins.of(
+            entry.y == label, prob[:, k], n_bins=SETTINGS.groups, strategy="quantile", sample_weight=weight
+        )
+        interval = wilson_interval(bins.prob_true, bins.n_effective, SETTINGS.confidence)
+        columns = (bins.weight, bins.prob_pred, bins.prob_true, *interval)
+        counts, _ = np.histogram(prob[:, k], SETTINGS.bins, (0, 1), weights=weight)
+        calibration.append(
+            {"bins": [_short(row, 6) for row in zip(*columns, strict=True)], "counts": _short(counts, 6)}
+        )
+    known = entry.model.familiarity(entry.rows.X)
+    familiarity = None if np.isnan(known).any() else np.histogram(known, SETTINGS.bins, (0, 1))[0].tolist()
+    return {
+        "name": entry.name,
+        "prob": [_short(row, 5) for row in prob[drawn]],
+        "calibration": calibration,
+        "familiarity": familiarity,
+    }
+
+
+def _short(values: Iterable[float], digits: int) -> list[float]:
+    return [float(f"{value:.{digits}g}") for value in values]
+
+
+# -- words and tables ---------------------------------------------------------------------------
+
+
+def _training_rows(entry: ReportedModel) -> str:
+    """A warning if some rows are training rows of the model."""
+    n_seen, n = entry.model.n_training_rows(entry.rows.X), len(entry.rows)
+    if not n_seen:
+        return ""
+    effect = (
+        "The measures say little about new rows." if 2 * n_seen > n else "They make the measures optimistic."
     )
-    add_labels(parser, "column of the classes, if not the one the model was fitted to")
-    add_output(parser, "the page: .html, or for a single model also .md or .json")
+    text = f"{n_seen} of the {n} rows equal training rows of {entry.name}. {effect}"
+    return f'<p class="notice" role="note">{escape(text)}</p>'
 
 
-def run(args: Namespace) -> None:
-    from .errors import CliError
-    from .files import check_output
-
-    output = check_output(args.output, args.force)
-    suffix = ".html" if output.name == "-" else output.suffix
-    if len(args.files) == 1:
-        raise CliError(f"{args.files[0]}: the data are missing; give both: MODEL DATA")
-    *models, args.data = args.files
-    expected = (".html", ".md", ".json") if len(models) == 1 else (".html",)
-    if suffix not in expected:
-        raise CliError(f"--output {args.output}: expected a name that ends in {' or '.join(expected)}")
-    _report_on_models(args, models, output, suffix)
-    if output.name != "-":
-        print(f"Report written to {args.output}")
+def _cards(found: dict[str, Any]) -> str:
+    labels = {key: label for key, label in MEASURES.items() if key != "n_rows" and found[key] is not None}
+    cards = [
+        f'<div class="card"><b>{found[key]:{_FORMS.get(key, ".4f")}}</b><span>{label}</span></div>'
+        for key, label in labels.items()
+    ]
+    return f'<div class="cards">{"".join(cards)}</div>'
 
 
-def _report_on_models(args: Namespace, paths: list[str], output: Path, suffix: str) -> None:
-    from ..inspection.probability_report import probability_report
-    from .data import read_rows
-    from .errors import CliError, listing
-    from .files import source_name, writing
-    from .model_page import Shown, model_page
-    from .models import load_model
-    from .stream import reports_in_blocks, sampled_rows
-    from .terminal import say
-    from .unfamiliar import naming_large_cells
+def _measures(models: Sequence[ReportedModel], measures: list[dict[str, Any]]) -> str:
+    """The measures of several models side by side, the best in bold."""
+    lines = []
+    for key, label in {**MEASURES, "n_points": "Points kept"}.items():
+        values = [found[key] for found in measures]
+        known = [value for value in values if value is not None]
+        best = max(known) if key in ("accuracy", "roc_auc") else min(known, default=None)
+        form = _FORMS.get(key, "d" if key == "n_points" else ".4f")
+        cells = ["-" if value is None else format(value, form) for value in values]
+        marked = [
+            f"<b>{cell}</b>" if v == best and key != "n_rows" else cell
+            for v, cell in zip(values, cells, strict=True)
+        ]
+        lines.append([label, *marked])
+    return _table(["", *(escape(model.name) for model in models)], lines, "Measures of the models")
 
-    if [*paths, args.data].count("-") > 1:
-        raise CliError("only one of the files can be standard input")
-    if twice := [path for path in dict.fromkeys(paths) if paths.count(path) > 1]:
-        raise CliError(f"{twice[0]}: the model is given twice")
-    models, notes = [], []
-    for path in paths:
-        pipeline, metadata = load_model(path)
-        target = args.target or metadata.get("target")
-        if target is not None and reports_in_blocks(args, pipeline):
-            rows, told = sampled_rows(args, pipeline, target)
-        else:
-            rows, told = read_rows(args, pipeline, metadata, with_labels=True)
-        name = source_name(path) if len({Path(one).name for one in paths}) < len(paths) else Path(path).name
-        models.append(Shown(name, pipeline, metadata, rows))
-        notes += [note for note in told if note not in notes]
-        if models[0].classes != models[-1].classes:
-            raise CliError(
-                f"{path}: its classes are {listing(models[-1].classes)}, those of {paths[0]} are "
-                f"{listing(models[0].classes)}; one page is on models of the same classes"
-            )
-    if suffix == ".html":
-        text = model_page(models, Path(source_name(args.data)).name)
-    else:
-        rows = models[0].rows
-        with naming_large_cells(models[0].pipeline, rows):
-            report = probability_report(models[0].pipeline, rows.X, rows.y, sample_weight=rows.weight)
-        text = report.to_markdown() if suffix == ".md" else report.to_json()
-    with writing(output) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-    say(args.data, notes)
+
+def _errors(entry: ReportedModel) -> str:
+    wrong = np.flatnonzero(entry.predicted != entry.y)
+    if not len(wrong):
+        return "<p>None: every prediction is correct.</p>"
+    confidence = entry.prob.max(axis=1)
+    worst = wrong[np.argsort(-confidence[wrong], kind="stable")][: SETTINGS.errors]
+    parts: list[str] = []
+    for row in worst:
+        reason = entry.reasons[row]
+        head = (
+            f"Row {entry.rows.number(row)}: <b>{escape(str(entry.predicted[row]))}</b> with "
+            f"{confidence[row]:.1%}, true class <b>{escape(str(entry.y[row]))}</b>"
+            + (f" ({escape(reason)})" if reason else "")
+        )
+        body = _explanation(entry, int(row)) if hasattr(entry.model.estimator, "explain") else ""
+        parts.append(f"<details{'' if parts else ' open'}><summary>{head}</summary>{body}</details>")
+    return f"<p>{len(wrong)} of {len(entry.y)} predictions are wrong.</p>" + "".join(parts)
+
+
+def _explanation(entry: ReportedModel, row: int) -> str:
+    found = entry.model.explain(entry.rows, row, None, SETTINGS.points, "contribution")
+    points, others, number = found["points"], found["others"], entry.rows.number(row)
+    names = [f"kept row {p['row']}" if p["row"] else f"point {k + 1}" for k, p in enumerate(points)]
+    contributions = [f"{point['contribution']:+.2f}" for point in points]
+    label, log_odds = escape(str(found["class"])), f"{found['log_odds']:+.2f}"
+    lines = [[f"log-odds of {label}", f"<b>{log_odds}</b>", *contributions]]
+    if points and points[0]["class"] is not None:
+        lines.append(["class", "", *(escape(str(point["class"])) for point in points)])
+    for name, cell in (found["cells"] or {}).items():
+        lines.append([escape(text) for text in (name, cell, *(str(p["cells"][name]) for p in points))])
+    total = (
+        f"{log_odds} = {sum(point['contribution'] for point in points):+.2f} from these {len(points)} "
+        f"points, {others['for']:+.2f} for and {others['against']:+.2f} against from {others['n_points']} "
+        f"other points, {found['intercept']:+.2f} intercept."
+    )
+    table = _table(["", f"row {number}", *map(escape, names)], lines, f"Why row {number}")
+    return f'{table}<p class="note">{total}</p>'
+
+
+def _strange(entry: ReportedModel) -> str:
+    """The number of unfamiliar rows, the reasons, and the accuracy on them."""
+    flagged = np.array([bool(reason) for reason in entry.reasons])
+    if not flagged.any():
+        return "<p>No row is unlike the training rows.</p>"
+    right = entry.predicted == entry.y
+    text = f"{flagged.sum()} of {len(flagged)} rows are unfamiliar. Accuracy: {right[flagged].mean():.1%}"
+    text += f", and {right[~flagged].mean():.1%} on the other rows." if not flagged.all() else "."
+    names = {FAR: f"{FAR} (familiarity below 0.01)"}
+    counts = count_reasons(entry.reasons).most_common(SETTINGS.reasons)
+    lines = [[escape(names.get(reason, reason)), str(n)] for reason, n in counts]
+    return f"<p>{text}</p>" + _table(["reason", "rows"], lines, "Reasons")
+
+
+def _facts(models: Sequence[ReportedModel], data_name: str) -> str:
+    rows, y = models[0].rows, models[0].y
+    labels, counts = np.unique(y, return_counts=True)
+    data = [["file", escape(data_name)], ["rows", rows.sample or str(len(y))]]
+    data += [["read as", escape(str(rows.table))]] if rows.table is not None else []
+    data += [
+        [f"class {escape(str(k))}", f"{n} ({n / len(y):.1%})"] for k, n in zip(labels, counts, strict=True)
+    ]
+    facts = _side_by_side([_model_facts(entry) for entry in models], "")
+    parameters = _side_by_side([entry.model.estimator.get_params(deep=False) for entry in models], "-")
+    head = ["", *(escape(entry.name) for entry in models)]
+    return (
+        f"<h3>Model</h3>{_table(head, facts, 'Models', words=True)}<details><summary>All parameters</summary>"
+        f"{_table(head, parameters, 'Parameters', words=True)}</details>"
+        f"<h3>Data</h3>{_table(['', ''], data, 'Data', words=True)}"
+    )
+
+
+def _side_by_side(facts: Sequence[dict[str, Any]], missing: str) -> list[list[str]]:
+    """A line for each key, a column for each model."""
+    keys = dict.fromkeys(key for model_facts in facts for key in model_facts)
+    return [[key, *(escape(str(model_facts.get(key, missing))) for model_facts in facts)] for key in keys]
+
+
+def _model_facts(entry: ReportedModel) -> dict[str, str]:
+    estimator, metadata = entry.model.estimator, entry.model.metadata
+    training = metadata.get("training") or {}
+    points = getattr(estimator, "dual_coef_", None)
+    losses = {
+        name: f"{training[key]:.4f}" if training.get(key) else None
+        for name, key in {
+            "leave-one-out log-loss": "loo_log_loss",
+            "validation log-loss": "validation_log_loss",
+        }.items()
+    }
+    facts = {
+        "kind": type(estimator).__name__,
+        "classes": ", ".join(entry.classes),
+        "target": entry.model.target,
+        "fitted to": f"{training['n_rows']} rows" if training else None,
+        "columns": kinds_in_words((training.get("columns") or {}).values()),
+        "features": str(getattr(estimator, "n_features_in_", "")),
+        "scale": (training.get("scale") or {}).get("chosen"),
+        "kernel": str(getattr(estimator, "kernel", "")),
+        "points kept": None if points is None else str(points.shape[1]),
+        **losses,
+        "written": time_in_words(metadata["created"]),
+        "with": ", ".join(f"{name} {version}" for name, version in metadata["versions"].items()),
+    }
+    return {key: value for key, value in facts.items() if value}
+
+
+def _table(head: Sequence[str], lines: Iterable[Sequence[str]], label: str, words: bool = False) -> str:
+    """A table whose cells are HTML."""
+    kind = ' class="words"' if words else ""
+    top = (
+        "".join(f'<th scope="col"{kind if k else ""}>{cell}</th>' for k, cell in enumerate(head))
+        if any(head)
+        else ""
+    )
+    body = "".join(
+        f'<tr><th scope="row">{line[0]}</th>'
+        + "".join(f"<td{kind}>{cell}</td>" for cell in line[1:])
+        + "</tr>"
+        for line in lines
+    )
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label)}"><table>'
+        f"{f'<thead><tr>{top}</tr></thead>' if top else ''}<tbody>{body}</tbody></table></div>"
+    )

@@ -1,38 +1,50 @@
-"""``sparseklr show``: what a model file holds."""
+"""``sparseklr show``, ``report`` and ``export``: model files for people and for other programs."""
 
 from __future__ import annotations
 
-import json
+import re
 from argparse import Namespace
+from pathlib import Path
 from typing import Any
 
-from .options import add_command, add_json
+from .._utils.messages import listing
+from .options import MODEL_HELP, CliError, add_command, add_json, add_labels, add_output, print_json
 
-EXAMPLES = """\
-  sparseklr show model.skops
-  sparseklr show model.skops --json"""
+SHOW_EXAMPLES = """\
+  sparseklr show model.sklr
+  sparseklr show model.sklr --json"""
+
+REPORT_EXAMPLES = """\
+  sparseklr report model.sklr test.csv -o report.html
+  sparseklr report small.sklr large.sklr test.csv -o both.html
+  sparseklr report model.sklr test.parquet --target outcome -o report.md"""
+
+EXPORT_EXAMPLES = """\
+  sparseklr export model.sklr -o model.onnx
+  sparseklr export model.sklr -o model.h --single --name churn
+  sparseklr export model.sklr -o model.json"""
 
 
-def add_parser(subparsers: Any) -> None:
+def add_show(subparsers: Any) -> None:
     parser = add_command(
         subparsers,
         "show",
-        run,
-        "Show what a model file holds: how and when the model was fitted, the columns that it takes with "
-        "their ranges and categories, and the columns that were left out.",
-        EXAMPLES,
+        run_show,
+        "Show the content of a model file: how and when the model was fitted, its columns with their ranges "
+        "and categories, and the columns that were dropped.",
+        SHOW_EXAMPLES,
     )
-    parser.add_argument("model", metavar="MODEL", help="file written by sparseklr fit or tune, or by save")
+    parser.add_argument("model", metavar="MODEL", help=f"{MODEL_HELP} or by sparseklr.save")
     add_json(parser)
 
 
-def run(args: Namespace) -> None:
-    from .models import load_model
+def run_show(args: Namespace) -> None:
+    from .model import Model
     from .terminal import fit_lines, show_measures, show_table, time_in_words
 
-    found = described(*load_model(args.model))
+    found = _description(Model.load(args.model))
     if args.json:
-        print(json.dumps({"model": args.model, **found}, indent=2))
+        print_json(model=args.model, **found)
         return
     given = ", ".join(f"{name}={_short(value)}" for name, value in found["parameters"].items())
     lines = [("Model", f"{found['estimator']}({given})")]
@@ -42,52 +54,49 @@ def run(args: Namespace) -> None:
     lines.append(("Written", f"{written}, sparseklr {found['versions']['sparseklr']}"))
     show_table(args.model, ("", ""), lines + fit_lines(found))
     if found["columns"] is not None:
-        rows = [(one["name"], one["kind"], one["values"]) for one in found["columns"]]
+        rows = [(column["name"], column["kind"], column["values"]) for column in found["columns"]]
         show_table("Columns", ("name", "kind", "values in training"), rows, justify="left")
     if found.get("test"):
-        show_measures(found["test"], "On the rows held out")
+        show_measures(found["test"], "On the test rows")
 
 
 def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else repr(value)
 
 
-def described(pipeline: Any, metadata: dict[str, Any]) -> dict[str, Any]:
-    """What is known of a model, whether the command line or Python has saved it."""
-    model = pipeline[-1] if hasattr(pipeline, "steps") else pipeline
-    reader = getattr(pipeline, "named_steps", {}).get("read")
+def _description(model: Any) -> dict[str, Any]:
+    """A description of a model, saved by the command line or by Python."""
+    estimator, metadata, columns = model.estimator, model.metadata, None
     training = dict(metadata.get("training") or {})
     training.pop("columns", None)
-    defaults = type(model)().get_params(deep=False)
+    defaults = type(estimator)().get_params(deep=False)
     parameters = {
         name: value if isinstance(value, str | int | float) else str(value)
-        for name, value in model.get_params(deep=False).items()
+        for name, value in estimator.get_params(deep=False).items()
         if value != defaults[name] and name not in ("n_jobs", "verbose")
     }
+    if model.reader is not None:
+        columns = [
+            {"name": name, "kind": "left out" if column.left_out else column.kind, "values": _values(column)}
+            for name, column in model.reader.columns_.items()
+        ]
     return {
-        "estimator": type(model).__name__,
+        "estimator": type(estimator).__name__,
         "parameters": parameters,
-        "target": metadata.get("target"),
+        "target": model.target,
         "created": metadata["created"],
         "versions": metadata["versions"],
-        "n_features": int(model.n_features_in_),
-        "n_points": len(model.dual_coef_[0]) if hasattr(model, "dual_coef_") else None,
-        "classes": pipeline.classes_.tolist(),
+        "n_features": int(estimator.n_features_in_),
+        "n_points": len(estimator.dual_coef_[0]) if hasattr(estimator, "dual_coef_") else None,
+        "classes": model.classes,
         **training,
-        "columns": None
-        if reader is None
-        else [
-            {"name": name, "kind": "left out" if column.left_out else column.kind, "values": _values(column)}
-            for name, column in reader.columns_.items()
-        ],
+        "columns": columns,
     }
 
 
 def _values(column: Any) -> str:
-    """The values that a column had in training, in a few words."""
+    """A short description of the values of a column in training."""
     import pandas as pd
-
-    from .errors import listing
 
     if column.left_out:
         return str(column.left_out)
@@ -98,5 +107,149 @@ def _values(column: Any) -> str:
     if column.kind == "date":
         low, high = (pd.Timestamp(seconds, unit="s") for seconds in (column.low, column.high))
         dated = low == low.normalize() and high == high.normalize()
-        return " to ".join(f"{one:%Y-%m-%d}" if dated else f"{one:%Y-%m-%d %H:%M:%S}" for one in (low, high))
+        form = "%Y-%m-%d" if dated else "%Y-%m-%d %H:%M:%S"
+        return f"{low:{form}} to {high:{form}}"
     return f"{column.low:.6g} to {column.high:.6g} {column.unit}".rstrip()
+
+
+# -- report -----------------------------------------------------------------------------------
+
+
+def add_report(subparsers: Any) -> None:
+    parser = add_command(
+        subparsers,
+        "report",
+        run_report,
+        "Write a page on models and rows with known classes: the decision threshold implied by your costs, "
+        "the calibration of the probabilities, the most confident errors with their explanation, and "
+        "rows that are unlike the training rows.",
+        REPORT_EXAMPLES,
+    )
+    parser.add_argument(
+        "files",
+        metavar="FILE",
+        nargs="+",
+        help="one or more models written by sparseklr fit, followed by the data",
+    )
+    add_labels(parser, "column of the classes (default: that of the training data)")
+    add_output(parser, "the page: .html, or for a single model also .md or .json")
+
+
+def run_report(args: Namespace) -> None:
+    from ..inspection import probability_report
+    from .model import Model
+    from .reading import check_output, read_for_model, source_name, writing
+    from .report import ReportedModel, model_page
+    from .stream import reports_in_blocks, sampled_rows
+    from .terminal import print_notes
+
+    output = check_output(args.output, args.force)
+    paths, suffix = _check_files(args, output)
+    distinct = len({Path(path).name for path in paths}) == len(paths)
+    models, notes = [], []
+    for path in paths:
+        model = Model.load(path)
+        target = args.target or model.target
+        if target is not None and reports_in_blocks(args, model):
+            rows, found = sampled_rows(args, model, target)
+        else:
+            rows, found = read_for_model(args, model, with_labels=True)
+        notes += [note for note in found if note not in notes]
+        models.append(ReportedModel.of(Path(path).name if distinct else model.name, model, rows))
+        if models[0].classes != models[-1].classes:
+            raise CliError(
+                f"{path}: its classes are {listing(models[-1].classes)}, but those of {paths[0]} are "
+                f"{listing(models[0].classes)}; all models of a page must have the same classes"
+            )
+    if suffix == ".html":
+        text = model_page(models, Path(source_name(args.data)).name)
+    else:
+        report = probability_report(model.predictor, rows.X, rows.y, sample_weight=rows.weight)
+        text = report.to_markdown() if suffix == ".md" else report.to_json()
+    with writing(output) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    print_notes(args.data, notes)
+    if output.name != "-":
+        print(f"Report written to {args.output}")
+
+
+def _check_files(args: Namespace, output: Path) -> tuple[list[str], str]:
+    """The models, and the suffix of the page; sets ``args.data``."""
+    suffix = ".html" if output.name == "-" else output.suffix
+    if len(args.files) == 1:
+        raise CliError(f"{args.files[0]}: the data are missing; give MODEL and DATA")
+    *paths, args.data = args.files
+    expected = (".html", ".md", ".json") if len(paths) == 1 else (".html",)
+    if suffix not in expected:
+        raise CliError(f"--output {args.output}: expected a name ending in {' or '.join(expected)}")
+    if args.files.count("-") > 1:
+        raise CliError("only one of the files can be standard input")
+    if twice := [path for path in dict.fromkeys(paths) if paths.count(path) > 1]:
+        raise CliError(f"{twice[0]}: the model is given twice")
+    return paths, suffix
+
+
+# -- export -----------------------------------------------------------------------------------
+
+
+def add_export(subparsers: Any) -> None:
+    parser = add_command(
+        subparsers,
+        "export",
+        run_export,
+        "Export a model as an ONNX graph, a C99 header or JSON. The graph has one input for each column, "
+        "numbers or strings; C and JSON accept numbers only, in the order of the columns.",
+        EXPORT_EXAMPLES,
+    )
+    parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
+    add_output(parser, "the exported model: .onnx, .h or .json")
+    parser.add_argument(
+        "--single", action="store_true", help="float32 input and output of an ONNX graph, float in a C header"
+    )
+    parser.add_argument("--name", help="prefix of the names in a C header (default: the name of the file)")
+
+
+def run_export(args: Namespace) -> None:
+    from ..export import to_c, to_json, to_onnx
+    from .model import Model
+    from .reading import check_output, writing
+
+    output = check_output(args.output, args.force)
+    suffix = output.suffix.lower()
+    if suffix not in (".onnx", ".h", ".json"):
+        raise CliError(f"--output {args.output}: expected a name ending in .onnx, .h or .json")
+    if args.single and suffix == ".json":
+        raise CliError("--single: not for JSON, which stores all digits")
+    if args.name and suffix != ".h":
+        raise CliError("--name: only for a C header (.h)")
+    model = Model.load(args.model).fitted
+    if suffix != ".onnx" and (reason := _only_onnx(model)):
+        raise CliError(f"{args.model}: {reason}, which requires an ONNX graph: -o {output.stem}.onnx")
+    if suffix == ".onnx":
+        try:
+            content = to_onnx(model, dtype="float32" if args.single else "float64").SerializeToString()
+        except ModuleNotFoundError as error:
+            raise CliError(str(error)) from error
+    elif suffix == ".h":
+        word = re.sub(r"\W", "_", output.stem, flags=re.ASCII)
+        name = args.name or word.lstrip("_0123456789") or "model"
+        content = to_c(model, name=name, dtype="float" if args.single else "double").encode()
+    else:
+        content = to_json(model).encode()
+    with writing(output) as temporary:
+        temporary.write_bytes(content)
+    print(f"Model written to {args.output} ({len(content) / 1000:.1f} kB)")
+
+
+def _only_onnx(pipeline: Any) -> str:
+    """Why a tabular pipeline can only be exported to ONNX; "" if C and JSON suffice."""
+    steps = getattr(pipeline, "named_steps", {})
+    if "read" not in steps:
+        return ""
+    for name, column in steps["read"].columns_.items():
+        if not column.left_out and column.kind != "number":
+            return f"column {name!r} is {'a date' if column.kind == 'date' else 'text'}"
+    features = steps["features"]
+    if features.missing_:
+        return f"missing values of column {features.missing_[0]!r} are imputed"
+    return "" if features.scale_ == "standard" else f"numbers are scaled by {features.scale_!r}"

@@ -1,73 +1,38 @@
-"""Data that need not fit into memory: patterns and folders of Parquet, Arrow or CSV files, read in blocks.
+"""Out-of-core data: patterns and folders of Parquet, Arrow or CSV files, read in blocks.
 
-The columns are numbers as they stand; what is made of other tables (dates, text, missing values) needs the
-whole table in memory.
+All columns must be numbers; dates, text and missing values require the whole table in memory.
 """
 
 from __future__ import annotations
 
-import argparse
 import glob
 import os
-import re
 import time
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .errors import CliError
+import numpy as np
+import pandas as pd
 
-if TYPE_CHECKING:
-    import numpy as np
+from ..streaming import TableSource
+from ..streaming.passes import LocalBlocks, NotFiniteError, check_block, naming_place, uniform
+from ..streaming.sources import joined
+from .model import Model
+from .options import CliError
+from .reading import Dataset, check_known, writing
 
-_UNITS = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-# Rows of a report: of more, so many are drawn.
-REPORT_ROWS = 100_000
-# Blocks of predictions that are written together.
-_TOGETHER = 16
-# What makes features of other columns than numbers, or looks at the rows twice.
-_WHOLE_TABLE = ("categorical", "number", "date", "na", "encoding", "test_size")
-
-
-def size(text: str) -> float:
-    """Type of an option: bytes, as in 500MB, 1GB or 2e9."""
-    found = re.fullmatch(r"([\d.]+(?:e\d+)?)\s*([KMGT]?)i?B?", text.strip(), re.IGNORECASE)
-    try:
-        value = float(found[1]) * _UNITS[found[2].upper()] if found else 0.0
-    except ValueError:
-        value = 0.0
-    if value <= 0:
-        raise argparse.ArgumentTypeError(f"expected a size such as 500MB or 1GB; got {text!r}")
-    return value
-
-
-def add_stream(parser: Any) -> None:
-    """Options of a fit to more rows than fit into memory."""
-    group = parser.add_argument_group(
-        "many rows",
-        "With --model compact, rows are read in blocks where DATA is a folder or a pattern such as\n"
-        "'part-*.parquet', or where one of these options is given. Every cell must then hold a number;\n"
-        "of CSV files, commas and decimal points are expected unless --sep and --decimal are given.\n"
-        "Text, dates and missing values need one file that is read whole.",
-    )
-    group.add_argument(
-        "--memory",
-        metavar="SIZE",
-        type=size,
-        help="what a fit that reads in blocks takes at most, 1GB where nothing is given. Giving it makes the "
-        "fit of a single file one in blocks, of which the model differs slightly",
-    )
-    group.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster whose workers see the files")
-    group.add_argument(
-        "--checkpoint", metavar="FILE", help="what a fit that was interrupted or killed goes on from"
-    )
+REPORT_ROWS = 100_000  # a report on more rows uses a sample of this size
 
 
 def is_many(data: str) -> bool:
-    """Whether DATA is a folder, or a pattern."""
+    """Whether DATA is a folder or a pattern."""
     return data != "-" and (os.path.isdir(data) or (glob.has_magic(data) and not os.path.exists(data)))
+
+
+# -- fit --------------------------------------------------------------------------------------
 
 
 def is_streamed(args: Namespace) -> bool:
@@ -77,14 +42,15 @@ def is_streamed(args: Namespace) -> bool:
         return False
     what = f"--{given[0]}" if given else f"{args.data}: a folder or a pattern"
     if args.model != "compact":
-        raise CliError(f"{what} is for --model compact")
+        raise CliError(f"{what} requires --model compact")
     if args.data == "-":
         raise CliError(f"{what}: standard input can be read only once; give files")
-    for name in _WHOLE_TABLE:
+    # columns other than numbers, and a test set, require the whole table
+    for name in ("categorical", "number", "date", "na", "encoding", "test_size"):
         if getattr(args, name):
-            raise CliError(f"--{name.replace('_', '-')}: not for rows that are read in blocks ({what})")
+            raise CliError(f"--{name.replace('_', '-')}: not available for out-of-core fitting ({what})")
     if args.target is None:
-        raise CliError("--target: which column holds the classes?")
+        raise CliError("--target: give the column that holds the classes")
     return True
 
 
@@ -98,105 +64,87 @@ def _cluster(address: str | None) -> Iterator[Any]:
     try:
         client = Client(address, timeout=10)
     except (OSError, TimeoutError, ValueError) as error:
-        raise CliError(f"--scheduler {address}: no scheduler answers there") from error
+        raise CliError(f"--scheduler {address}: no scheduler responds there") from error
     with client:
         yield client
 
 
 def fit_stream(args: Namespace, model: Any) -> tuple[int, float]:
-    """Fit a CompactKLR to the rows; their number, and the seconds that it took."""
-    from ..sources.sample import NotFiniteError
-
-    source = _table(args, args.target, args.sample_weight_column, drop=[*args.drop, *args.id])
-    more = {name: getattr(args, name) for name in ("memory", "checkpoint") if getattr(args, name) is not None}
+    """Fit a CompactKLR to the rows; returns their number and the seconds taken."""
+    source = _source(args, args.target, args.sample_weight_column, drop=[*args.drop, *args.id])
     start = time.perf_counter()
     with _cluster(args.scheduler) as client:
         try:
-            model.set_params(**more).fit(source.on(client))
+            model.fit_source(source.on(client), memory=args.memory or 1e9, checkpoint=args.checkpoint)
         except NotFiniteError as error:
             raise CliError(
-                f"{error} Rows that are read in blocks need a number in every cell; one file without "
-                "--memory, --scheduler and --checkpoint is read whole, and missing values are filled"
+                f"{error} Out-of-core fitting requires a number in every cell; one file without "
+                "--memory, --scheduler and --checkpoint is read whole, and missing values are imputed"
             ) from error
-    model.set_params(checkpoint=None)  # a model file is not bound to a place
     return source.n_rows, time.perf_counter() - start
+
+
+def _source(args: Namespace, target: str | None, weight: str | None, **columns: Any) -> Any:
+    """The files of DATA."""
+    reading = {"format": args.format, "sep": args.sep, "decimal": args.decimal or "."}
+    return TableSource(args.data, target, weight=weight, **reading, **columns)
 
 
 # -- prediction -------------------------------------------------------------------------------
 
 
-def predicts_in_blocks(args: Namespace, model: Any) -> bool:
-    """Whether rows are predicted in blocks: those of a folder or pattern, and of Parquet by a plain model."""
-    plain = not hasattr(model, "named_steps")
+def predicts_in_blocks(args: Namespace, model: Model) -> bool:
+    """Whether to predict in blocks: true for folders, file patterns, and Parquet files if the model is not a
+    pipeline."""
+    plain = not hasattr(model.fitted, "named_steps")
     in_memory = [name for name in ("keep", "id", "flag") if getattr(args, name, None) not in (None, False)]
     in_memory += [name for name in ("na", "encoding") if getattr(args, name)]
     if is_many(args.data):
         if in_memory:
-            raise CliError(f"--{in_memory[0]}: not for rows that are read in blocks ({args.data})")
+            raise CliError(f"--{in_memory[0]}: not available for a folder or a pattern ({args.data})")
         if not plain:
-            raise CliError(
-                f"{args.data}: the model makes its features of a whole table; give one file at a time"
-            )
+            raise CliError(f"{args.data}: the model needs a whole table; give one file at a time")
         return True
     return (
         plain
         and not in_memory
         and args.data.endswith((".parquet", ".pq"))
-        and hasattr(model, "feature_names_in_")
+        and hasattr(model.fitted, "feature_names_in_")
     )
 
 
+def _model_source(args: Namespace, model: Model, target: str | None) -> Any:
+    """A source that reads the features of a model from the files, and labels and weights if there is a
+    target."""
+    if not hasattr(model.fitted, "feature_names_in_"):
+        raise CliError("the model has no column names: it was not fitted to a table")
+    weight = None if target is None else args.sample_weight_column
+    return _source(args, target, weight, features=model.fitted.feature_names_in_.tolist())
+
+
 def predicted_blocks(
-    args: Namespace, model: Any, target: str | None = None, weight: str | None = None
+    args: Namespace, model: Model, target: str | None = None
 ) -> Iterator[tuple[np.ndarray, Any]]:
-    """Probabilities of the rows and the rows themselves, block by block.
-
-    Threads work on blocks of their own: of a model of two points, most time goes into reading and scaling.
-    """
-    import pandas as pd
-
-    from ..sources import LocalBlocks
-    from ..sources.sample import check_block, naming_place
-    from .data import Rows
-    from .unfamiliar import naming_large_cells
-
-    source = _features(args, model, target, weight)
-    model.set_params(n_jobs=1)
+    """Probabilities of the rows and the rows themselves, block by block, one thread per block."""
+    source = _model_source(args, model, target)
+    model.fitted.set_params(n_jobs=1)
 
     def predicted(block: Any) -> tuple[np.ndarray, Any]:
         with naming_place(source):
             check_block(block)
         X = pd.DataFrame(block.X, columns=source.feature_names, copy=False)
-        with naming_large_cells(model, Rows(X, None, None, numbers=block.rows, name=args.data)):
-            return model.predict_proba(X), block
+        return model.predict_proba(Dataset(args.data, X, numbers=1 + block.rows)), block
 
     for _, found in LocalBlocks(source, -1).results(predicted):
         yield found
 
 
-def _table(args: Namespace, target: str | None, weight: str | None, **columns: Any) -> Any:
-    """The files that DATA stands for."""
-    from ..sources import TableSource
-
-    reading = {"format": args.format, "sep": args.sep, "decimal": args.decimal or "."}
-    return TableSource(args.data, target, weight=weight, **reading, **columns)
-
-
-def _features(args: Namespace, model: Any, target: str | None, weight: str | None) -> Any:
-    """The files with the features of a model."""
-    if not hasattr(model, "feature_names_in_"):
-        raise CliError("the model does not know names of columns: it was not fitted to a table")
-    return _table(args, target, weight, features=model.feature_names_in_.tolist())
-
-
-def write_predictions(args: Namespace, model: Any, output: Path, form: str) -> int:
-    """Predictions of all rows to a file; the number of rows."""
+def write_predictions(args: Namespace, model: Model, output: Path, form: str) -> int:
+    """Write the predictions of all rows; returns the number of rows."""
     import pyarrow as pa
     from pyarrow import csv, parquet
 
-    from .files import writing
-
-    classes, n_rows = model.classes_, 0
+    classes, n_rows = model.fitted.classes_, 0
     names = ["predicted", *(f"p_{label}" for label in classes)]
     schema = pa.schema(zip(names, [pa.array(classes).type, *[pa.float64()] * len(classes)], strict=True))
     options = csv.WriteOptions(delimiter="\t" if form == "tsv" else ",")
@@ -211,7 +159,7 @@ def write_predictions(args: Namespace, model: Any, output: Path, form: str) -> i
             columns = [classes[prob.argmax(axis=1)], *prob.T]
             waiting.append(pa.table([pa.array(column) for column in columns], schema=schema))
             n_rows += len(block)
-            if len(waiting) == _TOGETHER:
+            if len(waiting) == 16:
                 writer.write_table(pa.concat_tables(waiting))
                 waiting.clear()
         if waiting:
@@ -222,8 +170,8 @@ def write_predictions(args: Namespace, model: Any, output: Path, form: str) -> i
 # -- report -----------------------------------------------------------------------------------
 
 
-def reports_in_blocks(args: Namespace, model: Any) -> bool:
-    """Whether a report reads its rows in blocks: those of a folder, a pattern or a large Parquet file."""
+def reports_in_blocks(args: Namespace, model: Model) -> bool:
+    """Whether a report reads rows in blocks: those of a folder, a pattern or a large Parquet file."""
     from pyarrow import parquet
 
     return predicts_in_blocks(args, model) and (
@@ -231,17 +179,9 @@ def reports_in_blocks(args: Namespace, model: Any) -> bool:
     )
 
 
-def sampled_rows(args: Namespace, model: Any, target: str) -> tuple[Any, list[str]]:
-    """The rows of files, or a uniform sample if they are many, and what is to be said about them."""
-    import numpy as np
-    import pandas as pd
-
-    from ..sources import uniform
-    from ..sources.base import joined
-    from ..sources.sample import check_block, naming_place
-    from .data import Rows, check_known
-
-    source = _features(args, model, target, args.sample_weight_column)
+def sampled_rows(args: Namespace, model: Model, target: str) -> tuple[Dataset, list[str]]:
+    """The rows of files, or a uniform sample of many rows, and notes on them."""
+    source = _model_source(args, model, target)
     n_rows, pieces, numbers = source.n_rows, [], []
     for block in source.blocks():
         with naming_place(source):
@@ -249,15 +189,29 @@ def sampled_rows(args: Namespace, model: Any, target: str) -> tuple[Any, list[st
         drawn = np.flatnonzero(uniform(block.rows, 0) < REPORT_ROWS / n_rows)
         if len(drawn):
             pieces.append(block.take(drawn))
-            numbers.append(block.start + drawn)
+            numbers.append(1 + block.start + drawn)
     sample = joined(pieces)
-    check_known(np.unique(sample.labels), model.classes_.tolist(), f"{args.data}: --target {target}")
-    rows = Rows(
+    check_known(np.unique(sample.labels), model.classes, f"{args.data}: --target {target}")
+    rows = Dataset(
+        args.data,
         pd.DataFrame(sample.X, columns=source.feature_names),
         sample.labels,
         sample.weights if args.sample_weight_column else None,
         numbers=np.concatenate(numbers),
         n_all=n_rows,
-        name=args.data,
     )
-    return rows, [] if rows.drawn is None else [rows.drawn]
+    return rows, [] if rows.sample is None else [rows.sample]
+
+
+# -- measures ---------------------------------------------------------------------------------
+
+
+def measure_stream(args: Namespace, model: Model, target: str) -> dict[str, Any]:
+    """Measures of a model on the rows of files; only probabilities, labels and weights are kept in memory."""
+    parts = []
+    for prob, block in predicted_blocks(args, model, target):
+        check_known(np.unique(block.labels), model.classes, f"{args.data}: --target {target}")
+        parts.append((prob, block.labels, block.weights))
+    prob, y, weight = (np.concatenate(part) for part in zip(*parts, strict=True))
+    predicted = model.fitted.classes_[prob.argmax(axis=1)]
+    return model.measure_predictions(y, prob, predicted, weight if args.sample_weight_column else None)

@@ -1,8 +1,7 @@
-"""Fewer features: those that a model hardly uses are dropped, a fifth at a time.
+"""Elimination of features that a model hardly uses, a fifth at a time.
 
-What a feature is worth is the mean squared derivative of the outputs in it. As for the number of points,
-every fold drops its own features, the held-out rows say how many are too many, and then all rows go the same
-way.
+The use of a feature is the mean squared derivative of the outputs with respect to it. Every fold drops its
+own features, the validation rows determine how many, and the same rounds are repeated on all rows.
 """
 
 from __future__ import annotations
@@ -11,34 +10,38 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..threads import Map
-from .objective import CompactModel, Objective
-from .path import SEGMENT, Fold, Path, Stage, Validation
+from .._utils.threads import Map
+from .model import CompactModel, Objective, started
 from .rows import LabelledRows
-from .start import started
+from .size_search import SEARCH, Fold, SizeSearch, Stage, Validation
 
-# Share of the features dropped in a round.
-DROPPED = 0.2
-# The fewest features within so many standard errors of the best loss are kept. The search ends where the loss
-# is beyond any doubt: by so many standard errors and by this share of it.
-ALLOWED, HOPELESS, MUCH = 1.0, 3.0, 0.05
-# Between the fewest that will do and the next number tried, so many steps are tried at most.
-STEPS = 4
-# Rows on which derivatives are taken.
-_SAMPLE = 4096
+
+@dataclass(frozen=True)
+class EliminationSettings:
+    """Rules of the elimination; errors are standard errors of the difference to the smallest loss."""
+
+    dropped: float = 0.2  # fraction of the features dropped in a round
+    allowed: float = 1.0  # the smallest number of features within this many errors is chosen
+    hopeless: float = 3.0  # the search ends at a loss beyond this many errors
+    much: float = 0.05  # and beyond this fraction of the smallest loss
+    steps: int = 4  # numbers tried between the chosen number and the next smaller one
+    n_rows: int = 4096  # rows for the derivatives
+
+
+ELIMINATION = EliminationSettings()
 
 
 @dataclass(frozen=True)
 class Round:
-    """So many features are left, and points move at these C."""
+    """The number of remaining features, and the C of each segment of moves."""
 
     n_features: int
     moved_at: tuple[float, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Fewer:
-    """A stage with fewer features: the folds that have only these, and the rounds that led there."""
+class ReducedStage:
+    """A stage with fewer features, the folds restricted to them, and the rounds that led to it."""
 
     stage: Stage
     folds: list[Fold]
@@ -46,9 +49,9 @@ class Fewer:
     rounds: tuple[Round, ...] = ()
 
     @classmethod
-    def none(cls, path: Path, stage: Stage) -> Fewer:
-        """No feature is dropped."""
-        return cls(stage, path.folds, [np.arange(stage.n_features)] * len(path.folds))
+    def full(cls, search: SizeSearch, stage: Stage) -> ReducedStage:
+        """The stage with all features."""
+        return cls(stage, search.folds, [np.arange(stage.n_features)] * len(search.folds))
 
     @property
     def n_features(self) -> int:
@@ -57,63 +60,67 @@ class Fewer:
 
 def most_used(rows: LabelledRows, model: CompactModel, n_features: int) -> np.ndarray:
     """Positions of the features with the largest derivatives, in order of position."""
-    worth = model.squared_derivatives(rows.X[:_SAMPLE])
-    return np.sort(np.argsort(-worth, kind="stable")[:n_features])
+    use = model.squared_derivatives(rows.X[: ELIMINATION.n_rows])
+    return np.sort(np.argsort(-use, kind="stable")[:n_features])
 
 
-def eliminate(path: Path, stage: Stage) -> tuple[list[Stage], Fewer]:
-    """The stages tried, and that with the fewest features that is good enough."""
-    tried = [Fewer.none(path, stage)]
-    with path.in_threads() as each:
-        while tried[-1].n_features > 1 and not _hopeless(tried, path.validation):
-            dropped = max(1, round(DROPPED * tried[-1].n_features))
-            tried.append(_dropped(path, each, tried[-1], dropped))
-        chosen = _fewest(tried, path.validation)
-        below = [at.n_features for at in tried if at.n_features < chosen.n_features]
+def eliminate(search: SizeSearch, stage: Stage) -> tuple[list[Stage], ReducedStage]:
+    """The stages tried, and the sufficiently good one with the fewest features."""
+    tried = [ReducedStage.full(search, stage)]
+    with search.in_threads() as each:
+        while tried[-1].n_features > 1 and not _hopeless(tried, search.validation):
+            dropped = max(1, round(ELIMINATION.dropped * tried[-1].n_features))
+            tried.append(_dropped(search, each, tried[-1], dropped))
+        chosen = _fewest(tried, search.validation)
+        below = [reduced.n_features for reduced in tried if reduced.n_features < chosen.n_features]
         gap = chosen.n_features - max(below, default=chosen.n_features)
-        step = max(1, -(-gap // STEPS))
-        at = chosen
+        step = max(1, -(-gap // ELIMINATION.steps))
+        last = chosen
         for _ in range(step, gap, step):
-            at = _dropped(path, each, at, step)
-            tried.append(at)
-        chosen = _fewest(tried, path.validation)
-    return [at.stage for at in tried[1:]], chosen
+            last = _dropped(search, each, last, step)
+            tried.append(last)
+        chosen = _fewest(tried, search.validation)
+    return [reduced.stage for reduced in tried[1:]], chosen
 
 
-def _dropped(path: Path, each: Map, at: Fewer, n_dropped: int) -> Fewer:
-    """Drop the features of least use, and fit points anew."""
-    n_features = at.n_features - n_dropped
-    path.report(f"{n_features} features", 0.9)
-    models = at.stage.models
-    features = [most_used(f.rows, m, n_features) for f, m in zip(at.folds, models, strict=True)]
-    folds = list(each(Fold.columns, at.folds, features))
+def _dropped(search: SizeSearch, each: Map, last: ReducedStage, n_dropped: int) -> ReducedStage:
+    """Drop the least used features and refit the points."""
+    n_features = last.n_features - n_dropped
+    search.report(f"{n_features} features", 0.9)
+    models = last.stage.models
+    features = [most_used(f.rows, m, n_features) for f, m in zip(last.folds, models, strict=True)]
+    folds = list(each(Fold.columns, last.folds, features))
     widths = [model.log_gamma[left] for model, left in zip(models, features, strict=True)]
-    # With the same C to start from as before: points that start at a larger one end elsewhere, and a stage
-    # that took another way cannot be compared. So ringnorm kept all of 20 noise features in a fold of three.
-    stage = path.fit_size(each, folds, at.stage.n_points, at.stage.moved_at[0], widths)
-    kept = [before[left] for before, left in zip(at.features, features, strict=True)]
-    return Fewer(stage, folds, kept, (*at.rounds, Round(n_features, stage.moved_at)))
+    # from the same first C: another one leads to other points, and losses would not be comparable
+    stage = search.fit_size(each, folds, last.stage.n_points, last.stage.moved_at[0], widths)
+    kept = [before[left] for before, left in zip(last.features, features, strict=True)]
+    return ReducedStage(stage, folds, kept, (*last.rounds, Round(n_features, stage.moved_at)))
 
 
-def _best(tried: list[Fewer]) -> Stage:
-    return min((at.stage for at in tried), key=lambda stage: stage.loss)
+def _best(tried: list[ReducedStage]) -> Stage:
+    return min((reduced.stage for reduced in tried), key=lambda stage: stage.loss)
 
 
-def _fewest(tried: list[Fewer], validation: Validation) -> Fewer:
-    """The fewest features that are good enough."""
+def _fewest(tried: list[ReducedStage], validation: Validation) -> ReducedStage:
+    """The sufficiently good stage with the fewest features."""
     best = _best(tried)
-    enough = [at for at in tried if at.stage is best or _excess(at.stage, best, validation) <= ALLOWED]
-    return min(enough, key=lambda at: at.n_features)
+    enough = [
+        reduced
+        for reduced in tried
+        if reduced.stage is best or _excess(reduced.stage, best, validation) <= ELIMINATION.allowed
+    ]
+    return min(enough, key=lambda reduced: reduced.n_features)
 
 
-def _hopeless(tried: list[Fewer], validation: Validation) -> bool:
-    """Whether the last stage is worse than the best beyond any doubt."""
+def _hopeless(tried: list[ReducedStage], validation: Validation) -> bool:
+    """Whether the last stage is clearly worse than the best."""
     best, last = _best(tried), tried[-1].stage
-    return last.loss > (1 + MUCH) * best.loss and _excess(last, best, validation) > HOPELESS
+    much_worse = last.loss > (1 + ELIMINATION.much) * best.loss
+    return much_worse and _excess(last, best, validation) > ELIMINATION.hopeless
 
 
 def _excess(stage: Stage, best: Stage, validation: Validation) -> float:
-    """Loss beyond the best, in standard errors of the difference."""
+    """Loss above the best, in standard errors of the difference."""
     error = validation.standard_error(stage.losses - best.losses)
     return (stage.loss - best.loss) / max(error, 1e-300)
 
@@ -121,22 +128,12 @@ def _excess(stage: Stage, best: Stage, validation: Validation) -> float:
 def replay(
     rows: LabelledRows, model: CompactModel, rounds: tuple[Round, ...], *, shared: bool, threads: int
 ) -> tuple[np.ndarray, CompactModel]:
-    """The rounds on all rows: positions of the features that are left, and the model with them."""
+    """Repeat the rounds on all rows: positions of the remaining features, and the model on them."""
     kept = np.arange(rows.X.shape[1])
     for step in rounds:
         features = most_used(rows, model, step.n_features)
         rows, kept = rows.columns(features), kept[features]
-        model = moved(
-            rows, started(rows, model.n_points, model.log_gamma[features]), step.moved_at, shared, threads
-        )
+        model = started(rows, model.n_points, model.log_gamma[features])
+        objective = Objective(rows.compiled(), shared=shared, threads=threads)
+        model, _ = objective.move_along(model, step.moved_at, max_iter=SEARCH.segment)
     return kept, model
-
-
-def moved(
-    rows: LabelledRows, model: CompactModel, moved_at: tuple[float, ...], shared: bool, threads: int
-) -> CompactModel:
-    """Points and widths after a segment of moves at each C."""
-    objective = Objective(rows.compiled(), shared=shared, threads=threads)
-    for C in moved_at:
-        model = objective.move(model, C, max_iter=SEGMENT).model
-    return model

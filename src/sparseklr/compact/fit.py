@@ -1,83 +1,93 @@
-"""A compact model of given rows, from the choice of its size to the last digit of its coefficients."""
+"""Fit of a compact model to rows in memory: choose size, C and features on folds, then fit all rows.
+
+The objective has many minima, and the fit to all rows may end in a worse one than the folds did. The models
+of the folds, with coefficients refitted to all rows, therefore serve as candidates: if the objective of the
+fresh fit exceeds their median, the best of them replaces it and is moved further.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ..threads import ordered_threads
-from .all_rows import AllRows, Candidate, Fitted, Plan
-from .features import Fewer, eliminate
-from .objective import CompactModel
-from .path import FIRST_C, Path, PathSettings, Stage, choose, nothing_to_say
+from .._utils.threads import ordered_threads
+from .features import ReducedStage, Round, eliminate, replay
+from .model import CompactModel, Objective, base_rate, started, width_penalty
 from .rows import LabelledRows, Observations
-from .start import base_rate
+from .size_search import SEARCH, CompactSettings, Report, SizeSearch, Stage, choose, no_report
 
-# Segments of moves where nothing is held out that could end them earlier.
+# Segments of moves without validation rows, which could stop them earlier.
 UNWATCHED = 4
-# A training loss exceeds a held-out loss beyond noise from this many standard errors on.
-NOISE = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A model and its features; with its objective once it is fitted to all rows."""
+
+    features: np.ndarray
+    model: CompactModel
+    value: float = np.nan
+    n_iter: int = 0  # of L-BFGS on all rows
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Instructions for the fit to all rows."""
+
+    n_points: int
+    C: float
+    start_widths: tuple[np.ndarray, ...] = ()  # log gamma: their mean is the starting value
+    moved_at: tuple[float, ...] = ()  # C of each segment of moves
+    rounds: tuple[Round, ...] = ()  # in which features are dropped
+    shrinkage: float = 1.0
+    start: CompactModel | None = None  # instead of cluster centres
+    validated: tuple[Candidate, ...] = ()  # the models of the folds
 
 
 @dataclass(frozen=True, eq=False)
 class CompactFit:
-    """A fitted model and how it came about.
+    """A fitted model and the search that led to it.
 
-    Attributes
-    ----------
-    model : CompactModel
-        In the units of the rows, shrinkage included.
-    features : array of int
-        The features of the rows that the model looks at.
-    plan : Plan
-    stages : list of Stage
-        Of the path, then of the elimination of features. Empty where nothing was held out: number of points
-        and C were given, or a class has a single row.
-    held_out_loss : float or None
-        Of the chosen stage.
-    gradient_norm : float
-        Largest derivative of the objective in a point or log-width, per unit of weight.
-    n_iter : int
-        Iterations of L-BFGS on all rows.
-    training_loss : float
-        Mean log-loss of the rows; NaN for a streamed fit.
-    standard_error : float
-        Of the held-out loss.
+    ``stages`` are those of the size search, then of the feature elimination; empty if nothing was validated
+    because number of points and C were given, or a class has a single row.
     """
 
-    model: CompactModel
-    features: np.ndarray
+    model: CompactModel  # in the units of the rows, shrinkage included
+    features: np.ndarray  # positions of the features that the model uses
     plan: Plan
     stages: list[Stage]
-    held_out_loss: float | None
-    gradient_norm: float
-    n_iter: int
-    training_loss: float = np.nan
-    standard_error: float = 0.0
+    chosen: Stage | None
+    gradient_norm: float  # largest derivative of the objective in a point or log-width, per unit of weight
+    n_iter: int  # on all rows
+    training_loss: float = np.nan  # mean log-loss of the rows; NaN for a streamed fit
+
+    @property
+    def validation_loss(self) -> float | None:
+        return None if self.chosen is None else self.chosen.loss
 
     @property
     def baseline_loss(self) -> float | None:
-        """Held-out loss of the class fractions."""
+        """Validation loss of the class fractions."""
         return self.stages[0].loss if self.stages else None
 
     @property
-    def lost(self) -> bool:
-        """Whether the training loss exceeds the held-out loss beyond its noise."""
-        if self.held_out_loss is None:
+    def in_poor_optimum(self) -> bool:
+        """Whether the training loss exceeds the validation loss by more than two standard errors."""
+        if self.chosen is None:
             return False
-        return self.training_loss > self.held_out_loss + NOISE * self.standard_error
+        return self.training_loss > self.chosen.loss + 2.0 * self.chosen.standard_error
 
-    def path(self) -> dict[str, np.ndarray]:
-        """A row for each stage."""
+    def search_results(self) -> dict[str, np.ndarray]:
+        """One row per stage."""
         stages = self.stages
         return {
             "n_points": np.array([stage.n_points for stage in stages], dtype=int),
             "n_features": np.array([stage.n_features for stage in stages], dtype=int),
             "C": np.array([stage.C for stage in stages]),
-            "held_out_log_loss": np.array([stage.loss for stage in stages]),
+            "log_loss": np.array([stage.loss for stage in stages]),
             "standard_error": np.array([stage.standard_error for stage in stages]),
             "seconds": np.array([stage.seconds for stage in stages]),
         }
@@ -85,65 +95,133 @@ class CompactFit:
 
 def fit_compact(
     rows: LabelledRows,
-    settings: PathSettings,
+    settings: CompactSettings,
     observations: Observations,
-    report: Callable[[str, float], Any] = nothing_to_say,
+    report: Report = no_report,
 ) -> CompactFit:
-    """Choose what the settings leave open, then fit all rows."""
-    plan, last = _unwatched(rows, settings), None
+    """Choose what the settings leave open (None), then fit all rows."""
+    plan, chosen = _without_validation(rows, settings), None
     stages: list[Stage] = []
     if rows.X.shape[1] and (settings.n_points is None or settings.C is None or settings.sparse):
-        path = Path(rows, settings, observations, report)
-        if path.folds:
-            stages = path.run()
-            chosen = stages[-1] if settings.n_points else choose(stages, path.validation)
-            fewer = Fewer.none(path, chosen)
-            if settings.sparse and chosen.n_points:
-                tried, fewer = eliminate(path, chosen)
-                stages = [*stages, *tried]
-                if fewer.stage.loss >= stages[0].loss and settings.n_points is None:
-                    chosen = stages[0]
-                    fewer = Fewer.none(path, chosen)
-            last = fewer.stage
-            plan = Plan(chosen.n_points, last.C, chosen.start_widths, chosen.moved_at, fewer.rounds)
-            if last.n_points:
-                validated = tuple(map(Candidate, fewer.features, last.models))
-                plan = replace(plan, shrinkage=path.shrinkage(last), validated=validated)
+        search = SizeSearch(rows, settings, observations, report)
+        if search.folds:
+            plan, stages, chosen = _validated_plan(search, settings)
     report("all rows", 0.95)
-    return _carried_out(rows, settings, plan, stages, last)
+    return _fit_all_rows(rows, settings, plan, stages, chosen)
 
 
 def refit_compact(
-    rows: LabelledRows, settings: PathSettings, start: CompactModel, C: float, shrinkage: float
+    rows: LabelledRows, settings: CompactSettings, start: CompactModel, C: float, shrinkage: float
 ) -> CompactFit:
-    """Go on from a model: move its points, choose nothing."""
+    """Move the points of a model further, without choosing anything."""
     plan = Plan(start.n_points, C, (), (C,) * UNWATCHED, (), shrinkage, start)
-    return _carried_out(rows, settings, plan, [], None)
+    return _fit_all_rows(rows, settings, plan, [], None)
 
 
-def _unwatched(rows: LabelledRows, settings: PathSettings) -> Plan:
-    """The plan where nothing can be held out, or nothing need be."""
-    C = settings.C or FIRST_C
+def _without_validation(rows: LabelledRows, settings: CompactSettings) -> Plan:
+    C = settings.C or SEARCH.first_C
     n_points = (settings.n_points or rows.n_classes) if rows.X.shape[1] else 0
     return Plan(n_points, C, (base_rate(rows).log_gamma,), (C,) * UNWATCHED)
 
 
-def _carried_out(
-    rows: LabelledRows, settings: PathSettings, plan: Plan, stages: list[Stage], last: Stage | None
+def _validated_plan(search: SizeSearch, settings: CompactSettings) -> tuple[Plan, list[Stage], Stage]:
+    """The plan chosen on the validation rows, all stages and the chosen one."""
+    stages = search.run()
+    sized = stages[-1] if settings.n_points else choose(stages, search.validation)
+    reduced = ReducedStage.full(search, sized)
+    if settings.sparse and sized.n_points:
+        tried, reduced = eliminate(search, sized)
+        stages = [*stages, *tried]
+        if reduced.stage.loss >= stages[0].loss and settings.n_points is None:
+            sized = stages[0]
+            reduced = ReducedStage.full(search, sized)
+    chosen = reduced.stage
+    plan = Plan(sized.n_points, chosen.C, sized.start_widths, sized.moved_at, reduced.rounds)
+    if chosen.n_points:
+        validated = tuple(map(Candidate, reduced.features, chosen.models))
+        plan = replace(plan, shrinkage=search.validation.shrinkage(chosen), validated=validated)
+    return plan, stages, chosen
+
+
+def _fit_all_rows(
+    rows: LabelledRows, settings: CompactSettings, plan: Plan, stages: list[Stage], chosen: Stage | None
 ) -> CompactFit:
-    """The plan on all rows; a model whose training loss is too high is replaced by the best that is found."""
-    with ordered_threads(1):  # linear algebra on one thread: its last digit depends on their number
+    with ordered_threads(1):  # linear algebra on one thread: rounding depends on the number of threads
         fit = AllRows(rows, plan, shared=settings.shared, threads=settings.threads)
-        found = _completed(fit, fit.typical(), stages, last)
-        if found.lost and plan.validated:
-            again = _completed(fit, fit.best(), stages, last)
-            found = min(found, again, key=lambda one: one.training_loss)
-    return found
+        best = fit.fitted()
+        model, norm = fit.finished(best)
+        training = fit.loss(best.features, model)
+    return CompactFit(model, best.features, plan, stages, chosen, norm, best.n_iter, training)
 
 
-def _completed(fit: AllRows, fitted: Fitted, stages: list[Stage], last: Stage | None) -> CompactFit:
-    model, norm = fit.finished(fitted)
-    features = fitted.candidate.features
-    loss, error = (None, 0.0) if last is None else (last.loss, last.standard_error)
-    training = fit.loss(features, model)
-    return CompactFit(model, features, fit.plan, stages, loss, norm, fitted.n_iter, training, error)
+# -- all rows --------------------------------------------------------------------------------------
+
+
+class AllRows:
+    """Fits to all rows according to a plan."""
+
+    def __init__(self, rows: LabelledRows, plan: Plan, *, shared: bool, threads: int) -> None:
+        self.rows, self.plan = rows, plan
+        self._options: dict[str, Any] = {"shared": shared, "threads": threads}
+        self._every = np.arange(rows.X.shape[1])
+
+    @cached_property
+    def _objective(self) -> Objective:
+        return Objective(self.rows.compiled(), **self._options)
+
+    def fresh(self) -> Candidate:
+        """Start at cluster centres, then move and drop features as in the folds."""
+        rows, plan = self.rows, self.plan
+        model = plan.start or started(rows, plan.n_points, np.mean(plan.start_widths, axis=0))
+        model, n_iter = self._objective.move_along(model, plan.moved_at, max_iter=SEARCH.segment)
+        features = self._every
+        if plan.rounds:
+            features, model = replay(rows, model, plan.rounds, **self._options)
+        return self._solved(Candidate(features, model, n_iter=n_iter))
+
+    def fitted(self) -> Candidate:
+        """The fresh fit if its objective is at most the median of the fold models, else the best of those.
+
+        The best fold model is moved further. A plan without points gives the class fractions.
+        """
+        if self.plan.n_points == 0:
+            nothing = self._every[:0]
+            return Candidate(nothing, base_rate(self.rows.columns(nothing)))
+        fresh = self.fresh()
+        folds = [self._solved(candidate) for candidate in self.plan.validated]
+        if not folds or fresh.value <= np.median([fold.value for fold in folds]):
+            return fresh
+        best = min(folds, key=lambda fold: fold.value)
+        moved = self._objective_of(best).move(best.model, self.plan.C, max_iter=SEARCH.segment)
+        return Candidate(best.features, moved.model, moved.value, moved.n_iter)
+
+    def finished(self, candidate: Candidate) -> tuple[CompactModel, float]:
+        """The model with shrunk double-precision coefficients, and its gradient norm per unit of weight."""
+        C = self.plan.C
+        if candidate.model.n_points == 0:
+            return candidate.model, 0.0
+        rows = self._rows_of(candidate).compiled(single=False)
+        objective = Objective(rows, **self._options)
+        model, _ = objective.solve(candidate.model, C, 1e-12)
+        norm = float(np.abs(objective.gradient(model.log_gamma, C)).max() / self.rows.weight.sum())
+        return CompactModel(model.points, model.log_gamma, self.plan.shrinkage * model.coef), norm
+
+    def loss(self, features: np.ndarray, model: CompactModel) -> float:
+        """Mean log-loss of a model on the rows, in double precision like predictions."""
+        rows = self.rows.columns(features)
+        outputs = model.outputs(rows.compiled(single=False), self._options["threads"])
+        return float(np.average(rows.losses(outputs), weights=rows.weight))
+
+    def _rows_of(self, candidate: Candidate) -> LabelledRows:
+        every = len(candidate.features) == len(self._every)
+        return self.rows if every else self.rows.columns(candidate.features)
+
+    def _objective_of(self, candidate: Candidate) -> Objective:
+        if len(candidate.features) == len(self._every):
+            return self._objective
+        return Objective(self._rows_of(candidate).compiled(), **self._options)
+
+    def _solved(self, candidate: Candidate) -> Candidate:
+        model, value = self._objective_of(candidate).solve(candidate.model, self.plan.C)
+        value += width_penalty(model.log_gamma)[0]
+        return replace(candidate, model=model, value=value)

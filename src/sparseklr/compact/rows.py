@@ -1,21 +1,142 @@
-"""Rows as a compact model sees them: scaled, distinct, in an order that depends on their contents only."""
+"""Rows of a compact model: scaled, distinct, in an order that depends only on their contents."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import log_softmax
+from scipy import sparse
+from scipy.special import log_softmax, ndtri
 
 from .. import _core
-from ..equal_rows import shuffled_keys
+from .._utils.memory import available_memory
 from ..kernels import rounded
-from ..memory import available_memory
-from .scaling import Scaling
+from ..samples import shuffled_keys
 
-# Rows made dense at once where they come as a sparse matrix.
-_BLOCK = 4096
+# -- scaling ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ScalingSettings:
+    """Rules of feature scaling; clips are in standard deviations."""
+
+    skewness: float = 1.5  # a more skewed feature with values beyond the clip is mapped by rank
+    clip: float = 4.0  # of standardised features
+    clip_rank: float = 3.0  # of features mapped by rank
+    n_knots: int = 257  # number of knots of the piecewise linear map by rank
+
+
+SCALING = ScalingSettings()
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """A monotone map of every non-constant feature: standardised and clipped, or by rank if skewed.
+
+    ``knots`` maps the position of a feature among the kept ones to values of x and of z; z is linear in x
+    between them.
+    """
+
+    kept: np.ndarray  # the features that vary; constant ones are dropped
+    centre: np.ndarray  # z = (x - centre) / spread
+    spread: np.ndarray
+    clip: float  # bound on the absolute value of z; may be infinite
+    knots: dict[int, tuple[np.ndarray, np.ndarray]]
+
+    @classmethod
+    def of(cls, X: Any, weight: np.ndarray, *, auto: bool = True) -> Scaling:
+        """The scaling of weighted rows; without ``auto``, features are only shifted."""
+        fraction = weight / weight.sum()
+        varies: list[int] = []
+        centre: list[float] = []
+        spread: list[float] = []
+        knots: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        for j, x in enumerate(_columns(X)):
+            if x.min() == x.max():
+                continue
+            size = float(np.abs(x).max())  # unit in which no square overflows or vanishes
+            unit = x / size
+            mean = float(fraction @ unit)
+            scale = float(np.sqrt(fraction @ (unit - mean) ** 2)) if auto else 0.0
+            if scale > 0:
+                z = (unit - mean) / scale
+                # the mean of z^3; z of a row with a tiny weight may be 1e110
+                skewness = float(((np.cbrt(fraction) * z) ** 3).sum())
+                if abs(skewness) > SCALING.skewness and np.abs(z).max() > SCALING.clip:
+                    knots[len(varies)] = rank_knots(x, weight)
+            varies.append(j)
+            centre.append(mean * size)
+            spread.append(scale * size if scale * size > 0 else 1.0)
+        return cls(
+            np.array(varies, dtype=np.intp),
+            np.array(centre),
+            np.array(spread),
+            SCALING.clip if auto else np.inf,
+            knots,
+        )
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Scaled values of the kept features, float64."""
+        if len(self.kept) < X.shape[1]:
+            X = X[:, self.kept]
+        X = np.ascontiguousarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
+        with np.errstate(over="ignore"):
+            scaled = X - self.centre
+            scaled /= self.spread
+        np.clip(scaled, -self.clip, self.clip, out=scaled)
+        for j, (x, z) in self.knots.items():
+            scaled[:, j] = np.interp(X[:, j], x, z)
+        return scaled
+
+    def transform_single(self, X: Any) -> np.ndarray:
+        """Scaled values in float32; raises if they overflow, which requires ``scale=None``."""
+        scaled = self.transform(X)
+        if (size := np.abs(scaled).max(initial=0.0)) > np.finfo(np.float32).max:
+            raise ValueError(
+                f"scale=None supports values of X up to 3.4e+38; one is {size:.3g} away from the mean. "
+                'Use scale="auto".'
+            )
+        return scaled.astype(np.float32)
+
+    def inverse(self, scaled: np.ndarray) -> np.ndarray:
+        """Values of the kept features for given scaled values, or the nearest possible ones."""
+        with np.errstate(over="ignore"):
+            X = scaled * self.spread + self.centre
+        largest = np.finfo(np.float64).max
+        np.clip(X, -largest, largest, out=X)
+        for j, (x, z) in self.knots.items():
+            X[:, j] = np.interp(scaled[:, j], z, x)
+        return X
+
+    def restricted(self, features: np.ndarray) -> Scaling:
+        """The scaling of some features, given by their positions among the kept ones."""
+        knots = {new: self.knots[old] for new, old in enumerate(features.tolist()) if old in self.knots}
+        return Scaling(self.kept[features], self.centre[features], self.spread[features], self.clip, knots)
+
+
+def _columns(X: Any) -> Iterator[np.ndarray]:
+    """The columns, one by one, dense and in float64."""
+    if sparse.issparse(X):
+        X = sparse.csc_array(X)
+        return (X[:, [j]].toarray().ravel().astype(np.float64) for j in range(X.shape[1]))
+    return (np.asarray(X[:, j], dtype=np.float64) for j in range(X.shape[1]))
+
+
+def rank_knots(x: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """At most 257 distinct values of x, and the normal quantiles of their mid-ranks."""
+    values, code = np.unique(x, return_inverse=True)
+    mass = np.bincount(code, weight)
+    until = np.cumsum(mass)
+    rank = (until - mass / 2) / until[-1]  # a sum in another order could give ranks above 1
+    if len(values) > SCALING.n_knots:
+        chosen = np.unique(np.searchsorted(rank, np.linspace(rank[0], rank[-1], SCALING.n_knots)))
+        values, rank = values[chosen], rank[chosen]
+    return values, np.clip(ndtri(rank), -SCALING.clip_rank, SCALING.clip_rank)
+
+
+# -- rows ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,16 +153,17 @@ class LabelledRows:
 
     @property
     def n_outputs(self) -> int:
-        """One for two classes, else one for each."""
+        """One for two classes, else one per class."""
         return 1 if self.n_classes == 2 else self.n_classes
 
-    def part(self, indices: np.ndarray) -> LabelledRows:
+    def take(self, indices: np.ndarray) -> LabelledRows:
+        """Some of the rows."""
         return LabelledRows(self.X[indices], self.label[indices], self.weight[indices], self.n_classes)
 
     def fraction(self, fractions: np.ndarray) -> LabelledRows:
-        """The rows with a fraction of their weights; rows of which nothing is left are dropped."""
+        """The rows with weights multiplied by ``fractions``; rows of weight zero are dropped."""
         left = np.flatnonzero(fractions > 0)
-        return replace(self.part(left), weight=self.weight[left] * fractions[left])
+        return replace(self.take(left), weight=self.weight[left] * fractions[left])
 
     def columns(self, features: np.ndarray) -> LabelledRows:
         """The same rows with some of the features."""
@@ -62,21 +184,11 @@ class LabelledRows:
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """The independent observations behind the distinct pairs of row and class.
+    """The independent observations behind the distinct (row, class) pairs."""
 
-    Attributes
-    ----------
-    count : array of int (n,)
-        Observations of each pair.
-    point : array of int (n,)
-        Number of the distinct row of each pair, ascending from 0.
-    copies : bool
-        Whether equal rows are copies: a distinct row, with whatever classes, is then one observation.
-    """
-
-    count: np.ndarray
-    point: np.ndarray
-    copies: bool = False
+    count: np.ndarray  # number of observations of each pair
+    point: np.ndarray  # index of the distinct row of each pair, ascending from 0
+    copies: bool = False  # equal rows are copies: a distinct row, whatever its classes, is one observation
 
     @classmethod
     def single(cls, n_rows: int) -> Observations:
@@ -85,23 +197,22 @@ class Observations:
 
     @property
     def n_points(self) -> int:
-        """Distinct rows."""
+        """Number of distinct rows."""
         return int(self.point[-1]) + 1
 
     def __len__(self) -> int:
         return self.n_points if self.copies else int(self.count.sum())
 
-    def independent(self, n_held_out: np.ndarray) -> np.ndarray:
-        """The number of independent observations among given numbers of rows equal to each pair."""
-        return np.minimum(n_held_out, 1) if self.copies else n_held_out
+    def independent(self, n_rows: np.ndarray) -> np.ndarray:
+        """The number of independent observations among ``n_rows`` equal rows."""
+        return np.minimum(n_rows, 1) if self.copies else n_rows
 
 
 @dataclass(frozen=True, eq=False)
 class DistinctPairs:
-    """Distinct pairs of row and class, in the order of a hash of a row's content and the seed.
+    """Distinct (row, class) pairs, sorted by a hash of the row's content and the seed.
 
-    Nothing that is fitted to them can depend on the order in which rows came, or on whether a row was
-    repeated or given more weight.
+    A fit to them cannot depend on the order of the rows, or on whether a row was repeated or has more weight.
     """
 
     positions: np.ndarray  # of a row equal to each pair
@@ -113,7 +224,7 @@ class DistinctPairs:
 def distinct_pairs(
     X: Any, codes: np.ndarray, weight: np.ndarray, count: np.ndarray, seed: int
 ) -> DistinctPairs:
-    """Merge equal rows of the same class; ``count`` has the observations that each row represents."""
+    """Merge equal rows of the same class; ``count`` is the number of observations of each row."""
     keys = shuffled_keys(X, seed)
     order = np.lexsort((weight, codes, keys))
     keys, codes = keys[order], codes[order]
@@ -125,10 +236,7 @@ def distinct_pairs(
 
 
 def by_point(rows: LabelledRows, observations: Observations) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Distinct rows, and the weight and the number of observations of each class on each of them.
-
-    Weights and counts have the shape (n_points, n_classes).
-    """
+    """Distinct rows, and weights and observation counts of shape (n_points, n_classes)."""
     first = np.flatnonzero(np.append(True, np.diff(observations.point)))
     shape = observations.n_points, rows.n_classes
     weight, count = np.zeros(shape), np.zeros(shape, dtype=np.int64)
@@ -138,9 +246,9 @@ def by_point(rows: LabelledRows, observations: Observations) -> tuple[np.ndarray
 
 
 def relative_weights(weight: np.ndarray, observations: Observations) -> np.ndarray:
-    """Weights divided by the mean weight of an observation: a factor on all weights changes nothing.
+    """Weights divided by the mean weight of an observation, rounded to 24 bits.
 
-    The quotients are rounded to 24 bits, which removes the rounding errors of such a factor as well.
+    A factor on all weights therefore changes nothing, not even by rounding.
     """
     scaled = np.maximum(weight / weight.max(), np.finfo(np.float64).tiny)
     relative: np.ndarray = rounded(scaled * (len(observations) / scaled.sum()), 24)
@@ -156,35 +264,35 @@ def scaled_rows(
     *,
     scale: bool | Scaling,
     seed: int,
+    block: int = 4096,
 ) -> tuple[LabelledRows, Observations, Scaling]:
-    """The distinct pairs of row and class in hashed order, scaled; rows of CSR are made dense by blocks.
+    """The distinct (row, class) pairs in hashed order, scaled; CSR rows are made dense in blocks.
 
-    ``count`` has the observations that each row represents, ``scale`` is whether to scale at all, or the
-    scaling to use.
+    ``count`` is the number of observations of each row; ``scale`` is a flag or the scaling to use.
     """
     pairs = distinct_pairs(X, codes, weight, count, seed)
     positions, relative = pairs.positions, relative_weights(pairs.weight, pairs.observations)
     needed = len(positions) * X.shape[1] * 4
-    if needed > (room := available_memory()):
+    if needed > (free := available_memory()):
         raise MemoryError(
             f"X has {len(positions)} distinct rows and {X.shape[1]} features: {needed >> 20} MB as a dense "
-            f"array, and {room >> 20} MB are free. Use fewer features, or a linear model."
+            f"array, but only {free >> 20} MB are free. Use fewer features, or a linear model."
         )
     rows = X[positions]
     scaling = scale if isinstance(scale, Scaling) else Scaling.of(rows, relative, auto=scale)
     scaled = np.empty((len(positions), len(scaling.kept)), dtype=np.float32)
-    for start in range(0, len(positions), _BLOCK):
-        scaled[start : start + _BLOCK] = scaling.transform_single(rows[start : start + _BLOCK])
+    for start in range(0, len(positions), block):
+        scaled[start : start + block] = scaling.transform_single(rows[start : start + block])
     return LabelledRows(scaled, pairs.label, relative, n_classes), pairs.observations, scaling
 
 
-def held_out_folds(label: np.ndarray, n_classes: int, observations: Observations) -> list[np.ndarray]:
-    """The number of observations of each pair that each fold holds out.
+def validation_folds(label: np.ndarray, n_classes: int, observations: Observations) -> list[np.ndarray]:
+    """The number of observations of each pair in the validation part of each fold.
 
-    Ten folds up to 500 observations, five up to 1500, three of five beyond; none where a class has a single
-    observation. The observations of a class, in the order of the rows, go to the folds in turn, so that a
-    pair may have some in the training part and some in the validation part. Copies of a row stay together:
-    distinct rows go to the folds in turn, those with the same rarest class one after the other.
+    Ten folds up to 500 observations, five up to 1500, three of five beyond; no folds if a class has a single
+    observation. The observations of a class are dealt to the folds in the order of the rows, so that a pair
+    may be in both parts of a fold. Copies of a row stay together: distinct rows are dealt to the folds,
+    grouped by their rarest class.
     """
     count = observations.count
     n_folds, used = (10, 10) if len(observations) <= 500 else (5, 5) if len(observations) <= 1500 else (5, 3)
@@ -198,7 +306,7 @@ def held_out_folds(label: np.ndarray, n_classes: int, observations: Observations
         fold = _turns(label[rarest_first[first]], n_classes, np.ones(len(first), dtype=np.int64)) % n_folds
         held_out = [np.where(fold[observations.point] == f, count, 0) for f in range(n_folds)]
     else:
-        # of the numbers start, ..., start + count - 1, those that leave the remainder f
+        # among start, ..., start + count - 1, the number of values congruent to f modulo n_folds
         start = _turns(label, n_classes, count)
         held_out = [(start + count - 1 - f) // n_folds - (start - 1 - f) // n_folds for f in range(n_folds)]
     left = [np.bincount(label, count - part, minlength=n_classes) for part in held_out[:used]]
@@ -206,9 +314,9 @@ def held_out_folds(label: np.ndarray, n_classes: int, observations: Observations
 
 
 def _turns(label: np.ndarray, n_classes: int, count: np.ndarray) -> np.ndarray:
-    """The observations of the same class that come before those of each pair."""
+    """The number of observations of the same class before those of each pair."""
     start = np.empty(len(label), dtype=np.int64)
     for code in range(n_classes):
-        own = np.flatnonzero(label == code)
-        start[own] = np.cumsum(count[own]) - count[own]
+        members = np.flatnonzero(label == code)
+        start[members] = np.cumsum(count[members]) - count[members]
     return start

@@ -1,20 +1,19 @@
-"""Benchmark data: the twelve sets of the paper's Table 1, and generators with known densities.
+"""Samples of any size from distributions with known class probabilities.
 
-:func:`load_benchmark` looks for a set in a directory, in installed packages and on OpenML, and checks what it
-finds against :data:`BENCHMARKS`. :func:`make_twonorm`, :func:`make_ringnorm`, :func:`make_waveform` and
-:func:`make_clusters` draw fresh samples of any size; :func:`true_log_proba` knows their true probabilities.
+:mod:`generators` draws them and computes the true probabilities from the densities.
 """
 
-from .benchmarks import BENCHMARKS, Benchmark, DatasetNotFoundError, load_benchmark
-from .densities import expected_log_loss, true_log_proba
-from .generators import make_clusters, make_ringnorm, make_twonorm, make_waveform
+from .generators import (
+    expected_log_loss,
+    make_clusters,
+    make_ringnorm,
+    make_twonorm,
+    make_waveform,
+    true_log_proba,
+)
 
 __all__ = [
-    "BENCHMARKS",
-    "Benchmark",
-    "DatasetNotFoundError",
     "expected_log_loss",
-    "load_benchmark",
     "make_clusters",
     "make_ringnorm",
     "make_twonorm",

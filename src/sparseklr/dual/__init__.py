@@ -1,32 +1,23 @@
-"""The dual problem of sparse kernel logistic regression: its objective and its optimality (:mod:`problem`),
-its solution by the compiled core (:mod:`solver`), for a given sum of the variables (:mod:`nu`), for every
-class of a training set (:mod:`binary`) and along whole grids (:mod:`path`), and what is known of its
-solutions beforehand (:mod:`theory`).
+"""The dual problem of S-KLR.
+
+:mod:`problem` defines objective and optimality conditions, :mod:`smo` solves it by the compiled core,
+:mod:`margins` relates the margin to the sum of the dual variables, :mod:`one_vs_rest` handles several classes
+and :mod:`path` solves grids of (C, lam).
 """
 
-from .binary import BinarySolver
-from .nu import lam_for_nu, nu_bar
-from .path import KLRPath, PathInterrupted, solve_grid
+from .margins import lam_for_nu, nu_bar, saturation_bound
+from .path import KLRPath
 from .problem import DualProblem
-from .solver import Settings, Solution, SolveInterrupted, Status, solve_dual
-from .theory import alpha_sums, nu_limit, paper_saturation_bound, rho, saturation_bound
+from .smo import Settings, Solution, Status, solve_dual
 
 __all__ = [
-    "BinarySolver",
     "DualProblem",
     "KLRPath",
-    "PathInterrupted",
     "Settings",
     "Solution",
-    "SolveInterrupted",
     "Status",
-    "alpha_sums",
     "lam_for_nu",
     "nu_bar",
-    "nu_limit",
-    "paper_saturation_bound",
-    "rho",
     "saturation_bound",
     "solve_dual",
-    "solve_grid",
 ]

@@ -1,16 +1,10 @@
-r"""Paths: the solutions for a whole grid of (C, lam) for the price of a few.
+r"""Solution paths: S-KLR for a grid of (C, lam).
 
-One kernel matrix serves every solve. For each C the margins are visited in descending order, and a
-solve starts from what its predecessors suggest: :math:`\alpha(\lambda)` is smooth, so a polynomial
-through the last few solutions comes close to the next one, and ``F = K (alpha * y)`` follows at no
-cost because it is linear in alpha.
-
-What was tried and left out, measured in million pair steps on ring over the paper's 9 x 10 grid with tol 1e-5
-(cold starts take 1.72, this order 0.90): ascending lam takes 0.96, and bisecting the grid and interpolating
-0.97. Starting each C from the one before takes between 1% fewer and 8% more. Extrapolating f and starting at
-``C sigmoid(lam - y f)`` takes 3 to 10% fewer for C >= 0.1, but it needs a product with the kernel matrix, so
-that it is no faster. A prototype of Newton steps (preconditioned conjugate gradients) took longer than the
-pair steps that it saved.
+All solves share one kernel matrix. For each C the margins are visited in descending order. Since
+:math:`\alpha(\lambda)` is smooth, a polynomial through the last few solutions predicts the next one, and
+``F = K (alpha * y)`` follows without a product because it is linear in alpha. With tol = 1e-5 on the paper's
+grid this order takes about half of the pair steps of cold starts. Ascending or bisecting order, starts from
+the previous C, extrapolation of f, and Newton steps were no faster.
 """
 
 from __future__ import annotations
@@ -25,17 +19,17 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
-from .._warn import warn
-from ..data import TrainingSet, check_indices
-from ..kernels import RowSource, cache_bytes, gram_row_source, n_threads
-from ..threads import ThreadPool
+from .._utils.messages import warn
+from .._utils.threads import ThreadPool, n_threads
+from ..kernels import RowSource, cache_bytes, gram_row_source
+from ..samples import Samples, check_indices
+from .margins import saturation_bound
 from .problem import DualProblem, boxes
-from .solver import Settings, Solution, Status, solve_above_bound
-from .theory import saturation_bound
+from .smo import Settings, Solution, Status, solve_above_bound
 
 LamScale = Literal["absolute", "ratio"]
 
-# Beyond degree 4 the noise that the tolerance leaves in each solution outweighs the gain.
+# For degrees above 4 the errors within the tolerance outweigh the gain.
 _DEGREE = 4
 
 
@@ -49,20 +43,19 @@ class KLRPath:
     lams : array (n_Cs, n_lams)
         The margins, absolute.
     solutions : array (n_Cs, n_lams, n_outputs) of Solution or None
-        One output for two classes, one per class otherwise. None stands where an interrupted run did not
-        arrive.
-    training : TrainingSet
-        The data as the solver saw them. ``alpha`` and ``support`` of a solution refer to the rows of positive
-        weight; ``training.positions`` are the positions of these in what the user gave.
+        One output for two classes, one per class otherwise. None for solutions that an interruption left out.
+    training : Samples
+        The training data. ``alpha`` and ``support`` of a solution refer to its rows, those of positive
+        weight; ``training.positions`` gives their positions in the user's data.
     """
 
     Cs: np.ndarray
     lams: np.ndarray
     solutions: np.ndarray
-    training: TrainingSet
+    training: Samples
 
     def __repr__(self) -> str:
-        """The size of the grid and of its models, in a few lines."""
+        """Size of the grid and of its models."""
         finished = self.finished
         lines = [
             f"KLRPath of {len(self.Cs)} values of C ({self.Cs.min():g} to {self.Cs.max():g}) and "
@@ -78,32 +71,32 @@ class KLRPath:
 
     @property
     def finished(self) -> np.ndarray:
-        """Whether (C, lam) was solved, (n_Cs, n_lams)."""
+        """Whether each (C, lam) was solved, (n_Cs, n_lams)."""
         return np.array([[all(s is not None for s in cell) for cell in row] for row in self.solutions])
 
     @property
     def n_support(self) -> np.ndarray:
-        """Points kept, (n_Cs, n_lams); -1 where not finished."""
+        """Number of points kept, (n_Cs, n_lams); -1 if unfinished."""
         return self._each(lambda cell: len(np.unique(np.concatenate([s.support for s in cell]))), -1)
 
     @property
     def n_iter(self) -> np.ndarray:
-        """Pair steps over all outputs, (n_Cs, n_lams); -1 where not finished."""
+        """Pair steps summed over the outputs, (n_Cs, n_lams); -1 if unfinished."""
         return self._each(lambda cell: sum(s.n_iter for s in cell), -1)
 
     @property
     def gap(self) -> np.ndarray:
-        """Largest relative duality gap of the outputs, (n_Cs, n_lams); NaN where not finished."""
+        """Largest relative duality gap of the outputs, (n_Cs, n_lams); NaN if unfinished."""
         return self._each(lambda cell: max(s.relative_gap for s in cell), np.nan)
 
     @property
     def dual_objective(self) -> np.ndarray:
-        """Minimised value, summed over the outputs, (n_Cs, n_lams); NaN where not finished."""
+        """Dual objective summed over the outputs, (n_Cs, n_lams); NaN if unfinished."""
         return self._each(lambda cell: sum(s.dual_objective for s in cell), np.nan)
 
     @property
     def coef(self) -> np.ndarray:
-        """``alpha * y``, (n_Cs, n_lams, n_outputs, n_training_rows); NaN where not finished."""
+        """``alpha * y``, (n_Cs, n_lams, n_outputs, n_training_rows); NaN if unfinished."""
         signs = self.training.signs()
         coef = np.full((*self.solutions.shape, signs.shape[1]), np.nan)
         for index, solution in np.ndenumerate(self.solutions):
@@ -113,19 +106,19 @@ class KLRPath:
 
     @property
     def intercept(self) -> np.ndarray:
-        """(n_Cs, n_lams, n_outputs); NaN where not finished."""
+        """(n_Cs, n_lams, n_outputs); NaN if unfinished."""
         values = [np.nan if s is None else s.intercept for s in self.solutions.flat]
         return np.reshape(values, self.solutions.shape)
 
     def decision_function(self, X: Any, *, n_jobs: int | None = None) -> np.ndarray:
-        """f(x) of every model, the kernel evaluated once.
+        """f(x) of every model; the kernel is evaluated once.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            For a precomputed kernel k(x, rows given to fit), (n_samples, n_training_samples).
+            For a precomputed kernel k(x, training rows), (n_samples, n_training_samples).
         n_jobs : int or None, default=None
-            Threads for kernel values.
+            Number of threads for kernel values.
 
         Returns
         -------
@@ -140,7 +133,7 @@ class KLRPath:
         return self.outputs(X, n_jobs=n_jobs)
 
     def outputs(self, X: Any, *, n_jobs: int | None = None) -> np.ndarray:
-        """What :meth:`decision_function` returns, of rows that were checked already."""
+        """:meth:`decision_function` for validated rows."""
         data = self.training
         coef = self.coef.reshape(-1, len(data.codes))
         used = np.flatnonzero(np.nan_to_num(coef, nan=1.0).any(axis=0))
@@ -157,7 +150,7 @@ class KLRPath:
 
 
 class PathInterrupted(KeyboardInterrupt):
-    """Ctrl-C during :func:`klr_path`; ``path`` holds what was finished."""
+    """Ctrl-C during :func:`klr_path`; ``path`` contains the finished solutions."""
 
     def __init__(self, path: KLRPath) -> None:
         super().__init__(f"interrupted; {path.finished.sum()} of {path.lams.size} solutions are in .path")
@@ -165,7 +158,7 @@ class PathInterrupted(KeyboardInterrupt):
 
 
 def check_grid(Cs: Any, lams: Any, lam_scale: str) -> tuple[np.ndarray, np.ndarray]:
-    """The grid as arrays: C (n_Cs,) and absolute lam (n_Cs, n_lams)."""
+    """The validated grid: C (n_Cs,) and absolute lam (n_Cs, n_lams)."""
     if lam_scale not in get_args(LamScale):
         raise ValueError(f"lam_scale must be one of {get_args(LamScale)}; got {lam_scale!r}.")
     C, lam = _numbers("Cs", Cs, "positive"), _numbers("lams", lams, "non-negative")
@@ -184,7 +177,7 @@ def _numbers(name: str, given: Any, sign: Literal["positive", "non-negative"]) -
 
 
 def solve_grid(
-    data: TrainingSet,
+    data: Samples,
     Cs: np.ndarray,
     lams: np.ndarray,
     settings: Settings,
@@ -194,9 +187,9 @@ def solve_grid(
     check_saturation: bool = True,
     done: Callable[[], None] = lambda: None,
 ) -> KLRPath:
-    """Solve for checked data and a checked grid; ``done`` is called after each solve.
+    """Solve for validated data and grid; ``done`` is called after each solve.
 
-    With ``check_saturation`` a margin at which a whole class is at its box is warned of.
+    ``check_saturation`` enables a warning about margins at which a whole class is at its box.
     """
     signs = data.signs()
     path = KLRPath(Cs, lams, np.full((*lams.shape, len(signs)), None, dtype=object), data)
@@ -210,22 +203,22 @@ def solve_grid(
     def follow(c: int, output: int) -> None:
         if K is not None:
             row_source = gram_row_source(K)
-        else:  # Threads cannot share a row cache: each has one of its own, with its share of the memory.
-            share = cache_bytes(cache_size, data.X) / workers / 2**20
-            row_source = data.kernel.row_source(data.X, cache_size=share)
+        else:  # threads cannot share a row cache: each gets an equal part of the memory
+            megabytes = cache_bytes(cache_size, data.X) / workers / 2**20
+            row_source = data.kernel.row_source(data.X, cache_size=megabytes)
         order = np.argsort(-lams[c])
         chain = solve_along(
             row_source, signs[output], boxes(Cs[c], data.weight), lams[c, order], settings, stop
         )
-        for index, solution in zip(order, chain, strict=False):  # the chain is shorter if it was stopped
+        for index, solution in zip(order, chain, strict=False):  # an interrupted chain is shorter
             path.solutions[c, index, output] = solution
             done()
 
     with ThreadPool(workers) as pool:
         try:
-            going_on = {pool.submit(follow, *chain) for chain in chains}
-            while going_on:  # Ctrl-C is noticed after a second even if it came just before the wait
-                ended, going_on = wait(going_on, timeout=1, return_when=FIRST_COMPLETED)
+            pending = {pool.submit(follow, *chain) for chain in chains}
+            while pending:  # the timeout bounds the delay of a Ctrl-C that arrives just before the wait
+                ended, pending = wait(pending, timeout=1, return_when=FIRST_COMPLETED)
                 for future in ended:
                     future.result()
         except BaseException as error:
@@ -236,8 +229,8 @@ def solve_grid(
             raise
     if unsolved := sum(solution.status is not Status.OPTIMAL for solution in path.solutions.flat):
         warn(
-            f"{unsolved} of {path.solutions.size} solves stopped short of the tolerance, at "
-            f"max_iter={settings.max_iter} pair steps or where rounding errors leave no progress. Raise "
+            f"{unsolved} of {path.solutions.size} solves stopped before reaching the tolerance, at "
+            f"max_iter={settings.max_iter} pair steps or because rounding errors prevent progress. Raise "
             "max_iter or tol, or scale the features.",
             ConvergenceWarning,
         )
@@ -252,7 +245,7 @@ def solve_along(
     settings: Settings,
     stop: Event,
 ) -> Iterator[Solution]:
-    """Solve one binary problem for descending margins, until the end or until ``stop`` is set."""
+    """Solve one binary problem for descending margins, until ``stop`` is set."""
     bound = settings.bounds(box)
     known: list[tuple[float, Solution]] = []
     for lam in lams:
@@ -264,7 +257,7 @@ def solve_along(
         if solution.status is Status.INTERRUPTED:
             return
         yield solution
-        if solution.status is Status.STALLED:  # the rounding errors of its F would stay in what follows
+        if solution.status is Status.STALLED:  # rounding errors of its F would persist
             known = []
             continue
         if known and known[-1][0] == lam:
@@ -275,9 +268,9 @@ def solve_along(
 def extrapolate(known: list[tuple[float, Solution]], problem: DualProblem) -> tuple[np.ndarray, np.ndarray]:
     """Start for a margin (alpha above its bound, and F) from the solutions for other margins.
 
-    The candidates are the cold start, the latest solution, and polynomials of growing degree through the
-    latest ones; the one with the smallest dual objective is taken. A polynomial is pulled back towards the
-    latest solution until it lies in the box. Its weights add up to one, so ``y'alpha = 0`` still holds.
+    The candidates are the cold start, the latest solution, and polynomials of increasing degree through the
+    latest solutions; the one of smallest dual objective wins. A polynomial is moved towards the latest
+    solution until it lies in the box. Its weights sum to one, so ``y'alpha = 0`` still holds.
     """
     top = problem.box - 2 * problem.bound
     best = 0.0, np.zeros_like(top), np.zeros_like(top)
@@ -289,9 +282,9 @@ def extrapolate(known: list[tuple[float, Solution]], problem: DualProblem) -> tu
         weights = factors.prod(axis=1)
         move = weights @ np.array([s.alpha for s in solutions]) - last.alpha
         move_F = weights @ np.array([s.F for s in solutions]) - last.F
-        room = np.where(move > 0, top - last.alpha, last.alpha)
+        distance = np.where(move > 0, top - last.alpha, last.alpha)
         moving = move != 0
-        step = min(1.0, float((room[moving] / np.abs(move[moving])).min(initial=1.0)))
+        step = min(1.0, float((distance[moving] / np.abs(move[moving])).min(initial=1.0)))
         alpha, F = np.clip(last.alpha + step * move, 0.0, top), last.F + step * move_F
         value = problem.dual_objective(alpha, F)
         if value >= best[0]:
@@ -300,11 +293,11 @@ def extrapolate(known: list[tuple[float, Solution]], problem: DualProblem) -> tu
     return best[1], best[2]
 
 
-def _warn_of_saturation(K: np.ndarray, data: TrainingSet, Cs: np.ndarray, lams: np.ndarray) -> None:
-    """Warn of margins at which a whole class is at its box; small margins are not worth the question."""
+def _warn_of_saturation(K: np.ndarray, data: Samples, Cs: np.ndarray, lams: np.ndarray) -> None:
+    """Warn about margins at which a whole class is at its box."""
     ratio = lams.max(axis=1) / Cs
     c = max(range(len(Cs)), key=lambda k: (ratio[k], Cs[k]))
-    # The bound is several times as large, and computing it takes a pass over K.
+    # The bound exceeds this by far; computing it takes a pass over K.
     if ratio[c] <= K.diagonal().mean():
         return
     for y in data.signs():
@@ -312,7 +305,7 @@ def _warn_of_saturation(K: np.ndarray, data: TrainingSet, Cs: np.ndarray, lams: 
         if lams[c].max() >= limit:
             warn(
                 f"lam={lams[c].max():g} at C={Cs[c]:g} is beyond the saturation bound {limit:.4g}: from "
-                "there on the smaller class has every dual variable at its box and leaves no point out. "
-                f"Use margins below {limit / Cs[c]:.3g} * C.",
+                "there on every dual variable of the smaller class is at its box, so the class keeps all "
+                f"points. Use margins below {limit / Cs[c]:.3g} * C.",
             )
             return

@@ -1,4 +1,4 @@
-"""Models as C: one header of constants and three functions, without dependencies and without a heap."""
+"""Export as a C header of constants and three functions, without dependencies or heap allocation."""
 
 from __future__ import annotations
 
@@ -8,18 +8,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .._warn import warn
-from .portable import PortableModel
-from .scaling import FeatureScaling
-
-# A change of a probability by float arithmetic that is worth a warning.
-_WORTH_A_WARNING = 1e-4
+from .._utils.messages import warn
+from .portable import FeatureScaling, PortableModel
 
 _TEMPLATE = """\
 /* A kernel classifier written by sparseklr: {n_points} points, {n_features} features, {n_classes} classes.
  *
- * C99, needs nothing but <math.h>, uses no heap. Where several source files include it, each gets a copy of
- * the constants of its own.
+ * C99; needs only <math.h> and allocates no memory. Each source file that includes it gets its own copy of
+ * the constants.
  *
  *     {real} x[{NAME}_N_FEATURES] = {{...}}, proba[{NAME}_N_CLASSES];
  *     {name}_predict_proba(x, proba);
@@ -73,9 +69,9 @@ static inline int {name}_predict(const {real} x[{NAME}_N_FEATURES])
 #endif
 """
 
-# Features as FeatureScaling.apply makes them.
+# The features of FeatureScaling.apply.
 _FEATURES = """
-/* What the kernel sees: columns of x, scaled. */
+/* The features of the kernel: columns of x, scaled. */
 static inline void {name}_features(const {real} x[{NAME}_N_FEATURES], {real} u[{n_used}])
 {{
     int j;
@@ -106,18 +102,18 @@ def to_c(model: Any, *, name: str = "model", dtype: Literal["double", "float"] =
     """A fitted classifier as a C99 header.
 
     The header has the functions ``NAME_predict_proba``, ``NAME_predict`` and ``NAME_decision_function`` and
-    the array ``NAME_classes``. It needs nothing but ``<math.h>`` and allocates nothing.
+    the array ``NAME_classes``. It needs only ``<math.h>`` and allocates no memory.
 
     Parameters
     ----------
     model : estimator or pipeline
-        A fitted classifier of this package, a search over one, or a pipeline of scalers that ends in one.
+        A fitted classifier of this package, a search over one, or a pipeline of scalers that ends with one.
     name : str, default="model"
-        What the names in the header begin with.
+        Prefix of the names in the header.
     dtype : {"double", "float"}, default="double"
-        Type of all numbers and of the arithmetic. With ``"float"`` the probabilities of the points are
-        computed in both precisions; a warning tells if they differ by more than 1e-4, which happens where
-        large coefficients cancel. Scaling the features before the fit is the remedy.
+        Type of all numbers and of the arithmetic. With ``"float"``, the probabilities at the points are
+        computed in both precisions, with a warning if they differ by more than 1e-4. That happens if large
+        coefficients cancel; scaling the features before the fit helps.
 
     Returns
     -------
@@ -231,7 +227,7 @@ def _features(
     array: Callable[[str, np.ndarray], str],
     constants: list[str],
 ) -> tuple[str, str]:
-    """The function that scales features, and its call; what it needs is added to the constants."""
+    """The function that scales features, and its call; adds its constants."""
     if not (scaling.selects or scaling.scales):
         return "", f"    const {real} *u = x;\n"
     n_used, f = len(scaling.columns), "f" if real == "float" else ""
@@ -260,7 +256,7 @@ def _features(
 
 
 def _number(value: float, suffix: str) -> str:
-    """A number as C writes it, with all its digits."""
+    """A number in C notation, with all its digits."""
     text = repr(float(value)) if not suffix else str(np.float32(value))
     if not np.isfinite(float(text)):
         raise ValueError(f"the number {value!r} does not fit into a C float; export with dtype='double'.")
@@ -274,7 +270,7 @@ def _braces(values: np.ndarray, suffix: str) -> str:
 
 
 def _classes(classes: np.ndarray) -> tuple[tuple[str, str], str]:
-    """Type and values of the array of labels, and printf's placeholder for one of them."""
+    """Type and values of the array of labels, and its printf placeholder."""
     if classes.dtype.kind in "biu":
         return ("long long", ", ".join(str(int(label)) for label in classes)), "%lld"
     if classes.dtype.kind == "f":
@@ -283,18 +279,19 @@ def _classes(classes: np.ndarray) -> tuple[tuple[str, str], str]:
 
 
 def _quoted(text: str) -> str:
-    """A string literal; bytes beyond printable ASCII in octal, which cannot run into what follows."""
+    """A string literal; bytes other than printable ASCII are octal escapes of fixed length."""
     plain = set(range(32, 127)) - set(b'"\\?')
     return '"' + "".join(chr(b) if b in plain else f"\\{b:03o}" for b in text.encode()) + '"'
 
 
-def _warn_if_float_is_not_enough(model: PortableModel) -> None:
-    some = np.linspace(0, len(model.points) - 1, min(200, len(model.points))).astype(int)
-    X = model.scaling.undo(model.points[some])
+def _warn_if_float_is_not_enough(model: PortableModel, tolerance: float = 1e-4) -> None:
+    """Warn if float arithmetic changes a probability at one of the points by more than the tolerance."""
+    sample = np.linspace(0, len(model.points) - 1, min(200, len(model.points))).astype(int)
+    X = model.scaling.undo(model.points[sample])
     with np.errstate(over="ignore"):
         difference = np.abs(model.predict_proba(X, np.float32) - model.predict_proba(X)).max(initial=0)
-    if not difference <= _WORTH_A_WARNING:
+    if not difference <= tolerance:
         warn(
-            f"dtype='float': on the model's own points, float arithmetic changes a probability by "
+            f"dtype='float': float arithmetic changes a probability at the model's own points by "
             f"{difference:.1g}. Scale the features before the fit, or export with dtype='double'.",
         )

@@ -1,7 +1,8 @@
-"""A fitted model as plain numbers: what every export format writes down."""
+"""A fitted model as plain numbers, the common basis of all formats, and :func:`to_json`."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -9,27 +10,114 @@ import numpy as np
 from scipy import sparse
 from scipy.special import log_expit, softmax
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
+from .._base import KernelClassifier
 from ..baselines.import_vector import ImportVectorMachine
-from ..estimators.base import KernelClassifier
-from ..estimators.compact_klr import CompactKLR
-from ..estimators.sparse_klr import SparseKLR
+from ..compact_klr import CompactKLR
 from ..kernels import NAMED_KERNELS
-from ..probability.calibration import link
-from .scaling import FeatureScaling, affine
+from ..refit.calibration import link
+from ..sklr import SKLR
+
+Scaler = StandardScaler | MinMaxScaler | MaxAbsScaler | RobustScaler
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureScaling:
+    r"""Features selected from the columns of X, each mapped by a monotone function.
+
+    Feature j is :math:`u_j = (x_{c_j} - a_j) s_j`, clipped at :math:`\pm` ``clip``, or, if there are knots,
+    the function that is linear between them and constant outside.
+
+    Attributes
+    ----------
+    n_inputs : int
+        Number of columns of X.
+    columns : array of int (n_features,)
+        c, the columns in use.
+    shift, scale : arrays (n_features,)
+        a and s.
+    clip : float
+        Infinity for no clipping.
+    knots : dict of int to pair of arrays
+        For some features, ascending values of x, and values of u.
+    """
+
+    n_inputs: int
+    columns: np.ndarray
+    shift: np.ndarray
+    scale: np.ndarray
+    clip: float
+    knots: dict[int, tuple[np.ndarray, np.ndarray]]
+
+    @classmethod
+    def identity(cls, n_inputs: int) -> FeatureScaling:
+        return cls(n_inputs, np.arange(n_inputs), np.zeros(n_inputs), np.ones(n_inputs), np.inf, {})
+
+    @property
+    def selects(self) -> bool:
+        """Whether a column is unused, or not in its place."""
+        return not np.array_equal(self.columns, np.arange(self.n_inputs))
+
+    @property
+    def scales(self) -> bool:
+        """Whether the selected columns are changed."""
+        moved = self.shift.any() or (self.scale != 1).any()
+        return bool(moved or np.isfinite(self.clip) or self.knots)
+
+    def after(self, shift: np.ndarray, scale: np.ndarray) -> FeatureScaling:
+        """The scaling of columns that are first mapped to ``(x - shift) * scale``."""
+        shift, scale = shift[self.columns], scale[self.columns]
+        knots = {j: (x / scale[j] + shift[j], u) for j, (x, u) in self.knots.items()}
+        return replace(self, shift=shift + self.shift / scale, scale=scale * self.scale, knots=knots)
+
+    def apply(self, X: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
+        """The features; every number and operation has the given dtype."""
+        x = X.astype(dtype)[:, self.columns]
+        u: np.ndarray = (x - self.shift.astype(dtype)) * self.scale.astype(dtype)
+        u = np.clip(u, dtype(-self.clip), dtype(self.clip))
+        for j, (knots, values) in self.knots.items():
+            u[:, j] = np.interp(x[:, j], knots.astype(dtype), values.astype(dtype))
+        return u
+
+    def undo(self, u: np.ndarray) -> np.ndarray:
+        """Rows of X with the given features, or the nearest possible ones; unused columns are 0."""
+        X = np.zeros((len(u), self.n_inputs))
+        X[:, self.columns] = u / self.scale + self.shift
+        for j, (knots, values) in self.knots.items():
+            X[:, self.columns[j]] = np.interp(u[:, j], values, knots)
+        return X
+
+
+def affine(scaler: Any) -> tuple[np.ndarray, np.ndarray]:
+    """``shift`` and ``scale`` of a fitted scaler that maps x to ``(x - shift) * scale``."""
+    if type(scaler).__name__ == "TableFeatures" and scaler.encoder_ is None and not scaler.missing_:
+        return affine(scaler.scaler_)  # only numbers, without missing values
+    if not isinstance(scaler, Scaler) or getattr(scaler, "clip", False):
+        raise ValueError(
+            f"the pipeline's step {scaler!r} cannot be written in this format; expected a StandardScaler, "
+            "MinMaxScaler, MaxAbsScaler or RobustScaler that does not clip. to_onnx supports more steps."
+        )
+    zeros, ones = np.zeros(scaler.n_features_in_), np.ones(scaler.n_features_in_)
+    if isinstance(scaler, MinMaxScaler):
+        return -scaler.min_ / scaler.scale_, scaler.scale_
+    shift = getattr(scaler, "mean_" if isinstance(scaler, StandardScaler) else "center_", None)
+    if isinstance(scaler, StandardScaler) and not scaler.with_mean:
+        shift = None
+    return zeros if shift is None else shift, ones if scaler.scale_ is None else 1 / scaler.scale_
 
 
 @dataclass(frozen=True, eq=False)
 class PortableModel:
-    r"""A kernel classifier with every choice made and every parameter a number.
+    r"""A kernel classifier as numbers.
 
     With scaled features u (:class:`FeatureScaling`) the model is
 
     .. math:: f_o(x) = \sum_b \beta_{ob} k(u, z_b) + c_o
 
-    and the class probabilities are the softmax of scores made from f: (0, f) for two classes;
-    :math:`-\log(1 + e^{-f_o})` for one-vs-rest, which makes the sigmoids of f sum to one; f itself for
+    and the class probabilities are the softmax of scores made from f: (0, f) for two classes; for more,
+    :math:`-\log(1 + e^{-f_o})` for one-vs-rest, which normalises the sigmoids of f, and f itself for
     ``"softmax"``.
 
     Attributes
@@ -43,16 +131,16 @@ class PortableModel:
         All ones for the linear kernel.
     coef0, degree : float
     points : array (n_points, n_features)
-        z, in units of the scaled features and in the dtype that the model was fitted to. For the linear
-        kernel they are summed up to one for each output.
+        z, in units of the scaled features and in the dtype of the training data. The points of the linear
+        kernel are summed to one for each output.
     coef : array (n_outputs, n_points)
         One output for two classes, one per class otherwise.
     intercept : array (n_outputs,)
     margin : array (n_outputs,) or None
-        If given, f is first replaced by :func:`~sparseklr.probability.calibration.link` of f and the margin.
+        If given, f is first replaced by :func:`~sparseklr.refit.calibration.link` of f and the margin.
     classes : array (n_classes,)
     scores : {"one-vs-rest", "softmax"}
-        Which of the two rules above holds for more than two classes.
+        The scores of more than two classes, as above.
     scaling : FeatureScaling
     """
 
@@ -70,7 +158,7 @@ class PortableModel:
 
     @classmethod
     def of(cls, model: Any) -> PortableModel:
-        """The numbers of a fitted estimator, or of a pipeline of scalers that ends in one."""
+        """The numbers of a fitted estimator, or of a pipeline of scalers that ends with one."""
         if isinstance(model, cls):
             return model
         check_is_fitted(model)
@@ -78,37 +166,35 @@ class PortableModel:
             steps = [step for _, step in model.steps if step not in (None, "passthrough")]
             portable = cls.of(steps[-1])
             for step in reversed(steps[:-1]):
-                if type(step).__name__ != "TableReader":  # its columns are what the exported model is given
+                if type(step).__name__ != "TableReader":  # its output is the input of the exported model
                     portable = replace(portable, scaling=portable.scaling.after(*affine(step)))
             return portable
-        if hasattr(model, "best_estimator_"):  # SparseKLRCV, GridSearchCV
+        if hasattr(model, "best_estimator_"):  # SKLRCV, GridSearchCV
             return cls.of(model.best_estimator_)
         if isinstance(model, CompactKLR):
             return cls._of_compact(model)._with_a_point()
         if not isinstance(model, KernelClassifier):
             raise TypeError(
                 "model must be a fitted classifier of sparseklr, a search over one (such as GridSearchCV) or "
-                f"a pipeline that ends in one; got {type(model).__name__}."
+                f"a pipeline that ends with one; got {type(model).__name__}."
             )
         return cls._of_classifier(model)._with_a_point()
 
     @classmethod
     def _of_classifier(cls, model: KernelClassifier) -> PortableModel:
-        kernel = model._kernel
+        kernel, calibration = model.kernel_, model.calibration_ if isinstance(model, SKLR) else None
         if kernel.name not in NAMED_KERNELS:
             raise ValueError(
-                f"kernel={model.kernel!r} cannot be exported, because it is not a formula of the features; "
+                f"kernel={model.kernel!r} has no closed formula and cannot be exported; "
                 f"expected one of {', '.join(NAMED_KERNELS)}."
             )
         points = model.support_vectors_
         points = points.toarray() if sparse.issparse(points) else points
         n_features = points.shape[1]
-        coef, intercept, margin = model.dual_coef_, model.intercept_, None
-        if isinstance(model, SparseKLR) and model._calibration == "sigmoid":
-            slope, offset = model._platt.T
+        coef, intercept = model.dual_coef_, model.intercept_
+        if calibration == "sigmoid":
+            slope, offset = model.sigmoid_.T
             coef, intercept = coef * slope[:, None], intercept * slope + offset
-        elif isinstance(model, SparseKLR) and model._calibration == "link":
-            margin = np.broadcast_to(np.asarray(model.lam_, dtype=np.float64), len(intercept))
         if kernel.name == "linear":  # a single weight vector for each output
             points, coef = coef @ points, np.eye(len(coef))
         return cls(
@@ -119,7 +205,7 @@ class PortableModel:
             points=points,
             coef=coef,
             intercept=intercept,
-            margin=margin,
+            margin=model.lam_ if calibration == "link" else None,
             classes=model.classes_,
             scores="softmax" if isinstance(model, ImportVectorMachine) else "one-vs-rest",
             scaling=FeatureScaling.identity(n_features),
@@ -127,7 +213,7 @@ class PortableModel:
 
     @classmethod
     def _of_compact(cls, model: CompactKLR) -> PortableModel:
-        fitted, own = model._model, model._scaling
+        fitted, scaling = model.model_, model.scaling_
         return cls(
             kernel="rbf",
             gamma=fitted.gamma,
@@ -140,12 +226,17 @@ class PortableModel:
             classes=model.classes_,
             scores="softmax",
             scaling=FeatureScaling(
-                model.n_features_in_, own.kept, own.centre, 1 / own.spread, own.clip, own.knots
+                model.n_features_in_,
+                scaling.kept,
+                scaling.centre,
+                1 / scaling.spread,
+                scaling.clip,
+                scaling.knots,
             ),
         )
 
     def _with_a_point(self) -> PortableModel:
-        """The same model; without points or features, one point of coefficient 0: C has no empty arrays."""
+        """The same model; an empty one gets one point of coefficient 0, as C has no empty arrays."""
         if self.points.size:
             return self
         n = self.scaling.n_inputs
@@ -158,7 +249,7 @@ class PortableModel:
         )
 
     def predict_proba(self, X: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
-        """The formulas above in NumPy; every number and every operation has the given dtype."""
+        """The formulas above in NumPy; every number and operation has the given dtype."""
         u = self.scaling.apply(X, dtype)
         z, gamma = self.points.astype(dtype), self.gamma.astype(dtype)
         if self.kernel == "rbf":
@@ -166,11 +257,12 @@ class PortableModel:
         elif self.kernel == "laplacian":
             k = np.exp(-(np.abs(u[:, None] - z) @ gamma))
         else:
-            k = (u * gamma) @ z.T
-            if self.kernel == "poly":
-                k = (k + dtype(self.coef0)) ** dtype(self.degree)
-            elif self.kernel == "sigmoid":
-                k = np.tanh(k + dtype(self.coef0))
+            q = (u * gamma) @ z.T
+            k = {
+                "linear": lambda: q,
+                "poly": lambda: (q + dtype(self.coef0)) ** dtype(self.degree),
+                "sigmoid": lambda: np.tanh(q + dtype(self.coef0)),
+            }[self.kernel]()
         f = k @ self.coef.T.astype(dtype) + self.intercept.astype(dtype)
         if self.margin is not None:
             margin: Any = self.margin.astype(dtype)
@@ -178,3 +270,42 @@ class PortableModel:
         if len(self.classes) == 2:
             return np.asarray(softmax(np.hstack([np.zeros_like(f), f]), axis=1))
         return np.asarray(softmax(f if self.scores == "softmax" else log_expit(f), axis=1))
+
+
+def to_json(model: Any) -> str:
+    """A fitted classifier as JSON text.
+
+    Parameters
+    ----------
+    model : estimator or pipeline
+        A fitted classifier of this package, a search over one, or a pipeline of scalers that ends with one.
+
+    Returns
+    -------
+    str
+        An object with the attributes of the model: ``format`` ("sparseklr"), ``version`` (1), ``kernel``,
+        ``gamma``, ``coef0``, ``degree``, ``points``, ``coef``, ``intercept``, ``margin``, ``classes``,
+        ``scores`` and ``scaling``. The page "Exporting a model" of the documentation explains them and
+        contains a reader in JavaScript. Every number is written with all its digits.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from sparseklr import SparseKLR
+    >>> X, y = make_moons(100, noise=0.2, random_state=0)
+    >>> text = to_json(SparseKLR().fit(X, y))
+    >>> text[:60]
+    '{"format": "sparseklr", "version": 1, "kernel": "rbf", "gamm'
+    """
+    portable = PortableModel.of(model)
+    scaling = portable.scaling
+    values = {
+        **vars(portable),
+        "scaling": {
+            **vars(scaling),
+            "clip": scaling.clip if np.isfinite(scaling.clip) else None,
+            "knots": [scaling.knots.get(j) for j in range(len(scaling.columns))],
+        },
+    }
+    content = {"format": "sparseklr", "version": 1, **values}
+    return json.dumps(content, default=np.ndarray.tolist, allow_nan=False)

@@ -1,17 +1,16 @@
-"""Looking at fitted classifiers, those of this package and others: measures of their probabilities
-(:mod:`metrics`), the reliability diagram, a report with both, the picture of score against sparsity, the
-points (:mod:`prototypes`) and features (:mod:`relevance`) of a model, and what speaks for and against a
-prediction (:mod:`explanation`). matplotlib (extra ``sparseklr[plots]``) is loaded only when something is
-drawn.
+"""Inspection of fitted classifiers, of this package and others.
+
+:mod:`metrics` measures probabilities, :mod:`reliability` draws the reliability diagram and writes a report,
+:mod:`accuracy_sparsity` shows score against sparsity, :mod:`prototypes` the points and features of a model,
+and :mod:`explanation` the contributions to a prediction. matplotlib (extra ``sparseklr[plots]``) is loaded
+only for drawing.
 """
 
 from .accuracy_sparsity import AccuracySparsityDisplay
 from .explanation import ExplanationDisplay
 from .metrics import expected_calibration_error
-from .probability_report import ProbabilityReport, probability_report
-from .prototypes import PrototypesDisplay
-from .relevance import RelevanceDisplay
-from .reliability import ReliabilityDisplay
+from .prototypes import PrototypesDisplay, RelevanceDisplay
+from .reliability import ProbabilityReport, ReliabilityDisplay, probability_report
 
 __all__ = [
     "AccuracySparsityDisplay",

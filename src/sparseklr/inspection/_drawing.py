@@ -1,4 +1,4 @@
-"""What the displays share: matplotlib when something is drawn, and the model at the end of a pipeline."""
+"""Helpers for the displays: import of matplotlib on first use, colours, the last step of a pipeline."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-#: Colours of two classes; more take those of matplotlib's ``tab10`` in turn.
+#: Colours of two classes; more classes use matplotlib's ``tab10``.
 TWO_CLASSES = ("#b2182b", "#2166ac")
 
 
@@ -30,17 +30,17 @@ def class_colors(n_classes: int) -> list[Any]:
 
 
 def last_step(estimator: Any, X: Any = None) -> tuple[Any, Any, Any]:
-    """The model of a pipeline, the rows as that model sees them, and the names of its features if known."""
+    """The last step of a pipeline, its input, and the names of its features if known."""
     if not isinstance(estimator, Pipeline):
         return estimator, X, getattr(estimator, "feature_names_in_", None)
     model, before, names = estimator[-1], estimator[:-1], None
-    with suppress(AttributeError):  # a step that does not name what it makes
+    with suppress(AttributeError):  # a step without names for its output
         names = before.get_feature_names_out()
     return model, X if X is None else before.transform(X), names
 
 
 def feature_labels(given: Any, known: Any, n_features: int) -> np.ndarray:
-    """Names of the features: those given by the user, else those known, else x0, x1, ... ."""
+    """Names of the features: given by the user, else known, else x0, x1, ... ."""
     if given is None:
         given = [f"x{j}" for j in range(n_features)] if known is None else known
     labels = np.array([str(name) for name in given], dtype=object)

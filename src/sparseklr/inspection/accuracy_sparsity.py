@@ -1,7 +1,8 @@
-"""The picture of a cross-validation: score against the number of points kept."""
+"""Score against the number of kept points, for the candidates of a cross-validation."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -10,24 +11,25 @@ from sklearn.utils.validation import check_is_fitted
 from ._drawing import pyplot
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class AccuracySparsityDisplay:
-    """Score against the number of points kept, one mark per candidate of a cross-validation.
+    """Score against the number of kept points, one mark per candidate of a cross-validation.
 
-    Candidates of the same C (and kernel width) share a line, along which the margin grows; the
-    chosen one is marked. Candidates that no other beats in both respects lie on the dashed front.
+    Candidates with the same C are joined by a line, along which the margin grows; the chosen one is marked.
+    The dashed front joins the candidates that no other beats in both score and sparsity.
 
     Create it with :meth:`from_estimator`.
 
     Parameters
     ----------
     n_support : array (n_candidates,)
-        Mean number of points kept.
+        Mean number of kept points.
     score : array (n_candidates,)
         Mean test score.
     score_error : array (n_candidates,)
         Standard error of the score.
     groups : list of str
-        Line that each candidate belongs to.
+        Label of the line of each candidate.
     chosen : int
         Index of the chosen candidate.
     score_name : str, default="accuracy"
@@ -46,29 +48,19 @@ class AccuracySparsityDisplay:
     >>> import matplotlib
     >>> matplotlib.use("Agg")
     >>> from sklearn.datasets import make_moons
-    >>> from sparseklr.estimators.cv import SparseKLRCV
+    >>> from sparseklr import SKLRCV
     >>> X, y = make_moons(100, noise=0.2, random_state=0)
-    >>> display = AccuracySparsityDisplay.from_estimator(SparseKLRCV(Cs=[10, 1000]).fit(X, y))
+    >>> display = AccuracySparsityDisplay.from_estimator(SKLRCV(Cs=[10, 1000]).fit(X, y))
     >>> display.ax_.get_ylabel()
     'mean score'
     """
 
-    def __init__(
-        self,
-        *,
-        n_support: np.ndarray,
-        score: np.ndarray,
-        score_error: np.ndarray,
-        groups: list[str],
-        chosen: int,
-        score_name: str = "accuracy",
-    ) -> None:
-        self.n_support = n_support
-        self.score = score
-        self.score_error = score_error
-        self.groups = groups
-        self.chosen = chosen
-        self.score_name = score_name
+    n_support: np.ndarray
+    score: np.ndarray
+    score_error: np.ndarray
+    groups: list[str]
+    chosen: int
+    score_name: str = "accuracy"
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
@@ -76,10 +68,10 @@ class AccuracySparsityDisplay:
 
         Parameters
         ----------
-        estimator : SparseKLRCV
+        estimator : SKLRCV
             Fitted.
         ax : matplotlib Axes, default=None
-            Where to draw; None is a new figure.
+            None creates a new figure.
 
         Returns
         -------
@@ -87,16 +79,7 @@ class AccuracySparsityDisplay:
         """
         check_is_fitted(estimator, "cv_results_")
         results = estimator.cv_results_
-        names = [name for name in ("kernel", "C", "gamma") if f"param_{name}" in results]
-        if len(names) > 1 and "C" not in names:  # the widths of a kernel are one line
-            names.remove("gamma")
-        groups = [
-            ", ".join(
-                f"{name}={params[name]:g}" if not isinstance(params[name], str) else f"{name}={params[name]}"
-                for name in names
-            )
-            for params in results["params"]
-        ]
+        groups = [f"C={params['C']:g}" for params in results["params"]]
         score_name = estimator.scoring if isinstance(estimator.scoring, str) else "score"
         display = cls(
             n_support=results["mean_n_support"],
@@ -109,17 +92,7 @@ class AccuracySparsityDisplay:
         return display.plot(ax=ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None is a new figure.
-
-        Returns
-        -------
-        self
-        """
+        """Draw the display into ``ax``, or into a new figure if it is None."""
         plt = pyplot()
         if ax is None:
             _, ax = plt.subplots(layout="constrained")
@@ -168,7 +141,7 @@ class AccuracySparsityDisplay:
         return self
 
     def _front(self) -> np.ndarray:
-        """Candidates with a higher score than every sparser one, by size."""
+        """Candidates with a higher score than every sparser one, sorted by size."""
         order = np.lexsort((-self.score, self.n_support))
         best_before = np.concatenate([[-np.inf], np.maximum.accumulate(self.score[order])[:-1]])
         return order[self.score[order] > best_before]

@@ -1,31 +1,33 @@
-"""The picture of an explanation: the points that speak for and against the prediction of a row."""
+"""The contributions of points to the prediction of one row."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
-from .._sklearn import safe_indexing
+from .._utils.sklearn_compat import safe_indexing
 from ._drawing import last_step, pyplot
 
-# The same colours for every class: for it, against it, the intercept, the sum.
+# The same colours for every class: support, opposition, intercept, sum.
 _FOR, _AGAINST, _INTERCEPT, _SUM = "#1f5fbf", "#b4541a", "#8a929c", "#1f2328"
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ExplanationDisplay:
-    """What speaks for and against a class in one row: a bar for each of the strongest points.
+    """Evidence for and against a class in one row: a bar for each of the strongest points.
 
-    The bars add up to the log-odds of the class, which the lowest one shows: those of the points that have no
-    bar of their own are summed, and the intercept has one.
+    The bars add up to the log-odds of the class, the lowest bar. The intercept and the sum of all remaining
+    points have a bar each.
 
     Create it with :meth:`from_estimator`.
 
     Parameters
     ----------
     names : sequence of str
-        What each bar stands for.
+        Labels of the bars.
     contributions : array (n_bars,)
         Contributions to the log-odds.
     label : object
@@ -36,7 +38,7 @@ class ExplanationDisplay:
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
     bars_ : BarContainer
-        The contributions, and their sum last.
+        The contributions, followed by their sum.
 
     Examples
     --------
@@ -51,10 +53,9 @@ class ExplanationDisplay:
     True
     """
 
-    def __init__(self, *, names: Sequence[str], contributions: np.ndarray, label: Any) -> None:
-        self.names = names
-        self.contributions = contributions
-        self.label = label
+    names: Sequence[str]
+    contributions: np.ndarray
+    label: Any
 
     @classmethod
     def from_estimator(
@@ -68,13 +69,13 @@ class ExplanationDisplay:
             A fitted classifier with ``explain``, or a pipeline that ends in one.
         X : {array-like, sparse matrix, data frame} of shape (n_samples, n_features)
         row : int, default=0
-            The position of the row in X.
+            Position of the row in X.
         label : object, default=None
-            The class; None is the one that is predicted.
+            The class; None explains the predicted class.
         n_points : int, default=10
-            Bars of points at most.
+            Maximum number of bars for points.
         ax : matplotlib Axes, default=None
-            Where to draw; None is a new figure.
+            None creates a new figure.
 
         Returns
         -------
@@ -82,35 +83,25 @@ class ExplanationDisplay:
         """
         model, X, _ = last_step(estimator, X)
         explanation = model.explain(safe_indexing(X, [row]))
-        of_row = explanation.of_row(0, label)
-        shown = of_row.strongest(n_points)
-        points = np.arange(len(of_row.contributions)) if explanation.support is None else explanation.support
+        row_explanation = explanation.of_row(0, label)
+        contributions, distance = row_explanation.contributions, row_explanation.distance
+        strongest = row_explanation.strongest(n_points)
+        points = np.arange(len(contributions)) if explanation.support is None else explanation.support
         kind = "point" if explanation.support is None else "row"
         names = [
-            f"{kind} {points[k]}"
-            + ("" if of_row.distance is None else f", distance {of_row.distance[k]:.3g}")
-            for k in shown
+            f"{kind} {points[k]}" + ("" if distance is None else f", distance {distance[k]:.3g}")
+            for k in strongest
         ]
-        values = [*of_row.contributions[shown]]
-        if n_others := len(points) - len(shown):
+        values = [*contributions[strongest]]
+        if n_others := len(points) - len(strongest):
             names.append(f"{n_others} other points")
-            values.append(np.delete(of_row.contributions, shown).sum())
+            values.append(np.delete(contributions, strongest).sum())
         names.append("intercept")
-        values.append(of_row.intercept)
-        return cls(names=names, contributions=np.array(values), label=of_row.label).plot(ax=ax)
+        values.append(row_explanation.intercept)
+        return cls(names=names, contributions=np.array(values), label=row_explanation.label).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; None is a new figure.
-
-        Returns
-        -------
-        self
-        """
+        """Draw the display into ``ax``, or into a new figure if it is None."""
         n = len(self.names)
         if ax is None:
             _, ax = pyplot().subplots(figsize=(6.4, 1.2 + 0.28 * (n + 1)), layout="constrained")

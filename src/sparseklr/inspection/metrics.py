@@ -1,4 +1,4 @@
-"""How far probabilities are from frequencies, as far as ``sklearn.metrics`` has no such measure.
+"""Calibration measures that ``sklearn.metrics`` lacks.
 
 Log-loss and Brier score are :func:`sklearn.metrics.log_loss` and :func:`sklearn.metrics.brier_score_loss`.
 """
@@ -14,7 +14,7 @@ from scipy.special import ndtri
 from sklearn.utils import check_array, check_scalar, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import check_weight
+from ..samples import check_weight
 
 __all__ = ["expected_calibration_error"]
 
@@ -38,9 +38,9 @@ def expected_calibration_error(
         \mathrm{ECE} = \sum_{b=1}^{B} \frac{W_b}{W} \, \left| \bar y_b - \bar p_b \right|
 
     where bin b holds the samples with probabilities in an interval, :math:`W_b` is their weight,
-    :math:`\bar p_b` their mean probability and :math:`\bar y_b` the share of them in which the event came
-    true. For two classes the event is the positive class; for a matrix of probabilities it is that the
-    most probable class is the true one (top-label ECE).
+    :math:`\bar p_b` their mean probability and :math:`\bar y_b` the fraction of them in which the event
+    occurred. For two classes the event is the positive class; for a matrix of probabilities, the event is
+    that the most probable class is correct (top-label ECE).
 
     Parameters
     ----------
@@ -49,14 +49,14 @@ def expected_calibration_error(
     y_prob : array-like of shape (n_samples,) or (n_samples, n_classes)
         Probabilities of the positive class, or of each class.
     n_bins : int, default=15
-        Number of bins; those without samples are left out.
+        Number of bins; empty bins are omitted.
     strategy : {"quantile", "uniform"}, default="quantile"
-        Bins of equal weight, or of equal width. Equal probabilities are never separated; those that fill a
-        bin of equal weight have it to themselves.
+        Bins of equal weight, or of equal width. Equal probabilities always share a bin; if there are enough
+        of them to fill a bin of equal weight, they have a bin of their own.
     sample_weight : array-like of shape (n_samples,), default=None
         Non-negative weights; a weight of 2 equals repeating the row.
     pos_label : int, float, bool or str, default=None
-        The positive class, for one probability per sample; may be left out for labels in {0, 1} or {-1, 1}.
+        The positive class, for one probability per sample; optional for labels in {0, 1} or {-1, 1}.
     labels : array-like of shape (n_classes,), default=None
         The class of each column of a matrix ``y_prob``; None: the sorted values of ``y_true``.
 
@@ -65,9 +65,11 @@ def expected_calibration_error(
     float
         Between 0 and 1; smaller is better.
 
-    Notes ----- By chance alone a perfectly calibrated model has an ECE of about :math:`0.4 \sqrt{B / n}` at
-    most, so that smaller values say nothing. A constant probability equal to the prevalence has an ECE of 0:
-    read it next to the log-loss.
+    Notes
+    -----
+    By chance alone a perfectly calibrated model has an ECE of up to about :math:`0.4 \sqrt{B / n}`. A
+    constant probability equal to the prevalence has an ECE of 0, so always report the ECE together with the
+    log-loss.
 
     References
     ----------
@@ -93,7 +95,7 @@ def expected_calibration_error(
 def as_events(
     y_true: Any, y_prob: Any, *, pos_label: Any = None, labels: Any = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Whether the event came true in each sample, and the probability that was given to it.
+    """Whether the event occurred in each sample, and its predicted probability.
 
     The event is the positive class; for a matrix of probabilities, that the most probable class is true.
     """
@@ -111,14 +113,14 @@ def as_events(
     if y_prob.ndim == 1:
         if len(present) > 2:
             raise ValueError(
-                f"y_true has {len(present)} classes; y_prob must then be of shape (n_samples, n_classes), "
+                f"y_true has {len(present)} classes, so y_prob must have shape (n_samples, n_classes); "
                 f"got {y_prob.shape}."
             )
         if pos_label is None:
             if not any(set(present.tolist()) <= pair for pair in ({0, 1}, {-1, 1})):
                 raise ValueError(
-                    f"pos_label must be given where the labels are not 0 and 1 or -1 and 1: y_true has "
-                    f"{present.tolist()}, and y_prob may be of either."
+                    "pos_label is needed unless the labels are 0 and 1 or -1 and 1: y_true has "
+                    f"{present.tolist()}, and y_prob could refer to either."
                 )
             pos_label = 1
         if len(present) == 2 and pos_label not in present:
@@ -129,12 +131,12 @@ def as_events(
     columns = present if labels is None else np.asarray(labels)
     if y_prob.shape[1] != len(columns) or len(columns) < 2:
         raise ValueError(
-            f"y_prob must have a column for each class, at least two: it has {y_prob.shape[1]}, and there "
-            f"are {len(columns)} classes {columns.tolist()}. Give labels= if y_true does not hold them all."
+            f"y_prob must have a column for each class, at least two: it has {y_prob.shape[1]} columns for "
+            f"{len(columns)} classes {columns.tolist()}. Give labels= if y_true does not contain all classes."
         )
     if not np.isin(present, columns).all():
         raise ValueError(
-            f"y_true has labels {present.tolist()}, not all of them in labels={columns.tolist()}."
+            f"y_true has labels {present.tolist()}, some of which are not in labels={columns.tolist()}."
         )
     if not np.allclose(y_prob.sum(axis=1), 1, atol=1e-3):
         raise ValueError("y_prob must have rows that sum to 1.")
@@ -145,12 +147,12 @@ def as_events(
 class Bins:
     """Samples grouped by predicted probability: weighted sums over each bin, in order.
 
-    Sums of several sets of samples over the same bins add up to those of all of them.
+    Sums of several sets of samples over the same bins can be added.
     """
 
     weight: np.ndarray
     prob_sum: np.ndarray  # of the probabilities
-    event_sum: np.ndarray  # of the samples in which the event came true
+    event_sum: np.ndarray  # of the events that occurred
     square_sum: np.ndarray  # of the squared weights
 
     @classmethod
@@ -164,16 +166,16 @@ class Bins:
         sample_weight: Any = None,
         keep_empty: bool = False,
     ) -> Bins:
-        """Group the samples of positive weight; bins without any are left out unless asked for."""
+        """Group the samples of positive weight; empty bins are omitted unless ``keep_empty``."""
         check_scalar(n_bins, "n_bins", Integral, min_val=1)
         weight = check_weight(sample_weight, len(prob))
         event, prob, weight = event[weight > 0], prob[weight > 0], weight[weight > 0]
         if strategy == "quantile":
             order = np.argsort(prob)
             below = np.cumsum(weight[order])
-            # The inverse of the weighted distribution function, up to the largest value.
+            # inverse of the weighted distribution function, up to the largest value
             quantiles = prob[order][np.searchsorted(below, below[-1] * np.arange(1, n_bins + 1) / n_bins)]
-            # A value that fills a bin is not mixed with smaller ones: saturated models give many ones.
+            # a value that fills a bin is not mixed with smaller ones: saturated models predict many ones
             filling = quantiles[1:][np.diff(quantiles) == 0]
             edges = np.union1d(quantiles[:-1], np.nextafter(filling, -1))
         elif strategy == "uniform":
@@ -187,7 +189,7 @@ class Bins:
 
     @property
     def prob_true(self) -> np.ndarray:
-        """Share of the weight in which the event came true."""
+        """Weighted fraction in which the event occurred."""
         return self.event_sum / self.weight
 
     @property
@@ -197,24 +199,24 @@ class Bins:
 
     @property
     def n_effective(self) -> np.ndarray:
-        """Number of samples of equal weight with as much information (Kish): ``(sum w)^2 / sum w^2``."""
+        """Kish's effective sample size, ``(sum w)^2 / sum w^2``."""
         return self.weight**2 / self.square_sum
 
 
-def wilson_interval(share: np.ndarray, n: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
+def wilson_interval(fraction: np.ndarray, n: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
     """Wilson's interval of a proportion, for arrays and any real n > 0, unlike ``scipy.stats.binomtest``."""
     z = ndtri(0.5 + confidence / 2)
-    centre = share + z**2 / (2 * n)
-    half = z * np.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2)
+    centre = fraction + z**2 / (2 * n)
+    half = z * np.sqrt(fraction * (1 - fraction) / n + (z / (2 * n)) ** 2)
     lower, upper = (centre - half) / (1 + z**2 / n), (centre + half) / (1 + z**2 / n)
-    return np.where(share == 0, 0.0, lower), np.where(share == 1, 1.0, upper)
+    return np.where(fraction == 0, 0.0, lower), np.where(fraction == 1, 1.0, upper)
 
 
 def predicted_probabilities(estimator: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Labels, class probabilities (n_samples, n_classes) and classes of a fitted classifier, checked."""
     if not hasattr(estimator, "predict_proba"):
         raise TypeError(
-            f"estimator must have predict_proba; {type(estimator).__name__} as given has not. "
+            f"estimator must have predict_proba; this {type(estimator).__name__} does not. "
             "sklearn.calibration.CalibratedClassifierCV adds it."
         )
     check_is_fitted(estimator)
@@ -229,6 +231,6 @@ def predicted_probabilities(estimator: Any, X: Any, y: Any) -> tuple[np.ndarray,
     unknown = np.setdiff1d(y, classes)
     if len(unknown):
         raise ValueError(
-            f"y has labels that the estimator does not know: {unknown.tolist()} (of {classes.tolist()})."
+            f"y has labels {unknown.tolist()}, which are not classes of the estimator: {classes.tolist()}."
         )
     return y, y_prob, classes

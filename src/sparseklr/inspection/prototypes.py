@@ -1,4 +1,4 @@
-"""The points of a sparse kernel model, as a table, as images or on a plane."""
+"""Displays of the parts of a sparse kernel model: its points, and the features that it uses."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _GRID = 121  # cells of the probability surface along each axis
 
 @dataclass(eq=False, repr=False)
 class PrototypesDisplay:
-    r"""The points of a sparse kernel model, and the class that each speaks for.
+    r"""The points of a sparse kernel model, and the class that each supports.
 
-    In :math:`f(x) = \sum_b \beta_b k(x, z_b) + c` a point :math:`z_b` speaks for the second of two classes
-    where :math:`\beta_b > 0` and for the first where it is negative, with the weight :math:`|\beta_b|`. Of
-    more classes it speaks for the one of the largest coefficient, with that coefficient minus the mean over
-    the classes. A point is not an example of its class: many lie where they correct others.
+    In :math:`f(x) = \sum_b \beta_b k(x, z_b) + c` a point :math:`z_b` supports the second of two classes if
+    :math:`\beta_b > 0` and the first if it is negative, with weight :math:`|\beta_b|`. With more classes it
+    supports the one with the largest coefficient; its weight is that coefficient minus the mean over the
+    classes. A point is not an example of its class: many points correct others.
 
     Create the display with :meth:`from_estimator`.
 
@@ -31,13 +31,13 @@ class PrototypesDisplay:
     ----------
     points : array (n_points, n_features)
     codes : array of int (n_points,)
-        The class that each point speaks for, as an index into ``classes``.
+        The class that each point supports, as an index into ``classes``.
     weight : array (n_points,)
-        How strongly.
+        Weight of the support.
     classes : array (n_classes,)
     feature_names : array of str (n_features,)
     importance : array (n_features,)
-        By which the columns of the table are chosen.
+        Determines the columns of the table.
     model : estimator
         Its ``predict_proba`` is the surface on the plane.
     X : array (n_rows, n_features) or None, default=None
@@ -49,13 +49,13 @@ class PrototypesDisplay:
     ----------
     figure_ : matplotlib Figure
     ax_ : matplotlib Axes
-        Of images, the first.
+        The first image if the points are images.
     axes_ : array of Axes
-        Of images, one for each point; else ``ax_`` alone.
+        One per image; otherwise only ``ax_``.
     shown_ : array of int
-        The points that are shown, by class and falling weight.
+        The points shown, sorted by class and decreasing weight.
     columns_ : array of int
-        The features that are shown: columns of the table, the axes of the plane, all pixels.
+        The features shown: columns of the table, axes of the plane, all pixels.
 
     See Also
     --------
@@ -104,14 +104,14 @@ class PrototypesDisplay:
         Parameters
         ----------
         estimator : CompactKLR, SparseKLR, a baseline of the package, or a Pipeline that ends with one
-            Fitted. Of a pipeline, points and rows are shown as its last step sees them.
+            Fitted. Points and rows of a pipeline are shown as input of its last step.
         X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
-            Rows to compare with, such as the training data: the table is shaded by the share of rows below,
-            and the plane shows them.
+            Rows to compare with, such as the training data: the table is shaded by the fraction of rows with
+            smaller values, and the plane shows them.
         y : array-like of shape (n_samples,), default=None
             Classes of the rows, which colour them on the plane.
         feature_names : sequence of str, default=None
-            Names to show; None: those of the data frame that the model was fitted to, else x0, x1, ...
+            None: the columns of the data frame that the model was fitted to, else x0, x1, ...
         kind, image_shape, features, max_points, max_features, ax
             As in :meth:`plot`.
 
@@ -137,7 +137,7 @@ class PrototypesDisplay:
             if X is None or len(y) != len(X):
                 rows = "no rows" if X is None else f"{len(X)} rows"
                 raise ValueError(f"y: expected one class for each row of X; got {len(y)} for {rows}.")
-        codes, weight = _spoken_for(np.asarray(model.dual_coef_))
+        codes, weight = _supported_class(np.asarray(model.dual_coef_))
         importance = getattr(model, "feature_importances_", np.ones(points.shape[1]))
         display = cls(points, codes, weight, model.classes_, names, importance, model, X, y)
         return display.plot(
@@ -159,27 +159,27 @@ class PrototypesDisplay:
         max_points: int = 20,
         max_features: int = 8,
     ) -> PrototypesDisplay:
-        """Draw.
+        """Draw the points.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; None is a new figure. Images take the place of the axes.
+            None creates a new figure. Images replace the axes.
         kind : {"auto", "table", "images", "plane"}, default="auto"
             ``"table"``: a row for each point, a column for each of the most important features.
-            ``"images"``: a picture for each point, whose features are the pixels.
+            ``"images"``: an image for each point, with features as pixels.
             ``"plane"``: marks on the plane of two features, with the probabilities of the model.
-            ``"auto"``: images where ``image_shape`` is given, the plane where ``features`` is given or there
-            are only two, else a table.
+            ``"auto"``: images if ``image_shape`` is given, the plane if ``features`` is given or there are
+            only two features, else a table.
         image_shape : tuple (height, width), default=None
-            Of the images.
+            Shape of the images.
         features : tuple of two features, default=None
-            Axes of the plane, as indices or names; needed where there are more than two features. The others
-            are held at the median of X, or at the mean of the points without X.
+            Axes of the plane, as indices or names; required if there are more than two features. The others
+            are fixed at the median of X, or at the mean of the points without X.
         max_points : int, default=20
-            Show at most so many points, those of the largest weight.
+            Largest number of points shown, those with the largest weight.
         max_features : int, default=8
-            Columns of the table.
+            Number of columns of the table.
 
         Returns
         -------
@@ -220,7 +220,7 @@ class PrototypesDisplay:
     def _title(self) -> str:
         total, shown = len(self.points), len(self.shown_)
         if not total:
-            return "The model has no points: it predicts the shares of the classes"
+            return "The model has no points: it predicts the class fractions"
         return f"{shown} of {total} points" if shown < total else f"{total} point{'s'[: total > 1]}"
 
     # -- a table ------------------------------------------------------------------------------
@@ -249,14 +249,16 @@ class PrototypesDisplay:
         for tick, b in zip(ax.get_yticklabels(), self.shown_, strict=True):
             tick.set_color(colors[self.codes[b]])
         ax.spines[:].set_visible(False)
-        compared = "smallest to largest of the points" if self.X is None else "share of the rows of X below"
+        compared = (
+            "between the smallest and the largest point" if self.X is None else "fraction of rows of X below"
+        )
         place: dict[str, Any] = {"location": "bottom", "shrink": 0.5, "aspect": 40, "pad": 0.02}
         bar = self.figure_.colorbar(shades, ax=ax, label=compared, boundaries=np.linspace(0, 1, 101), **place)
         bar.set_ticks([0, 0.5, 1])
         return self
 
     def _positions(self, values: np.ndarray) -> np.ndarray:
-        """How high each value is, from 0 to 1: among the rows of X, or between the extremes of the points."""
+        """Position of each value from 0 to 1: among the rows of X, or between the extremes of the points."""
         if self.X is None:
             low, high = values.min(axis=0), values.max(axis=0)
             return np.where(high > low, (values - low) / np.where(high > low, high - low, 1), 0.5)
@@ -317,10 +319,10 @@ class PrototypesDisplay:
             ax.scatter(*rows.T, c=shade, s=8, alpha=0.45, linewidths=0, zorder=2)
         size = 40 + 160 * self.weight[self.shown_] / self.weight.max(initial=np.finfo(float).tiny)
         for k, label in enumerate(self.classes):
-            own = self.codes[self.shown_] == k
+            members = self.codes[self.shown_] == k
             ax.scatter(
-                *marks[own].T, s=size[own], color=colors[k], edgecolors="black", linewidths=1.4, zorder=3,
-                label=f"point for {label}",
+                *marks[members].T, s=size[members], color=colors[k], edgecolors="black", linewidths=1.4,
+                zorder=3, label=f"point for {label}",
             )  # fmt: skip
         ax.legend(fontsize="small")
         ax.set(xlabel=self.feature_names[self.columns_[0]], ylabel=self.feature_names[self.columns_[1]])
@@ -330,11 +332,11 @@ class PrototypesDisplay:
         return self
 
     def _surface(self, ax: Any, across: np.ndarray, up: np.ndarray) -> None:
-        """Probabilities on a grid of two features, the others held fixed."""
+        """Probabilities on a grid of two features, with the others fixed."""
         plt = pyplot()
         centre = self.points if self.X is None else np.median(self.X, axis=0)[None]
-        held = centre.mean(axis=0) if len(centre) else np.zeros(len(self.feature_names))
-        cells = np.tile(held, (_GRID**2, 1))
+        fixed = centre.mean(axis=0) if len(centre) else np.zeros(len(self.feature_names))
+        cells = np.tile(fixed, (_GRID**2, 1))
         cells[:, self.columns_] = np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "X does not have valid feature names")
@@ -344,7 +346,7 @@ class PrototypesDisplay:
             shades = ax.contourf(across, up, p[..., 1], levels=levels, cmap="RdBu", alpha=0.6, zorder=0)
             ax.contour(across, up, p[..., 1], levels=[0.5], colors="black", linewidths=1, zorder=1)
             self.figure_.colorbar(shades, ax=ax, label=f"P({self.classes[1]})")
-        else:  # colours mixed by the probabilities, and pale: three classes that are as likely give grey
+        else:  # pale colours mixed by the probabilities: three equally likely classes give grey
             rgb = np.array([plt.matplotlib.colors.to_rgb(color) for color in class_colors(p.shape[2])])
             extent = (across[0], across[-1], up[0], up[-1])
             ax.imshow(1 - 0.55 * (1 - p @ rgb), extent=extent, origin="lower", aspect="auto", zorder=0)
@@ -355,7 +357,7 @@ class PrototypesDisplay:
 
 
 def _short(value: float) -> str:
-    """A number of about three digits."""
+    """A number with about three digits."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
@@ -363,9 +365,145 @@ def _dense(X: Any) -> np.ndarray:
     return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
 
 
-def _spoken_for(coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which class each point speaks for, as an index, and how strongly."""
+def _supported_class(coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The index of the class that each point supports, and its weight."""
     if len(coef) == 1:
         return (coef[0] > 0).astype(int), np.abs(coef[0])
-    centred = coef - coef.mean(axis=0)  # softmax does not see a constant added to all classes
+    centred = coef - coef.mean(axis=0)  # softmax ignores a constant added to all classes
     return centred.argmax(axis=0), centred.max(axis=0, initial=0.0)
+
+
+# -- features -----------------------------------------------------------------------------------------
+
+_LABELS = {"importance": "Feature importance", "relevance": "Relevance (gamma of the scaled feature)"}
+
+
+@dataclass(eq=False, repr=False)
+class RelevanceDisplay:
+    r"""Bars of how much a compact model depends on each feature; dropped features are marked.
+
+    A feature with :math:`\gamma_j = 0` in :math:`k(x, z) = \exp(-\sum_j \gamma_j (x_j - z_j)^2)` does not
+    enter the model: :class:`~sparseklr.CompactKLR` with ``relevance="sparse"`` drops such features. Create
+    the display with :meth:`from_estimator`.
+
+    Parameters
+    ----------
+    importance : array (n_features,)
+        ``feature_importances_`` of the model.
+    relevance : array (n_features,)
+        ``relevance_`` of the model, the widths gamma; 0 for a dropped feature.
+    feature_names : array of str (n_features,)
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+    bars_ : BarContainer
+        One bar for each feature shown, the largest at the top.
+    shown_ : array of int
+        The features shown: kept ones by decreasing value, then dropped ones.
+
+    See Also
+    --------
+    PrototypesDisplay : The points of the same model.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from sklearn.datasets import load_iris
+    >>> from sparseklr import CompactKLR, RelevanceDisplay
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> display = RelevanceDisplay.from_estimator(CompactKLR(4, C=100).fit(X, y))
+    >>> display.ax_.get_title()
+    '4 of 4 features kept'
+    """
+
+    importance: np.ndarray
+    relevance: np.ndarray
+    feature_names: np.ndarray
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        values: Literal["importance", "relevance"] = "importance",
+        max_features: int = 20,
+        feature_names: Any = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> RelevanceDisplay:
+        """Draw the features of a fitted model.
+
+        Parameters
+        ----------
+        estimator : CompactKLR or Pipeline
+            Fitted. The features of a pipeline are those of its last step.
+        feature_names : sequence of str, default=None
+            None: the columns of the data frame that the model was fitted to, else x0, x1, ...
+        values, max_features, ax, **kwargs
+            As in :meth:`plot`.
+
+        Returns
+        -------
+        RelevanceDisplay
+        """
+        check_is_fitted(estimator)
+        model, _, known = last_step(estimator)
+        if not hasattr(model, "relevance_"):
+            raise TypeError(f"estimator: expected a CompactKLR, which has relevance_; got {model!r}.")
+        names = feature_labels(feature_names, known, model.n_features_in_)
+        display = cls(model.feature_importances_, model.relevance_, names)
+        return display.plot(ax, values=values, max_features=max_features, **kwargs)
+
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        values: Literal["importance", "relevance"] = "importance",
+        max_features: int = 20,
+        **kwargs: Any,
+    ) -> RelevanceDisplay:
+        """Draw the bars.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            None creates a new figure.
+        values : {"importance", "relevance"}, default="importance"
+            Length of the bars. The importance is the mean squared derivative of the outputs and sums to one;
+            the relevance is gamma of the scaled feature.
+        max_features : int, default=20
+            Largest number of features shown, the largest values first and dropped features last.
+        **kwargs
+            Arguments of :meth:`matplotlib.axes.Axes.barh`.
+
+        Returns
+        -------
+        self : RelevanceDisplay
+        """
+        if values not in _LABELS:
+            raise ValueError(f"values: expected 'importance' or 'relevance'; got {values!r}.")
+        kept = self.relevance > 0
+        length = self.importance if values == "importance" else self.relevance
+        self.shown_ = shown = np.lexsort((-length, ~kept))[:max_features]
+        if ax is None:
+            _, ax = pyplot().subplots(figsize=(6.0, 1.2 + 0.28 * len(shown)), layout="constrained")
+        self.ax_, self.figure_ = ax, ax.figure
+        place = np.arange(len(shown))
+        self.bars_ = ax.barh(place, length[shown], **{"color": "#2166ac", "label": "kept", **kwargs})
+        dropped = place[~kept[shown]]
+        if len(dropped):
+            zero = np.zeros(len(dropped))
+            ax.plot(zero, dropped, "x", color="0.45", clip_on=False, zorder=3, label="dropped")
+            ax.legend(loc="lower right")
+        ax.set_yticks(place, self.feature_names[shown])
+        for tick, feature in zip(ax.get_yticklabels(), shown, strict=True):
+            tick.set_color("black" if kept[feature] else "0.45")
+        ax.tick_params(axis="y", length=0, pad=8)  # space for the crosses
+        ax.invert_yaxis()
+        ax.set_xlim(left=0)
+        ax.set_xlabel(_LABELS[values])
+        part = f", {len(shown)} shown" if len(shown) < len(kept) else ""
+        ax.set_title(f"{kept.sum()} of {len(kept)} features kept{part}")
+        return self

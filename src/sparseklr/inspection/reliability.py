@@ -1,47 +1,72 @@
-"""The reliability diagram: observed frequency against predicted probability, with confidence bands."""
+"""The reliability diagram of a classifier, and a report on its probabilities."""
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+import io
+import json
+import re
+from dataclasses import KW_ONLY, dataclass, field
 from html import escape
 from numbers import Real
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_scalar
 
-from ..data import check_weight
+from ..samples import check_weight
 from ._drawing import pyplot
-from .metrics import Bins, Strategy, as_events, predicted_probabilities, wilson_interval
+from .metrics import (
+    Bins,
+    Strategy,
+    as_events,
+    expected_calibration_error,
+    predicted_probabilities,
+    wilson_interval,
+)
 
-__all__ = ["ReliabilityDisplay"]
+__all__ = ["ProbabilityReport", "ReliabilityDisplay", "probability_report"]
+
+#: Names of the entries of a report's summary, and formats of their values.
+LABELS = {
+    "n_rows": ("Rows", "d"),
+    "n_classes": ("Classes", "d"),
+    "prevalence": ("Prevalence", ".1%"),
+    "accuracy": ("Accuracy", ".1%"),
+    "log_loss": ("Log-loss", ".4f"),
+    "brier": ("Brier score", ".4f"),
+    "ece": ("Calibration error (ECE)", ".4f"),
+    "n_points": ("Points kept", "d"),
+    "points_fraction": ("Fraction of training points", ".1%"),
+}
 
 
 @dataclass(eq=False, repr=False)
 class ReliabilityDisplay:
     r"""Reliability diagram with confidence bands and a histogram of the probabilities.
 
-    Samples are grouped by predicted probability; each group is a point, its mean probability against the
-    share in which the event came true. The band is the Wilson interval of that share,
+    Samples are grouped by predicted probability. Each group is a point: its mean probability against the
+    fraction in which the event occurred. The band is the Wilson interval of that fraction,
 
     .. math::
 
         \frac{1}{1 + z^2/n} \left( \bar y + \frac{z^2}{2n}
         \pm z \sqrt{\frac{\bar y (1 - \bar y)}{n} + \frac{z^2}{4 n^2}} \right),
 
-    bin by bin: a calibrated model has the diagonal inside its band in about 95 of 100 bins. Make one with
+    bin by bin: the band of a calibrated model contains the diagonal in about 95 of 100 bins. Create it with
     :meth:`from_estimator` or :meth:`from_predictions`. :class:`sklearn.calibration.CalibrationDisplay` is
     the same curve without bands, weights and more than two classes.
 
     Parameters
     ----------
     prob_true, prob_pred : array (n_bins,)
-        Share in which the event came true, and mean predicted probability; bins that are not empty.
+        Fraction in which the event occurred, and mean predicted probability, of the non-empty bins.
     lower, upper : array (n_bins,)
         Ends of the Wilson interval of ``prob_true``. With sample weights, n is Kish's effective sample size
         :math:`(\sum w)^2 / \sum w^2`.
     weight : array (n_bins,)
-        Weight of the samples of each bin: their number, without sample weights.
+        Sum of the weights in each bin; the number of samples without sample weights.
     y_prob : array (n_samples,)
         Predicted probabilities of the event.
     sample_weight : array (n_samples,), default=None
@@ -103,7 +128,7 @@ class ReliabilityDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> ReliabilityDisplay:
-        """Plot the diagram of a fitted classifier on data it was not fitted to.
+        """Plot the diagram of a fitted classifier on data that it was not fitted to.
 
         Parameters
         ----------
@@ -113,8 +138,8 @@ class ReliabilityDisplay:
         y : array-like of shape (n_samples,)
             True labels.
         pos_label : int, float, bool or str, default=None
-            The positive class of two; None: ``estimator.classes_[1]``. More than two classes have none:
-            there the event is that the most probable class is the true one.
+            The positive class of two; None: ``estimator.classes_[1]``. Not used with more classes, where the
+            event is that the most probable class is the true one.
         name : str, default=None
             Label of the curve; None: the class name of the estimator.
         n_bins, strategy, confidence, sample_weight, ax, **kwargs
@@ -169,8 +194,8 @@ class ReliabilityDisplay:
         y_true : array-like of shape (n_samples,)
             True labels.
         y_prob : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Probabilities of the positive class; or of all classes, and the event is then that the most
-            probable class is the true one.
+            Probabilities of the positive class; or of all classes, with the event that the most probable
+            class is the true one.
         n_bins, strategy, sample_weight, pos_label, labels
             As in :func:`~sparseklr.inspection.metrics.expected_calibration_error`.
         confidence : float, default=0.95
@@ -184,11 +209,11 @@ class ReliabilityDisplay:
         -------
         ReliabilityDisplay
         """
-        how = (n_bins, strategy, confidence, sample_weight, pos_label, labels, name)
-        return cls._of(y_true, y_prob, *how).plot(ax=ax, **kwargs)
+        options = (n_bins, strategy, confidence, sample_weight, pos_label, labels, name)
+        return cls.compute(y_true, y_prob, *options).plot(ax=ax, **kwargs)
 
     @classmethod
-    def _of(
+    def compute(
         cls,
         y_true: Any,
         y_prob: Any,
@@ -200,7 +225,7 @@ class ReliabilityDisplay:
         labels: Any = None,
         name: str | None = None,
     ) -> ReliabilityDisplay:
-        """The numbers, without a picture."""
+        """Compute the display without drawing it."""
         check_scalar(confidence, "confidence", Real, min_val=0, max_val=1, include_boundaries="neither")
         event, prob = as_events(y_true, y_prob, pos_label=pos_label, labels=labels)
         if sample_weight is not None:
@@ -222,18 +247,18 @@ class ReliabilityDisplay:
 
     @property
     def covered(self) -> np.ndarray:
-        """Where the predicted probability is inside the band, (n_bins,)."""
+        """Whether the predicted probability is inside the band, (n_bins,)."""
         return (self.lower <= self.prob_pred) & (self.prob_pred <= self.upper)
 
     @property
     def xlabel(self) -> str:
-        """The event that the probabilities belong to, in words."""
+        """Label of the horizontal axis, which names the event."""
         event = "the top class" if self.pos_label is None else f"class {self.pos_label}"
         return f"Predicted probability of {event}"
 
     @property
     def histogram(self) -> tuple[np.ndarray, np.ndarray]:
-        """Shares of the predicted probabilities in 20 bins of equal width, and the edges of these."""
+        """Fractions of the predicted probabilities in 20 bins of equal width, and the bin edges."""
         weight = np.ones(len(self.y_prob)) if self.sample_weight is None else self.sample_weight
         return np.histogram(self.y_prob, np.linspace(0, 1, 21), weights=weight / weight.sum())
 
@@ -251,15 +276,15 @@ class ReliabilityDisplay:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; None: a new figure. Several displays may share one.
+            None creates a new figure. Several displays may share the same axes.
         name : str, default=None
             Label of the curve; None: ``estimator_name``.
         ref_line : bool, default=True
             Draw the diagonal of perfect calibration.
         histogram : bool, default=True
-            Draw the histogram of predicted probabilities below the diagram (not in axes placed by hand).
+            Draw the histogram of predicted probabilities below the diagram (not for manually placed axes).
         **kwargs
-            For :meth:`matplotlib.axes.Axes.plot`: the look of the curve.
+            Arguments of :meth:`matplotlib.axes.Axes.plot` for the curve.
 
         Returns
         -------
@@ -280,63 +305,182 @@ class ReliabilityDisplay:
         ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
         ax.set_ylabel(f"Observed frequency ({100 * self.confidence:g}% interval)")
         self.hist_ax_ = self._plot_histogram(color) if histogram else None
-        (self.hist_ax_ or ax).set_xlabel(self.xlabel)
+        (self.hist_ax_ or ax).set_xlabel(self.xlabel.replace("$", r"\$"))  # a class, not a formula
         if ax.get_legend_handles_labels()[1]:
             ax.legend(loc="upper left")
         return self
 
     def _plot_histogram(self, color: Any) -> Any:
-        """Draw it below the diagram, in axes that all displays on the same diagram share."""
-        own, place, figure = "reliability histogram", self.ax_.get_subplotspec(), self.ax_.figure
-        if place is None:  # axes placed by hand have no room to split
+        """Draw the histogram below the diagram, in axes shared by all displays of the same diagram."""
+        label, place, figure = "reliability histogram", self.ax_.get_subplotspec(), self.ax_.figure
+        if place is None:  # manually placed axes cannot be split
             return None
-        grid, others = place.get_gridspec(), (axes for axes in figure.axes if axes.get_label() == own)
+        grid, others = place.get_gridspec(), (axes for axes in figure.axes if axes.get_label() == label)
         hist_ax = next((axes for axes in others if axes.get_subplotspec().get_gridspec() is grid), None)
         if hist_ax is None:
             both = place.subgridspec(2, 1, height_ratios=[5, 1], hspace=0.08)
             self.ax_.set_subplotspec(both[0])
             self.ax_.tick_params(labelbottom=False)
-            hist_ax = figure.add_subplot(both[1], sharex=self.ax_, label=own, ylabel="Share")
+            hist_ax = figure.add_subplot(both[1], sharex=self.ax_, label=label, ylabel="Fraction")
         hist_ax.stairs(*self.histogram, fill=True, facecolor=(color, 0.25), edgecolor=color)
         return hist_ax
 
-    def to_svg(self) -> str:
-        """The diagram as a picture to be put into a page, without matplotlib.
 
-        Its colours are the CSS variables ``--line``, ``--faint`` and ``--curve`` of the page, so that it
-        follows light and dark mode; the numbers of a point appear when the pointer is on it.
-        """
+# -- the report ------------------------------------------------------------------------------------
 
-        # The picture is 400 wide, the diagram 320 x 320 at (62, 8); the histogram below it is 44 high.
-        def at(x: np.ndarray, y: np.ndarray) -> list[str]:
-            return [f"{62 + 320 * u:.1f},{328 - 320 * v:.1f}" for u, v in zip(x, y, strict=True)]
 
-        x, low, high = self.prob_pred, self.lower, self.upper
-        share, edges = self.histogram
-        heights = 44 * share / share.max()
-        xlabel, ylabel = escape(self.xlabel), "Observed frequency"
-        frame = 'fill="none" stroke="var(--line)"'
-        curve = 'fill="none" stroke="var(--curve)"'
-        parts = [f'<rect x="62" y="8" width="320" height="320" {frame}/>', f'<path d="M62 388h320" {frame}/>']
-        for tick in np.linspace(0, 1, 6):
-            parts.append(f'<text x="56" y="{332.5 - 320 * tick:g}" text-anchor="end">{tick:.1f}</text>')
-            parts.append(f'<text x="{62 + 320 * tick:g}" y="404" text-anchor="middle">{tick:.1f}</text>')
-        band = " ".join(at(x, low) + at(x, high)[::-1])
-        parts += [
-            f'<text x="222" y="426" text-anchor="middle">{xlabel}</text>',
-            f'<text transform="translate(18 168) rotate(-90)" text-anchor="middle">{ylabel}</text>',
-            '<path d="M62 328L382 8" stroke="var(--faint)" stroke-dasharray="2 4"/>',
-            f'<polygon points="{band}" fill="var(--curve)" opacity=".16"/>',
-            f'<polyline points="{" ".join(at(x, self.prob_true))}" {curve} stroke-width="1.8"/>',
-        ]
-        for start, end in zip(at(x, low), at(x, high), strict=True):
-            parts.append(f'<path d="M{start}L{end}" {curve} opacity=".6"/>')
-        for p, o, a, b, centre in zip(x, self.prob_true, low, high, at(x, self.prob_true), strict=True):
-            cx, cy = centre.split(",")
-            hint = f"<title>predicted {p:.3f}, observed {o:.3f} ({a:.3f} to {b:.3f})</title>"
-            parts.append(f'<circle cx="{cx}" cy="{cy}" r="4" fill="var(--curve)">{hint}</circle>')
-        for left, height in zip(edges, heights, strict=False):
-            box = f'x="{62.5 + 320 * left:.1f}" y="{388 - height:.1f}" width="15" height="{height:.1f}"'
-            parts.append(f'<rect {box} fill="var(--curve)" opacity=".45"/>')
-        label = f"Reliability diagram: observed frequency against {xlabel.lower()}"
-        return f'<svg viewBox="0 0 400 434" role="img" aria-label="{label}">{"".join(parts)}</svg>'
+def probability_report(estimator: Any, X: Any, y: Any, *, sample_weight: Any = None) -> ProbabilityReport:
+    """Measures of the probabilities of a fitted classifier on rows that it was not fitted to.
+
+    Parameters
+    ----------
+    estimator : object
+        A fitted classifier with ``predict_proba``.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Rows that the estimator was not fitted to.
+    y : array-like of shape (n_samples,)
+        Their labels.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Non-negative weights of the rows.
+
+    Returns
+    -------
+    ProbabilityReport
+
+    See Also
+    --------
+    ReliabilityDisplay : The diagram alone.
+    sparseklr.inspection.expected_calibration_error : ``summary["ece"]``, with its defaults.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from sparseklr import SparseKLR, probability_report
+    >>> X, y = make_moons(600, noise=0.3, random_state=0)
+    >>> model = SparseKLR().fit(X[:300], y[:300])
+    >>> report = probability_report(model, X[300:], y[300:])
+    >>> report.summary["n_rows"], report.summary["log_loss"] < 0.3
+    (300, True)
+    """
+    y, y_prob, classes = predicted_probabilities(estimator, X, y)
+    weight = None if sample_weight is None else check_weight(sample_weight, len(y))
+    last = estimator
+    while isinstance(last, Pipeline) or hasattr(last, "best_estimator_"):
+        last = last[-1] if isinstance(last, Pipeline) else last.best_estimator_
+    n_points, points_fraction = kept_points(last)
+    binary = len(classes) == 2
+    curve: dict[str, Any] = {"pos_label": classes[1]} if binary else {"labels": classes}
+    event_prob = y_prob[:, 1] if binary else y_prob
+    summary = {
+        **prediction_summary(y, y_prob, estimator.predict(X), classes, weight),
+        "n_points": n_points,
+        "points_fraction": points_fraction,
+    }
+    display = ReliabilityDisplay.compute(
+        y, event_prob, sample_weight=weight, name=type(last).__name__, **curve
+    )
+    return ProbabilityReport(summary, display)
+
+
+def prediction_summary(
+    y: np.ndarray, y_prob: np.ndarray, predicted: np.ndarray, classes: np.ndarray, weight: Any = None
+) -> dict[str, Any]:
+    """The entries of :attr:`ProbabilityReport.summary` that depend only on predictions."""
+    weight = None if weight is None else check_weight(weight, len(y))
+    fractions = np.array([np.average(y == label, weights=weight) for label in classes])
+    binary = len(classes) == 2
+    curve: dict[str, Any] = {"pos_label": classes[1]} if binary else {"labels": classes}
+    event_prob = y_prob[:, 1] if binary else y_prob
+    return {
+        "n_rows": len(y),
+        "n_classes": len(classes),
+        "prevalence": float(fractions[1] if binary else fractions.max()),
+        "accuracy": float(accuracy_score(y, predicted, sample_weight=weight)),
+        "log_loss": float(log_loss(y, y_prob, labels=classes, sample_weight=weight)),
+        "brier": float(brier_score_loss(y, y_prob, labels=classes, sample_weight=weight)),
+        "ece": expected_calibration_error(y, event_prob, sample_weight=weight, **curve),
+    }
+
+
+def kept_points(estimator: Any) -> tuple[int | None, float | None]:
+    """Number of points of a kernel classifier, and their fraction of the training points if known."""
+    if hasattr(estimator, "points_"):  # a compact model, whose points are not training points
+        return len(estimator.points_), None
+    if not hasattr(estimator, "support_") or not hasattr(estimator, "support_vectors_"):
+        return None, None
+    kept = len(estimator.support_)
+    n = getattr(estimator, "n_samples_fit_", None) or getattr(estimator, "shape_fit_", [None])[0]
+    return kept, kept / n if n else None
+
+
+@dataclass(frozen=True, eq=False)
+class ProbabilityReport:
+    """The result of :func:`probability_report`; notebooks show its summary and its diagram.
+
+    Attributes
+    ----------
+    summary : dict
+        ``n_rows``, ``n_classes``; ``prevalence``, the fraction of the positive class ``classes_[1]``, or of
+        the most frequent one of more than two classes; ``accuracy`` of ``predict``; ``log_loss`` and
+        ``brier`` as in scikit-learn (which replaces a probability of 0 by 2e-16, so that the log-loss is at
+        most 36; the Brier score of more than two classes is at most 2); ``ece``, the expected calibration
+        error in 15 bins of equal weight, of the most probable class if there are more than two;
+        ``n_points``, the number of points needed for prediction; ``points_fraction``, their fraction of the
+        training points (None if unknown, and for :class:`~sparseklr.CompactKLR`, whose points are not
+        training points).
+    display : ReliabilityDisplay
+        The curve of the diagram, not yet drawn.
+    """
+
+    summary: dict[str, Any]
+    display: ReliabilityDisplay = field(repr=False)
+
+    def figure(self) -> Any:
+        """The reliability diagram as a matplotlib figure (needs ``sparseklr[plots]``)."""
+        return self.display.plot().figure_
+
+    def to_json(self) -> str:
+        """Summary and curve as JSON."""
+        names = ("prob_pred", "prob_true", "lower", "upper", "weight")
+        curve = {name: getattr(self.display, name).tolist() for name in names}
+        content = {"estimator": self.display.estimator_name, "summary": self.summary}
+        return json.dumps({**content, "confidence": self.display.confidence, "curve": curve}, indent=2)
+
+    def to_markdown(self) -> str:
+        """The summary as a table."""
+        rows = [(_plain(label), value) for label, value in self._rows()]
+        lines = [f"| {_plain(str(self.display.estimator_name))} | |", "|---|---:|"]
+        return "\n".join(lines + [f"| {label} | {value} |" for label, value in rows]) + "\n"
+
+    def _repr_html_(self) -> str:
+        """Summary and, if matplotlib is installed, the diagram."""
+        display, name = self.display, escape(str(self.display.estimator_name))
+        verdict = (
+            f"In {display.covered.sum()} of {len(display.covered)} groups of rows with similar predictions "
+            f"the mean prediction is inside the {100 * display.confidence:g}% interval of the frequency."
+        )
+        rows = "".join(f"<tr><th>{escape(label)}</th><td>{value}</td></tr>" for label, value in self._rows())
+        return f"<h3>Probabilities of {name}</h3><p>{verdict}</p><table>{rows}</table>{self._picture()}"
+
+    def _picture(self) -> str:
+        try:
+            plt = pyplot()
+        except ImportError:
+            return ""
+        buffer, figure = io.StringIO(), self.figure()
+        figure.savefig(buffer, format="svg")
+        plt.close(figure)
+        return "".join(buffer.getvalue().partition("<svg")[1:])
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """Labels and formatted values of the known entries."""
+        names = {key: label for key, (label, _) in LABELS.items()}
+        two = self.display.pos_label is not None
+        names["prevalence"] = f"Fraction of class {self.display.pos_label}" if two else "Largest class"
+        known = {key: value for key, value in self.summary.items() if value is not None}
+        return [(names[key], format(value, LABELS[key][1])) for key, value in known.items()]
+
+
+def _plain(text: str) -> str:
+    """Text escaped for a cell of a Markdown table."""
+    return re.sub(r"[\\`*|<\[\]]|&(?=#?\w+;)", r"\\\g<0>", " ".join(text.split()))

@@ -67,8 +67,8 @@ function ticks(kind, [low, high]) {
   return Array.from({ length: count }, (_, k) => Number(((Math.ceil(low / step - 1e-9) + k) * step).toPrecision(12)));
 }
 
-/** Positions on an axis: its function, and those of its ticks that have room. */
-function axis({ kind = "linear", domain, values, categories, room = 40 }, from, to) {
+/** Positions on an axis: its function, and its ticks that do not overlap. */
+function axis({ kind = "linear", domain, values, categories, gap = 40 }, from, to) {
   if (categories) {
     const place = (name) => to + ((from - to) * (categories.indexOf(name) + 0.5)) / categories.length;
     return { place, ticks: categories.map((name) => [name, place(name)]) };
@@ -84,7 +84,7 @@ function axis({ kind = "linear", domain, values, categories, room = 40 }, from, 
   for (const tick of ticks(kind, [low, high])) {
     const at = place(tick);
     const inside = tick >= low - 1e-12 && tick <= high + 1e-12;
-    if (inside && (!shown.length || Math.abs(at - shown.at(-1)[1]) >= room)) shown.push([tick, at]);
+    if (inside && (!shown.length || Math.abs(at - shown.at(-1)[1]) >= gap)) shown.push([tick, at]);
   }
   return { place, ticks: shown };
 }
@@ -101,8 +101,8 @@ function chart(box, { title, x, y, series, height = 340, compact = false, square
   if (square) height = Math.min(width, 520);
   const left = y.categories ? 82 : compact ? 40 : 54, bottom = compact ? 36 : 46, top = title ? 24 : 10;
   const points = series.flatMap((one) => one.points);
-  const horizontal = axis({ values: points.map((p) => p.x), room: 42, ...x }, left + 6, width - 22);
-  const vertical = axis({ values: points.map((p) => p.y), room: 26, ...y }, height - bottom - 4, top + 4);
+  const horizontal = axis({ values: points.map((p) => p.x), gap: 42, ...x }, left + 6, width - 22);
+  const vertical = axis({ values: points.map((p) => p.y), gap: 26, ...y }, height - bottom - 4, top + 4);
   const root = svg("svg", {
     viewBox: `0 0 ${width} ${height}`, tabindex: 0, role: "application", class: "chart",
     "aria-label": `${title ? `${title}. ` : ""}${y.label ?? ""} against ${x.label}. Arrow keys walk through the points.`,
@@ -169,7 +169,7 @@ function names(root, one, at, marks, width) {
   }
 }
 
-/** Tell of the mark nearest to the pointer, or chosen by the arrow keys. */
+/** Describe the mark nearest to the pointer, or chosen by the arrow keys. */
 function listen(root, marks, width) {
   const ring = root.appendChild(svg("circle", { r: 10, class: "ring", visibility: "hidden" }));
   let current = -1;
@@ -217,7 +217,7 @@ function listen(root, marks, width) {
 const figures = [];
 
 /**
- * `build(values, of mode)` says what a figure shows: {panels, legend, table}. `controls` are {name, label,
+ * `build(values, of mode)` returns the content of a figure: {panels, legend, table}. `controls` are {name, label,
  * options(mode)} for a choice, or {name, label, checked} for a switch; `off` series are hidden at first.
  */
 function figure(id, { controls, build, off = [] }) {

@@ -7,7 +7,7 @@ let chosen = 0, positive = data.positive, threshold = 0.5;
 
 // -- counts over all thresholds -----------------------------------------------------------------
 
-/** Rows by falling probability of the positive class, with what lies at or above each. */
+/** Rows sorted by decreasing probability of the positive class, with the counts at or above each. */
 function ranked(model) {
   const p = model.prob.map((row) => row[positive]), order = p.map((_, i) => i).sort((a, b) => p[b] - p[a]);
   const steps = [{ t: Infinity, hits: 0, alarms: 0 }];
@@ -24,7 +24,7 @@ const costs = () => ({ alarm: Math.max(0, Number(byId("cost-alarm").value)), mis
 const costOf = ({ yes, no }, step, { alarm, miss }) => (alarm * step.alarms + miss * (yes - step.hits)) / (yes + no);
 const rightThreshold = ({ alarm, miss }) => (alarm + miss > 0 ? alarm / (alarm + miss) : 0.5);
 
-/** The threshold of least cost on these rows: in the middle of its gap, of equals the one next to the right one. */
+/** The threshold of least cost on these rows: the middle of its gap; among equals, the one closest to the theoretical one. */
 function best(found, cost) {
   const values = found.steps.map((step) => costOf(found, step, cost)), least = Math.min(...values), aim = rightThreshold(cost);
   let best = null;
@@ -37,7 +37,7 @@ function best(found, cost) {
   return best;
 }
 
-/** At most so many of the steps, evenly spread, with the first and the last. */
+/** At most `most` of the steps, evenly spaced, including the first and the last. */
 const thinned = (steps, most = 150) =>
   steps.length <= most ? steps : Array.from({ length: most }, (_, k) => steps[Math.round((k * (steps.length - 1)) / (most - 1))]);
 
@@ -51,14 +51,14 @@ function decide(moved) {
   byId("threshold-shown").textContent = t.toFixed(3);
   const here = costOf(found, now, cost), never = costOf(found, found.steps[0], cost), always = costOf(found, found.steps.at(-1), cost);
   byId("verdict").replaceChildren(
-    "Best threshold on these rows: ", html("b", { id: "best" }, optimum.t.toFixed(3)), ` (cost ${fixed(optimum.cost, 4)} per row); with right probabilities `,
-    html("b", {}, rightThreshold(cost).toFixed(3)), ". Cost at the threshold chosen: ", html("b", { id: "cost" }, fixed(here, 4)),
-    ` per row; taking all rows for ${classes[positive]} costs ${fixed(always, 4)}, none ${fixed(never, 4)}.`,
+    "Best threshold on these rows: ", html("b", { id: "best" }, optimum.t.toFixed(3)), ` (cost ${fixed(optimum.cost, 4)} per row); if the probabilities are correct: `,
+    html("b", {}, rightThreshold(cost).toFixed(3)), ". Cost at the chosen threshold: ", html("b", { id: "cost" }, fixed(here, 4)),
+    ` per row; classifying all rows as ${classes[positive]} costs ${fixed(always, 4)}, none ${fixed(never, 4)}.`,
   );
   const other = classes.length === 2 ? classes[1 - positive] : "another class", name = classes[positive];
   const cell = (n, wrong) => html("td", wrong ? { class: "wrong" } : {}, count(n));
   byId("confusion").replaceChildren(
-    html("thead", {}, html("tr", {}, html("th", {}, "true \\ taken for"), html("th", { scope: "col" }, name), html("th", { scope: "col" }, other))),
+    html("thead", {}, html("tr", {}, html("th", {}, "true \\ predicted"), html("th", { scope: "col" }, name), html("th", { scope: "col" }, other))),
     html("tbody", {}, html("tr", {}, html("th", { scope: "row" }, name), cell(now.hits), cell(found.yes - now.hits, true)),
       html("tr", {}, html("th", { scope: "row" }, other), cell(now.alarms, true), cell(found.no - now.alarms))),
   );
@@ -78,22 +78,22 @@ function ranking(t) {
   const panels = { roc: [], precision: [] }, areas = [];
   models.forEach((model, k) => {
     const found = ranked(model), { yes, no } = found, style = { name: model.name, color: colorOf(k), line: true, bold: k === chosen };
-    const share = (a, b) => (b > 0 ? a / b : 0), area = found.steps.slice(1).reduce((sum, s, j) => sum + (share(s.alarms - found.steps[j].alarms, no) * share(s.hits + found.steps[j].hits, yes)) / 2, 0);
-    const mean = found.steps.slice(1).reduce((sum, s, j) => sum + share(s.hits - found.steps[j].hits, yes) * share(s.hits, s.hits + s.alarms), 0);
-    const words = (s) => [model.name, `threshold ${s.t === Infinity ? "above 1" : s.t.toFixed(3)}`, `found ${percent(share(s.hits, yes))} of the class`, `false alarms ${percent(share(s.alarms, no))} of the others`, `right in ${percent(share(s.hits, s.hits + s.alarms))} of the alarms`];
+    const fraction = (a, b) => (b > 0 ? a / b : 0), area = found.steps.slice(1).reduce((sum, s, j) => sum + (fraction(s.alarms - found.steps[j].alarms, no) * fraction(s.hits + found.steps[j].hits, yes)) / 2, 0);
+    const mean = found.steps.slice(1).reduce((sum, s, j) => sum + fraction(s.hits - found.steps[j].hits, yes) * fraction(s.hits, s.hits + s.alarms), 0);
+    const words = (s) => [model.name, `threshold ${s.t === Infinity ? "above 1" : s.t.toFixed(3)}`, `recall ${percent(fraction(s.hits, yes))}`, `false alarms ${percent(fraction(s.alarms, no))} of the other rows`, `precision ${percent(fraction(s.hits, s.hits + s.alarms))}`];
     const few = thinned(found.steps), now = at(found, t);
     areas.push([model.name, area, mean]);
-    panels.roc.push({ ...style, points: few.map((s) => ({ x: share(s.alarms, no), y: share(s.hits, yes), r: 1.5, tip: words(s) })) });
-    panels.precision.push({ ...style, points: few.slice(1).map((s) => ({ x: share(s.hits, yes), y: share(s.hits, s.hits + s.alarms), r: 1.5, tip: words(s) })) });
+    panels.roc.push({ ...style, points: few.map((s) => ({ x: fraction(s.alarms, no), y: fraction(s.hits, yes), r: 1.5, tip: words(s) })) });
+    panels.precision.push({ ...style, points: few.slice(1).map((s) => ({ x: fraction(s.hits, yes), y: fraction(s.hits, s.hits + s.alarms), r: 1.5, tip: words(s) })) });
     if (k !== chosen) return;
     const mark = { name: "chosen", color: "var(--ink)", shape: "diamond" };
-    panels.roc.push({ ...mark, points: [{ x: share(now.alarms, no), y: share(now.hits, yes), r: 7, tip: words(now) }] });
-    if (now.hits + now.alarms > 0) panels.precision.push({ ...mark, points: [{ x: share(now.hits, yes), y: share(now.hits, now.hits + now.alarms), r: 7, tip: words(now) }] });
+    panels.roc.push({ ...mark, points: [{ x: fraction(now.alarms, no), y: fraction(now.hits, yes), r: 7, tip: words(now) }] });
+    if (now.hits + now.alarms > 0) panels.precision.push({ ...mark, points: [{ x: fraction(now.hits, yes), y: fraction(now.hits, now.hits + now.alarms), r: 7, tip: words(now) }] });
   });
   const square = { domain: [-0.02, 1.02], format: (v) => v.toFixed(1) };
   byId("areas").replaceChildren(...areas.map(([name, roc, mean], k) => html("li", {}, key(k), `${name}: area under the ROC curve ${fixed(roc)}, average precision ${fixed(mean)}`)));
-  chart(byId("roc"), { title: "ROC", square: true, diagonal: true, x: { label: "false alarms among the other rows", ...square }, y: { label: "share of the class found", ...square }, series: panels.roc });
-  chart(byId("precision"), { title: "Precision and recall", square: true, x: { label: "share of the class found (recall)", ...square }, y: { label: "right among the alarms (precision)", ...square }, series: panels.precision });
+  chart(byId("roc"), { title: "ROC", square: true, diagonal: true, x: { label: "false alarms among the other rows", ...square }, y: { label: "recall", ...square }, series: panels.roc });
+  chart(byId("precision"), { title: "Precision and recall", square: true, x: { label: "recall", ...square }, y: { label: "precision", ...square }, series: panels.precision });
 }
 
 /** The colour of a model. */
@@ -108,17 +108,17 @@ function calibration() {
     return { name: model.name, color: colorOf(k), line: true, bold: k === chosen, points, band: k === chosen ? rows.map(([, p, , low, high]) => [p, low, high]) : [] };
   });
   const square = { domain: [-0.03, 1.03], format: (v) => v.toFixed(1) };
-  chart(byId("reliability"), { title: "Does it come true?", square: true, diagonal: true, x: { label: `predicted probability of ${classes[positive]}`, ...square }, y: { label: "observed frequency", ...square }, series });
+  chart(byId("reliability"), { title: "Reliability diagram", square: true, diagonal: true, x: { label: `predicted probability of ${classes[positive]}`, ...square }, y: { label: "observed frequency", ...square }, series });
   byId("keys").replaceChildren(...(models.length > 1 ? models : []).map((model, k) => html("li", {}, key(k), model.name)));
-  bars(byId("histogram"), { title: `How often is it given?${models.length > 1 ? ` ${models[chosen].name}` : ""}`, values: models[chosen].calibration[positive].counts, x: `predicted probability of ${classes[positive]}`, y: "rows", square: true });
+  bars(byId("histogram"), { title: `Histogram of the probabilities${models.length > 1 ? `, ${models[chosen].name}` : ""}`, values: models[chosen].calibration[positive].counts, x: `predicted probability of ${classes[positive]}`, y: "rows", square: true });
 }
 
-/** A histogram over [0, 1] with a scale of rows; the dotted line is an even spread. */
+/** A histogram over [0, 1]; the dotted line is the uniform distribution. */
 function bars(box, { title, values, x, y: label, square, even = false }) {
   if (square) box.classList.add("square");
   const width = Math.max(box.clientWidth, 200), height = square ? Math.min(width, 520) : 260, left = 60, bottom = 46, top = 24;
   const all = values.reduce((sum, v) => sum + v, 0), flat = all / values.length, most = Math.max(...values, even ? flat : 0, 1);
-  const across = axis({ domain: [0, 1], room: 42 }, left + 6, width - 22), up = axis({ domain: [0, most * 1.05], room: 26 }, height - bottom, top + 4);
+  const across = axis({ domain: [0, 1], gap: 42 }, left + 6, width - 22), up = axis({ domain: [0, most * 1.05], gap: 26 }, height - bottom, top + 4);
   const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart bars", role: "img", "aria-label": `${title}. ${values.map((v, k) => `${(k / values.length).toFixed(2)} to ${((k + 1) / values.length).toFixed(2)}: ${count(v)}`).join("; ")}` });
   const draw = (name, attributes, ...children) => root.append(svg(name, attributes, ...children));
   draw("text", { x: left, y: 14, class: "title" }, title);
@@ -146,7 +146,7 @@ function familiar() {
   if (values) bars(byId("familiar"), { title: "Familiarity of the rows", values, x: "familiarity", y: "rows", even: true });
 }
 
-// -- what is shown ------------------------------------------------------------------------------
+// -- controls -----------------------------------------------------------------------------------
 
 function choice(label, names, value, change) {
   const select = html("select", { "aria-label": label }, ...names.map((name, k) => html("option", { value: k }, name)));

@@ -1,0 +1,602 @@
+"""Base classes of the classifiers: prediction, explanation, familiarity and the skeleton of ``fit``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.linalg import LinAlgError
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ._utils.messages import warn
+from ._validation import (
+    KERNEL_CONSTRAINTS,
+    ROWS,
+    check_data,
+    check_parameters,
+    kernel_parameters,
+    naming_rows,
+    unused_by_kernel,
+    warn_of_unused,
+)
+from .dual.one_vs_rest import BinarySolutions
+from .dual.smo import Settings
+from .kernels import Kernel, summed_duplicates
+from .refit.calibration import log_probabilities
+from .refit.posterior import Span, rank, reference_quantiles, representatives
+from .samples import DistinctPoints, Samples, check_indices
+from .streaming.dask import is_dask, lazily
+
+ALL = slice(None)
+
+
+@dataclass(frozen=True, eq=False)
+class RowExplanation:
+    """The log-odds of one class for one row; positive contributions support the class.
+
+    Attributes
+    ----------
+    label : object
+        The class.
+    contributions : array (n_points,)
+    intercept : float
+        The log-odds before any point contributes.
+    distance : array (n_points,) or None
+    """
+
+    label: Any
+    contributions: np.ndarray
+    intercept: float
+    distance: np.ndarray | None
+
+    @property
+    def log_odds(self) -> float:
+        """Log-odds of the class against the others: the sum of all contributions and the intercept."""
+        return float(self.contributions.sum() + self.intercept)
+
+    def strongest(self, n_points: int = 10) -> np.ndarray:
+        """Positions of the points with the largest absolute contributions, largest first."""
+        return np.argsort(-np.abs(self.contributions), kind="stable")[:n_points]
+
+    def nearest(self, n_points: int = 10) -> np.ndarray:
+        """Positions of the nearest points; if distances are unknown, of the largest contributions."""
+        if self.distance is None:
+            return self.strongest(n_points)
+        return np.argsort(self.distance, kind="stable")[:n_points]
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    r"""Contribution of every point of a model to the decision values of some rows.
+
+    A decision value is a sum over the points of the model, :math:`f(x) = \sum_b \beta_b k(x_b, x) + c`, so
+    the explanation is exact: ``contributions.sum(axis=-1) + intercept`` is ``decision_function(X)``.
+
+    Attributes
+    ----------
+    contributions : array (n_samples, n_points) or (n_samples, n_classes, n_points)
+        :math:`\beta_b k(x_b, x)`. With two classes the middle axis is absent and positive values support the
+        second class. With a calibration they are multiplied by the ratio of the calibrated output to f.
+    intercept : array (n_samples,) or (n_samples, n_classes)
+    distance : array (n_samples, n_points) or None
+        Euclidean distance of each row from each point; for :class:`~sparseklr.CompactKLR`, in the features
+        that its kernel sees (scaled and weighted by relevance). None for a precomputed kernel.
+    support : array (n_points,) or None
+        Indices of the points among the training rows; None if the points are not training rows.
+    classes : array (n_classes,)
+    """
+
+    contributions: np.ndarray
+    intercept: np.ndarray
+    distance: np.ndarray | None
+    support: np.ndarray | None
+    classes: np.ndarray
+
+    def of_row(self, row: int = 0, label: Any = None) -> RowExplanation:
+        """The log-odds of a class for one row.
+
+        Parameters
+        ----------
+        row : int, default=0
+            Position among the explained rows.
+        label : object, default=None
+            The class; None takes the most probable class of the row.
+
+        Returns
+        -------
+        RowExplanation
+        """
+        contributions, intercept = self.contributions[row], self.intercept[row]
+        value = contributions.sum(axis=-1) + intercept
+        if label is None:
+            code = int(value > 0) if value.ndim == 0 else int(np.argmax(value))
+        else:
+            known = np.flatnonzero(self.classes == label)
+            if not len(known):
+                raise ValueError(f"label must be one of {self.classes.tolist()}; got {label!r}.")
+            code = int(known[0])
+        if value.ndim == 0:
+            sign = 1.0 if code == 1 else -1.0
+            contributions, intercept = sign * contributions, sign * intercept
+        else:
+            contributions, intercept = contributions[code], intercept[code]
+        distance = None if self.distance is None else self.distance[row]
+        return RowExplanation(self.classes[code], contributions, float(intercept), distance)
+
+
+def set_fitted(estimator: Any, attributes: Mapping[str, Any]) -> Any:
+    """Replace all fitted attributes. No other function writes them.
+
+    ``fit`` calls it last, so a fit that fails leaves the estimator unchanged.
+    """
+    for name in [name for name in vars(estimator) if name.endswith("_") and not name.startswith("__")]:
+        delattr(estimator, name)
+    for name, value in attributes.items():
+        setattr(estimator, name, value)
+    return estimator
+
+
+class PointClassifier(ClassifierMixin, BaseEstimator):
+    """Base of classifiers whose outputs are ``dual_coef_ @ k(points, x) + intercept_``.
+
+    Two classes have one output, the logit of the second class; more classes have one output each.
+    Predictions on Dask arrays and data frames are lazy: they are computed chunk by chunk.
+    A subclass implements the methods that raise TypeError here.
+    """
+
+    classes_: np.ndarray
+    dual_coef_: np.ndarray
+    intercept_: np.ndarray
+
+    # -- for subclasses -------------------------------------------------------------------------
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "classes_")
+
+    def _checked(self, X: Any) -> Any:
+        """Validated rows; raises if the model is not fitted."""
+        raise TypeError(f"{type(self).__name__} must implement _checked")
+
+    def _outputs(self, X: Any) -> np.ndarray:
+        """Outputs f(x), (n_queries, n_outputs)."""
+        raise TypeError(f"{type(self).__name__} must implement _outputs")
+
+    def _kernel_to_points(self, rows: Any, some: Any = ALL) -> np.ndarray:
+        """Kernel values between validated rows and the points at the indices ``some``."""
+        raise TypeError(f"{type(self).__name__} must implement _kernel_to_points")
+
+    def _distance_to_points(self, rows: Any) -> np.ndarray | None:
+        """Distances between validated rows and the points; None if unknown."""
+        raise TypeError(f"{type(self).__name__} must implement _distance_to_points")
+
+    def _kernel_of_points(self, some: Any = ALL) -> np.ndarray:
+        """Kernel matrix of the points at the indices ``some``."""
+        raise TypeError(f"{type(self).__name__} must implement _kernel_of_points")
+
+    def _diagonal(self, rows: Any) -> np.ndarray | None:
+        """k(x, x) of each validated row; None if unknown."""
+        raise TypeError(f"{type(self).__name__} must implement _diagonal")
+
+    def _log_proba(self, outputs: np.ndarray) -> np.ndarray:
+        return log_probabilities(outputs)
+
+    def _calibration_line(self, outputs: np.ndarray) -> tuple[Any, Any]:
+        """Slope and offset of the calibrated output ``slope * outputs + offset``."""
+        return 1.0, 0.0
+
+    # -- prediction -----------------------------------------------------------------------------
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Logit of the probability of the second class; for more than two classes, the output of each class.
+
+        Far from all points of the model this is the intercept.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, Dask array or data frame} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array (n_samples,) or (n_samples, n_classes)
+        """
+        if is_dask(X):
+            return self._lazily(X, "decision_function")
+        outputs = self._outputs(X)
+        return outputs[:, 0] if len(self.classes_) == 2 else outputs
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Most probable class of each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, Dask array or data frame} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array (n_samples,)
+        """
+        if is_dask(X):
+            return self._lazily(X, "predict")
+        outputs = self._outputs(X)
+        if len(self.classes_) == 2:
+            return self.classes_[(outputs[:, 0] > 0).astype(int)]
+        # Outputs may differ by rounding in the opposite direction to the probabilities.
+        log_proba = self._log_proba(outputs)
+        most = np.exp(log_proba) == np.exp(log_proba.max(axis=1, keepdims=True))
+        return self.classes_[np.where(most, outputs, -np.inf).argmax(axis=1)]
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of the class probabilities, accurate even where these round to 0 or 1.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, Dask array or data frame} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array (n_samples, n_classes)
+        """
+        if is_dask(X):
+            return self._lazily(X, "predict_log_proba")
+        return self._log_proba(self._outputs(X))
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Class probabilities, which sum to one.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, Dask array or data frame} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array (n_samples, n_classes)
+        """
+        if is_dask(X):
+            return self._lazily(X, "predict_proba")
+        return np.exp(self.predict_log_proba(X))
+
+    def _lazily(self, X: Any, method: str) -> Any:
+        """Lazy result of a prediction method on a Dask collection."""
+        check_is_fitted(self)
+        n_classes = len(self.classes_)
+        columns = {"predict": None, "decision_function": None if n_classes == 2 else n_classes}
+        dtype = self.classes_.dtype if method == "predict" else np.float64
+        return lazily(X, getattr(self, method), columns.get(method, n_classes), dtype)
+
+    def explain(self, X: Any) -> Explanation:
+        """Contribution of each point of the model to the decision values of the rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The result has one number for each pair of row and point.
+
+        Returns
+        -------
+        Explanation
+
+        See Also
+        --------
+        sparseklr.ExplanationDisplay : Plot of the explanation of one row.
+        """
+        self._outputs(X)  # raises if a value overflows
+        rows = self._checked(X)
+        contributions = self._kernel_to_points(rows)[:, None, :] * self.dual_coef_
+        outputs = contributions.sum(axis=2) + self.intercept_
+        slope, offset = self._calibration_line(outputs)
+        intercept = self.intercept_ * slope + np.zeros_like(outputs) + offset
+        contributions *= np.broadcast_to(slope, outputs.shape)[:, :, None]
+        if len(self.classes_) == 2:
+            contributions, intercept = contributions[:, 0], intercept[:, 0]
+        support = getattr(self, "support_", None)
+        return Explanation(contributions, intercept, self._distance_to_points(rows), support, self.classes_)
+
+
+# -- familiarity --------------------------------------------------------------------------------
+
+# Number of distinct training rows kept as a sample of all of them.
+_TRAINING_ROWS = 2000
+_BLOCK = 8192
+
+
+class TrainingRows(NamedTuple):
+    """A sample of the distinct training rows, and the positions of the model's points among them."""
+
+    X: Any
+    weight: np.ndarray
+    point_rows: np.ndarray  # row of each point; at least len(X) for points outside the sample
+
+    @classmethod
+    def of(cls, points: DistinctPoints, kept: np.ndarray) -> TrainingRows:
+        """The first distinct points (in pseudo-random order); those of the model are at ``kept``."""
+        sample = slice(0, _TRAINING_ROWS)
+        return cls(points.X[sample].copy(), points.weight[sample].sum(axis=1), kept)
+
+
+class FamiliarityMixin(PointClassifier):
+    """Adds ``familiarity``. A fit sets ``_training_rows_``, or ``_reference_`` directly."""
+
+    _training_rows_: TrainingRows | None
+
+    def familiarity(self, X: Any) -> np.ndarray:
+        r"""Fraction of the training rows that the model's points explain no better than each row of X.
+
+        The points z explain the fraction :math:`k_{xz} K_{zz}^{-1} k_{zx} / k(x, x)` of the kernel function
+        :math:`k(x, \cdot)` of a row. A familiarity of 0.05 means that 95% of the training rows are explained
+        better (a training row that is a point of the model is left out). A familiarity near zero means that
+        the training data contain nothing like the row, whatever its predicted probability.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array (n_samples,)
+            In [0, 1]; approximately uniform for rows drawn like the training rows.
+
+        Notes
+        -----
+        With a kernel of low rank, such as the linear one, a few points explain every row and all rows are
+        equally familiar. A precomputed kernel, for which k(x, x) is unknown, and a kernel that is not
+        positive semidefinite raise an error.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from sparseklr import SparseKLR
+        >>> X, y = make_moons(200, noise=0.2, random_state=0)
+        >>> SparseKLR().fit(X, y).familiarity([[0.5, 0.25], [4.0, 4.0]]) > 0.05
+        array([ True, False])
+        """
+        rows = self._checked(X)
+        if self._diagonal(rows[:0]) is None:
+            raise ValueError("familiarity(X) needs k(x, x), which kernel='precomputed' does not provide.")
+        if self._reference_ is None:
+            raise ValueError(
+                "familiarity is undefined: the kernel is not positive semidefinite on the points."
+            )
+        span, chosen = self._span()
+        blocks = [rows[start : start + _BLOCK] for start in range(0, rows.shape[0], _BLOCK)]
+        explained = [self._explained(span, chosen, block) for block in blocks]
+        return rank(np.concatenate(explained), self._reference_)
+
+    def _span(self) -> tuple[Span, np.ndarray]:
+        """The span of the points, or of a sample of them, and their indices."""
+        chosen = representatives(self.dual_coef_.shape[1])
+        return Span(self._kernel_of_points(chosen)), chosen
+
+    def _explained(self, span: Span, chosen: np.ndarray, rows: Any) -> np.ndarray:
+        rows = rows.astype(np.float64)
+        diagonal = self._diagonal(rows)
+        assert diagonal is not None
+        return span.explained(self._kernel_to_points(rows, chosen), diagonal)
+
+    @cached_property
+    def _reference_(self) -> np.ndarray | None:
+        """Quantiles of the explained fractions of the training rows; None for an indefinite kernel.
+
+        Computed on first use, because it takes a noticeable part of the time of a fit.
+        """
+        if self._training_rows_ is None:
+            return None
+        X, weight, point_rows = self._training_rows_
+        if not weight.any():
+            return None
+        try:
+            span, chosen = self._span()
+        except LinAlgError:
+            return None
+        explained = self._explained(span, chosen, X)
+        places = point_rows[chosen]
+        sampled = places < len(explained)
+        explained[places[sampled]] = span.explained_by_others()[sampled]
+        return reference_quantiles(explained, weight)
+
+
+# -- solutions of the dual ------------------------------------------------------------------------
+
+
+def certificate(solved: BinarySolutions) -> dict[str, Any]:
+    """Fitted attributes that describe the convergence of the solver."""
+    return {
+        "n_iter_": sum(solution.n_iter for solution in solved.solutions),
+        "converged_": solved.converged,
+        "kkt_violation_": solved.kkt_violation,
+        "dual_gap_": solved.relative_gap,
+    }
+
+
+def warn_of_solutions(
+    solved: BinarySolutions, settings: Settings, kernel: Any, nu: float | None = None
+) -> None:
+    """Warn if nu is too small for a margin, the kernel is indefinite, or the solver did not converge."""
+    if nu is not None:
+        solved.warn_of_small_nu(float(nu), settings.tol)
+    if solved.indefinite:
+        warn(
+            f"kernel={kernel!r} is not positive semidefinite on these data: the solution is a stationary "
+            "point and need not be the optimum."
+        )
+    if not solved.converged:
+        n_iter = sum(solution.n_iter for solution in solved.solutions)
+        required = settings.tolerance(float(solved.margins.max()))
+        remedy = "Raise tol or scale the features."
+        if settings.max_iter != -1:
+            remedy = "Raise max_iter or tol, scale the features, or fit again with warm_start=True to resume."
+        warn(
+            f"The solver stopped after {n_iter} pair steps with a KKT violation of "
+            f"{solved.kkt_violation:.3g} (required: {required:.3g}). {remedy}",
+            ConvergenceWarning,
+        )
+
+
+# -- classifiers whose points are training rows -------------------------------------------------
+
+# Predict in single precision if its error, estimated on _CHECKED_POINTS points, is at most _SINGLE_ERROR.
+_CHECKED_POINTS, _SINGLE_ERROR = 50, 1e-3
+
+
+class KernelClassifier(PointClassifier):
+    """Base of classifiers of the form ``f(x) = dual_coef_ @ k(support_vectors_, x) + intercept_``.
+
+    A subclass implements ``_fit``, which takes validated data and returns the fitted attributes.
+    """
+
+    kernel: Any
+    gamma: Any
+    degree: Any
+    coef0: Any
+    class_weight: Any
+    n_jobs: Any
+    kernel_: Kernel
+
+    _parameter_constraints: dict = {**KERNEL_CONSTRAINTS}
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Raise an informative error for a parameter that users of :class:`~sklearn.svm.SVC` expect.
+
+        ``__init__`` cannot do this: scikit-learn reads the parameters from its signature.
+        """
+        if "probability" in kwargs:
+            raise TypeError(
+                f"{cls.__name__} has no parameter probability: predict_proba is always available."
+            )
+        return super().__new__(cls)
+
+    # -- fitting ----------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model to the training data.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training rows; the kernel matrix (n_samples, n_samples) if ``kernel="precomputed"``.
+        y : array-like of shape (n_samples,)
+            Class labels of any type.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights; a weight of 2 is equivalent to repeating the row, 0 to removing it.
+
+        Returns
+        -------
+        self : object
+        """
+        self._check_parameters()
+        precomputed = self.kernel == "precomputed"
+        X, y, weight, columns = check_data(X, y, sample_weight, precomputed=precomputed, estimator=self)
+        with naming_rows(X, weight, **kernel_parameters(self)):
+            attributes = self._fit(X, y, weight, columns.get("feature_names_in_"))
+        return set_fitted(self, columns | attributes)
+
+    def _fit(self, X: Any, y: np.ndarray, weight: np.ndarray | None, names: Any = None) -> dict[str, Any]:
+        """Fitted attributes for validated data; ``names`` are the feature names."""
+        raise TypeError(f"{type(self).__name__} must implement _fit")
+
+    def _check_parameters(self) -> None:
+        """Raise if a parameter is invalid; warn if one has no effect."""
+        given = self.get_params(deep=False)
+        check_parameters(self._parameter_constraints, given, type(self).__name__)
+        warn_of_unused(type(self).__init__, given, self._unused_parameters())
+
+    def _unused_parameters(self) -> dict[str, str]:
+        """Parameters that have no effect given the others, each with the reason."""
+        return unused_by_kernel(self.kernel)
+
+    # -- prediction -------------------------------------------------------------------------------
+
+    def _check_is_fitted(self) -> None:
+        if hasattr(self, "interrupted_"):
+            raise NotFittedError(
+                f"The last fit of this {type(self).__name__} was interrupted, so it cannot predict. Call fit "
+                "again; with warm_start=True it resumes."
+            )
+        check_is_fitted(self)
+
+    def _checked(self, X: Any) -> Any:
+        """Validated rows; for a precomputed kernel, k(x, kept points)."""
+        self._check_is_fitted()
+        check_indices(X)
+        if not self.kernel_.precomputed:
+            return validate_data(self, X, reset=False, **ROWS)
+        if np.ndim(X) == 2 and np.shape(X)[1] == len(self.support_) != self.n_features_in_:
+            return check_array(X, dtype=ROWS["dtype"])
+        X = validate_data(self, X, reset=False, **ROWS)
+        X = X.toarray() if sparse.issparse(X) else X
+        return X[:, self.support_]
+
+    def _outputs(self, X: Any) -> np.ndarray:
+        X = self._checked(X)
+        sums = self.kernel_.sum(X, self.support_vectors_, self.dual_coef_, n_jobs=self.n_jobs)
+        return sums + self.intercept_
+
+    def _kernel_to_points(self, rows: Any, some: Any = ALL) -> np.ndarray:
+        if self.kernel_.precomputed:
+            return np.asarray(rows, dtype=np.float64)[:, some]
+        if not len(self.support_):
+            return np.zeros((rows.shape[0], 0))
+        points = self.support_vectors_[some]
+        return self.kernel_.matrix(rows, points, n_jobs=self.n_jobs).astype(np.float64, copy=False)
+
+    def _distance_to_points(self, rows: Any) -> np.ndarray | None:
+        if self.kernel_.precomputed:
+            return None
+        if not len(self.support_):
+            return np.zeros((rows.shape[0], 0))
+        return euclidean_distances(*(summed_duplicates(A) for A in (rows, self.support_vectors_)))
+
+    def _kernel_of_points(self, some: Any = ALL) -> np.ndarray:
+        return self._kernel_to_points(self.support_vectors_[some].astype(np.float64), some)
+
+    def _diagonal(self, rows: Any) -> np.ndarray | None:
+        return None if self.kernel_.precomputed else self.kernel_.diagonal(rows)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+
+def expansion(samples: Samples, coef: np.ndarray, intercept: np.ndarray) -> dict[str, Any]:
+    """Fitted attributes of the points with a non-zero coefficient; ``coef`` is (n_outputs, n_rows)."""
+    if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
+        raise ValueError(
+            f"the coefficients overflow: values of kernel={samples.kernel.name!r} or C times sample_weight "
+            "are too large or too small. Scale the features, the weights or C."
+        )
+    support = samples.in_given_order(np.flatnonzero(coef.any(axis=0)))
+    points, coef = samples.points(support), coef[:, support]
+    if points.dtype == np.float32 and not _single_suffices(samples.kernel, points, coef):
+        points = points.astype(np.float64)  # predict in double precision
+    return {
+        "classes_": samples.classes,
+        "support_": samples.positions[support],
+        "support_vectors_": points,
+        "dual_coef_": coef,
+        "intercept_": np.asarray(intercept, dtype=np.float64),
+        "n_support_": np.bincount(samples.codes[support], minlength=len(samples.classes)),
+        "kernel_": samples.kernel,
+        "n_samples_fit_": samples.n_samples,
+    }
+
+
+def _single_suffices(kernel: Kernel, points: Any, coef: np.ndarray) -> bool:
+    r"""Whether outputs in single precision are accurate enough, checked on some points of the model.
+
+    The rounding error is about the unit roundoff times :math:`\sum_b |\beta_b k(x, x_b)|`, which is large
+    if large terms cancel. A precomputed kernel is as accurate as the user's matrix.
+    """
+    if kernel.precomputed or not points.shape[0]:
+        return True
+    some = points[:: 1 + points.shape[0] // _CHECKED_POINTS]
+    terms = np.abs(kernel.matrix(some, points.astype(np.float64))) @ np.abs(coef).T
+    return bool((terms * np.finfo(np.float32).eps <= _SINGLE_ERROR).all())

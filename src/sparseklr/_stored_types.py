@@ -1,0 +1,454 @@
+"""The types that a model file may contain: public names, stored attributes, and checks.
+
+Prediction passes arrays to compiled code of this package and of SciPy, which trusts their indices. The author
+of a model file controls these arrays, so the reader calls ``check`` of every object, which raises unless the
+arrays are consistent. NumPy checks the arrays of scikit-learn's and skrub's transformers when they are used;
+transformers that index without checks have a check here too.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ._utils.arrays import check_floats, check_indices_below
+from ._validation import check_parameters
+from .compact.model import CompactModel
+from .compact.rows import Scaling
+from .kernels import NAMED_KERNELS, Kernel
+from .refit.posterior import Posterior
+from .samples import check_indices
+
+_FLOATS = (np.float64, np.float32)
+MOST_JOBS = 1024
+
+
+# -- parts --------------------------------------------------------------------------------------
+
+
+def _need(holds: Any, what: str) -> None:
+    if not holds:
+        raise ValueError(what)
+
+
+def _check_jobs(n_jobs: Any) -> None:
+    """Raise for implausible numbers of threads: a file must not start a million of them."""
+    sane = n_jobs is None or (_whole(n_jobs) and 0 < abs(n_jobs) <= MOST_JOBS)
+    _need(sane, f"n_jobs must be None or between 1 and {MOST_JOBS}, or negative; it is {n_jobs!r}")
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def check_csr(name: str, X: Any, shape: tuple[int, ...]) -> None:
+    _need(X.format == "csr" and X.shape == shape and len(shape) == 2, f"{name} must be CSR of shape {shape}")
+    check_indices(X)
+    check_floats(f"the entries of {name}", X.data, (None,), _FLOATS)
+
+
+def _check_rows(name: str, X: Any, shape: tuple[int, int]) -> None:
+    """Check the points of a model, dense or CSR."""
+    if sparse.issparse(X):
+        check_csr(name, X, shape)
+    else:
+        check_floats(name, X, shape, _FLOATS)
+
+
+def _check_number(name: str, value: Any, least: float = -np.inf) -> None:
+    _need(isinstance(value, int | float) and np.isfinite(value) and value >= least, f"{name} is {value!r}")
+
+
+def _check_strings(name: str, values: Any) -> None:
+    _need(all(isinstance(value, str) for value in values), f"{name} must be text")
+
+
+def _kernel(kernel: Kernel) -> None:
+    named = isinstance(kernel.name, str) and kernel.name in (*NAMED_KERNELS, "precomputed")
+    _need(named, f"unknown kernel {kernel.name!r}")
+    for name in ("gamma", "coef0", "degree"):
+        _check_number(name, getattr(kernel, name))
+
+
+def _posterior(one: Posterior) -> None:
+    n_points = one.points.shape[0]
+    check_floats("L", one.L, (n_points, n_points))
+    check_floats("factor", one.factor, (n_points + 1, n_points + 1))
+    check_indices_below("places of a posterior", one.of_points, np.iinfo(np.intp).max)
+    _check_number("C", one.C, 0.0)
+
+
+def _scaling(scaling: Scaling) -> None:
+    n = len(scaling.kept)
+    check_indices_below("kept", scaling.kept, np.iinfo(np.intp).max)
+    check_floats("centre", scaling.centre, (n,))
+    check_floats("spread", scaling.spread, (n,))
+    _need((scaling.spread > 0).all() and scaling.clip > 0, "spread and clip must be positive")
+    for j, (x, z) in scaling.knots.items():
+        _need(_whole(j) and 0 <= j < n and len(x), f"knots of an unknown feature {j!r}")
+        check_floats("knots", x, (None,))
+        check_floats("knots", z, (len(x),))
+
+
+# -- classifiers ----------------------------------------------------------------------------------
+
+
+def _classifier(model: Any) -> bool:
+    """Check parameters and classes; False if the model is not fitted, as a part of another may be."""
+    constraints = type(model)._parameter_constraints
+    given = {name: value for name, value in vars(model).items() if name in constraints}
+    check_parameters(constraints, given, type(model).__name__)
+    if set(vars(model)) <= set(constraints):
+        return False
+    classes = model.classes_
+    _need(type(classes) is np.ndarray and classes.ndim == 1 and len(classes) > 1, "classes_ must be an array")
+    labels = classes.tolist()
+    _need(
+        all(isinstance(label, str | bytes | Real) for label in labels) and len({*labels}) == len(labels),
+        "classes_ must be distinct labels",
+    )
+    _need(
+        _whole(model.n_features_in_) and model.n_features_in_ > 0, "n_features_in_ must be a positive number"
+    )
+    if "feature_names_in_" in vars(model):
+        _need(len(model.feature_names_in_) == model.n_features_in_, "feature_names_in_ has another length")
+        _check_strings("feature_names_in_", model.feature_names_in_)
+    if (reference := vars(model).get("_reference_")) is not None:
+        check_indices_below("reference", reference, 10**6 + 1)
+        _need(len(reference) and (np.diff(reference) >= 0).all(), "reference must ascend")
+    return True
+
+
+def _n_outputs(model: Any) -> int:
+    return 1 if len(model.classes_) == 2 else len(model.classes_)
+
+
+def _kernel_classifier(model: Any) -> None:
+    if not _classifier(model):
+        return
+    n_outputs, n_points, n_features = _n_outputs(model), len(model.support_), model.n_features_in_
+    _need(isinstance(model.kernel_, Kernel), "the kernel is missing")
+    precomputed = model.kernel_.precomputed
+    check_indices_below("support_", model.support_, n_features if precomputed else np.iinfo(np.intp).max)
+    _check_rows(
+        "support_vectors_", model.support_vectors_, (n_points, n_points if precomputed else n_features)
+    )
+    check_floats("dual_coef_", model.dual_coef_, (n_outputs, n_points))
+    check_floats("intercept_", model.intercept_, (n_outputs,))
+    check_indices_below("n_support_", model.n_support_, n_points + 1)
+    _need(len(model.n_support_) == len(model.classes_), "n_support_ must have a number for each class")
+
+
+def _sklr(model: Any) -> None:
+    _kernel_classifier(model)
+    if "dual_coef_" not in vars(model):
+        return
+    n_outputs = _n_outputs(model)
+    _need(model.calibration_ in ("sigmoid", "link", None), "unknown calibration")
+    if model.calibration_ == "sigmoid":
+        check_floats("sigmoid_", model.sigmoid_, (n_outputs, 2))
+    check_floats("lam_", model.lam_, (n_outputs,))
+
+
+def _sparse_klr(model: Any) -> None:
+    _kernel_classifier(model)
+    if "dual_coef_" not in vars(model):
+        return
+    n_outputs, precomputed = _n_outputs(model), model.kernel_.precomputed
+    posteriors = vars(model).get("_posteriors_")
+    if posteriors is None:
+        return
+    _need(len(posteriors) == n_outputs, "there must be a posterior for each output")
+    for one in posteriors:
+        _need(isinstance(one, Posterior), "a posterior has another type")
+        n = one.points.shape[0]
+        _check_rows("points of a posterior", one.points, (n, n if precomputed else model.n_features_in_))
+    if (usual := vars(model).get("_usual_variances_")) is not None:
+        _need(len(usual) == n_outputs, "there must be a usual variance for each output")
+        for value in usual:
+            _check_number("a usual variance", value, 0.0)
+
+
+def _compact_klr(model: Any) -> None:
+    if not _classifier(model):
+        return
+    n_outputs, n_points, n_features = _n_outputs(model), len(model.points_), model.n_features_in_
+    _need(isinstance(model.model_, CompactModel) and isinstance(model.scaling_, Scaling), "parts are missing")
+    _need(model.model_.points.shape == (n_points, len(model.scaling_.kept)), "points have wrong features")
+    _need(len(model.model_.coef) == n_outputs, "coefficients have wrong outputs")
+    check_indices_below("kept", model.scaling_.kept, n_features)
+    check_floats("points_", model.points_, (n_points, n_features))
+    check_floats("dual_coef_", model.dual_coef_, (n_outputs, n_points))
+    check_floats("intercept_", model.intercept_, (n_outputs,))
+    check_floats("relevance_", model.relevance_, (n_features,))
+    check_floats("feature_importances_", model.feature_importances_, (n_features,))
+    _need(_whole(model.n_points_) and model.n_points_ == n_points, "n_points_ is not the number of points")
+
+
+# -- tables -----------------------------------------------------------------------------------------
+
+
+def _column(column: Any) -> None:
+    _need(column.kind in ("number", "date", "text"), f"unknown kind of column {column.kind!r}")
+    _check_strings("a column", (column.left_out, column.unit, column.form))
+    _check_strings("values of a column", (*(column.categories or ()), *column.unread))
+    for value in (column.low, column.high):
+        _need(value is None or isinstance(value, Real), "a range must be numbers")
+
+
+def _table_reader(reader: Any) -> None:
+    if "columns_" not in vars(reader):
+        return
+    _check_strings("names of columns", (*reader.columns_, *reader.feature_names_in_, *reader.report_))
+    columns = reader.columns_.values()
+    _need(all(type(column).__name__ == "Column" for column in columns), "a column has another type")
+    _need(reader.decimal_ in (".", ","), f"decimal_ is {reader.decimal_!r}")
+    repeated, n_rows = (vars(reader).get(name, 0) for name in ("n_repeated_rows_", "n_rows_"))
+    _need(_whole(repeated) and _whole(n_rows) and 0 <= repeated <= n_rows, "numbers of rows are inconsistent")
+    prints = reader.row_fingerprints_
+    _need(type(prints) is np.ndarray and prints.dtype == np.uint32 and prints.ndim == 1, "row_fingerprints_")
+
+
+def _table_features(features: Any) -> None:
+    if "scale_" not in vars(features):
+        return
+    for name in ("numbers_", "missing_", "categorical_", "text_"):
+        _check_strings(name, getattr(features, name))
+    for name in ("encoder_", "imputer_", "scaler_"):
+        part = getattr(features, name)
+        _need(part is None or hasattr(part, "transform"), f"{name} is a {type(part).__name__}")
+
+
+# -- scikit-learn -----------------------------------------------------------------------------------
+
+
+def _vocabulary(vectorizer: Any) -> None:
+    """The values become column indices of a CSR matrix."""
+    if "vocabulary_" in vars(vectorizer):
+        values = [*vectorizer.vocabulary_.values()]
+        _need(all(map(_whole, values)) and sorted(values) == [*range(len(values))], "vocabulary_ has gaps")
+
+
+def _one_hot(encoder: Any) -> None:
+    """The codes of a feature, after grouping and dropping, become column indices of a CSR matrix."""
+    if "categories_" not in vars(encoder):
+        return
+    n_features, none = len(encoder.categories_), [None] * len(encoder.categories_)
+    grouped = encoder._infrequent_enabled
+    rare = encoder._infrequent_indices if grouped else none
+    group_of = encoder._default_to_infrequent_mappings if grouped else none
+    dropped = none if encoder._drop_idx_after_grouping is None else encoder._drop_idx_after_grouping
+    _need({len(rare), len(group_of), len(dropped)} == {n_features}, "parts of the encoder differ in length")
+    sizes = []
+    for categories, few, groups, drop in zip(encoder.categories_, rare, group_of, dropped, strict=True):
+        _need(type(categories) is np.ndarray and categories.ndim == 1, "categories_ must be arrays")
+        if categories.dtype.kind not in "OUS":  # searched by bisection
+            _need(not (np.diff(categories) <= 0).any(), "categories_ must ascend")
+        size = len(categories)
+        if groups is not None or few is not None:
+            check_indices_below("infrequent categories", few, size)
+            check_indices_below("groups of categories", groups, size - len(few) + 1)
+            _need(len(few) and len(groups) == size, "groups of categories differ in length")
+            size -= len(few) - 1
+        if drop is not None:
+            _need(_whole(drop) and 0 <= drop < size, "the dropped category does not exist")
+            size -= 1
+        sizes.append(size)
+    _need([*encoder._n_features_outs] == sizes, "the numbers of categories differ")
+
+
+# -- the table ------------------------------------------------------------------------------------
+
+_KERNEL_CLASSIFIER = """classes_ support_ support_vectors_ dual_coef_ intercept_ n_support_ kernel_ n_iter_
+    converged_ n_samples_fit_"""
+# Name in model files: module of the class, stored attributes besides its parameters (fields of a dataclass),
+# and the check.
+_OWN: dict[str, tuple[str, str, Callable[[Any], None]]] = {
+    "SKLR": (
+        "sklr",
+        f"{_KERNEL_CLASSIFIER} lam_ gamma_ kkt_violation_ dual_gap_ calibration_ sigmoid_",
+        _sklr,
+    ),
+    "SparseKLR": (
+        "sparse_klr",
+        f"""{_KERNEL_CLASSIFIER} n_selected_ gamma_ kkt_violation_ dual_gap_ C_ slope_ n_observations_
+        loo_log_loss_ loo_decision_function_ search_results_ validation_log_loss_ _posteriors_
+        _usual_variances_ _reference_""",
+        _sparse_klr,
+    ),
+    "CompactKLR": (
+        "compact_klr",
+        """classes_ points_ dual_coef_ intercept_ relevance_ feature_importances_ n_points_ C_ shrinkage_
+        gradient_norm_ n_iter_ validation_log_loss_ search_results_ model_ scaling_ _reference_ _kind_""",
+        _compact_klr,
+    ),
+    "HalfKLR": (
+        "baselines.half",
+        f"{_KERNEL_CLASSIFIER} objective_path_ fixed_point_residual_",
+        _kernel_classifier,
+    ),
+    "ImportVectorMachine": (
+        "baselines.import_vector",
+        f"{_KERNEL_CLASSIFIER} selection_ objective_path_",
+        _kernel_classifier,
+    ),
+    "ThresholdedKLR": ("baselines.thresholded", f"{_KERNEL_CLASSIFIER} threshold_", _kernel_classifier),
+    "TableReader": (
+        "tables.reader",
+        "columns_ decimal_ report_ row_fingerprints_ n_rows_ n_repeated_rows_",
+        _table_reader,
+    ),
+    "TableFeatures": (
+        "tables.features",
+        "numbers_ missing_ categorical_ text_ encoder_ imputer_ scaler_ scale_ scale_losses_",
+        _table_features,
+    ),
+    "Kernel": ("kernels", "", _kernel),
+    "Posterior": ("refit.posterior", "", _posterior),
+    "CompactModel": ("compact.model", "", CompactModel.check),
+    "Scaling": ("compact.rows", "", _scaling),
+    "Column": ("tables.columns", "", _column),
+}
+_SCIKIT_LEARN = {
+    "pipeline.Pipeline": "",
+    "pipeline.FeatureUnion": "",
+    "compose.ColumnTransformer": """_columns _transformer_to_input_indices _remainder sparse_output_
+        transformers_ output_indices_""",
+    "preprocessing.StandardScaler": "n_samples_seen_ mean_ var_ scale_",
+    "preprocessing.MinMaxScaler": "n_samples_seen_ scale_ min_ data_min_ data_max_ data_range_",
+    "preprocessing.MaxAbsScaler": "n_samples_seen_ max_abs_ scale_",
+    "preprocessing.RobustScaler": "center_ scale_",
+    "preprocessing.QuantileTransformer": "n_quantiles_ references_ quantiles_",
+    "preprocessing.PowerTransformer": "lambdas_ _scaler",
+    "preprocessing.Normalizer": "",
+    "preprocessing.Binarizer": "",
+    "preprocessing.PolynomialFeatures": "_min_degree _max_degree n_output_features_ _n_out_full",
+    "preprocessing.KBinsDiscretizer": "bin_edges_ n_bins_ _encoder",
+    "preprocessing.FunctionTransformer": "",
+    "preprocessing.OneHotEncoder": """categories_ drop_idx_ _infrequent_enabled _infrequent_indices
+        _default_to_infrequent_mappings _drop_idx_after_grouping _n_features_outs""",
+    "preprocessing.OrdinalEncoder": """categories_ _infrequent_enabled _infrequent_indices
+        _default_to_infrequent_mappings _missing_indices""",
+    "impute.SimpleImputer": "_fit_dtype _fill_dtype indicator_ statistics_",
+    "impute.MissingIndicator": "_precomputed _n_features features_",
+    "decomposition.PCA": """_fit_svd_solver mean_ noise_variance_ n_samples_ n_components_ components_
+        explained_variance_ explained_variance_ratio_ singular_values_""",
+    "decomposition.TruncatedSVD": """components_ explained_variance_ explained_variance_ratio_
+        singular_values_""",
+    "feature_selection.VarianceThreshold": "variances_",
+    "feature_extraction.DictVectorizer": "feature_names_ vocabulary_",
+    "feature_extraction.text.CountVectorizer": "fixed_vocabulary_ _stop_words_id vocabulary_",
+    "feature_extraction.text.TfidfVectorizer": "fixed_vocabulary_ _stop_words_id vocabulary_ _tfidf",
+    "feature_extraction.text.TfidfTransformer": "idf_",
+}
+_APPLIED = """all_inputs_ used_inputs_ all_outputs_ created_outputs_ transformers_ input_to_outputs_
+    output_to_input_"""
+_SKRUB = {
+    "_apply_to_cols.ApplyToCols": f"{_APPLIED} _wrapped_transformer",
+    "_apply_to_each_col.ApplyToEachCol": f"{_APPLIED} _columns",
+    "_datetime_encoder.DatetimeEncoder": "extracted_features_ _periodic_encoders all_outputs_",
+    "_squashing_scaler.SquashingScaler": """robust_scaler_ robust_cols_ minmax_scaler_ minmax_cols_
+        zero_cols_""",
+    "_squashing_scaler._MinMaxScaler": "median_ scale_",
+    "_string_encoder.StringEncoder": """to_str vectorizer_ tsvd_ scaling_factor_ n_components_ input_name_
+        all_outputs_""",
+    "_to_str.ToStr": "all_outputs_",
+    "selectors._base.All": "",
+}
+_THIRD_PARTY_CHECKS: dict[str, Callable[[Any], None]] = {
+    "OneHotEncoder": _one_hot,
+    "DictVectorizer": _vocabulary,
+    "CountVectorizer": _vocabulary,
+    "TfidfVectorizer": _vocabulary,
+}
+_OF_ANY_ESTIMATOR = ("n_features_in_", "feature_names_in_", "_sklearn_output_config")
+# Used only by ``fit``.
+NOT_STORED = frozenset(
+    {"_sklearn_version", "_metadata_request", "_skl_callbacks", "_callbacks", "_training_rows_"}
+)
+# Computed on first use from the training rows, which are not stored.
+COMPUTED_LATER = ("_reference_", "_usual_variances_")
+
+
+@dataclass(frozen=True)
+class StoredType:
+    """A class whose objects a model file may contain."""
+
+    name: str  # in model files
+    cls: type
+    parameters: frozenset[str]  # arguments of the constructor
+    attributes: frozenset[str]  # further attributes of an object
+    check: Callable[[Any], None] | None
+
+    def parts(self, part: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Parameters and attributes of an object, including those computed on first use."""
+        if self.check and "_training_rows_" in vars(part):
+            self.check(part)  # the computation uses compiled code
+            for name in COMPUTED_LATER:
+                getattr(part, name, None)
+        state = {name: value for name, value in (part.__getstate__() or {}).items() if name not in NOT_STORED}
+        if unknown := state.keys() - self.parameters - self.attributes:
+            raise ValueError(f"{self.name}.{min(unknown)}")
+        parameters = {name: value for name, value in state.items() if name in self.parameters}
+        return parameters, {name: value for name, value in state.items() if name not in self.parameters}
+
+    def make(self, parameters: dict[str, Any], attributes: dict[str, Any]) -> Any:
+        """The checked object with these parameters and attributes."""
+        for given, known in ((parameters, self.parameters), (attributes, self.attributes)):
+            if unknown := given.keys() - known:
+                raise ValueError(f"{self.name} has an unknown attribute {min(unknown)!r}")
+        if "n_jobs" in parameters:
+            _check_jobs(parameters["n_jobs"])
+        try:
+            made = self.cls(**parameters)
+            vars(made).update(attributes)
+            if self.check:
+                self.check(made)
+        except (AttributeError, TypeError, LookupError) as error:  # missing parts, or wrong types
+            raise ValueError(f"{self.name}: {error}") from error
+        return made
+
+
+def _places() -> Iterator[tuple[str, tuple[str, str, Callable[[Any], None] | None]]]:
+    """Names in model files, with import path, stored attributes and check."""
+    for name, (module, attributes, check) in _OWN.items():
+        yield name, (f"sparseklr.{module}.{name}", attributes, check)
+    for library, table in (("sklearn", _SCIKIT_LEARN), ("skrub", _SKRUB)):
+        for path, attributes in table.items():
+            module, _, cls = path.rpartition(".")
+            public = f"{library}.{module}.{cls}" if library == "sklearn" else f"{library}.{cls.lstrip('_')}"
+            yield public, (f"{library}.{path}", attributes, _THIRD_PARTY_CHECKS.get(cls))
+
+
+_PLACES = dict(_places())
+#: The names of all types.
+NAMES = tuple(_PLACES)
+
+
+@cache
+def stored_type(name: str) -> StoredType:
+    """The type of a name in ``NAMES``; imports its library."""
+    place, attributes, check = _PLACES[name]
+    module, _, attribute = place.rpartition(".")
+    cls: Any = getattr(import_module(module), attribute)
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    given = inspect.signature(cls).parameters.values()
+    parameters = frozenset(one.name for one in given if one.kind not in variadic)
+    return StoredType(name, cls, parameters, frozenset(attributes.split()) | {*_OF_ANY_ESTIMATOR}, check)
+
+
+def type_of(part: Any) -> StoredType | None:
+    """The type of an object; None if a model file must not contain it."""
+    named = type(part).__name__.lstrip("_")
+    for name in NAMES:
+        if name.rpartition(".")[2] == named and stored_type(name).cls is type(part):
+            return stored_type(name)
+    return None

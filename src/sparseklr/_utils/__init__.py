@@ -1,0 +1,1 @@
+"""General tools: threads, memory, progress, files and messages."""

@@ -1,0 +1,44 @@
+"""Validation of arrays read from files, before compiled code uses them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def check_floats(
+    name: str, array: Any, shape: tuple[int | None, ...], dtypes: tuple[Any, ...] = (np.float64,)
+) -> None:
+    """Raise unless a value is an array of finite numbers of the given shape; None is any length.
+
+    >>> check_floats("coef", np.zeros((2, 3)), (None, 3))
+    >>> check_floats("coef", np.zeros((2, 3)), (None, 4))
+    Traceback (most recent call last):
+    ValueError: coef must have the shape (any, 4); it has (2, 3)
+    """
+    _check_form(name, array, shape, dtypes)
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must contain finite numbers")
+
+
+def check_indices_below(name: str, array: Any, size: int) -> None:
+    """Raise unless a value is an array of integers from 0 to ``size - 1``.
+
+    >>> check_indices_below("support", np.array([0, 7]), 5)
+    Traceback (most recent call last):
+    ValueError: support must contain integers from 0 to 4
+    """
+    _check_form(name, array, (None,), (np.int64, np.int32))
+    if array.min(initial=0) < 0 or array.max(initial=-1) >= size:
+        raise ValueError(f"{name} must contain integers from 0 to {size - 1}")
+
+
+def _check_form(name: str, array: Any, shape: tuple[int | None, ...], dtypes: tuple[Any, ...]) -> None:
+    if type(array) is not np.ndarray or array.dtype not in dtypes:
+        kind = f"array of {array.dtype}" if isinstance(array, np.ndarray) else type(array).__name__
+        raise ValueError(f"{name} must be an array of numbers; its type is {kind}")
+    required = tuple(m if n is None else n for n, m in zip(shape, array.shape, strict=False))
+    if len(shape) != array.ndim or required != array.shape:
+        expected = ", ".join("any" if n is None else str(n) for n in shape)
+        raise ValueError(f"{name} must have the shape ({expected}); it has {array.shape}")

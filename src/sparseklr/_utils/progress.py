@@ -1,0 +1,102 @@
+"""Progress bars for long fits, on terminals and in notebooks."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """State of an iterative method; the compiled solver reports the same three numbers."""
+
+    n_iter: int
+    violation: float  # distance from convergence, in the units of the tolerance
+    seconds: float
+
+
+class ProgressBar:
+    """Progress of the KKT violation towards its tolerance, on a logarithmic scale; a callback of solvers.
+
+    On a terminal or in a notebook with tqdm (extra ``sparseklr[progress]``) it is a ``tqdm`` bar, otherwise a
+    line on standard error every two seconds.
+
+    Examples
+    --------
+    >>> with ProgressBar("fit", tolerance=1e-3, show=False) as progress:
+    ...     pass  # solve_dual(..., callback=progress)
+    """
+
+    def __init__(self, title: str, tolerance: float, show: bool = True) -> None:
+        self.title, self.tolerance, self.show = title, tolerance, show
+        self._start: float | None = None
+        self._done = 0.0
+        self._last_line = -math.inf
+        self._bar: Any = None
+
+    def __enter__(self) -> Self:
+        if self.show and (sys.stderr.isatty() or "ipykernel" in sys.modules):
+            try:
+                from tqdm.auto import tqdm
+            except ImportError:
+                return self
+            form = "{desc} {percentage:3.0f}%|{bar}| {elapsed}{postfix}"
+            self._bar = tqdm(total=100, desc=self.title, bar_format=form, mininterval=0)
+        return self
+
+    def __call__(self, at: Iteration) -> bool:
+        if not self.show:
+            return False
+        self._start = self._start or max(at.violation, self.tolerance * 1.001)
+        # The violation does not fall monotonically; the displayed progress does.
+        progress = math.log(self._start / at.violation) / math.log(self._start / self.tolerance)
+        self._done = max(self._done, min(1.0, progress))
+        self._draw(f"{at.n_iter} steps, violation {at.violation:.2g} > {self.tolerance:.2g}", at.seconds)
+        return False
+
+    def _draw(self, text: str, seconds: float) -> None:
+        if self._bar is not None:
+            self._bar.n = round(100 * self._done)
+            self._bar.set_postfix_str(text)
+        elif seconds - self._last_line > 2:
+            self._last_line = seconds
+            print(f"{self.title} {self._done:4.0%} {seconds:.0f}s {text}", file=sys.stderr)
+
+    def __exit__(self, kind: type | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        if self._bar is not None:
+            if kind is None:
+                self._bar.n = 100
+                self._bar.set_postfix_str("")
+            self._bar.close()
+
+
+class GridProgressBar(ProgressBar):
+    """Number of finished fits out of the expected number, which a search may exceed."""
+
+    def __init__(self, title: str, total: int, show: bool) -> None:
+        super().__init__(title, tolerance=1.0, show=show)
+        self._total, self._count, self._began = total, 0, time.perf_counter()
+
+    def advance(self) -> None:
+        self._count += 1
+        self._done = min(1.0, self._count / self._total)
+        if self.show:
+            expected = f" of {self._total}" if self._count <= self._total else ""
+            self._draw(f"{self._count}{expected} fits", time.perf_counter() - self._began)
+
+
+class StageProgressBar(ProgressBar):
+    """Name of the current stage of a fit, and the finished fraction."""
+
+    def __init__(self, title: str, show: bool = True) -> None:
+        super().__init__(title, tolerance=1.0, show=show)
+        self._began = time.perf_counter()
+
+    def stage(self, name: str, fraction: float) -> None:
+        self._done = max(self._done, min(1.0, fraction))
+        if self.show:
+            self._draw(name, time.perf_counter() - self._began)

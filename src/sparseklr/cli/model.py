@@ -1,0 +1,291 @@
+"""A model file: the model, its metadata, predictions, measures and explanations."""
+
+from __future__ import annotations
+
+import math
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import confusion_matrix, roc_auc_score
+
+from ..inspection.reliability import kept_points, prediction_summary
+from ..persistence import load_with_metadata, save
+from ..tables.cells import read_cells
+from ..tables.columns import Column
+from .options import CliError
+from .reading import Dataset, read_bytes, source_name, writing
+
+FAR = "unlike the training rows"
+
+
+@dataclass(frozen=True)
+class FamiliaritySettings:
+    """Criteria for rows unlike the training rows."""
+
+    least: float = 0.01  # less familiar than 99% of the training rows
+    few: float = 0.05  # no message up to this fraction of unfamiliar rows
+    too_large: float = 1e20  # scaled features beyond it overflow kernels; dates stay below
+
+
+SETTINGS = FamiliaritySettings()
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A fitted model with the metadata of its file.
+
+    Its methods take rows from :func:`~.reading.read_for_model`, to which the table reader, the first step of
+    ``fitted``, has been applied; ``predictor`` is the remaining pipeline.
+    """
+
+    name: str  # of the file
+    fitted: Any  # a pipeline, or an estimator
+    metadata: dict[str, Any]
+
+    @classmethod
+    def load(cls, path: str) -> Model:
+        """Read a model file; raises if it contains anything unexpected."""
+        return cls(source_name(path), *load_with_metadata(read_bytes(path), source_name(path)))
+
+    @property
+    def reader(self) -> Any:
+        """The TableReader; None if the model does not have one."""
+        return getattr(self.fitted, "named_steps", {}).get("read")
+
+    @property
+    def predictor(self) -> Any:
+        """The model without its reader."""
+        return self.fitted if self.reader is None else self.fitted[1:]
+
+    @property
+    def estimator(self) -> Any:
+        """The last step, or the best model of a search there."""
+        last = self.fitted[-1] if hasattr(self.fitted, "steps") else self.fitted
+        return getattr(last, "best_estimator_", last)
+
+    @property
+    def classes(self) -> list[Any]:
+        return list(self.fitted.classes_.tolist())
+
+    @property
+    def target(self) -> str | None:
+        return self.metadata.get("target")
+
+    @property
+    def svmlight(self) -> dict[str, Any] | None:
+        """Options with which the svmlight training file was read; None for a table."""
+        return self.metadata.get("svmlight")
+
+    # -- reading ------------------------------------------------------------------------------
+
+    @property
+    def columns(self) -> dict[str, Column]:
+        """The feature columns."""
+        if self.reader is not None:
+            return {name: self.reader.columns_[name] for name in self.reader.get_feature_names_out()}
+        if not hasattr(self.fitted, "feature_names_in_"):
+            raise CliError("the model has no column names: it was fitted to an array, not to a data frame")
+        return {name: Column("number") for name in self.fitted.feature_names_in_}
+
+    @property
+    def decimal(self) -> str:
+        return "." if self.reader is None else self.reader.decimal_
+
+    @property
+    def na(self) -> list[str]:
+        return [] if self.reader is None else list(self.reader.na)
+
+    def n_training_rows(self, X: Any) -> int:
+        """The number of rows identical to a training row, or 0 if there are no more than expected in new
+        data.
+
+        With few categories, new rows may equal training rows too. The expected fraction is that of training
+        rows that have a duplicate. A fraction more than three standard errors above it indicates that X
+        contains training rows.
+        """
+        if self.reader is None:
+            return 0
+        seen = self.reader.seen(X)
+        n_training = getattr(self.reader, "n_rows_", 1)  # not in models up to version 0.2
+        expected = getattr(self.reader, "n_repeated_rows_", 0) / n_training
+        error = math.sqrt(expected * (1 - expected) * (1 / len(seen) + 1 / n_training))
+        return int(seen.sum()) if seen.mean() > expected + 3 * error else 0
+
+    # -- predictions --------------------------------------------------------------------------
+
+    def predict_proba(self, rows: Dataset) -> np.ndarray:
+        with self._naming_large_cells(rows):
+            return self.predictor.predict_proba(rows.X)
+
+    def predict(self, rows: Dataset) -> np.ndarray:
+        with self._naming_large_cells(rows):
+            return self.predictor.predict(rows.X)
+
+    def measure(self, rows: Dataset) -> dict[str, Any]:
+        """The measures of the model on labelled rows."""
+        return self.measure_predictions(rows.y, self.predict_proba(rows), self.predict(rows), rows.weight)
+
+    def measure_predictions(self, y: Any, prob: np.ndarray, predicted: Any, weight: Any) -> dict[str, Any]:
+        """:func:`prediction_summary`, ROC AUC, the confusion matrix and the size of the model."""
+        n_points, points_fraction = kept_points(self.estimator)
+        confusion = confusion_matrix(y, predicted, labels=self.classes, sample_weight=weight)
+        return {
+            **prediction_summary(y, prob, predicted, self.fitted.classes_, weight),
+            "roc_auc": _roc_auc(y, prob, self.classes, weight),
+            "n_points": n_points,
+            "points_fraction": points_fraction,
+            "classes": self.classes,
+            "confusion": confusion.tolist(),
+        }
+
+    def features(self, X: Any) -> Any:
+        """The input of the estimator."""
+        return self.predictor[:-1].transform(X) if hasattr(self.predictor, "steps") else X
+
+    @contextmanager
+    def _naming_large_cells(self, rows: Dataset) -> Iterator[None]:
+        """If a prediction fails because a cell is too large, name the cell in the error."""
+        try:
+            yield
+        except ValueError as error:
+            transformed = hasattr(self.predictor, "steps")
+            features = self.features(rows.X) if transformed else np.asarray(rows.X)
+            row, j = divmod(int(abs(features).argmax()), features.shape[1])
+            if not abs(features[row, j]) > SETTINGS.too_large:
+                raise
+            if rows.svmlight is not None:
+                cell = f"feature {j + rows.svmlight['one_based']} is {rows.X[row, j]:g}"
+            else:
+                name = self.predictor[:-1].get_feature_names_out()[j] if transformed else rows.X.columns[j]
+                cell = f"column {name!r} holds {rows.X[name].iloc[row]}"
+            raise CliError(
+                f"{rows.name}: row {rows.number(row)}: {cell}, too far from the training rows for a "
+                "prediction; correct it, or remove the row"
+            ) from error
+
+    # -- unfamiliar rows ----------------------------------------------------------------------
+
+    def familiarity(self, X: Any) -> np.ndarray:
+        """The familiarity of rows; NaN if the model does not provide it."""
+        try:
+            return self.estimator.familiarity(self.features(X))
+        except (AttributeError, ValueError):
+            return np.full(X.shape[0], np.nan)
+
+    def unfamiliar(self, rows: Dataset) -> list[str]:
+        """Reasons why each row is unfamiliar; "" if it is not."""
+        reasons: list[list[str]] = [[f"{name} is missing" for name in rows.missing] for _ in range(len(rows))]
+        if self.reader is not None:
+            for row_reasons, strange in zip(reasons, self.reader.strange(rows.X), strict=True):
+                row_reasons += [text for text in strange.split("; ") if text and text not in row_reasons]
+        for row in np.flatnonzero(self.familiarity(rows.X) < SETTINGS.least):
+            reasons[row].append(FAR)
+        return ["; ".join(row_reasons) for row_reasons in reasons]
+
+    # -- explanations -------------------------------------------------------------------------
+
+    def explain(self, rows: Dataset, row: int, label: Any, n_points: int, by: str) -> dict[str, Any]:
+        """The kept rows most similar to a row, or with the largest contributions to its log-odds."""
+        query = rows.take(np.array([row]))
+        with self._naming_large_cells(query):
+            explanation = self.estimator.explain(self.features(query.X)).of_row(0, label)
+        chosen = explanation.nearest(n_points) if by == "similarity" else explanation.strongest(n_points)
+        others = np.delete(explanation.contributions, chosen)
+        kept = self.metadata.get("points") or {}
+        kept_rows, kept_classes = kept.get("rows"), kept.get("classes")
+        cells = None
+        if rows.table is not None and "cells" in kept:
+            found = cells_of(rows.table.frame.iloc[[row]][list(kept["cells"])])
+            cells = {name: values[0] for name, values in found.items()}
+        label = explanation.label
+        return {
+            "row": row + 1,
+            "class": label.item() if hasattr(label, "item") else label,
+            "probability": float(self.predict_proba(query)[0, self.classes.index(label)]),
+            "unfamiliar": self.unfamiliar(query)[0],
+            "log_odds": explanation.log_odds,
+            "intercept": explanation.intercept,
+            "cells": cells,
+            "points": [
+                {
+                    "row": None if kept_rows is None else kept_rows[k],
+                    "class": None if kept_classes is None else kept_classes[k],
+                    "contribution": float(explanation.contributions[k]),
+                    "distance": None if explanation.distance is None else float(explanation.distance[k]),
+                    "cells": {name: values[k] for name, values in kept["cells"].items()} if cells else None,
+                }
+                for k in chosen
+            ],
+            "others": {
+                "n_points": len(others),
+                "for": float(others[others > 0].sum()),
+                "against": float(others[others < 0].sum()),
+            },
+        }
+
+
+def count_reasons(reasons: list[str]) -> Counter[str]:
+    """The number of unfamiliar rows for each reason."""
+    return Counter(reason for found in reasons for reason in found.split("; ") if reason)
+
+
+def unfamiliar_note(reasons: list[str], flagged: bool) -> list[str]:
+    """A message if more than a few rows are unfamiliar."""
+    n = sum(map(bool, reasons))
+    if n <= SETTINGS.few * len(reasons):
+        return []
+    counts = count_reasons(reasons)
+    shown = ", ".join(f"{reason} ({count})" for reason, count in counts.most_common(3))
+    more = ", ..." if len(counts) > 3 else ""
+    hint = "" if flagged else "; --flag marks them"
+    return [f"{n} of {len(reasons)} rows ({n / len(reasons):.0%}) are unfamiliar: {shown}{more}{hint}"]
+
+
+def _roc_auc(y: Any, prob: np.ndarray, classes: list[Any], weight: Any) -> float | None:
+    """One-vs-rest for more than two classes; None if a class is absent."""
+    if len(np.unique(np.asarray(y))) < len(classes):
+        return None
+    if len(classes) == 2:
+        return float(roc_auc_score(y == classes[1], prob[:, 1], sample_weight=weight))
+    return float(roc_auc_score(y, prob, multi_class="ovr", labels=classes, sample_weight=weight))
+
+
+# -- files ------------------------------------------------------------------------------------
+
+
+def save_model(output: Path, fitted: Any, rows: Dataset | None, args: Namespace, **more: Any) -> None:
+    """Write a model file atomically; ``rows`` are the training rows, None if they were streamed."""
+    metadata = {
+        "target": args.target,
+        "id": list(args.id),
+        "svmlight": None if rows is None else rows.svmlight,
+        "points": {} if rows is None else _kept_rows(fitted, rows),
+        **more,
+    }
+    with writing(output) as temporary:
+        save(fitted, temporary, metadata=metadata)
+
+
+def _kept_rows(pipeline: Any, rows: Dataset) -> dict[str, Any]:
+    """The retained training rows of a sparse model with their original cell values, for explanations."""
+    support = getattr(pipeline[-1], "support_", None)
+    if support is None:
+        return {}
+    assert rows.y is not None
+    points: dict[str, Any] = {"classes": rows.y[support].tolist()}
+    if rows.table is not None:
+        frame = rows.X[pipeline["read"].get_feature_names_out()].iloc[support]
+        points |= {"rows": frame.index.tolist(), "cells": cells_of(frame, rows.table.na)}
+    return points
+
+
+def cells_of(frame: Any, na: Any = ()) -> dict[str, list[str]]:
+    """The columns of a table as text, "" for a missing value."""
+    columns = {name: read_cells(frame[name], name, na) for name in frame.columns}
+    return {name: cells.spread(cells.tokens, "").tolist() for name, cells in columns.items()}

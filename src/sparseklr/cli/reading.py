@@ -1,0 +1,594 @@
+"""Data files: bytes, formats, raw tables, and the features, labels and weights of a model.
+
+Output is here as well: a file is replaced only when its new content is complete.
+"""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import csv
+import gzip
+import io
+import os
+import re
+import sys
+import tempfile
+import zlib
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .._utils.memory import available_memory
+from .._utils.messages import listing
+from ..tables.cells import TableError, detect_decimal, read_cells, sample_tokens
+from ..tables.columns import Column, read_column
+from ..tables.reader import read_columns
+from .options import CliError, unknown
+
+SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".svm": "svmlight",
+    ".libsvm": "svmlight",
+    ".svmlight": "svmlight",
+}
+SEPARATORS = {",": "','", ";": "';'", "\t": "tab", "|": "'|'"}
+# a number as a label; leading zeros make it text
+_PLAIN = re.compile(r"[+-]?(?:(?:0|[1-9]\d*)(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?")
+
+
+@dataclass(frozen=True)
+class ReadingSettings:
+    """Limits of the reader."""
+
+    # Limit for unpacked files: this many bytes, or this multiple of the packed size if larger. Tables usually
+    # shrink three- to tenfold, and fiftyfold with few categories.
+    unpacked: int = 256 << 20
+    unpacked_ratio: int = 100
+    sample_lines: int = 200  # lines and bytes of a CSV file that determine its separator
+    sample_bytes: int = 1 << 20
+    max_classes: int = 1000  # more distinct labels are not classes
+
+
+SETTINGS = ReadingSettings()
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table as in its file; the index numbers the rows from 1."""
+
+    name: str  # of the file, for messages
+    frame: pd.DataFrame  # of strings if the file is text
+    na: tuple[str, ...] = ()
+    decimal: str | None = None  # None if the file does not determine it
+    facts: dict[str, Any] = field(default_factory=dict)  # how it was read
+    notes: list[str] = field(default_factory=list)
+    usual: bool = True  # separator, decimal sign and encoding need no message
+
+    def __str__(self) -> str:
+        """A description of rows, columns and format."""
+        facts = self.facts
+        parts = [f"read {facts['n_rows']} rows", f"{facts['n_columns']} columns"]
+        if "separator" in facts:
+            parts.append(f"{SEPARATORS.get(facts['separator'], repr(facts['separator']))} separated")
+            parts += ["decimal comma"] if facts["decimal"] == "," else []
+            parts += [facts["encoding"]] if facts["encoding"] != "utf-8" else []
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Features, labels and weights of the rows of a file."""
+
+    name: str  # of the file, for messages
+    X: Any  # a data frame, or CSR
+    y: np.ndarray | None = None
+    weight: np.ndarray | None = None
+    table: Table | None = None
+    svmlight: dict[str, Any] | None = None  # how to read further svmlight files
+    missing: tuple[str, ...] = ()  # columns of the model that the file lacks
+    numbers: np.ndarray | None = None  # of the rows in the file, from 1; None: all of them
+    n_all: int | None = None  # rows of the file, if these are a sample
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    def number(self, row: int) -> int:
+        """The number of a row in the file, from 1."""
+        return row + 1 if self.numbers is None else int(self.numbers[row])
+
+    @property
+    def sample(self) -> str | None:
+        """A description of the sample; None if these are all rows of the file."""
+        n = len(self)
+        return None if self.n_all in (None, n) else f"a uniform sample of {n} of the {self.n_all} rows"
+
+    def take(self, indices: np.ndarray) -> Dataset:
+        """Some of the rows."""
+        return replace(
+            self,
+            X=self.X.iloc[indices] if hasattr(self.X, "iloc") else self.X[indices],
+            y=None if self.y is None else self.y[indices],
+            weight=None if self.weight is None else self.weight[indices],
+            numbers=1 + indices if self.numbers is None else self.numbers[indices],
+            n_all=None,
+        )
+
+
+# -- bytes ------------------------------------------------------------------------------------
+
+
+def source_name(path: str) -> str:
+    """The name of an input in messages."""
+    return "standard input" if path == "-" else path
+
+
+def read_bytes(path: str) -> bytes:
+    """The content of a file, a pipe or, for "-", standard input; gzip and bzip2 are unpacked."""
+    if path != "-" and not Path(path).exists():
+        raise CliError(f"{path}: no such file")
+    if Path(path).is_dir():
+        raise CliError(f"{path}: not a file")
+    data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    try:
+        if data.startswith(b"\x1f\x8b"):
+            return _unpacked(gzip.GzipFile(fileobj=io.BytesIO(data)), len(data), source_name(path))
+        if data.startswith(b"BZh"):
+            return _unpacked(bz2.BZ2File(io.BytesIO(data)), len(data), source_name(path))
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise CliError(f"{source_name(path)}: cannot be unpacked, it is truncated or damaged") from error
+    return data
+
+
+def _unpacked(file: Any, packed: int, name: str) -> bytes:
+    """The content of a packed file; an error if it is implausibly large, or too large for the memory."""
+    ratio = SETTINGS.unpacked_ratio
+    limit, reason = max(SETTINGS.unpacked, ratio * packed), f"{ratio} times its size"
+    if (half := available_memory() // 2) < limit:
+        limit, reason = half, "half of the available memory"
+    chunks, size = [], 0
+    while chunk := file.read(1 << 20):
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > limit:
+            raise CliError(
+                f"{name}: unpacks to more than {limit >> 20} MB, {reason}; if that is intended, unpack it "
+                "first (gunzip, bunzip2) and give the unpacked file"
+            )
+    return b"".join(chunks)
+
+
+def format_of(path: str, given: str | None, data: bytes) -> str:
+    """The format of some data: given, by the suffix of the file, or by the first bytes."""
+    if given:
+        return given
+    if data.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
+        raise CliError(f"{source_name(path)}: looks like a spreadsheet; save it as CSV or Parquet")
+    suffix = Path(path.removesuffix(".gz").removesuffix(".bz2")).suffix.lower()
+    if suffix in SUFFIXES:
+        return SUFFIXES[suffix]
+    if path == "-" or not Path(path).is_file():  # a pipe has no suffix
+        return "parquet" if data.startswith(b"PAR1") else "csv"
+    raise CliError(f"{path}: suffix {suffix!r} is not one of {listing(SUFFIXES)}; give --format")
+
+
+# -- tables -----------------------------------------------------------------------------------
+
+
+def read_table(args: Namespace, data: bytes, form: str) -> Table:
+    """Read a table; ``args`` has data, sep, decimal, encoding, na."""
+    name, na = source_name(args.data), tuple(args.na)
+    if form == "parquet":
+        frame = _read_parquet(name, data)
+        facts = {"format": form, "n_rows": len(frame), "n_columns": frame.shape[1]}
+        return Table(name, frame, na, args.decimal, facts)
+    usual_sep = "\t" if form == "tsv" else ","
+    text, encoding = decode(name, data, args.encoding)
+    sep = args.sep or detect_separator(text, usual_sep)
+    frame, notes = _read_delimited(name, text, sep)
+    decimal = args.decimal or detect_decimal(sample_tokens(frame, na))
+    facts = {
+        "format": form,
+        "n_rows": len(frame),
+        "n_columns": frame.shape[1],
+        "separator": sep,
+        # if in doubt: the separator is a semicolon because the comma is the decimal sign
+        "decimal": decimal or ("," if sep == ";" else "."),
+        "encoding": encoding,
+    }
+    usual = (sep, facts["decimal"], encoding) == (usual_sep, ".", "utf-8")
+    return Table(name, frame, na, decimal, facts, notes, usual)
+
+
+def _read_parquet(name: str, data: bytes) -> pd.DataFrame:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        table = parquet.read_table(pa.BufferReader(data))
+    except (pa.ArrowException, OSError) as error:
+        raise CliError(f"{name}: cannot be read as parquet: {str(error).splitlines()[0]}") from error
+    _check_distinct(name, table.column_names)
+    # the index of a pandas data frame is not data
+    kept = [k for k in table.column_names if not (k.startswith("__index_level_") and k.endswith("__"))]
+    frame = table.select(kept).to_pandas(ignore_metadata=True)
+    if not len(frame):
+        raise CliError(f"{name}: no rows")
+    return frame.set_axis(pd.RangeIndex(1, len(frame) + 1))
+
+
+def _read_delimited(name: str, text: str, sep: str) -> tuple[pd.DataFrame, list[str]]:
+    """The named columns of a CSV file as text, and notes on columns without a name."""
+    if not text.strip():
+        raise CliError(f"{name}: the file is empty")
+    header, rows = _first_lines(text, sep)
+    if not rows:
+        raise CliError(f"{name}: no rows below the header")
+    names = [label.strip() for label in header]
+    if all(_is_number(label) for label in names):
+        raise CliError(
+            f"{name}: the first row holds numbers ({listing(names, 3)}); expected column names. Add a header"
+        )
+    if {len(row) for row in rows} == {len(names) + 1}:
+        # a separator at the end of each row, or row names without a header, as written by R
+        at_end = all(not row[-1].strip() for row in rows)
+        names = [*names, ""] if at_end else ["", *names]
+    _check_distinct(name, [label for label in names if label])
+    table = _parse_csv(name, text, sep, [label or f"\0{k}" for k, label in enumerate(names)])
+    frame = table.select([label for label in names if label]).to_pandas()
+    notes = [f"column {k + 1} has no name and is left out" for k, label in enumerate(names) if not label]
+    return frame.set_axis(pd.RangeIndex(1, len(frame) + 1)), notes
+
+
+def _check_distinct(name: str, labels: list[str]) -> None:
+    if twice := [label for label in dict.fromkeys(labels) if labels.count(label) > 1]:
+        raise CliError(f"{name}: more than one column is called {listing(twice)}")
+
+
+def decode(name: str, data: bytes, encoding: str | None) -> tuple[str, str]:
+    """The text and its encoding: given, by the byte order mark, UTF-8, or that of Windows."""
+    marks = {
+        codecs.BOM_UTF8: "utf-8-sig",
+        codecs.BOM_UTF32_LE: "utf-32",
+        codecs.BOM_UTF32_BE: "utf-32",
+        codecs.BOM_UTF16_LE: "utf-16",
+        codecs.BOM_UTF16_BE: "utf-16",
+    }
+    try:
+        if encoding:
+            return data.decode(encoding), encoding
+        for mark, marked in marks.items():
+            if data.startswith(mark):
+                return data.decode(marked), marked.removesuffix("-sig")
+        if b"\0" in data[:4096]:
+            raise CliError(f"{name}: not a text file; give --encoding if it is one")
+        for codec, label in (("utf-8", "utf-8"), ("cp1252", "windows-1252")):
+            try:
+                return data.decode(codec), label
+            except UnicodeDecodeError:
+                pass
+        return data.decode("latin-1"), "latin-1"  # defines the five bytes that cp1252 lacks
+    except LookupError as error:
+        raise CliError(f"--encoding: unknown encoding {encoding!r}") from error
+    except UnicodeError as error:
+        start = getattr(error, "start", 0)
+        row = data[:start].count(b"\n")
+        raise CliError(
+            f"{name}: {'the header' if not row else f'row {row}'} is not {encoding or 'text'} (byte {start})"
+        ) from error
+
+
+def detect_separator(text: str, default: str = ",") -> str:
+    """The separator that splits the header into several names and most rows into as many cells."""
+    best, best_score = default, (0.0, 0, False)
+    for sep in SEPARATORS:
+        header, rows = _first_lines(text, sep)
+        if len(header) > 1:
+            # one cell more than names is allowed: see _read_delimited
+            fits = sum(len(row) in (len(header), len(header) + 1) for row in rows) / max(1, len(rows))
+            score = (round(fits, 2), len(header), sep == default)
+            if score > best_score:
+                best, best_score = sep, score
+    return best
+
+
+def _first_lines(text: str, sep: str) -> tuple[list[str], list[list[str]]]:
+    """The header and the first rows."""
+    reader = csv.reader(io.StringIO(text[: SETTINGS.sample_bytes], newline=""), delimiter=sep)
+    try:
+        rows = [row for row, _ in zip(reader, range(SETTINGS.sample_lines), strict=False)]
+    except csv.Error:  # a cell of more than 128 kB: an unclosed quote
+        return [], []
+    rows = [row for row in rows if row]
+    whole = len(text) <= SETTINGS.sample_bytes
+    return (rows[0] if rows else []), (rows[1:] if whole else rows[1:-1])
+
+
+def _parse_csv(name: str, text: str, sep: str, names: list[str]) -> Any:
+    """All cells as text, read by pyarrow."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    try:
+        return arrow_csv.read_csv(
+            pa.BufferReader(text.encode()),
+            # one thread: errors then contain the row number
+            arrow_csv.ReadOptions(use_threads=False, column_names=names, skip_rows_after_names=1),
+            arrow_csv.ParseOptions(delimiter=sep, newlines_in_values=True),
+            arrow_csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()), null_values=[], strings_can_be_null=False
+            ),
+        )
+    except pa.ArrowException as error:
+        reason = str(error).splitlines()[0]
+        if match := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", reason):
+            row, expected, found = map(int, match.groups())
+            raise CliError(
+                f"{name}: row {row - 1} has {found} cells; expected {expected}, one for each name in the "
+                f"header ({SEPARATORS.get(sep, repr(sep))} separated)"
+            ) from error
+        raise CliError(f"{name}: cannot be read as CSV: {reason}") from error
+
+
+def _is_number(label: str) -> bool:
+    try:
+        float(label.replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+def _read_svmlight(
+    name: str, data: bytes, one_based: bool | None = None, n_features: int | None = None
+) -> Dataset:
+    """The rows of a svmlight file; ``one_based`` and ``n_features`` are those of the model, if any."""
+    from sklearn.datasets import load_svmlight_file
+
+    try:
+        # zero-based: in one-based files column 0 is then empty
+        X, y = load_svmlight_file(io.BytesIO(data), zero_based=True)
+    except ValueError as error:
+        raise CliError(f"{name}: cannot be read as svmlight: {error}") from error
+    if not X.nnz:
+        raise CliError(f"{name}: no rows with features")
+    lowest, highest = int(X.indices.min()), int(X.indices.max())
+    one_based = lowest > 0 if one_based is None else one_based
+    first = int(one_based)
+    n_features = n_features or highest + 1 - first
+    if lowest < first or highest >= n_features + first:
+        bad = lowest if lowest < first else highest
+        raise CliError(
+            f"{name}: feature {bad} is out of range; the model has features {first} to "
+            f"{n_features - 1 + first}"
+        )
+    X.resize(X.shape[0], n_features + first)
+    whole = np.array_equal(y, np.round(y))
+    svmlight = {"n_features": n_features, "one_based": one_based}
+    return Dataset(name, X[:, first:], y.astype(np.int64) if whole else y, svmlight=svmlight)
+
+
+# -- features, labels and weights -------------------------------------------------------------
+
+_COLUMN_OPTIONS = ("target", "sample_weight_column", "categorical", "number", "date", "drop", "id")
+
+
+def read_training(args: Namespace) -> Dataset:
+    """The training rows; ``args`` has the options of ``add_training``."""
+    data = read_bytes(args.data)
+    form, name = format_of(args.data, args.format, data), source_name(args.data)
+    if form == "svmlight":
+        if given := [option for option in _COLUMN_OPTIONS if getattr(args, option)]:
+            raise CliError(f"--{given[0].replace('_', '-')}: not for svmlight files, which have no columns")
+        dataset = _read_svmlight(name, data)
+        assert dataset.y is not None
+        _check_classes(dataset.y, f"{name}: the label")
+        return dataset
+    table = read_table(args, data, form)
+    names = list(table.frame.columns)
+    if args.target is None:
+        raise CliError(f"--target: give the column that holds the classes: {listing(names)}")
+    roles = _roles(args, names)
+    y = _labels(table, args.target)
+    _check_classes(y, f"{name}: --target {args.target}")
+    weight = _weights(table, args.sample_weight_column)
+    features = [k for k in names if roles.get(k) not in ("--target", "--sample-weight-column")]
+    if all(roles.get(k) in ("--drop", "--id") for k in features):
+        raise CliError(f"{name}: there is no feature column besides {args.target!r}")
+    return Dataset(name, table.frame[features], y, weight, table)
+
+
+def read_for_model(
+    args: Namespace, model: Any, with_labels: bool, fill: bool = False
+) -> tuple[Dataset, list[str]]:
+    """Rows for a :class:`~.model.Model`, read as in training, and notes on them.
+
+    With ``fill``, missing columns are filled with missing values; otherwise they are an error. With labels,
+    ``args`` also has target and sample_weight_column.
+    """
+    data = read_bytes(args.data)
+    form, name = format_of(args.data, args.format, data), source_name(args.data)
+    if (form == "svmlight") != (model.svmlight is not None):
+        trained = "a svmlight file" if model.svmlight is not None else "a table"
+        raise CliError(f"{name}: the model was fitted to {trained}; got {form}")
+    if model.svmlight is not None:
+        dataset = _read_svmlight(name, data, **model.svmlight)
+        if with_labels and dataset.y is not None:
+            check_known(dataset.y, model.classes, f"{name}: the label")
+        return dataset, []
+    table = read_table(args, data, form)
+    y = weight = None
+    if with_labels:
+        target = args.target or model.target
+        if target is None:
+            raise CliError(
+                f"--target: give the column that holds the classes: {listing(table.frame.columns)}"
+            )
+        y, weight = _labels(table, target, model.classes), _weights(table, args.sample_weight_column)
+        check_known(y, model.classes, f"{name}: --target {target}")
+    X, notes, missing = _read_features(model, table, fill)
+    notes = ([] if table.usual else [str(table)]) + notes
+    if with_labels and 2 * (n_seen := model.n_training_rows(X)) > len(X):
+        seen = f"{n_seen} of {len(X)} rows equal training rows"
+        notes.append(f"{seen}: the measures say little about new rows")
+    return Dataset(name, X, y, weight, table, missing=missing), notes
+
+
+def _read_features(model: Any, table: Table, fill: bool) -> tuple[pd.DataFrame, list[str], tuple[str, ...]]:
+    """The columns of a model, notes on them, and the names of missing columns."""
+    frame, columns = table.frame, model.columns
+    missing: tuple[str, ...] = ()
+    if fill:
+        missing = tuple(name for name in columns if name not in frame.columns)
+        if len(missing) == len(columns):
+            raise CliError(f"{table.name}: none of the columns of the model is present: {listing(missing)}")
+        frame = frame.assign(**dict.fromkeys(missing, None))
+    try:
+        X, notes = read_columns(frame, columns, table.decimal or model.decimal, [*model.na, *table.na])
+    except TableError as error:
+        raise CliError(f"{table.name}: {error}") from error
+    if missing:
+        notes.insert(0, f"columns of the model are missing and treated as unknown: {listing(missing)}")
+    return X, notes, missing
+
+
+def _roles(args: Namespace, names: list[str]) -> dict[str, str]:
+    """The option that names each column, at most one."""
+    roles: dict[str, str] = {}
+    for option in _COLUMN_OPTIONS:
+        given = getattr(args, option) or []
+        flag = f"--{option.replace('_', '-')}"
+        for name in [given] if isinstance(given, str) else given:
+            _check_column(names, name, flag)
+            if name in roles:
+                raise CliError(f"{flag}: column {name!r} is also given by {roles[name]}")
+            roles[name] = flag
+    return roles
+
+
+def _check_column(names: list[str], name: str, option: str) -> None:
+    if name not in names:
+        raise unknown(f"{option}: there is no column", name, names, "columns")
+
+
+def _weights(table: Table, name: str | None) -> np.ndarray | None:
+    if name is None:
+        return None
+    _check_column(list(table.frame.columns), name, "--sample-weight-column")
+    where = f"{table.name}: column {name!r}"
+    values, unreadable = read_column(
+        table.frame[name], name, Column("number"), table.decimal or ".", table.na
+    )
+    if unreadable:
+        token, row = unreadable.examples[0]
+        raise CliError(f"{where}: row {row} holds {token!r}; expected a number")
+    bad = np.flatnonzero(~(values >= 0))
+    if len(bad):
+        held = "no value" if np.isnan(values[bad[0]]) else f"{values[bad[0]]:g}"
+        raise CliError(
+            f"{where}: row {table.frame.index[bad[0]]} holds {held}; expected a weight of 0 or more"
+        )
+    return values
+
+
+def _labels(table: Table, name: str, classes: list[Any] | None = None) -> np.ndarray:
+    """The labels: strings, booleans, integers or floats; ``classes`` are those of the model."""
+    _check_column(list(table.frame.columns), name, "--target")
+    column = table.frame[name]
+    try:
+        cells = read_cells(column, name, table.na)
+    except TableError as error:
+        raise CliError(f"{table.name}: {error}") from error
+    empty = np.flatnonzero(cells.codes < 0)
+    if len(empty):
+        raise CliError(
+            f"{table.name}: --target {name}: {len(empty)} of {len(column)} rows have no class, the first is "
+            f"row {column.index[empty[0]]}; remove these rows or fill in the class"
+        )
+    tokens = cells.tokens.tolist()
+    if classes is not None and all(isinstance(label, str) for label in classes):
+        return np.array(tokens)[cells.codes]
+    if column.dtype == bool or (classes and isinstance(classes[0], bool)):
+        return np.array([token.lower() in ("true", "1") for token in tokens])[cells.codes]
+    if all(_PLAIN.fullmatch(token) for token in tokens):
+        values = np.array([float(token.replace(",", ".")) for token in tokens])
+        whole = np.array_equal(values, np.round(values))
+        return (values.astype(np.int64) if whole else values)[cells.codes]
+    return np.array(tokens)[cells.codes]
+
+
+def _check_classes(y: np.ndarray, what: str) -> None:
+    """Raise if there is a single class, or more values than a column of classes would have."""
+    classes = np.unique(y)
+    if len(classes) == 1:
+        raise CliError(f"{what}: all {len(y)} rows have class {classes[0]}; expected at least two classes")
+    if y.dtype.kind == "f" or len(classes) > min(SETTINGS.max_classes, max(20, len(y) // 5)):
+        raise CliError(
+            f"{what}: {len(classes)} different values in {len(y)} rows, from {classes[0]} to {classes[-1]}; "
+            "this looks like a quantity or a name, not like classes"
+        )
+
+
+def check_known(y: np.ndarray, classes: list[Any], what: str) -> None:
+    """Raise unless every label is a class of the model."""
+    if new := sorted(set(y.tolist()) - set(classes), key=str):
+        raise CliError(f"{what}: unknown classes {listing(new)}; the model has {listing(classes)}")
+
+
+# -- output -----------------------------------------------------------------------------------
+
+
+def check_output(path: str, force: bool) -> Path:
+    """The output path, after checks that it can be written; "-" is standard output."""
+    if path == "-":
+        return Path(path)
+    output = Path(path).absolute()
+    if output.is_fifo():
+        return output
+    if output.exists() and not output.is_file():
+        raise CliError(f"--output {path}: exists and is not a file")
+    if output.exists() and not force:
+        raise CliError(f"--output {path}: exists; use --force to overwrite it")
+    if not output.parent.is_dir():
+        raise CliError(f"--output {path}: the directory {output.parent} does not exist")
+    if not os.access(output.parent, os.W_OK):
+        raise CliError(f"--output {path}: no permission to write to {output.parent}")
+    return output.resolve()
+
+
+@contextmanager
+def writing(output: Path, suffix: str = "") -> Iterator[Path]:
+    """A temporary file that becomes ``output`` unless there is an error.
+
+    ``suffix`` is the suffix of the temporary file if the output is a stream.
+    """
+    from .._utils.files import replacing
+
+    if output != Path("-") and not output.is_fifo():
+        with replacing(output) as temporary:
+            yield temporary
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        yield (temporary := Path(folder) / f"output{suffix}")
+        content = temporary.read_bytes()
+    if output == Path("-"):
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        sys.stdout.flush()
+    else:
+        output.write_bytes(content)
+
+
+def output_of(args: Namespace) -> Any:
+    """The path of the model file, after checks that it can be written."""
+    if args.output == "-" and args.json:
+        raise CliError("--output - and --json both write to standard output; use only one of them")
+    return check_output(args.output, args.force)

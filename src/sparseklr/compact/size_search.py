@@ -1,0 +1,320 @@
+"""Search for the number of points and C: models of growing size, evaluated on validation rows.
+
+:func:`search_sizes` and :func:`choose` determine which sizes are tried and which one is taken, for rows in
+memory and for streams. :class:`SizeSearch` fits a size to rows in memory: every fold has its own model, all
+in lockstep. Points start at cluster centres and move, C is chosen, and they move again. The next size starts
+with this C, and with these widths unless equal widths have a lower objective. The chosen sequence of moves
+is then repeated on all rows (:mod:`.fit`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from threading import Event
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from .._utils.threads import Map, ordered_threads
+from ..samples import weighted_mean
+from .model import CompactModel, Objective, base_rate, started, width_penalty
+from .rows import LabelledRows, Observations, validation_folds
+
+Report = Callable[[str, float], Any]  # name of the current step, completed fraction of the fit
+
+
+@dataclass(frozen=True)
+class CompactSettings:
+    """Parameters of a fit; None is chosen by the fit."""
+
+    n_points: int | None = None
+    max_points: int = 512
+    C: float | None = None
+    shared: bool = False  # one width for all features
+    sparse: bool = False  # drop features
+    tol: float = 1e-4
+    threads: int = 1
+
+
+@dataclass(frozen=True)
+class SizeSearchSettings:
+    """Rules of the search; losses are mean log-losses of validation rows."""
+
+    gain: float = 2e-3  # doubling the points must lower the loss by this fraction
+    least_gain: float = 3e-4  # and by this amount, or models grow although the loss is almost zero
+    patience: int = 2  # number of sizes without such a gain after which the search ends
+    least_tried: int = 16  # number of points that are always tried: small models are cheap
+    many_points: int = 128  # beyond, a size takes longer than all smaller ones together:
+    many_points_gain: float = 0.01  # a size that gains less than this fraction is rejected and is the last
+    first_C: float = 10.0  # start of the search for C
+    C_factor: float = 10.0  # its step
+    least_C: float = 0.1  # its bounds;
+    most_C: float = 1e5  # the upper one keeps coefficients finite on separable data
+    segment: int = 25  # iterations of L-BFGS between two evaluations
+    n_segments: int = 2  # largest number of evaluations of a size; one for many points
+    least_shrinkage: float = 0.5  # lower bound of the factor on all outputs
+    rows_per_point: int = 3  # the largest size has at least this many rows per point
+
+
+SEARCH = SizeSearchSettings()
+
+
+# -- which sizes are tried and chosen --------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """Models of one size, and their loss on the validation rows."""
+
+    n_points: int
+    C: float
+    moved_at: tuple[float, ...]  # C of each segment of moves
+    start_widths: tuple[np.ndarray, ...] = field(repr=False)  # log gamma of the folds before the moves
+    models: tuple[CompactModel, ...] = field(repr=False)  # one per fold
+    outputs: np.ndarray = field(repr=False)  # of the validation rows
+    losses: np.ndarray = field(repr=False)
+    loss: float
+    standard_error: float
+    seconds: float  # since the search began
+
+    @property
+    def n_features(self) -> int:
+        return len(self.models[0].log_gamma)
+
+
+@dataclass(frozen=True, eq=False)
+class Validation:
+    """The validation rows of all folds, and the number of observations behind each."""
+
+    rows: LabelledRows
+    count: np.ndarray | float = 1.0
+
+    def standard_error(self, values: np.ndarray) -> float:
+        """Standard error of the mean; the observations are independent."""
+        return weighted_mean(values, self.rows.weight, self.count)[1]
+
+    def stage(
+        self,
+        models: Sequence[CompactModel],
+        outputs: np.ndarray,
+        C: float,
+        seconds: float,
+        moved_at: tuple[float, ...] = (),
+        start_widths: tuple[np.ndarray, ...] = (),
+    ) -> Stage:
+        """Evaluate models whose outputs on the validation rows are given."""
+        losses = self.rows.losses(outputs)
+        loss, error = weighted_mean(losses, self.rows.weight, self.count)
+        n_points = max(model.n_points for model in models)
+        return Stage(
+            n_points, C, moved_at, start_widths, tuple(models), outputs, losses, loss, error, seconds
+        )
+
+    def shrinkage(self, stage: Stage) -> float:
+        """The factor on the outputs, at most 1, that minimises the loss."""
+        end = minimize_scalar(
+            lambda s: float(np.average(self.rows.losses(s * stage.outputs), weights=self.rows.weight)),
+            bounds=(SEARCH.least_shrinkage, 1.0),
+            method="bounded",
+            options={"xatol": 1e-3},
+        )
+        return 1.0 if end.x > 0.998 else float(end.x)
+
+
+def sizes(settings: CompactSettings, n_classes: int, most: int) -> list[int]:
+    """The number of classes and its doublings up to ``most``; a single size if the number is given."""
+    if settings.n_points is not None:
+        return [settings.n_points]
+    most = min(settings.max_points, max(1, most))
+    tried = [min(n_classes, most)]
+    while 2 * tried[-1] <= most:
+        tried.append(2 * tried[-1])
+    return tried
+
+
+def search_sizes(
+    without_points: Stage, sizes: list[int], fit_size: Callable[[int, Stage], Stage]
+) -> list[Stage]:
+    """Fit one size after the other until the gain is too small; ``fit_size`` also gets the last stage."""
+    stages = [without_points]
+    best, without_gain = without_points.loss, 0
+    for size in sizes:
+        stages.append(fit_size(size, stages[-1]))
+        loss = stages[-1].loss
+        if size > SEARCH.many_points and loss > (1 - SEARCH.many_points_gain) * best:
+            break
+        gained = loss < best - (SEARCH.gain * best + SEARCH.least_gain)
+        without_gain = 0 if gained else without_gain + 1
+        best = min(best, loss)
+        if without_gain >= SEARCH.patience and size >= SEARCH.least_tried:
+            break
+    return stages
+
+
+def choose(stages: list[Stage], validation: Validation) -> Stage:
+    """The smallest model that is nearly as good as the best.
+
+    Its loss exceeds the smallest loss by at most one standard error of the difference, or by the fraction
+    ``gain`` per doubling of its size up to that of the best. A model of many points qualifies only if its
+    loss is below that of all smaller ones by the fraction ``many_points_gain``.
+    """
+    least = np.minimum.accumulate([np.inf, *(stage.loss for stage in stages[:-1])])
+    stages = [
+        stage
+        for stage, smaller in zip(stages, least, strict=True)
+        if stage.n_points <= SEARCH.many_points or stage.loss <= (1 - SEARCH.many_points_gain) * smaller
+    ]
+    best = min(stages, key=lambda stage: stage.loss)
+    for stage in stages:
+        doublings = np.log2(best.n_points / stage.n_points) if stage.n_points else 0.0
+        noise = validation.standard_error(stage.losses - best.losses)
+        if stage.loss - best.loss <= max(noise, SEARCH.gain * doublings * best.loss):
+            return stage
+    return best
+
+
+# -- rows in memory --------------------------------------------------------------------------------
+
+
+class Fold:
+    """Training rows and validation rows."""
+
+    def __init__(
+        self, rows: LabelledRows, validation: LabelledRows, *, shared: bool, threads: int, stop: Event
+    ) -> None:
+        self.rows, self.validation = rows, validation
+        self._compiled = validation.compiled()
+        self._options: dict[str, Any] = {"shared": shared, "threads": threads, "stop": stop}
+        self.objective = Objective(rows.compiled(), **self._options)
+
+    def columns(self, features: np.ndarray) -> Fold:
+        """The same rows with some of the features."""
+        return Fold(self.rows.columns(features), self.validation.columns(features), **self._options)
+
+    def move(self, model: CompactModel, C: float) -> CompactModel:
+        return self.objective.move(model, C, max_iter=SEARCH.segment).model
+
+    def solve(self, model: CompactModel, C: float) -> CompactModel:
+        return self.objective.solve(model, C, 1e-5)[0]
+
+    def predict(self, model: CompactModel) -> np.ndarray:
+        """Outputs of the validation rows."""
+        return model.outputs(self._compiled, self.objective.threads)
+
+
+def no_report(name: str, fraction: float) -> None:
+    """The report of a fit without a progress bar."""
+
+
+class SizeSearch:
+    """The search on folds, all in lockstep; rows are in random order."""
+
+    def __init__(
+        self,
+        rows: LabelledRows,
+        settings: CompactSettings,
+        observations: Observations,
+        report: Report = no_report,
+    ) -> None:
+        self.settings, self.report = settings, report
+        self._began = time.perf_counter()
+        counts = validation_folds(rows.label, rows.n_classes, observations)
+        # threads work on folds; the remaining ones work on the rows of a fold
+        self._threads = min(settings.threads, max(1, len(counts)))
+        inner = max(1, settings.threads // self._threads)
+        self._stop = Event()
+        self.folds = [
+            Fold(
+                rows.fraction((observations.count - part) / observations.count),
+                rows.fraction(part / observations.count),
+                shared=settings.shared,
+                threads=inner,
+                stop=self._stop,
+            )
+            for part in counts
+        ]
+        if not self.folds:
+            return
+        label = np.concatenate([fold.validation.label for fold in self.folds])
+        weight = np.concatenate([fold.validation.weight for fold in self.folds])
+        self.validation = Validation(
+            LabelledRows(np.empty((len(label), 0)), label, weight, rows.n_classes),
+            np.concatenate([observations.independent(part[part > 0]) for part in counts]),
+        )
+        # no more points than distinct rows
+        most = min(len(observations) // SEARCH.rows_per_point, observations.n_points)
+        self.sizes = sizes(settings, rows.n_classes, max(rows.n_classes, most))
+
+    @contextmanager
+    def in_threads(self) -> Iterator[Map]:
+        """A map over folds; if one fails or the user interrupts, all stop."""
+        with ordered_threads(self._threads) as each:
+            try:
+                yield each
+            except BaseException:
+                self._stop.set()
+                raise
+
+    def run(self) -> list[Stage]:
+        """All stages until the gain of larger models is too small."""
+        with self.in_threads() as each:
+
+            def fit_size(size: int, last: Stage) -> Stage:
+                self.report(f"{size} points", self.sizes.index(size) / len(self.sizes))
+                return self.fit_size(each, self.folds, size, last.C, [m.log_gamma for m in last.models])
+
+            models = [base_rate(fold.rows) for fold in self.folds]
+            first = self._evaluate(self.folds, models, self.settings.C or SEARCH.first_C)
+            return search_sizes(first, self.sizes, fit_size)
+
+    def fit_size(self, each: Map, folds: list[Fold], size: int, C: float, widths: list[np.ndarray]) -> Stage:
+        """Start at cluster centres, and move while the validation loss falls."""
+        models = list(each(partial(_start, size, C), folds, widths))
+        start_widths = tuple(model.log_gamma for model in models)
+        stage = None
+        moved_at: tuple[float, ...] = ()
+        for _ in range(SEARCH.n_segments if size <= SEARCH.many_points else 1):
+            moved_at = (*moved_at, C)
+            moved = list(each(partial(Fold.move, C=C), folds, models))
+            trial = self._best_C(each, folds, moved, C, moved_at, start_widths)
+            if stage is not None and trial.loss > stage.loss * (1 - self.settings.tol):
+                break
+            stage, models, C = trial, list(trial.models), trial.C
+        assert stage is not None
+        return stage
+
+    def _best_C(
+        self, each: Map, folds: list[Fold], models: list[CompactModel], C: float, *moves: Any
+    ) -> Stage:
+        """The stage with the best of the current C and its neighbours; points and widths stay fixed."""
+        trials = [self._evaluate(folds, models, C, *moves)]
+        for value in () if self.settings.C else (C / SEARCH.C_factor, C * SEARCH.C_factor):
+            if SEARCH.least_C <= value <= SEARCH.most_C:
+                solved = list(each(partial(Fold.solve, C=value), folds, models))
+                trials.append(self._evaluate(folds, solved, value, *moves))
+        return min(trials, key=lambda stage: stage.loss)
+
+    def _evaluate(self, folds: list[Fold], models: list[CompactModel], C: float, *moves: Any) -> Stage:
+        outputs = np.vstack([fold.predict(model) for fold, model in zip(folds, models, strict=True)])
+        return self.validation.stage(models, outputs, C, time.perf_counter() - self._began, *moves)
+
+
+def _start(size: int, C: float, fold: Fold, log_gamma: np.ndarray) -> CompactModel:
+    """Points at cluster centres with the given or with equal widths, whichever has the lower objective.
+
+    Widths of a model that is too small may ignore a feature for good.
+    """
+
+    def objective(model: CompactModel) -> float:
+        return fold.objective.solve(model, C, 1e-4)[1] + width_penalty(model.log_gamma)[0]
+
+    equal = base_rate(fold.rows).log_gamma
+    starts = [started(fold.rows, size, log_gamma)]
+    if not np.array_equal(log_gamma, equal):
+        starts.append(started(fold.rows, size, equal))
+    return min(starts, key=objective) if len(starts) > 1 else starts[0]

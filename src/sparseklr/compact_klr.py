@@ -1,0 +1,486 @@
+"""CompactKLR: kernel logistic regression on a few points whose positions are fitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from os import PathLike
+from typing import Any, Literal, Self
+
+import numpy as np
+from scipy import sparse
+from scipy.special import log_softmax
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from . import _core
+from ._base import ALL, FamiliarityMixin, set_fitted
+from ._utils.messages import warn
+from ._utils.progress import StageProgressBar
+from ._utils.sklearn_compat import CallbackSupportMixin, Interval, StrOptions, fit_task
+from ._utils.threads import n_threads
+from ._validation import COUNT, POSITIVE, ROWS, check_data, check_parameters
+from .compact.fit import CompactFit, fit_compact, refit_compact
+from .compact.model import CompactModel
+from .compact.rows import LabelledRows, Scaling, by_point, relative_weights, scaled_rows
+from .compact.size_search import CompactSettings
+from .kernels import Kernel
+from .refit.copies import rows_are_copies
+from .refit.posterior import Span, reference_quantiles, representatives
+from .samples import DistinctPoints, check_indices, observation_counts, weighted_classes
+from .streaming import ArraySource, Source
+from .streaming.dask import is_dask
+from .streaming.fit import StreamRows, as_source, fit_stream, is_streamed, whole
+
+
+@dataclass(frozen=True, eq=False)
+class FitResult:
+    """A fitted model with the classes and the scaling of its rows."""
+
+    classes: np.ndarray
+    scaling: Scaling
+    row: np.ndarray  # (1, n_features): the values of constant features are taken from it
+    rows: LabelledRows  # all training rows or a sample, scaled and in random order
+    fit: CompactFit
+
+
+class CompactKLR(FamiliarityMixin, CallbackSupportMixin):
+    r"""Kernel logistic regression on a few points whose positions are fitted.
+
+    The model is :math:`f(x) = \sum_b \beta_b \exp(-\sum_j \gamma_j (x_j - z_{bj})^2) + c`. The points
+    :math:`z_b`, a width :math:`\gamma_j` for every feature and the coefficients minimise
+
+    .. math:: \sum_i w_i \log(1 + e^{-y_i f(x_i)}) + \tfrac1{2C} \beta^\top K_{zz} \beta
+
+    plus a weak prior on the widths; the number of points and C are chosen on validation rows. A handful of
+    free points replaces hundreds of support vectors. With more than two classes, the classes share points and
+    widths, and each class has its own coefficients (softmax).
+
+    Parameters
+    ----------
+    n_points : int or "auto", default="auto"
+        Number of points. ``"auto"`` doubles it until the validation log-loss stops improving, and takes the
+        smallest number whose log-loss is within one standard error of the best, or within 0.2% per doubling.
+        Beyond 128 points, a doubling must lower the log-loss by 1%.
+    max_points : int, default=512
+        Largest number of points that ``"auto"`` tries.
+    relevance : {"features", "shared", "sparse"}, default="features"
+        One width per feature, or one for all features. ``"sparse"``: one width per feature, and features that
+        the model hardly uses are dropped while the validation log-loss stays within one standard error of the
+        best.
+    C : float or "auto", default="auto"
+        Weight of the likelihood against the penalty; ``"auto"`` chooses it with the number of points.
+    scale : "auto" or None, default="auto"
+        ``"auto"`` standardises features and clips them at four standard deviations. Features with larger
+        values and a skewness above 1.5 are mapped by rank to a normal distribution. The scaling is part of
+        the model. None uses the features unchanged.
+    tol : float, default=1e-4
+        The fit stops moving points when 25 iterations lower the validation log-loss by less than this
+        fraction.
+    class_weight : dict, "balanced" or None, default=None
+        Factors on the weights of the rows by class.
+    warm_start : bool, default=False
+        Start the next fit from the current points, widths and C, without another search.
+    n_jobs : int or None, default=None
+        Number of threads; -1 for all. Results do not depend on it.
+    random_state : int, RandomState instance or None, default=0
+        Seed of the choice of validation rows.
+    verbose : int, default=0
+        1 shows progress.
+
+    Attributes
+    ----------
+    classes_ : array (n_classes,)
+    points_ : array (n_points, n_features)
+        The points, in the units of X; unused features have their mean. Features mapped by rank are within
+        the range of the training data.
+    dual_coef_ : array (n_outputs, n_points)
+        Coefficients of the kernel functions; one output for two classes, else one per class.
+    intercept_ : array (n_outputs,)
+    relevance_ : array (n_features,)
+        The widths gamma of the scaled features; 0 for an unused feature.
+    feature_importances_ : array (n_features,)
+        Mean squared derivative of the outputs with respect to each scaled feature, normalised to sum to one.
+    n_points_ : int
+    C_ : float
+    search_results_ : dict of arrays
+        One row per stage of the search: ``n_points``, ``n_features``, ``C``, ``log_loss`` (on the validation
+        rows), ``standard_error`` and ``seconds``. Empty if both the number of points and C are given.
+    validation_log_loss_ : float or None
+        Validation log-loss of the chosen stage; None without a search.
+    shrinkage_ : float
+        Factor on coefficients and intercept, chosen on validation rows.
+    gradient_norm_ : float
+        Largest derivative of the objective with respect to a point or log-width, per unit of weight. Zero at
+        a stationary point; early stopping on the validation loss may leave it positive.
+    n_iter_ : int
+        Iterations on all rows.
+    n_features_in_ : int
+    feature_names_in_ : array
+        Only when X has column names.
+
+    See Also
+    --------
+    SparseKLR : Selects training rows by a convex problem.
+
+    Notes
+    -----
+    For given points and widths the coefficients solve a convex problem, by Newton's method; L-BFGS moves
+    points and widths on its minimum (variable projection). Equal rows are merged and sorted by a hash of
+    their contents: a weight of 2 among weights of 1 gives the same bits as repeating the row. A common
+    factor on all weights changes nothing.
+
+    More than 20,000 rows are fitted as a stream. The number of points is chosen on all rows, or on a sample
+    of at least 262,144 if there are more, and validated on at most 65,536 others. Levenberg-Marquardt steps
+    with the gradient of all rows, one pass each, then refine the chosen model. A hash of row numbers and the
+    seed draws the samples, so that the result does not depend on threads, the cluster, or the container that
+    holds the rows. ``relevance="sparse"`` chooses the features on a sample of 20,000 rows.
+
+    References
+    ----------
+    E. Snelson and Z. Ghahramani, "Sparse Gaussian processes using pseudo-inputs", NIPS 2005 (fitted inducing
+    points for regression).
+    G. Golub and V. Pereyra, "Separable nonlinear least squares: the variable projection method and its
+    applications", Inverse Problems 19, 2003, doi:10.1088/0266-5611/19/2/201.
+
+    Examples
+    --------
+    >>> from sparseklr import CompactKLR
+    >>> from sparseklr.datasets import make_ringnorm
+    >>> X, y = make_ringnorm(1000, random_state=0)
+    >>> model = CompactKLR().fit(X, y)
+    >>> model.n_points_
+    2
+    >>> model.score(*make_ringnorm(1000, random_state=1)) > 0.97
+    True
+    """
+
+    _parameter_constraints: dict = {
+        "n_points": [StrOptions({"auto"}), COUNT],
+        "max_points": [COUNT],
+        "relevance": [StrOptions({"features", "shared", "sparse"})],
+        "C": [StrOptions({"auto"}), POSITIVE],
+        "scale": [StrOptions({"auto"}), None],
+        "tol": [Interval(Real, 0.0, 1.0, closed="left")],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "warm_start": ["boolean"],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        n_points: int | Literal["auto"] = "auto",
+        *,
+        max_points: int = 512,
+        relevance: Literal["features", "shared", "sparse"] = "features",
+        C: float | Literal["auto"] = "auto",
+        scale: Literal["auto"] | None = "auto",
+        tol: float = 1e-4,
+        class_weight: dict | Literal["balanced"] | None = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.n_points = n_points
+        self.max_points = max_points
+        self.relevance = relevance
+        self.C = C
+        self.scale = scale
+        self.tol = tol
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # -- fitting ------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model to the training data.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, Dask array or data frame} of shape (n_samples, n_features)
+            Sparse rows are made dense. Dask collections are fitted by the running Dask client, if any.
+        y : array-like or Dask collection of shape (n_samples,)
+            Class labels of any type.
+        sample_weight : array-like or Dask collection of shape (n_samples,), default=None
+            Non-negative weights; a weight of 2 equals repeating the row, 0 equals dropping it.
+
+        Returns
+        -------
+        self : object
+        """
+        if isinstance(X, (Source, str, PathLike)):
+            raise TypeError(f"X must be array-like; got {type(X).__name__}, for which there is fit_source.")
+        if any(map(is_dask, (X, y, sample_weight))):
+            return self.fit_source(X, y, sample_weight)
+        self._check_parameters()
+        X, y, weight, columns = check_data(X, y, sample_weight, estimator=self)
+        with fit_task(self, X, y, 1) as part, part("model"):
+            if is_streamed(len(y)):
+                result = self._fit_stream(ArraySource(X, y, weight))
+            else:
+                result = self._fit_in_memory(X, y, weight)
+        return set_fitted(self, columns | self._attributes(result))
+
+    def fit_source(
+        self,
+        source: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        memory: float = 1e9,
+        checkpoint: str | PathLike | None = None,
+    ) -> Self:
+        """Fit the model to rows that need not fit into memory, read block by block.
+
+        Parameters
+        ----------
+        source : path, Source, callable or Dask collection
+            Files: a path, a folder or a pattern such as ``"part-*.parquet"``; a
+            :class:`~sparseklr.streaming.Source`; or a function that returns a fresh iterator over tuples
+            ``(X, y)`` or ``(X, y, sample_weight)``.
+        y : str, path, Dask collection or None
+            Name of the label column, or a .npy file if ``source`` is one. None for sources and functions,
+            which contain the labels.
+        sample_weight : as y
+        memory : float, default=1e9
+            Approximate memory limit in bytes of a fit of more than 20,000 rows.
+        checkpoint : path or None, default=None
+            File in which a fit of more than 20,000 rows stores its state. If the fit is interrupted, the same
+            call resumes it and returns the same model. The file is removed at the end.
+
+        Returns
+        -------
+        self : object
+        """
+        self._check_parameters(memory=(memory, [POSITIVE]), checkpoint=(checkpoint, [str, PathLike, None]))
+        source = as_source(source, y, sample_weight)
+        with fit_task(self, source, None, 1) as part, part("model"):
+            if is_streamed(source.n_rows):
+                result = self._fit_stream(source, float(memory), checkpoint)
+            else:
+                block = whole(source)
+                X, labels, weight, _ = check_data(block.X, block.y, block.weight, estimator=self)
+                result = self._fit_in_memory(X, labels, weight)
+        columns: dict[str, Any] = {"n_features_in_": result.row.shape[1]}
+        if source.feature_names is not None:
+            columns["feature_names_in_"] = np.array(source.feature_names, dtype=object)
+        return set_fitted(self, columns | self._attributes(result))
+
+    def _check_parameters(self, **more: tuple[Any, list]) -> None:
+        """Check the parameters of the estimator, and further values with their constraints."""
+        constraints = {**self._parameter_constraints, **{name: rule for name, (_, rule) in more.items()}}
+        values = {**self.get_params(deep=False), **{name: value for name, (value, _) in more.items()}}
+        check_parameters(constraints, values, type(self).__name__)
+
+    def _fit_in_memory(self, X: Any, y: np.ndarray, sample_weight: np.ndarray | None) -> FitResult:
+        """Fit rows in memory; equal rows are merged."""
+        kept, codes, classes, weight = weighted_classes(y, sample_weight, self.class_weight)
+        continues = self._continues(classes, X.shape[1])
+        count = observation_counts(np.ones(len(kept)) if sample_weight is None else sample_weight[kept])
+        rows, observations, scaling = scaled_rows(
+            X[kept],
+            codes,
+            weight,
+            count,
+            len(classes),
+            scale=self.scaling_ if continues else self.scale == "auto",
+            seed=self._seed(),
+        )
+        observations = replace(observations, copies=_are_copies(*by_point(rows, observations)))
+        rows = replace(rows, weight=relative_weights(rows.weight, observations))
+        settings = self._settings()
+        with StageProgressBar(type(self).__name__, bool(self.verbose)) as progress:
+            if continues:
+                fit = refit_compact(rows, settings, self.model_, settings.C or self.C_, self.shrinkage_)
+            else:
+                fit = fit_compact(rows, settings, observations, progress.stage)
+        if settings.n_points and fit.model.n_points < settings.n_points and len(scaling.kept):
+            warn(
+                f"n_points={settings.n_points} is more than the {len(rows)} distinct rows of X with positive "
+                f"weight: the model has {fit.model.n_points} points."
+            )
+        _warn_of_fit(fit, settings, len(scaling.kept))
+        row = X[kept[:1]]
+        row = np.asarray(row.toarray() if sparse.issparse(row) else row, dtype=np.float64)
+        return FitResult(classes, scaling, row, rows, fit)
+
+    def _fit_stream(
+        self, source: Source, memory: float = 1e9, checkpoint: str | PathLike | None = None
+    ) -> FitResult:
+        """Fit many rows in passes over all of them."""
+        settings, start = self._settings(), None
+        with StageProgressBar(type(self).__name__, bool(self.verbose)) as progress:
+            progress.stage("summary of the rows", 0.0)
+            rows = StreamRows.of(
+                source,
+                class_weight=self.class_weight,
+                scale=self.scale == "auto",
+                seed=self._seed(),
+                memory=memory,
+                n_jobs=self.n_jobs,
+            )
+            if self._continues(rows.classes, source.n_features):
+                rows = replace(rows, scaling=self.scaling_)
+                start = self.model_, settings.C or self.C_
+            sample, fit = fit_stream(
+                rows, settings, memory=memory, checkpoint=checkpoint, start=start, report=progress.stage
+            )
+        return FitResult(rows.classes, rows.scaling, rows.summary.least[None], sample, fit)
+
+    def _settings(self) -> CompactSettings:
+        return CompactSettings(
+            n_points=None if self.n_points == "auto" else int(self.n_points),
+            max_points=int(self.max_points),
+            C=None if self.C == "auto" else float(self.C),
+            shared=self.relevance == "shared",
+            sparse=self.relevance == "sparse",
+            tol=float(self.tol),
+            threads=n_threads(self.n_jobs),
+        )
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31))
+
+    def _continues(self, classes: np.ndarray, n_features: int) -> bool:
+        """Whether a warm start is possible: same parameters, classes and features."""
+        return (
+            self.warm_start
+            and getattr(self, "n_points_", 0) > 0
+            and self.n_features_in_ == n_features
+            and np.array_equal(self.classes_, classes)
+            and self.n_points in ("auto", self.n_points_)
+            and self._kind_ == (self.scale, self.relevance)
+        )
+
+    def _attributes(self, result: FitResult) -> dict[str, Any]:
+        fit, model = result.fit, result.fit.model
+        n_features = result.row.shape[1]
+        scaling = result.scaling.restricted(fit.features)
+        points = np.repeat(result.row, model.n_points, axis=0)  # correct for constant features
+        points[:, result.scaling.kept] = result.scaling.centre
+        points[:, scaling.kept] = scaling.inverse(model.points)
+        relevance, importances = np.zeros(n_features), np.zeros(n_features)
+        if model.n_points:
+            relevance[scaling.kept] = model.gamma
+            use = model.squared_derivatives(result.rows.X[:4096, fit.features])
+            importances[scaling.kept] = use / max(use.sum(), np.finfo(float).tiny)
+        return {
+            "classes_": result.classes,
+            "points_": points,
+            "n_points_": model.n_points,
+            "dual_coef_": model.coef[:, :-1].copy(),
+            "intercept_": model.coef[:, -1].copy(),
+            "relevance_": relevance,
+            "feature_importances_": importances,
+            "C_": fit.plan.C,
+            "shrinkage_": fit.plan.shrinkage,
+            "gradient_norm_": fit.gradient_norm,
+            "n_iter_": fit.n_iter,
+            "validation_log_loss_": fit.validation_loss,
+            "search_results_": fit.search_results(),
+            "model_": model,
+            "scaling_": scaling,
+            "_kind_": (self.scale, self.relevance),
+            "_reference_": _familiarity_reference(model, result.rows, fit.features),
+        }
+
+    # -- prediction ---------------------------------------------------------------------------
+
+    def _outputs(self, X: Any) -> np.ndarray:
+        """Decision values, (n_queries, n_outputs)."""
+        X = self._checked(X)
+        n, threads = X.shape[0], n_threads(self.n_jobs)
+        points, gamma, coef, intercept = self.model_.parts()
+        out = np.empty((n, len(self.intercept_)))
+        block = 4096  # rows per block: intermediate results stay in the processor's cache
+        for start in range(0, n, block):
+            scaled = self.scaling_.transform(X[start : start + block])
+            size = len(scaled)
+            no_label, weight = np.zeros(size, dtype=np.int32), np.ones(size)
+            rows = _core.compact_rows(scaled, no_label, weight, len(self.classes_), X.dtype == np.float32)
+            out[start : start + size] = rows.decision(points, gamma, coef, intercept, threads)
+        return out
+
+    def _checked(self, X: Any) -> Any:
+        check_is_fitted(self)
+        check_indices(X)
+        return validate_data(self, X, reset=False, **ROWS)
+
+    def _kernel_to_points(self, rows: Any, some: Any = ALL) -> np.ndarray:
+        return np.exp(-(self._distance_to_points(rows)[:, some] ** 2))
+
+    def _distance_to_points(self, rows: Any) -> np.ndarray:
+        return self.model_.distances(self.scaling_.transform(rows))
+
+    def _kernel_of_points(self, some: Any = ALL) -> np.ndarray:
+        return np.exp(-(self.model_.distances(self.model_.points[some])[:, some] ** 2))
+
+    def _diagonal(self, rows: Any) -> np.ndarray:
+        return np.ones(rows.shape[0])
+
+    def _log_proba(self, outputs: np.ndarray) -> np.ndarray:
+        if len(self.classes_) > 2:  # one model for all classes: softmax
+            return np.asarray(log_softmax(outputs, axis=1))
+        return super()._log_proba(outputs)
+
+    def get_support(self, indices: bool = False) -> np.ndarray:
+        """The features that the model uses, as a mask or as indices."""
+        check_is_fitted(self)
+        mask = self.relevance_ > 0
+        return np.flatnonzero(mask) if indices else mask
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _are_copies(X: np.ndarray, weight: np.ndarray, count: np.ndarray) -> bool:
+    """Whether equal rows are copies of one observation; weight and count are (n_points, n_classes)."""
+    n, p = X.shape
+    rows = np.arange(n)
+    kernel = Kernel("rbf", 1 / max(p, 1))
+    return rows_are_copies(DistinctPoints(X.astype(np.float64), rows, rows, weight, kernel, None, count))
+
+
+def _familiarity_reference(model: CompactModel, rows: LabelledRows, features: np.ndarray) -> np.ndarray:
+    """Quantiles of how well the points explain the first 2000 rows, which are in random order."""
+    chosen = representatives(model.n_points)
+    span = Span(np.exp(-(model.distances(model.points[chosen])[:, chosen] ** 2)))
+    K = np.exp(-(model.distances(rows.X[:2000, features])[:, chosen] ** 2))
+    return reference_quantiles(span.explained(K, np.ones(len(K))), rows.weight[:2000])
+
+
+def _warn_of_fit(fit: CompactFit, settings: CompactSettings, n_varying: int) -> None:
+    """Warn if the model has no signal, or if its training loss exceeds its validation loss."""
+    baseline, validation = fit.baseline_loss, fit.validation_loss
+    if fit.model.n_points == 0:
+        if n_varying == 0:
+            reason = "all features are constant. Add features that vary"
+        else:
+            reason = (
+                f"no model had a lower validation log-loss than the class fractions, {baseline:.3g}. Check "
+                "that rows and labels belong together, add features or rows, or set n_points to keep points"
+            )
+        warn(f"No signal found; the model predicts the class fractions: {reason}.")
+        return
+    if validation is None or baseline is None:
+        return
+    if validation >= baseline:  # only if the number of points is given
+        warn(
+            f"No signal found: with n_points={settings.n_points} the validation log-loss is "
+            f"{validation:.3g}, and that of the class fractions {baseline:.3g}. "
+            'n_points="auto" returns the class fractions in this case.'
+        )
+    elif fit.in_poor_optimum:
+        warn(
+            f"The training log-loss, {fit.training_loss:.3g}, exceeds the validation log-loss, "
+            f"{validation:.3g}, by more than its noise: the fit ended in a poor optimum. Try "
+            "another random_state or n_points."
+        )

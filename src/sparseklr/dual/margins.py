@@ -1,0 +1,334 @@
+r"""The margin, the sum of the dual variables, and saturation.
+
+For the solution :math:`\alpha(\lambda)` of the dual of :mod:`sparseklr.dual.problem` with boxes :math:`C_i`:
+
+- :math:`\sum_i \alpha_i(\lambda)` is non-decreasing in :math:`\lambda`, because adding the optimality
+  inequalities of two margins gives
+  :math:`(\lambda_2 - \lambda_1)(\sum_i\alpha_i(\lambda_2) - \sum_i\alpha_i(\lambda_1)) \ge 0`;
+- its limit is :math:`2 \min_\pm \sum_{y_i=\pm 1} C_i` (:func:`nu_limit`);
+- the slack :math:`\rho` of the paper's primal equals :math:`\lambda` (:func:`rho`);
+- above a computable margin the minority class is saturated (:func:`saturation_bound`).
+
+**The nu form.** The paper's sparse primal optimises the margin and takes ``nu`` instead,
+
+.. math:: \min_{f,\, \rho \ge 0}\; \tfrac12\|f\|^2 + \sum_i C_i \log(1 + e^{\rho - y_i f(x_i)}) - \nu \rho .
+
+Stationarity in :math:`\rho` reads :math:`\sum_i \alpha_i = \nu`, or :math:`\rho = 0` if
+:math:`\bar\nu = \sum_i \alpha_i(0) \ge \nu`. The margin for ``nu`` is therefore the root of a monotone
+function, each evaluation of which is one warm-started solve.
+
+The paper is Consolo, Manno and Amaldi (2025), Computers & Operations Research 188, 107363.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit, logit
+from sklearn.utils import check_array, check_consistent_length
+
+from ..kernels import RowSource
+from .problem import DualProblem, labels_and_boxes
+from .smo import Callback, Settings, Solution, SolveInterrupted, solve_above_bound, solve_dual
+
+# Up to this many triples (minority, majority and any point) the saturation bound considers each pair.
+_PAIRWISE = 300_000_000
+
+
+def nu_limit(y: Any, *, C: float, sample_weight: Any = None) -> float:
+    r"""The limit :math:`2 \min_\pm \sum_{y_i = \pm 1} C_i` of the sum of the dual variables as lam grows.
+
+    Without weights it is :math:`2 C n_{min}` (Proposition 3 of the paper's appendix). A ``nu`` at or above
+    it cannot be reached. ``y`` contains -1 and +1, and ``C_i = C * sample_weight_i``.
+
+    Examples
+    --------
+    >>> nu_limit([-1, -1, -1, 1], C=10.0)
+    20.0
+    """
+    y, box = labels_and_boxes(y, C, sample_weight)
+    return float(2 * min(box[y > 0].sum(), box[y < 0].sum()))
+
+
+def rho(solution: Solution, y: Any, *, C: float, sample_weight: Any = None) -> float:
+    r"""The slack of the paper's primal at a solution; it equals ``lam`` (Observation 1 of the paper).
+
+    :math:`\xi_i = \rho - y_i f(x_i)` and :math:`\alpha_i = C_i \sigma(\xi_i)` give
+    :math:`\rho = \operatorname{logit}(\alpha_i / C_i) + y_i f(x_i)` at each point. The result is the median
+    over the points inside their box. The arguments are those of :func:`~sparseklr.dual.solve_dual`.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> solution = solve_dual(X @ X.T, [-1, -1, 1, 1], C=1.0, lam=2.5, tol=1e-10)
+    >>> round(rho(solution, [-1, -1, 1, 1], C=1.0), 6)
+    2.5
+    """
+    y, box = labels_and_boxes(y, C, sample_weight)
+    check_consistent_length(solution.alpha, y)
+    inside = (solution.alpha > 1e-8 * box) & (solution.alpha < (1 - 1e-8) * box)
+    if not inside.any():
+        raise ValueError("solution has no dual variable inside its box, so rho is undetermined.")
+    slack = logit(solution.alpha[inside] / box[inside]) + (y * solution.decision)[inside]
+    return float(np.median(slack))
+
+
+def saturation_bound(
+    K: Any, y: Any, C: float, tol: float | None = None, *, sample_weight: Any = None
+) -> float:
+    r"""A margin above which every dual variable of the minority class is at its box.
+
+    For every ``lam`` at or above it, :math:`\alpha_i(\lambda) \ge C_i - \gamma_i` with
+    ``gamma_i = tol * C_i / C`` for each point i of the minority class M, the class of smaller total box (both
+    classes if these are equal). A larger margin then only scales the model.
+
+    Parameters
+    ----------
+    K : array (n, n)
+        Symmetric kernel matrix; entries of any sign.
+    y : array (n,)
+        Labels, -1 or +1.
+    C : float
+        Weight of the loss.
+    tol : float, optional
+        The gamma of the paper, below C; ``1e-5 * C`` by default.
+    sample_weight : array (n,), optional
+        Non-negative; ``C_i = C * sample_weight_i``. Points of weight 0 are ignored.
+
+    Returns
+    -------
+    float
+
+    Notes
+    -----
+    If :math:`\alpha_i < C_i - \gamma_i` for some i in M, then adding the stationarity conditions of i and of
+    any j in the majority N (the intercept cancels) gives
+
+    .. math:: \operatorname{logit}(\alpha_j/C_j) \ge 2\lambda - \operatorname{logit}(1-\gamma/C)
+              - (y_i F_i + y_j F_j),
+
+    .. math:: y_i F_i + y_j F_j = \sum_{k \in M} \alpha_k (K_{ik} - K_{jk})
+              + \sum_{k \in N} \alpha_k (K_{jk} - K_{ik}) \le P_{ij},
+
+    .. math:: P_{ij} = \sum_{k \in M} C_k (K_{ik} - K_{jk})_+
+              + \max\Bigl\{\sum_{k \in N} a_k (K_{jk} - K_{ik})_+ :
+              0 \le a_k \le C_k,\ \sum_N a_k \le \sum_M C_k\Bigr\}.
+
+    But :math:`\sum_N \alpha_j = \sum_M \alpha_k < \sum_M C_k - \gamma_i`. The bound is therefore the largest,
+    over i in M, of the roots of
+
+    .. math:: \sum_{j \in N} C_j\, \sigma(2\lambda - \operatorname{logit}(1-\gamma/C) - P_{ij})
+              = \sum_{k \in M} C_k - \min_k \gamma_k .
+
+    All pairs cost :math:`O(n^3)`. Above about 1000 points the differences are bounded by those from the
+    smallest :math:`K_{jk}` over j and the smallest :math:`K_{ik}` over i, which costs :math:`O(n^2)`.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> K, y = np.exp(-((X - X.T) ** 2)), np.array([-1, -1, 1, 1])
+    >>> bound = saturation_bound(K, y, C=1.0, tol=1e-3)
+    >>> alpha = solve_dual(K, y, C=1.0, lam=bound, tol=1e-8).alpha
+    >>> bool(alpha.min() >= 1 - 1e-3)
+    True
+    """
+    K = check_array(K, dtype=[np.float64, np.float32], input_name="K")
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(f"K must be a square kernel matrix; its shape is {K.shape}.")
+    y, box = labels_and_boxes(y, C, sample_weight)
+    check_consistent_length(K, y)
+    gamma = 1e-5 if tol is None else tol / C
+    if not 0 < gamma < 1:
+        raise ValueError(f"tol must lie between 0 and C={C:g}; got {tol!r}.")
+    keep = np.flatnonzero(box > 0)
+    if len(keep) < len(y):
+        K, y, box = K[np.ix_(keep, keep)], y[keep], box[keep]
+    minority = y == (1 if box[y > 0].sum() < box[y < 0].sum() else -1)
+    bounds = [_one_sided_bound(K, box, minority, gamma)]
+    if box[minority].sum() == box[~minority].sum():
+        bounds.append(_one_sided_bound(K, box, ~minority, gamma))
+    return max(0.0, *bounds)
+
+
+def _one_sided_bound(K: np.ndarray, box: np.ndarray, minority: np.ndarray, gamma: float) -> float:
+    """The bound for the class given by the mask; ``gamma`` is relative to the box."""
+    few, many = np.flatnonzero(minority), np.flatnonzero(~minority)
+    target = box[few].sum() - gamma * box[few].min()
+    edge = logit(1 - gamma)
+    bounds = []
+    for load in _loads(K, box, few, many):
+
+        def missing(lam: float, load: np.ndarray = load) -> float:
+            return float(box[many] @ expit(2 * lam - edge - load) - target)
+
+        # At these distances from the loads every sigmoid is 0 or 1.
+        spread = 40.0 + np.log(box[many].sum()) - np.log(gamma) - np.log(box[few].min())
+        low, high = (0.5 * (edge + end) for end in (load.min() - spread, load.max() + spread))
+        # If rounding hides a change of sign, the root is at that end. Loads of 1e300 need many iterations.
+        at_low, at_high = missing(low) >= 0, missing(high) <= 0
+        root = low if at_low else high if at_high else brentq(missing, low, high, maxiter=2000)
+        bounds.append(root)
+    return float(max(bounds))
+
+
+def _loads(K: np.ndarray, box: np.ndarray, few: np.ndarray, many: np.ndarray) -> Iterator[np.ndarray]:
+    """Bounds on ``y_i F_i + y_j F_j`` for all j of the majority: one array for each i, or one for all i."""
+    total = box[few].sum()
+    to_few, to_many = K[np.ix_(many, few)], K[np.ix_(many, many)]
+    if len(few) * len(many) * len(K) <= _PAIRWISE:
+        for i in few:
+            within = np.maximum(K[i, few] - to_few, 0.0) @ box[few]
+            yield within + _fill(to_many - K[i, many], box[many], total)
+    else:
+        within = np.maximum(K[np.ix_(few, few)] - to_few.min(axis=0), 0.0) @ box[few]
+        yield within.max() + _fill(to_many - K[np.ix_(few, many)].min(axis=0), box[many], total)
+
+
+def _fill(gain: np.ndarray, capacity: np.ndarray, total: float) -> np.ndarray:
+    """Maximum of ``sum_k a_k gain_k`` for each row, subject to 0 <= a <= capacity and sum a <= total."""
+    gain = np.maximum(gain, 0.0)
+    n_full = round(total / capacity[0])
+    if np.ptp(capacity) == 0 and np.isclose(total, n_full * capacity[0], rtol=1e-12):
+        if n_full >= len(capacity):
+            return gain @ capacity
+        return capacity[0] * np.partition(gain, -n_full, axis=1)[:, -n_full:].sum(axis=1)
+    order = np.argsort(-gain, axis=1)
+    before = np.cumsum(capacity[order], axis=1) - capacity[order]
+    amount = np.clip(total - before, 0.0, capacity[order])
+    return (amount * np.take_along_axis(gain, order, axis=1)).sum(axis=1)
+
+
+# -- the nu form ----------------------------------------------------------------------------------
+
+# Solver for a margin, warm-started from another solution or None: solve(lam, start).
+Solve = Callable[[float, Solution | None], Solution]
+
+
+def nu_bar(K: Any, y: Any, *, C: float, **options: Any) -> float:
+    r"""The sum of the dual variables of kernel logistic regression (``lam=0``).
+
+    :math:`\bar\nu = \sum_i C_i \sigma(-y_i f_0(x_i))`. For ``nu`` up to this number the nu form is kernel
+    logistic regression; above it the margin is positive. The arguments are those of
+    :func:`~sparseklr.dual.solve_dual`.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> round(nu_bar(X @ X.T, [-1, -1, 1, 1], C=1.0), 3)
+    1.149
+    """
+    return float(solve_dual(K, y, C=C, lam=0.0, **options).alpha.sum())
+
+
+def lam_for_nu(K: Any, y: Any, *, C: float, nu: float, tol: float = 1e-6, **options: Any) -> float:
+    r"""The margin at which the dual variables sum to ``nu``; 0 if ``nu`` is at most :func:`nu_bar`.
+
+    ``nu`` must be below :func:`nu_limit`; its relative tolerance is ``tol``. The other arguments are those
+    of :func:`~sparseklr.dual.solve_dual`.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> y = np.array([-1, -1, 1, 1])
+    >>> lam = lam_for_nu(X @ X.T, y, C=1.0, nu=2.0)
+    >>> round(float(solve_dual(X @ X.T, y, C=1.0, lam=lam).alpha.sum()), 4)
+    2.0
+    >>> lam_for_nu(X @ X.T, y, C=1.0, nu=0.5)
+    0.0
+    """
+
+    def solve(lam: float, start: Solution | None) -> Solution:
+        alpha0 = None if start is None else start.alpha
+        return solve_dual(K, y, C=C, lam=lam, alpha0=alpha0, tol=tol, **options)
+
+    limit = nu_limit(y, C=C, sample_weight=options.get("sample_weight"))
+    return search_margin(solve, nu, limit, tol)[0]
+
+
+def solve_nu(
+    row_source: RowSource,
+    problem: DualProblem,
+    settings: Settings,
+    nu: float,
+    *,
+    above: np.ndarray,
+    F: np.ndarray,
+    lam: float = 0.0,
+    n_jobs: int | None = None,
+    callback: Callback | None = None,
+) -> tuple[DualProblem, Solution]:
+    """Solve a binary problem for ``nu``; returns the problem with the margin found, and the solution.
+
+    The variables ``alpha - bound`` sum to ``nu``, see :func:`~sparseklr.dual.smo.solve_above_bound`. The
+    search starts at the margin ``lam`` with ``above`` and ``F``.
+    """
+
+    def solve(lam: float, start: Solution | None) -> Solution:
+        at = {"above": above, "F": F} if start is None else {"above": start.alpha, "F": start.F}
+        margin = replace(problem, lam=lam)
+        try:
+            return solve_above_bound(row_source, margin, settings, **at, n_jobs=n_jobs, callback=callback)
+        except SolveInterrupted as interrupted:
+            interrupted.lam = lam
+            raise
+
+    lam, solution = search_margin(solve, nu, reachable_sum(problem), settings.tol, lam)
+    return replace(problem, lam=lam), solution
+
+
+def reachable_sum(problem: DualProblem) -> float:
+    """The largest possible sum of ``alpha - bound``."""
+    widths = problem.box - 2 * problem.bound
+    return float(2 * min(widths[problem.y > 0].sum(), widths[problem.y < 0].sum()))
+
+
+def search_margin(
+    solve: Solve, nu: float, limit: float, tol: float, lam: float = 0.0
+) -> tuple[float, Solution]:
+    """The margin at which alpha sums to ``nu`` (within ``tol * nu``), and its solution.
+
+    Starting from ``lam``, the margin is doubled until the sum is large enough; Brent's method then finds the
+    root. Each solve is warm-started from the previous one. ``limit`` is :func:`nu_limit`.
+    """
+    if not (np.isfinite(nu) and nu >= 0):
+        raise ValueError(f"nu must be a number >= 0; got {nu!r}.")
+    if nu >= limit:
+        raise ValueError(
+            f"nu={nu:g} is infeasible: the dual variables of the smaller class, each below C times its "
+            f"weight, sum to less than {limit / 2:g}, so nu must be below twice that, {limit:g}. Use a "
+            "smaller nu or a larger C."
+        )
+    # Solutions are stored: from another start, the sum of a margin would differ within the tolerance.
+    solved, latest = {lam: solve(lam, None)}, lam
+
+    def excess(lam: float) -> float:
+        nonlocal latest
+        if lam not in solved:
+            solved[lam] = solve(lam, solved[latest])
+            latest = lam
+        difference = float(solved[lam].alpha.sum()) - nu
+        return 0.0 if abs(difference) <= tol * nu else difference  # an exact zero ends the search
+
+    if (reached := excess(lam)) == 0:
+        return lam, solved[lam]
+    if reached > 0 and excess(0.0) >= 0:
+        return 0.0, solved[0.0]
+    if reached > 0:
+        low, high = 0.0, lam
+    else:
+        low, high = lam, max(1.0, 2 * lam)
+        while (reached := excess(high)) < 0:
+            # Solutions within the tolerance need not reach every sum.
+            if high > 1e3 * max(1.0, limit):
+                raise ValueError(
+                    f"nu={nu:g} is too close to its limit {limit:g} for tol={tol:g}: at lam={high:g} the sum "
+                    f"is {nu + reached:g}. Use a smaller nu or a smaller tol."
+                )
+            low, high = high, 2 * high
+    root = float(brentq(excess, low, high, xtol=1e-12, rtol=1e-12))
+    excess(root)
+    return root, solved[root]

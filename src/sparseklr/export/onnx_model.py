@@ -1,0 +1,510 @@
+"""Export as an ONNX graph, by a converter for skl2onnx, which also handles pipelines and searches."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from ..baselines.half import HalfKLR
+from ..baselines.import_vector import ImportVectorMachine
+from ..baselines.thresholded import ThresholdedKLR
+from ..compact_klr import CompactKLR
+from ..sklr import SKLR, SKLRCV
+from ..sparse_klr import SparseKLR
+from .portable import FeatureScaling, PortableModel
+
+if TYPE_CHECKING:
+    from ..tables.features import TableFeatures
+    from ..tables.reader import TableReader
+
+ESTIMATORS = (SKLR, SKLRCV, SparseKLR, CompactKLR, ThresholdedKLR, ImportVectorMachine, HalfKLR)
+_OLDEST_OPSET = 15  # supports Shape with start and end
+
+
+def to_onnx(model: Any, X: Any = None, *, dtype: Literal["float64", "float32"] = "float64") -> Any:
+    """A fitted classifier as an ONNX model.
+
+    The graph has two outputs, ``label`` (n,) and ``probabilities`` (n, n_classes). The classifier is
+    converted to core ONNX operators; other steps of a pipeline may add operators of ``ai.onnx.ml``.
+
+    Parameters
+    ----------
+    model : estimator or pipeline
+        A fitted classifier of this package, a search over one, or a pipeline that ends with one and whose
+        other steps skl2onnx can convert. The graph of a :func:`~sparseklr.tabular_pipeline` has one input
+        (n, 1) for each feature column: numbers, NaN if missing, or strings, empty if missing. Dates and free
+        text cannot be exported.
+    X : DataFrame, default=None
+        Some rows, for other pipelines that were fitted to columns of several types. The graph then has one
+        input (n, 1) for each column, numbers or strings; otherwise a single input ``X`` (n, n_features).
+    dtype : {"float64", "float32"}, default="float64"
+        Type of input and output numbers. The classifier always computes in float64, because the large terms
+        of its sum may cancel. Its points are stored in the dtype of the training data: a model fitted to
+        float32 gives a smaller file.
+
+    Returns
+    -------
+    onnx.ModelProto
+        ``model.SerializeToString()`` is the content of a file.
+
+    Notes
+    -----
+    Needs the extra ``onnx``. Squared distances are computed as ``|x|^2 + |z|^2 - 2 x.z`` after subtracting
+    the mean of the points, as in the compiled core; those of the laplacian kernel feature by feature. Running
+    the graph needs memory for rows times points kernel values.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sparseklr import SparseKLR
+    >>> X, y = load_iris(return_X_y=True)
+    >>> graph = to_onnx(SparseKLR().fit(X, y))
+    >>> [output.name for output in graph.graph.output]
+    ['label', 'probabilities']
+    """
+    skl2onnx = _skl2onnx()
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType, StringTensorType
+
+    if dtype not in ("float64", "float32"):
+        raise ValueError(f"dtype must be 'float64' or 'float32'; got {dtype!r}.")
+    check_is_fitted(model)
+    if isinstance(model, Pipeline):  # skl2onnx does not support "passthrough"
+        model = Pipeline([(name, step) for name, step in model.steps if step not in (None, "passthrough")])
+    register_converters()
+    number = DoubleTensorType if dtype == "float64" else FloatTensorType
+    if table := _reader(model):
+        inputs = _table_inputs(table, number, StringTensorType)
+        model = Pipeline(model.steps[1:])
+    elif X is None:
+        inputs = [("X", number([None, model.n_features_in_]))]
+    else:
+        kinds = {name: StringTensorType if X[name].dtype.kind in "OSUT" else number for name in X.columns}
+        inputs = [(str(name), kind([None, 1])) for name, kind in kinds.items()]
+    options = {id(model): {"zipmap": False}}
+    exported = skl2onnx.convert_sklearn(model, "sparseklr", inputs, options=options)
+    _name_inputs(exported.graph, [name for name, _ in inputs])
+    return exported
+
+
+def register_converters() -> None:
+    """Register the classifiers of this package with skl2onnx.
+
+    Afterwards ``skl2onnx.to_onnx`` converts them, alone and in pipelines and searches, with its options
+    ``zipmap`` and ``nocl``. :func:`to_onnx` calls this function itself.
+    """
+    skl2onnx = _skl2onnx()
+    from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_shapes
+
+    for estimator in ESTIMATORS:
+        skl2onnx.update_registered_converter(
+            estimator,
+            f"Sparseklr{estimator.__name__}",
+            calculate_linear_classifier_output_shapes,
+            _convert,
+            options={"zipmap": [True, False, "columns"], "nocl": [True, False]},
+        )
+
+    if features := sys.modules.get("sparseklr.tables.features"):
+        skl2onnx.update_registered_converter(
+            features.TableFeatures, "SparseklrTableFeatures", _table_output_shape, _convert_table
+        )
+
+
+def _reader(model: Any) -> Any:
+    """The TableReader at the start of a pipeline, or None."""
+    reader = sys.modules.get("sparseklr.tables.reader")  # a pipeline cannot contain it unless it is loaded
+    first = model.steps[0][1] if isinstance(model, Pipeline) else None
+    return first if reader is not None and isinstance(first, reader.TableReader) else None
+
+
+def _name_inputs(graph: Any, names: list[str]) -> None:
+    """Rename the inputs to the columns, of whose names skl2onnx keeps only letters and digits."""
+    new = {given.name: name for given, name in zip(graph.input, names, strict=True)}
+    for given in graph.input:
+        given.name = new[given.name]
+    for node in graph.node:
+        node.input[:] = [new.get(name, name) for name in node.input]
+
+
+def _skl2onnx() -> Any:
+    try:
+        import skl2onnx
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            'ONNX export needs skl2onnx: pip install "sparseklr[onnx]"', name="skl2onnx"
+        ) from error
+    return skl2onnx
+
+
+def _convert(scope: Any, operator: Any, container: Any) -> None:
+    """Converter called by skl2onnx: label and probabilities of a classifier."""
+    from onnx import TensorProto
+    from skl2onnx.common.data_types import DoubleTensorType
+    from skl2onnx.common.utils_classifier import get_label_classes
+
+    if container.target_opset < _OLDEST_OPSET:
+        raise RuntimeError(
+            f"target_opset must be at least {_OLDEST_OPSET} for classifiers of sparseklr; "
+            f"got {container.target_opset}."
+        )
+    model = PortableModel.of(operator.raw_operator)
+    double = isinstance(operator.inputs[0].type, DoubleTensorType)
+    g = Graph(scope, container)
+    x = g("Cast", operator.inputs[0].full_name, to=TensorProto.DOUBLE)
+    z = g("Cast", model.points, to=TensorProto.DOUBLE)
+    x = _scaled(g, model.scaling, x)
+    f = g("Add", g("MatMul", _kernel_values(g, model, x, z), model.coef.T.copy()), model.intercept)
+    if model.margin is not None:
+        f = _link(g, f, model.margin)
+
+    if len(model.classes) == 2:
+        scores = ranked = g("Concat", g("Sub", f, f), f, axis=1)
+    else:
+        ranked = f
+        scores = f if model.scores == "softmax" else g("Neg", g.softplus(g("Neg", f)))
+    classes = np.asarray(get_label_classes(scope, operator.raw_operator))
+    classes = classes.astype(object) if classes.dtype.kind in "OSU" else classes.astype(np.int64)
+    label, probabilities = (output.full_name for output in operator.outputs)
+    g("Gather", classes, g("ArgMax", ranked, axis=1, keepdims=0), output=label)
+    g(
+        "Cast",
+        g("Softmax", scores, axis=1),
+        to=TensorProto.DOUBLE if double else TensorProto.FLOAT,
+        output=probabilities,
+    )
+
+
+def _scaled(g: Graph, scaling: FeatureScaling, x: str) -> str:
+    """:meth:`FeatureScaling.apply`."""
+    if scaling.selects:
+        x = g("Gather", x, scaling.columns, axis=1)
+    if not scaling.scales:
+        return x
+    u = g("Mul", g("Sub", x, scaling.shift), scaling.scale)
+    if np.isfinite(scaling.clip):
+        u = g.clip(u, -scaling.clip, scaling.clip)
+    if not scaling.knots:
+        return u
+    mapped: list[str] = []
+    places = np.arange(len(scaling.columns))
+    for j, (knots, values) in scaling.knots.items():
+        places[j] = len(scaling.columns) + len(mapped)
+        mapped.append(g.interpolate(g("Gather", x, np.array([j]), axis=1), knots, values))
+    return g("Gather", g("Concat", u, *mapped, axis=1), places, axis=1)
+
+
+def _kernel_values(g: Graph, model: PortableModel, x: str, z: str) -> str:
+    """Kernel values between rows and points, (n, n_points).
+
+    A product by a scalar must not precede or follow a MatMul: onnxruntime fuses the two and rounds the scalar
+    to float32. Hence gamma is a vector here, multiplied with the constant points.
+    """
+    if model.kernel == "rbf":
+        center = model.points.mean(axis=0)
+        x, z = g("Sub", x, center), g("Sub", z, center)
+        x_norm = g("ReduceSum", g("Mul", x, g("Mul", x, model.gamma)), np.array([1]), keepdims=1)
+        z_norm = g("ReduceSum", g("Mul", z, g("Mul", z, model.gamma)), np.array([1]), keepdims=0)
+        products = g("MatMul", x, g("Transpose", g("Mul", z, 2 * model.gamma), perm=[1, 0]))
+        distances = g("Sub", g("Add", x_norm, z_norm), products)
+        return g("Exp", g("Neg", g("Max", distances, np.zeros(1))))
+    if model.kernel == "laplacian":
+        return g("Exp", g("Neg", _sums_of_differences(g, model, x, z)))
+    q = g("MatMul", x, g("Transpose", g("Mul", z, model.gamma), perm=[1, 0]))
+    if model.kernel == "linear":
+        return q
+    q = g("Add", q, np.array([model.coef0]))
+    if model.kernel == "poly":
+        return g("Pow", q, np.array([model.degree]))
+    if model.kernel == "sigmoid":
+        return g("Tanh", q)
+    raise ValueError(f"kernel {model.kernel!r} has no formula in ONNX.")
+
+
+def _sums_of_differences(g: Graph, model: PortableModel, x: str, z: str) -> str:
+    """``sum_j gamma_j |x_j - z_j|``, feature by feature, which needs no memory beyond the result."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    def value(name: str, shape: list[Any]) -> Any:
+        return helper.make_tensor_value_info(name, TensorProto.DOUBLE, shape)
+
+    m = len(model.points)
+    nodes = [
+        helper.make_node("Unsqueeze", ["x_j", "last"], ["column"]),
+        helper.make_node("Sub", ["column", "z_j"], ["difference"]),
+        helper.make_node("Abs", ["difference"], ["distance"]),
+        helper.make_node("Mul", ["distance", "gamma_j"], ["weighted"]),
+        helper.make_node("Add", ["sum", "weighted"], ["new_sum"]),
+    ]
+    inputs = [value("sum", [None, m]), value("x_j", [None]), value("z_j", [m]), value("gamma_j", [])]
+    last = numpy_helper.from_array(np.array([1]), "last")
+    body = helper.make_graph(nodes, "add_feature", inputs, [value("new_sum", [None, m])], [last])
+    n_rows = g("Shape", x, start=0, end=1)
+    start = g("Expand", np.zeros((1, m)), g("Concat", n_rows, np.array([1]), axis=0))
+    by_feature = [g("Transpose", array, perm=[1, 0]) for array in (x, z)]
+    return g("Scan", start, *by_feature, model.gamma, num_scan_inputs=3, body=body)
+
+
+def _link(g: Graph, f: str, margin: np.ndarray) -> str:
+    """:func:`sparseklr.refit.calibration.link`."""
+    above = g.softplus(g("Sub", f, margin))
+    below = g.softplus(g("Sub", g("Neg", f), margin))
+    return g("Add", g("Sub", above, below), g("Mul", f, np.array([1e-12])))
+
+
+# -- tables -------------------------------------------------------------------------------------------
+#
+# One input for each column of a tabular_pipeline. The graph does not include TableReader's parsing of cells:
+# numbers are numbers, NaN if missing, and categories are strings, empty if missing.
+
+
+def _table_inputs(reader: TableReader, number: Any, text: Any) -> list[tuple[str, Any]]:
+    """Names and types of the inputs of the graph: the feature columns."""
+    names = reader.get_feature_names_out()
+    kinds = {name: reader.columns_[name].kind for name in names}
+    if dates := [name for name, kind in kinds.items() if kind == "date"]:
+        raise ValueError(_cannot("dates", dates))
+    return [(str(name), (number if kinds[name] == "number" else text)([None, 1])) for name in names]
+
+
+def _table_output_shape(operator: Any) -> None:
+    """Shape of the output of :func:`_convert_table`, for skl2onnx."""
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
+
+    single = any(isinstance(given.type, FloatTensorType) for given in operator.inputs)
+    kind = FloatTensorType if single else DoubleTensorType
+    n_features = len(operator.raw_operator.get_feature_names_out())
+    operator.outputs[0].type = kind([None, n_features])
+
+
+def _convert_table(scope: Any, operator: Any, container: Any) -> None:
+    """Converter of TableFeatures: scaled numbers, indicators of missing values, and categories."""
+    from onnx import TensorProto
+    from skl2onnx.common.data_types import FloatTensorType
+
+    features: TableFeatures = operator.raw_operator
+    few = features.categorical_
+    if free := [name for name in features.text_ if name not in few]:
+        raise ValueError(_cannot("free text", free))
+    single = isinstance(operator.outputs[0].type, FloatTensorType)
+    g = Graph(scope, container)
+    columns = {given.raw_name: given.full_name for given in operator.inputs}
+    numbers = {name: g("Cast", columns[name], to=TensorProto.DOUBLE) for name in features.numbers_}
+    parts = []
+    if features.imputer_ is not None:
+        x = g("Concat", *numbers.values(), axis=1)
+        median = features.imputer_.statistics_
+        if single:  # rounded like the numbers, so that equal values stay equal
+            median = _rounded(median)
+        x = g("Where", g("IsNaN", x), median, x)
+        parts.append(_SCALES[features.scale_](g, features.scaler_, x, single))
+    parts += [g("Cast", g("IsNaN", numbers[name]), to=TensorProto.DOUBLE) for name in features.missing_]
+    if features.encoder_ is not None:
+        one_hot = features.encoder_.named_transformers_["categories"]
+        for k, name in enumerate(few):
+            codes = _codes(one_hot, k)
+            known = {"" if value is None else value: i for i, value in enumerate(one_hot.categories_[k])}
+            index = g(
+                "LabelEncoder",
+                columns[name],
+                op_domain="ai.onnx.ml",
+                op_version=2,
+                keys_strings=list(known),
+                values_int64s=list(known.values()),
+                default_int64=len(codes) - 1,
+            )
+            parts.append(g("Gather", codes, g("Squeeze", index, np.array([1])), axis=0))
+    g(
+        "Cast",
+        g("Concat", *parts, axis=1),
+        to=TensorProto.FLOAT if single else TensorProto.DOUBLE,
+        output=operator.outputs[0].full_name,
+    )
+
+
+def _codes(one_hot: Any, k: int) -> np.ndarray:
+    """The encoding of each category of the k-th column, followed by that of an unseen category."""
+    rows = np.array([[values[0] for values in one_hot.categories_]], dtype=object)
+    rows = np.repeat(rows, len(one_hot.categories_[k]) + 1, axis=0)
+    rows[:, k] = [*one_hot.categories_[k], "an unseen category"]
+    sizes = []
+    for j, values in enumerate(one_hot.categories_):
+        rare = one_hot.infrequent_categories_[j]
+        dropped = one_hot.drop_idx_ is not None and one_hot.drop_idx_[j] is not None
+        sizes.append(len(values) - (0 if rare is None else len(rare) - 1) - int(dropped))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the unseen category, and of missing names
+        encoded = one_hot.transform(rows)
+    return np.asarray(encoded[:, sum(sizes[:k]) : sum(sizes[: k + 1])], dtype=np.float64)
+
+
+def _rounded(values: np.ndarray) -> np.ndarray:
+    """Numbers rounded to float32."""
+    return values.astype(np.float32).astype(np.float64)
+
+
+# -- scales -----------------------------------------------------------------------------------
+
+
+def _standard(g: Graph, scaler: Any, x: str, single: bool) -> str:
+    return g("Div", g("Sub", x, scaler.mean_), scaler.scale_)
+
+
+def _squash(g: Graph, scaler: Any, x: str, single: bool) -> str:
+    """skrub's SquashingScaler: each column shifted and scaled, then ``z / sqrt(1 + (z / m)^2)``."""
+    n, m = scaler.n_features_in_, float(scaler.max_absolute_value)
+    shift, scale = np.zeros(n), np.zeros(n)
+    if scaler.robust_scaler_ is not None:
+        shift[scaler.robust_cols_], scale[scaler.robust_cols_] = (
+            scaler.robust_scaler_.center_,
+            1 / scaler.robust_scaler_.scale_,
+        )
+    if scaler.minmax_scaler_ is not None:
+        shift[scaler.minmax_cols_], scale[scaler.minmax_cols_] = (
+            scaler.minmax_scaler_.median_,
+            scaler.minmax_scaler_.scale_,
+        )
+    z = g("Mul", g("Sub", x, shift), scale)
+    ratio = g("Div", z, np.array([m]))
+    return g("Div", z, g("Sqrt", g("Add", g("Mul", ratio, ratio), np.ones(1))))
+
+
+def _quantile(g: Graph, scaler: Any, x: str, single: bool) -> str:
+    """scikit-learn's QuantileTransformer to the normal distribution.
+
+    The rank is linear between quantiles; the rank of a value that equals several quantiles is the middle of
+    theirs. Values within 1e-7 of the first and last quantile have ranks 0 and 1. Knots are rounded like the
+    input, so that equal numbers stay equal; among knots made equal by rounding, the most frequent one counts.
+    """
+    from onnx import TensorProto
+
+    columns = []
+    for j, quantiles in enumerate(scaler.quantiles_.T):
+        values, first, count = np.unique(quantiles, return_index=True, return_counts=True)
+        last = first + count - 1
+        knots, start = np.unique(_rounded(values) if single else values, return_index=True)
+        groups = np.split(np.arange(len(values)), start[1:])
+        frequent = np.array([group[np.argmax(count[group])] for group in groups])
+        below = scaler.references_[first[start]]  # the rank just below a knot, at it and just above it
+        at = (scaler.references_[first[frequent]] + scaler.references_[last[frequent]]) / 2
+        above = scaler.references_[[last[group[-1]] for group in groups]]
+        column = g("Gather", x, np.array([j]), axis=1)
+        if len(knots) > 1:
+            ramps = g.clip(g("Div", g("Sub", column, knots[:-1]), np.diff(knots)), 0.0, 1.0)
+            rank = g("MatMul", ramps, (below[1:] - above[:-1])[:, None])
+            for operator, jump in (("GreaterOrEqual", at - below), ("Greater", above - at)):
+                passed = g("Cast", g(operator, column, knots), to=TensorProto.DOUBLE)
+                rank = g("Add", rank, g("MatMul", passed, jump[:, None]))
+            rank = g("Add", rank, below[:1])
+        else:
+            rank = column
+        for operator, end, offset, value in (
+            ("Greater", knots[-1], 1e-7, 1.0),
+            ("Less", knots[0], -1e-7, 0.0),
+        ):
+            beyond = g(operator, g("Add", column, np.array([offset])), np.array([end]))
+            rank = g("Where", beyond, np.array([value]), rank)
+        columns.append(rank)
+    ranks = g.clip(g("Concat", *columns, axis=1), 1e-7, 1 - 1e-7)
+    return g.normal_quantile(ranks)
+
+
+_SCALES: dict[Any, Any] = {"standard": _standard, "squash": _squash, "quantile": _quantile}
+
+
+def _cannot(kind: str, names: list[str]) -> str:
+    return (
+        f"{kind} cannot be exported: columns {', '.join(map(repr, names))}. Fit the model without them "
+        "(tabular_pipeline(drop=...), sparseklr fit --drop)."
+    )
+
+
+# -- graphs -------------------------------------------------------------------------------------------
+
+
+class Graph:
+    """A graph under construction, in the style of NumPy: a call adds a node and returns its name."""
+
+    def __init__(self, scope: Any, container: Any) -> None:
+        self.scope, self.container = scope, container
+
+    def __call__(self, operator: str, *inputs: Any, output: str | None = None, **attributes: Any) -> str:
+        """The name of the result of a node; inputs that are not names become constants."""
+        names = [given if isinstance(given, str) else self.constant(given) for given in inputs]
+        output = output or self.scope.get_unique_variable_name(operator.lower())
+        name = self.scope.get_unique_operator_name(operator)
+        self.container.add_node(operator, names, output, name=name, **attributes)
+        return output
+
+    def constant(self, values: np.ndarray) -> str:
+        from onnx import TensorProto, numpy_helper
+
+        name = self.scope.get_unique_variable_name("constant")
+        if values.dtype == object:
+            self.container.add_initializer(name, TensorProto.STRING, values.shape, values.tolist())
+        else:
+            self.container.add_initializer(name, None, None, numpy_helper.from_array(values, name))
+        return name
+
+    # -- functions that ONNX lacks ----------------------------------------------------------------
+
+    def clip(self, x: str, low: float, high: float) -> str:
+        """``x`` clipped to an interval."""
+        return self("Max", self("Min", x, np.array([high])), np.array([low]))
+
+    def softplus(self, x: str) -> str:
+        """``log(1 + e^x)``; onnxruntime does not implement Softplus for float64."""
+        small = self("Log", self("Add", self("Exp", self("Neg", self("Abs", x))), np.ones(1)))
+        return self("Add", self("Max", x, np.zeros(1)), small)
+
+    def interpolate(self, column: str, knots: np.ndarray, values: np.ndarray) -> str:
+        """The piecewise linear function of (n, 1), constant outside the knots, as a sum of ramps."""
+        ramps = self.clip(self("Div", self("Sub", column, knots[:-1]), np.diff(knots)), 0.0, 1.0)
+        return self("Add", self("MatMul", ramps, np.diff(values)[:, None]), values[:1])
+
+    def normal_quantile(self, p: str) -> str:
+        """The inverse of the normal distribution function, for p within 1e-7 and 1 - 1e-7.
+
+        Wichura (1988), "Algorithm AS 241: the percentage points of the normal distribution", Applied
+        Statistics 37(3), 477-484: rational functions for the middle and for the tails, to 16 digits.
+        """
+        middle = self("Sub", p, np.array([0.5]))
+        r = self("Sub", np.array([0.180625]), self("Mul", middle, middle))
+        inner = self("Mul", middle, self._ratio(r, *_MIDDLE))
+        tail = self("Sub", np.array([0.5]), self("Abs", middle))  # min(p, 1 - p)
+        r = self("Sub", self("Sqrt", self("Neg", self("Log", tail))), np.array([1.6]))
+        outer = self("Mul", self("Sign", middle), self._ratio(r, *_TAIL))
+        near = self("LessOrEqual", self("Abs", middle), np.array([0.425]))
+        return self("Where", near, inner, outer)
+
+    def _ratio(self, x: str, above: list[float], below: list[float]) -> str:
+        return self("Div", self._polynomial(x, above), self._polynomial(x, below))
+
+    def _polynomial(self, x: str, coefficients: list[float]) -> str:
+        """Horner's rule; the highest power comes first."""
+        total: Any = np.array(coefficients[:1])
+        for coefficient in coefficients[1:]:
+            total = self("Add", self("Mul", total, x), np.array([coefficient]))
+        return total
+
+
+# Coefficients of AS 241, numerator and denominator, highest power first.
+# fmt: off
+_MIDDLE = (
+    [2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4, 4.5921953931549871457e4,
+     1.3731693765509461125e4, 1.9715909503065514427e3, 1.3314166789178437745e2, 3.3871328727963666080],
+    [5.2264952788528545610e3, 2.8729085735721942674e4, 3.9307895800092710610e4, 2.1213794301586595867e4,
+     5.3941960214247511077e3, 6.8718700749205790830e2, 4.2313330701600911252e1, 1.0],
+)
+_TAIL = (
+    [7.74545014278341407640e-4, 2.27238449892691845833e-2, 2.41780725177450611770e-1, 1.27045825245236838258,
+     3.64784832476320460504, 5.76949722146069140550, 4.63033784615654529590, 1.42343711074968357734],
+    [1.05075007164441684324e-9, 5.47593808499534494600e-4, 1.51986665636164571966e-2,
+     1.48103976427480074590e-1, 6.89767334985100004550e-1, 1.67638483018380384940,
+     2.05319162663775882187, 1.0],
+)
+# fmt: on

@@ -1,0 +1,454 @@
+"""Model files: :func:`save` and :func:`load`. Reading a file does not execute any code of it.
+
+A model file is a zip archive of three kinds of members:
+
+- ``sparseklr.json``: the version of the format, the versions of the libraries, the time, and a digest of the
+  other members. The digest detects damage; it is not a signature, as anyone can compute it.
+- ``model.json``: ``objects``, a list of ``{"type": ..., "parameters": {...}, "attributes": {...}}``, and
+  ``model`` and ``metadata``, which refer to objects. An object refers only to earlier ones.
+- ``0.npy``, ``1.npy``, ...: the arrays, without pickled objects.
+
+A value in ``model.json`` is a number, text, true, false, null, a list, or an object with one key that names
+its kind (``_Reader.value``). :mod:`sparseklr._stored_types` lists the types by public names, with their
+attributes. The reader rejects everything else, and checks that the arrays of every object are consistent
+before compiled code uses them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from . import __version__
+from ._stored_types import NAMES, check_csr, stored_type, type_of
+from ._utils.files import replacing
+from ._utils.memory import available_memory
+from ._utils.messages import listing, warn
+
+FORMAT = 1
+HEADER, TREE = "sparseklr.json", "model.json"
+_LIBRARIES = ("scikit-learn", "skrub")  # whose classes a file may contain
+_MEMBER = re.compile(r"sparseklr\.json|model\.json|[0-9]{1,9}\.npy")
+_KINDS = "biufUSMm"  # of arrays and NumPy scalars: all except objects and records
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of the unpacked size: ``ratio`` times the size of the file, or ``always`` if that is more."""
+
+    always: int = 256 << 20  # bytes
+    ratio: int = 100  # arrays of doubles rarely shrink tenfold, columns of zeros and ones fiftyfold
+    copies: int = 4  # number of copies in memory while a file is read
+    json: int = 8  # weight of a byte of JSON, whose values take more memory than text
+
+
+LIMITS = Limits()
+
+
+class ModelFileError(ValueError):
+    """The file is not a model, is damaged or too large, or has another version."""
+
+
+def save(model: Any, path: str | Path, *, metadata: dict[str, Any] | None = None) -> None:
+    """Write a fitted model to a file for :func:`load` and the command line.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted pipeline of :func:`tabular_pipeline`, an estimator of this package, or a pipeline of these
+        and scikit-learn's transformers. A search (:class:`SKLRCV`, GridSearchCV) is stored as its best
+        model.
+    path : str or Path
+        The file, by convention ``*.sklr``. It is replaced only when the new content is complete.
+    metadata : dict or None, default=None
+        Further content: numbers, text, lists, dicts and arrays. The command line uses ``target``, the name
+        of the column of classes.
+
+    Raises
+    ------
+    ValueError
+        If the model is not fitted, or contains something that :func:`load` would reject. No file is written.
+
+    See Also
+    --------
+    load, tabular_pipeline
+
+    Notes
+    -----
+    A file may contain scikit-learn's scalers, encoders, imputers, PCA, TruncatedSVD, VarianceThreshold,
+    vectorizers, ColumnTransformer, FeatureUnion and Pipeline, and only NumPy's universal functions. For other
+    models use joblib, whose files execute code when they are loaded.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np
+    >>> from sklearn.datasets import make_moons
+    >>> from sparseklr import SparseKLR, load, save
+    >>> X, y = make_moons(100, noise=0.2, random_state=0)
+    >>> model = SparseKLR().fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(model, f"{folder}/moons.sklr")
+    ...     same = load(f"{folder}/moons.sklr")
+    >>> np.array_equal(same.predict_proba(X), model.predict_proba(X))
+    True
+    """
+    check_is_fitted(model)
+    members = encode(_chosen(model), {**(metadata or {})})
+    decode(members)  # raises if the file could not be read again
+    with replacing(Path(path)) as temporary:
+        temporary.write_bytes(pack(members))
+
+
+def load(path: str | Path, *, max_bytes: int | None = None) -> Any:
+    """Read a model written by :func:`save` or the command line. No code of the file is executed.
+
+    Parameters
+    ----------
+    path : str or Path
+    max_bytes : int or None, default=None
+        Largest unpacked size in bytes, with JSON counted eightfold. None is 100 times the size of the file,
+        and at least 256 MB.
+
+    Returns
+    -------
+    estimator
+        The fitted model.
+
+    Raises
+    ------
+    ValueError
+        If the file is not a model, is damaged, unpacks to more than ``max_bytes`` or the available memory,
+        has another format, contains an untrusted type, or contains inconsistent arrays.
+
+    See Also
+    --------
+    save
+    """
+    return load_with_metadata(Path(path).read_bytes(), str(path), max_bytes)[0]
+
+
+def load_with_metadata(
+    data: bytes, name: str, max_bytes: int | None = None
+) -> tuple[BaseEstimator, dict[str, Any]]:
+    """Model and metadata from the content of a file; ``name`` is for messages."""
+    members, header = unpack(data, name, max_bytes)
+    try:
+        model, metadata = decode(members)
+    except ModelFileError as error:
+        raise ModelFileError(f"{name}: {error}") from error
+    except ImportError:
+        raise
+    except ValueError as error:  # a check failed
+        raise ModelFileError(f"{name}: not loaded, the model is damaged or was altered: {error}") from error
+    except Exception as error:  # any other consequence of wrong content
+        raise ModelFileError(_damaged(name)) from error
+    if not isinstance(model, BaseEstimator):
+        raise ModelFileError(f"{name}: not loaded, it contains a {type(model).__name__}, not a model")
+    here, there = versions(), header["versions"]
+    for library in _LIBRARIES:
+        if library in here and library in there and _minor(there[library]) != _minor(here[library]):
+            warn(
+                f"{name} was written with {library} {there[library]}, but {here[library]} is installed: fit "
+                "the model again if predictions fail."
+            )
+    return model, {**metadata, "created": header["created"], "versions": there}
+
+
+def versions() -> dict[str, str]:
+    """Versions of this package and of the installed libraries."""
+    found = {"sparseklr": __version__}
+    for library in _LIBRARIES:
+        try:
+            found[library] = version(library)
+        except PackageNotFoundError:  # not installed
+            continue
+    return found
+
+
+def _chosen(model: Any) -> Any:
+    """The best model of a search, also as the last step of a pipeline."""
+    if isinstance(model, Pipeline):
+        name, last = model.steps[-1]
+        return Pipeline([*model.steps[:-1], (name, _chosen(last))])
+    return getattr(model, "best_estimator_", model)
+
+
+def _minor(number: str) -> list[str]:
+    return number.split(".")[:2]
+
+
+# -- the archive ------------------------------------------------------------------------------------
+
+
+def pack(members: dict[str, bytes]) -> bytes:
+    """The archive of some members, with a header."""
+    header = {
+        "format": FORMAT,
+        "versions": versions(),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "sha256": _digest(members),
+    }
+    buffer = io.BytesIO()
+    with ZipFile(buffer, "w", compression=ZIP_DEFLATED) as archive:
+        archive.writestr(HEADER, json.dumps(header))
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def unpack(data: bytes, name: str, max_bytes: int | None = None) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """The members of an archive and its header; ``name`` is for messages."""
+    try:
+        with ZipFile(io.BytesIO(data)) as archive:
+            names = archive.namelist()
+            infos = archive.infolist()
+            size = sum(i.file_size * (1 if i.filename.endswith(".npy") else LIMITS.json) for i in infos)
+            _check_size(size, len(data), name, max_bytes)
+            sound = len({*names}) == len(names) and all(map(_MEMBER.fullmatch, names))
+            members = {info.filename: _read(archive, info) for info in infos} if sound else {}
+        header = json.loads(members.pop(HEADER))
+        found = header["format"]
+        header["versions"] = {str(library): str(number) for library, number in header["versions"].items()}
+    except ModelFileError:
+        raise
+    except Exception as error:  # any error of zipfile, zlib, json and lookups for wrong content
+        raise ModelFileError(_damaged(name)) from error
+    if found != FORMAT:
+        raise ModelFileError(
+            f"{name}: the model has format {found}, written by sparseklr "
+            f"{header['versions'].get('sparseklr')}; sparseklr {__version__} reads format {FORMAT}. "
+            "Fit the model again."
+        )
+    if header.get("sha256") != _digest(members) or not isinstance(header.get("created"), str):
+        raise ModelFileError(_damaged(name))
+    return members, header
+
+
+def _read(archive: ZipFile, member: ZipInfo) -> bytes:
+    """A member, unpacked up to the announced size; zipfile raises if there is more."""
+    with archive.open(member) as file:
+        return file.read(member.file_size)
+
+
+def _damaged(name: str) -> str:
+    return f"{name}: not a model written by sparseklr, or damaged"
+
+
+def _check_size(unpacked: int, packed: int, name: str, max_bytes: int | None) -> None:
+    """Raise if an archive unpacks to implausibly many bytes, or to more than the available memory."""
+    limit = max(LIMITS.always, LIMITS.ratio * packed) if max_bytes is None else max_bytes
+    if unpacked > limit:
+        raise ModelFileError(
+            f"{name}: not loaded, {packed >> 10} kB unpack to {unpacked >> 20} MB; the limit is "
+            f"{limit >> 20} MB. If you trust the file, sparseklr.load(path, max_bytes=...) raises the limit"
+        )
+    if unpacked > (free := available_memory() // LIMITS.copies):
+        raise ModelFileError(
+            f"{name}: not loaded, it unpacks to {unpacked >> 20} MB, but the available memory suffices only "
+            f"for {free >> 20} MB"
+        )
+
+
+def _digest(members: dict[str, bytes]) -> str:
+    """SHA-256 of names and contents, sorted by name."""
+    digest = hashlib.sha256()
+    for name, content in sorted(members.items()):
+        digest.update(f"{name}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
+# -- writing ----------------------------------------------------------------------------------------
+
+
+def encode(model: Any, metadata: Any) -> dict[str, bytes]:
+    """The members of a model file, by name."""
+    writer = _Writer()
+    tree = {"model": writer.value(model), "metadata": writer.value(metadata)}
+    text = json.dumps({"objects": writer.objects, **tree}, allow_nan=False)
+    return {TREE: text.encode(), **writer.arrays}
+
+
+class _Writer:
+    """Encodes values as JSON; objects and arrays that occur twice are written once."""
+
+    def __init__(self) -> None:
+        self.objects: list[dict[str, Any]] = []
+        self.arrays: dict[str, bytes] = {}
+        self._written: dict[int, tuple[Any, dict[str, Any]]] = {}  # by id; the value is kept alive
+
+    def value(self, value: Any, where: str = "") -> Any:
+        """Encode a value of any storable kind; ``where`` is its location, for messages."""
+        if value is None or isinstance(value, bool | str) or type(value) in (int, float):
+            return {"float": str(value)} if isinstance(value, float) and not math.isfinite(value) else value
+        if id(value) in self._written:
+            return self._written[id(value)][1]
+        if type(value) is list:
+            return [self.value(one, where) for one in value]
+        if type(value) is tuple:
+            return {"tuple": [self.value(one, where) for one in value]}
+        if type(value) is dict:
+            pairs = [[self.value(key, where), self.value(one, where)] for key, one in value.items()]
+            plain = all(isinstance(key, str) for key in value)
+            return {"dict": dict(pairs)} if plain else {"items": pairs}
+        if type(value) is slice:
+            return {"slice": [value.start, value.stop, value.step]}
+        written = self._numpy(value, where) or self._object(value, where)
+        self._written[id(value)] = (value, written)
+        return written
+
+    def _numpy(self, value: Any, where: str) -> dict[str, Any]:
+        """Encode arrays, sparse matrices and other NumPy values; empty for anything else."""
+        if type(value) is np.ndarray:
+            if value.dtype.kind == "O":
+                return {"cells": [self.value(one, where) for one in value.ravel()], "shape": [*value.shape]}
+            return self._array(value, where)
+        if sparse.issparse(value) and value.format == "csr":
+            parts = [self._array(np.asarray(one), where) for one in (value.data, value.indices, value.indptr)]
+            is_array = isinstance(value, sparse.sparray)
+            return {"csr": parts, "shape": [*map(int, value.shape)], "is_array": is_array}
+        if isinstance(value, np.dtype) and value.kind in (*_KINDS, "O"):
+            return {"dtype": value.str}
+        if isinstance(value, type) and issubclass(value, np.generic):
+            return {"scalar_type": value.__name__}
+        if isinstance(value, np.generic) and value.dtype.kind in "biufU":
+            return {"scalar": self.value(value.item(), where), "dtype": value.dtype.str}
+        name = getattr(value, "__name__", "")
+        return {"ufunc": name} if isinstance(value, np.ufunc) and vars(np).get(name) is value else {}
+
+    def _array(self, array: np.ndarray, where: str) -> dict[str, Any]:
+        if array.dtype.kind not in _KINDS:
+            raise _not_storable(f"an array of {array.dtype}", where)
+        buffer = io.BytesIO()
+        np.lib.format.write_array(buffer, array, allow_pickle=False)
+        name = f"{len(self.arrays)}.npy"
+        self.arrays[name] = buffer.getvalue()
+        return {"array": name}
+
+    def _object(self, value: Any, where: str) -> dict[str, Any]:
+        stored = type_of(value)
+        if stored is None:
+            named: Any = value if callable(value) and hasattr(value, "__qualname__") else type(value)
+            raise _not_storable(f"{named.__module__}.{named.__qualname__}", where)
+        try:
+            both = stored.parts(value)
+        except ValueError as error:  # the message is the name of an attribute
+            raise _not_storable(str(error), where) from error
+        parameters, attributes = (
+            {name: self.value(one, f"{stored.name}.{name}") for name, one in part.items()} for part in both
+        )
+        self.objects.append({"type": stored.name, "parameters": parameters, "attributes": attributes})
+        return {"object": len(self.objects) - 1}
+
+
+def _not_storable(what: str, where: str) -> ValueError:
+    place = f" (in {where})" if where else ""
+    return ValueError(f"the model contains something that cannot be stored in a model file: {what}{place}")
+
+
+# -- reading ----------------------------------------------------------------------------------------
+
+
+def decode(members: dict[str, bytes]) -> tuple[Any, dict[str, Any]]:
+    """Model and metadata from the members of a model file."""
+    tree = json.loads(members[TREE], object_pairs_hook=_distinct)
+    types = {str(one["type"]) for one in tree["objects"]}
+    if foreign := sorted(types - {*NAMES}):
+        raise ModelFileError(f"not loaded, it contains untrusted types: {listing(foreign)}")
+    reader = _Reader(members)
+    for one in tree["objects"]:
+        parameters, attributes = reader.named(one["parameters"]), reader.named(one["attributes"])
+        reader.objects.append(stored_type(one["type"]).make(parameters, attributes))
+    return reader.value(tree["model"]), reader.named(tree["metadata"]["dict"])
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(unique := dict(pairs)) < len(pairs):
+        raise ValueError("a key occurs twice")
+    return unique
+
+
+class _Reader:
+    """Decodes values from JSON."""
+
+    def __init__(self, members: dict[str, bytes]) -> None:
+        self.members = members
+        self.objects: list[Any] = []
+
+    def value(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self.value(one) for one in value]
+        if not isinstance(value, dict):
+            return value
+        match value:
+            case {"dict": dict(content)}:
+                return self.named(content)
+            case {"array": str(name)}:
+                return self.array(name)
+            case {"object": int(index)} if index >= 0:
+                return self.objects[index]
+            case {"tuple": list(content)}:
+                return tuple(self.value(content))
+            case {"items": list(pairs)}:
+                return {self.value(key): self.value(one) for key, one in pairs}
+            case {"cells": list(content), "shape": list(shape)}:
+                cells = np.empty(len(content), dtype=object)
+                for k, one in enumerate(content):
+                    cells[k] = self.value(one)
+                return cells.reshape(shape)
+            case {
+                "csr": [data, indices, indptr],
+                "shape": [int(n_rows), int(n_columns)],
+                "is_array": is_array,
+            }:
+                parts = self.value([data, indices, indptr])
+                make = sparse.csr_array if is_array else sparse.csr_matrix
+                matrix = make(tuple(parts), shape=(n_rows, n_columns))
+                check_csr("a sparse matrix", matrix, (n_rows, n_columns))
+                return matrix
+            case {"float": "nan" | "inf" | "-inf" as text}:
+                return float(text)
+            case {"slice": [start, stop, step]}:
+                return slice(start, stop, step)
+            case {"dtype": str(text), **more} if np.dtype(text).kind in (*_KINDS, "O"):
+                return np.dtype(text).type(self.value(more["scalar"])) if "scalar" in more else np.dtype(text)
+            case {"scalar_type": str(name)} if name in np.sctypeDict:
+                return np.sctypeDict[name]
+            case {"ufunc": str(name)} if isinstance(found := getattr(np, name, None), np.ufunc):
+                return found
+        raise ModelFileError(f"not loaded, it contains an unknown kind of value: {str(value)[:40]}")
+
+    def named(self, values: dict[str, Any]) -> dict[str, Any]:
+        return {name: self.value(one) for name, one in values.items()}
+
+    def array(self, name: str) -> np.ndarray:
+        """An array with consistent header and size, and its own memory."""
+        content = self.members[name]
+        buffer = io.BytesIO(content)
+        major, _ = np.lib.format.read_magic(buffer)
+        read = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
+        shape, by_columns, dtype = read(buffer)
+        if dtype.kind not in _KINDS or not dtype.itemsize:
+            raise ValueError(f"an array of {dtype}")
+        size, start = math.prod(shape) * dtype.itemsize, buffer.tell()
+        if min(shape, default=0) < 0 or size != len(content) - start:
+            raise ValueError(f"an array of shape {shape} has {len(content) - start} bytes")
+        if dtype.kind == "b" and (np.frombuffer(content, np.uint8, offset=start) > 1).any():
+            raise ValueError("a bool array contains other values")  # which NumPy would miscount
+        flat = np.frombuffer(content, dtype, offset=start) if size else np.empty(shape, dtype)
+        return flat.reshape(shape, order="F" if by_columns else "C").copy(order="K")

@@ -1,0 +1,128 @@
+"""Calibration of decision values: the link function of the margin loss, and Platt's sigmoid.
+
+The sigmoid is fitted to cross-fitted decision values.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import log_expit, log_softmax
+from sklearn.linear_model import LogisticRegression
+
+from .._utils.messages import warn
+from ..dual.one_vs_rest import BinarySolutions, BinarySolver
+from ..dual.problem import DualProblem
+from ..dual.smo import Solution
+from ..kernels import rounded
+from ..samples import DistinctPoints
+
+
+def link(f: np.ndarray, lam: float | np.ndarray) -> np.ndarray:
+    r"""Logit of the probability for f under the loss ``log(1 + exp(lam - y f))``.
+
+    The loss is proper composite with :math:`\eta = s(\lambda+f) / (s(\lambda+f) + s(\lambda-f))`, where s is
+    the sigmoid; its logit is :math:`\log(1 + e^{f-\lambda}) - \log(1 + e^{-f-\lambda})`. Well inside the
+    margin this rounds to zero, so a small multiple of f is added, which preserves the order of the values.
+
+    >>> round(float(link(np.array(0.3), 0.0)), 6)
+    0.3
+    """
+    return np.logaddexp(0, f - lam) - np.logaddexp(0, -f - lam) + 1e-12 * f
+
+
+def log_probabilities(outputs: np.ndarray) -> np.ndarray:
+    """Logarithms of class probabilities from one-vs-rest outputs (n, n_outputs).
+
+    A single output is the logit of the second class. Several outputs f_k give probabilities proportional to
+    sigmoid(f_k).
+
+    >>> np.exp(log_probabilities(np.array([[0.0]]))).tolist()
+    [[0.5, 0.5]]
+    """
+    if outputs.shape[1] == 1:
+        return log_expit(np.hstack([-outputs, outputs]))
+    return np.asarray(log_softmax(log_expit(outputs), axis=1))
+
+
+def platt(y: np.ndarray, f: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
+    """Slope and intercept of Platt's sigmoid for cross-fitted values f.
+
+    The targets are (n+1)/(n+2) and 1/(n+2), where n is the weight of the class (Platt 2000); this keeps the
+    slope finite.
+    """
+    positive = y > 0
+    n = [weight[~positive].sum(), weight[positive].sum()]
+    shrunk = [1 / (total + 2) for total in n]
+    full = [(total + 1) / (total + 2) for total in n]
+    ones, zeros = np.where(positive, full[1], shrunk[0]), np.where(positive, shrunk[1], full[0])
+    # Constant values carry no information about the classes; others are scaled to [-1, 1].
+    centre, spread = (f.max() + f.min()) / 2, (f.max() - f.min()) / 2
+    if spread <= max(1e-10 * np.abs(f).max(), 1e-200):
+        return 0.0, float(np.log(weight @ ones) - np.log(weight @ zeros))
+    rows = np.tile((f - centre) / spread, 2)[:, None]
+    labels = np.repeat([1, 0], len(f))
+    # The penalty of 1e-14 decides if nearly all weight is on one value, which does not determine a slope.
+    relative = weight / weight.sum()
+    model = LogisticRegression(C=1e14, solver="newton-cholesky", tol=1e-12)
+    model.fit(rows, labels, sample_weight=np.concatenate([relative * ones, relative * zeros]))
+    slope = model.coef_[0, 0] / spread
+    return float(slope), float(model.intercept_[0] - slope * centre)
+
+
+def folds_along(points: DistinctPoints, values: np.ndarray, y: np.ndarray, most: int) -> np.ndarray | None:
+    """A fold number for each row: the sorted distinct points of each label are assigned to folds in turn.
+
+    Equal rows of a label share a fold, so no row is predicted by a model trained on its copy, and repeating a
+    row is equivalent to increasing its weight. There are as many folds as the smaller class has distinct
+    points, at most ``most``; the result is None if that is fewer than two.
+    """
+    place = np.empty(len(points), dtype=np.intp)
+    place[np.lexsort((points.first, rounded(values[points.first], 24)))] = np.arange(len(points))
+    rank = np.empty(len(y), dtype=np.intp)
+    for label in np.unique(y):
+        rows = np.flatnonzero(y == label)
+        rank[rows] = np.unique(place[points.point_of_row[rows]], return_inverse=True)[1]
+        most = min(most, int(rank[rows].max()) + 1)
+    return rank % most if most >= 2 else None
+
+
+def cross_fitted(
+    solver: BinarySolver, points: DistinctPoints, problem: DualProblem, solution: Solution
+) -> np.ndarray | None:
+    """f of every row from a model fitted without its fold; None if there are too few distinct rows.
+
+    Each fit is warm-started from ``solution``. Folds follow the order of ``K @ (box * y)``, the projection on
+    the difference of the class means in feature space. Up to rounding, it does not depend on the form of the
+    kernel or on the order of the rows.
+    """
+    data = solver.data
+    fold = folds_along(points, solver.product(problem.box * problem.y), problem.y, most=5)
+    if fold is None:
+        return None
+    f = np.empty(len(problem.y))
+    for k in np.unique(fold):
+        train, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+        part = solver.part(train)
+        inner = DualProblem(problem.y[train], problem.box[train], problem.bound[train], problem.lam)
+        fitted = part.solve(inner, solution.alpha[train], "calibration")
+        kept = np.flatnonzero(fitted.alpha)
+        coef = (fitted.alpha * inner.y)[None, kept]
+        queries = data.X[np.ix_(test, train[kept])] if data.kernel.precomputed else data.X[test]
+        sums = data.kernel.sum(queries, part.data.X[kept], coef, n_jobs=solver.n_jobs)
+        f[test] = sums[:, 0] + fitted.intercept
+    return f
+
+
+def fit_sigmoids(solver: BinarySolver, solved: BinarySolutions) -> np.ndarray:
+    """Slope and intercept of Platt's sigmoid for each binary problem."""
+    points, sigmoids = DistinctPoints.of(solver.data), []
+    for problem, solution in zip(solved.problems, solved.solutions, strict=True):
+        f = cross_fitted(solver, points, problem, solution)
+        if f is None:
+            warn(
+                "calibration='sigmoid': a class has fewer than two distinct samples, so cross-fitting is "
+                "impossible; the sigmoid is fitted to the training values. Prefer SparseKLR.",
+            )
+            f = solution.decision
+        sigmoids.append(platt(problem.y, f, solver.data.weight))
+    return np.array(sigmoids)

@@ -1,0 +1,284 @@
+r"""The choice of the kernel and its width by leave-one-out, confirmed on validation folds.
+
+Each kernel is evaluated by the leave-one-out log-loss of the penalised likelihood on a label-free basis, with
+the C that is best for it (:mod:`~.regularisation`), on at most 1500 points.
+
+Widths form a geometric grid with ratio three around the width of ``gamma="scale"``. From there the search
+proceeds to wider kernels while the loss falls, and likewise to narrower ones. Another kind of kernel is
+evaluated at its middle width only, unless it is there at least as good as the first kernel.
+
+Leave-one-out losses of the best of several kernels are optimistic, and more so for some kernels than for
+others. So the kernel of smallest loss replaces the first one only if its loss on validation folds is smaller
+too; this validation loss is the one to report. docs/design/refit.md has measurements.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from .._utils.messages import warn
+from .._utils.threads import Map, ordered_threads
+from ..compact.rows import Observations, validation_folds
+from ..kernels import Kernel, NonFiniteKernel, naming_row
+from ..samples import DistinctPoints, shuffled_keys
+from .basis import LabelFreeBases
+from .calibration import log_probabilities
+from .newton import Labels
+from .regularisation import EvaluatedFit, binary_labels, choose_Cs, fit_at
+
+
+@dataclass(frozen=True)
+class KernelSearchSettings:
+    """Settings of the kernel search."""
+
+    kinds: tuple[str, ...] = ("rbf", "laplacian")  # kinds of kernel="auto"; the first one is the default
+    factor: float = 3.0  # ratio of consecutive widths
+    max_steps: int = 6  # from the middle width in either direction
+    most_points: int = 1500  # size of the sample of the points
+    least_of_class: int = 10  # points of each class in the sample
+    # A narrower kernel that is worse by this many standard errors, at the C of the previous width, is
+    # abandoned before its own C is searched.
+    clearly_worse: float = 2.0
+    small_loss: float = 1e-3  # loss below which the search ends
+
+
+SETTINGS = KernelSearchSettings()
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """An evaluated kernel with its leave-one-out losses."""
+
+    kernel: Kernel
+    evaluated: list[EvaluatedFit]  # one for each one-vs-rest problem
+    losses: np.ndarray  # leave-one-out log-loss of each observation
+    loss: float  # their weighted mean
+    error: float  # its standard error
+    seconds: float
+    settled: bool = True  # whether C is the best for this kernel
+
+
+class Predictor(Protocol):
+    """A fitted model that predicts logarithms of class probabilities."""
+
+    def log_proba(self, X: Any) -> np.ndarray: ...
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenKernel:
+    """The result of a search."""
+
+    kernel: Kernel
+    evaluated: list[EvaluatedFit] | None  # its fits to all points; None if the search used a sample
+    tried: list[Candidate]  # in order; the search starts from the first
+    validation_loss: float | None  # of the chosen kernel; None if it is the first, or folds are impossible
+
+    def table(self) -> dict[str, np.ndarray]:
+        """The evaluated kernels, as columns."""
+        columns: dict[str, list[Any]] = {
+            "kernel": [str(one.kernel.name) for one in self.tried],
+            "gamma": [one.kernel.gamma for one in self.tried],
+            "C": [float(np.median([each.C for each in one.evaluated])) for one in self.tried],
+            "log_loss": [one.loss for one in self.tried],
+            "standard_error": [one.error for one in self.tried],
+            "seconds": [one.seconds for one in self.tried],
+        }
+        return {name: np.array(values) for name, values in columns.items()}
+
+
+def middle_kernels(first: Kernel, n_features: int, kernel: str, gamma: Any) -> list[Kernel]:
+    """Every kind of kernel to evaluate, with the given width or the middle of its search range.
+
+    ``first`` is the first kernel to try. If the width is searched, ``first`` has the width of
+    ``gamma="scale"``.
+    """
+    kinds = [replace(first, name=name) for name in (SETTINGS.kinds if kernel == "auto" else [kernel])]
+    if gamma != "auto":
+        return kinds
+    return [laplacian_like(kind, n_features) if kind.name == "laplacian" else kind for kind in kinds]
+
+
+def laplacian_like(rbf: Kernel, n_features: int) -> Kernel:
+    r"""The Laplacian kernel whose width corresponds to that of an rbf kernel.
+
+    :math:`\gamma = 1/(p\sigma^2)` becomes :math:`1/(p\sigma)`, where p is the number of features. Both are
+    invariant to the unit of the features.
+    """
+    return replace(rbf, name="laplacian", gamma=float(np.sqrt(rbf.gamma / n_features)))
+
+
+def choose_kernel(
+    points: DistinctPoints,
+    kernels: Sequence[Kernel],
+    fit: Callable[[DistinctPoints], Predictor],
+    *,
+    climb: bool,
+    seed: int,
+    n_jobs: int | None = None,
+) -> ChosenKernel:
+    """The kernel of smallest leave-one-out loss if validation confirms it; otherwise the first one.
+
+    ``points`` have relative weights. ``kernels`` are of different kinds; ``climb`` enables the search of
+    their widths. A kernel that fails is skipped with a warning; if all fail, the first error is raised.
+    ``fit`` fits a model to points for the validation.
+    """
+    with ordered_threads(n_jobs) as map_:
+        search = KernelSearch(points, seed, map_)
+        search.run(kernels, climb)
+    if not search.tried:
+        raise search.failed[0][1]
+    for kernel, error in search.failed:
+        reason = naming_row(error, None) if isinstance(error, NonFiniteKernel) else error
+        warn(f"kernel={kernel.name!r} with gamma={kernel.gamma:.3g} was skipped by the search: {reason}")
+    first, best, losses = search.tried[0], search.best(), None
+    if best is not first:
+        losses = validation_losses(points, [first.kernel, best.kernel], fit)
+        if losses is None or losses[0] <= losses[1]:
+            best = first
+    whole = len(best.losses) == len(points.observations.point)
+    return ChosenKernel(
+        best.kernel,
+        best.evaluated if whole else None,
+        search.tried,
+        None if losses is None else float(losses.min()),
+    )
+
+
+class KernelSearch:
+    """Search over kernels on a sample of ``points``, which have relative weights; their kernel is not used.
+
+    ``seed`` determines the sample and the basis; ``map_`` is that of
+    :func:`~sparseklr._utils.threads.ordered_threads`.
+    """
+
+    def __init__(self, points: DistinctPoints, seed: int, map_: Map = map) -> None:
+        self.points, self.seed, self.map_ = sample_points(points, seed), seed, map_
+        n_classes = points.weight.shape[1]
+        self.outputs = binary_labels(self.points, n_classes if n_classes > 2 else 1)
+        self.tried: list[Candidate] = []
+        self.failed: list[tuple[Kernel, Exception]] = []
+
+    def run(self, kernels: Sequence[Kernel], climb: bool) -> None:
+        """Evaluate each kernel and, with ``climb``, the widths of those that are at least as good as the
+        first; a tiny loss of the first kernel ends the search."""
+        for kernel in kernels:
+            middle = self.evaluate(kernel)
+            if not self.tried:
+                continue
+            if self.tried[0].loss < SETTINGS.small_loss:
+                break
+            if climb and middle is not None and middle.loss <= self.tried[0].loss:
+                self.climb(middle)
+
+    def climb(self, middle: Candidate) -> None:
+        """Evaluate widths of one kind of kernel in both directions from the middle while the loss falls."""
+        for factor in (1 / SETTINGS.factor, SETTINGS.factor):
+            best = middle
+            for _ in range(SETTINGS.max_steps):
+                new = self.evaluate(replace(best.kernel, gamma=best.kernel.gamma * factor), best)
+                if new is None or not new.settled or new.loss >= best.loss:
+                    break
+                best = new
+
+    def best(self) -> Candidate:
+        """The candidate of smallest loss."""
+        return min((one for one in self.tried if one.settled), key=lambda one: one.loss)
+
+    def evaluate(self, kernel: Kernel, before: Candidate | None = None) -> Candidate | None:
+        """The leave-one-out loss of a kernel; if it fails, None and an entry in ``failed``.
+
+        Its own C is not searched if it is clearly worse than the width ``before`` at the C of that width.
+        """
+        start = time.perf_counter()
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                evaluated, losses, settled = self._fits(kernel, before)
+            if not np.isfinite(losses).all():
+                raise FloatingPointError("its leave-one-out loss is not finite")
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+            self.failed.append((kernel, error))
+            return None
+        loss, standard_error = self.outputs[0].observations.mean(losses)
+        seconds = time.perf_counter() - start
+        self.tried.append(Candidate(kernel, evaluated, losses, loss, standard_error, seconds, settled))
+        return self.tried[-1]
+
+    def _fits(self, kernel: Kernel, before: Candidate | None) -> tuple[list[EvaluatedFit], np.ndarray, bool]:
+        """Fits with a kernel, their leave-one-out losses, and whether their C was searched."""
+        inner = self.map_ if len(self.outputs) == 1 else map
+        points = replace(self.points, kernel=kernel)
+        bases = LabelFreeBases(points, np.random.default_rng(self.seed), inner)
+        if before is not None and kernel.gamma > before.kernel.gamma:
+
+            def fit_with_C_of(labels: Labels, one: EvaluatedFit) -> EvaluatedFit:
+                return fit_at(bases, labels, one.C, one.fit.f)
+
+            evaluated = list(self.map_(fit_with_C_of, self.outputs, before.evaluated))
+            losses = self._losses(evaluated)
+            if self._gain(losses, before) < -SETTINGS.clearly_worse:
+                return evaluated, losses, False
+        # Started from the C of another width, the search might end at another C than the refit.
+        evaluated = choose_Cs(bases, self.outputs, self.map_)
+        return evaluated, self._losses(evaluated), True
+
+    def _losses(self, evaluated: list[EvaluatedFit]) -> np.ndarray:
+        logarithms = log_probabilities(np.column_stack([one.loo for one in evaluated]))
+        weight = self.points.observations.weight
+        losses: np.ndarray = -(weight * logarithms).sum(axis=1) / weight.sum(axis=1)
+        return losses
+
+    def _gain(self, losses: np.ndarray, old: Candidate) -> float:
+        """Decrease of the mean loss from that of a candidate, in standard errors of the difference.
+
+        The standard error is bounded below by the accuracy of the fits.
+        """
+        gain, error = self.outputs[0].observations.mean(old.losses - losses)
+        return gain / max(error, 1e-4 * old.loss, 1e-12)
+
+
+def sample_points(points: DistinctPoints, seed: int) -> DistinctPoints:
+    """A sample of at most 1500 points with relative weights, determined by row contents and ``seed``.
+
+    It contains at least ten points of each class, or all of them if there are fewer.
+    """
+    if len(points) <= SETTINGS.most_points:
+        return points
+    order = np.argsort(shuffled_keys(points.X, seed))
+    return points.part(_first(points.weight, order)).relative()
+
+
+def _first(weight: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """The first points in the given order, and the first ones of each class."""
+    by_class = [order[weights[order] > 0][: SETTINGS.least_of_class] for weights in weight.T]
+    return np.unique(np.concatenate([order[: SETTINGS.most_points], *by_class]))
+
+
+def validation_losses(
+    points: DistinctPoints, kernels: Sequence[Kernel], fit: Callable[[DistinctPoints], Predictor]
+) -> np.ndarray | None:
+    """Mean log-loss with each kernel on validation folds; None if folds are impossible.
+
+    As in CompactKLR, folds consist of observations, and copies stay together. The first 1500 points are used.
+    """
+    points = points.part(_first(points.weight, np.arange(len(points))))
+    point, codes = np.nonzero(points.weight)
+    count = np.ones(len(codes)) if points.count is None else points.count[point, codes]
+    observations = Observations(count.astype(np.int64), point, points.copies)
+    totals, total = np.zeros(len(kernels)), 0.0
+    for validation in validation_folds(codes, points.weight.shape[1], observations):
+        fraction = np.zeros_like(points.weight)
+        fraction[point, codes] = validation / count
+        train, test = points.fraction(1 - fraction).relative(), points.fraction(fraction)
+        total += test.weight.sum()
+        for k, kernel in enumerate(kernels):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the fit to all rows issues them
+                log_proba = fit(replace(train, kernel=kernel)).log_proba(test.X)
+            totals[k] -= (test.weight * np.maximum(log_proba, np.log(np.finfo(float).tiny))).sum()
+    return totals / total if total else None

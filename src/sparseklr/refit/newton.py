@@ -1,0 +1,292 @@
+r"""Penalised likelihood in the span of a few kernel functions, by Newton's method.
+
+With basis points ``B`` the model is :math:`f(x) = \sum_{b \in B} \beta_b k(x_b, x) + c` and
+
+.. math:: \min_{\beta, c}\; \tfrac12 \beta^\top K_{BB} \beta + C \sum_i w_i \log(1 + e^{-y_i f(x_i)})
+
+over *all* training rows. Equal rows are one point with total weight :math:`w_i`; the fraction of it that
+belongs to the positive class is the target :math:`t_i`. In the coordinates v of :class:`~.basis.Basis` the
+penalty is :math:`\tfrac12\|v\|^2` and Newton's system is well conditioned.
+
+A Newton matrix costs as much as tens of products with it. Newton's equations are therefore solved by
+conjugate gradients, preconditioned by the matrix of an earlier step or of a neighbouring C; when this takes
+too many products, the matrix is recomputed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf
+
+from .. import _core
+from ..samples import DistinctPoints, weighted_mean
+from .basis import Basis, solve_symmetric
+
+
+@dataclass(frozen=True)
+class NewtonSettings:
+    """Settings of Newton's method."""
+
+    max_steps: int = 200  # about ten are usual; rounding errors of huge kernel values need a limit
+    reduction: float = 0.03  # factor by which conjugate gradients reduce the residual
+    dropped: float = 1e-2  # fraction of the information that preconditioners omit ...
+    dropped_at_end: float = 1e-3  # ... and that the matrix at the solution omits
+    few_rows: int = 2000  # up to this many rows products stay in the cache: recompute the matrix earlier
+    armijo: float = 1e-4  # sufficient decrease of the line search
+    least_step: float = 1e-10  # smallest step of the line search
+
+
+SETTINGS = NewtonSettings()
+
+
+class LossAt(NamedTuple):
+    """The loss of all points at given outputs."""
+
+    value: float  # weighted sum
+    losses: np.ndarray  # of each point, without its weight
+    slope: np.ndarray  # first derivative of the weighted loss of each point
+    information: np.ndarray  # second derivative
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Labels of a binary problem: target t (fraction of the positive class) and weight w of every point.
+
+    ``left_out`` are the labels of the groups of leave-one-out; None if every point is one observation.
+    """
+
+    target: np.ndarray
+    weight: np.ndarray
+    left_out: LeftOut | None = None
+
+    @classmethod
+    def of(cls, weight: np.ndarray, k: int) -> Labels:
+        """Class k against the rest, from the weights of the classes on each point."""
+        total = weight.sum(axis=1)
+        return cls(weight[:, k] / total, total)
+
+    @classmethod
+    def of_points(cls, points: DistinctPoints, k: int) -> Labels:
+        """Class k against the rest, with the observations of the points."""
+        groups = points.observations
+        labels = cls.of(groups.weight, k)
+        left_out = LeftOut(labels.target, labels.weight, point=groups.point, count=groups.count)
+        return replace(cls.of(points.weight, k), left_out=left_out)
+
+    @cached_property
+    def observations(self) -> LeftOut:
+        """Labels of the groups of leave-one-out."""
+        if self.left_out is not None:
+            return self.left_out
+        n = len(self.weight)
+        return LeftOut(self.target, self.weight, point=np.arange(n), count=np.ones(n))
+
+    def losses(self, f: np.ndarray) -> np.ndarray:
+        """Log-loss of each point without its weight: ``-t log p - (1 - t) log(1 - p)``, p = sigmoid(f)."""
+        return self.at(f).losses
+
+    def at(self, f: np.ndarray) -> LossAt:
+        """The weighted loss at outputs f, with its derivatives."""
+        out = np.empty((3, len(f)))
+        return LossAt(_core.cross_entropy(f, self.target, self.weight, out), *out)
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut(Labels):
+    """Labels of groups of observations, of which one is left out at a time.
+
+    Each group consists of ``count`` observations with the same label on one ``point``.
+    """
+
+    point: np.ndarray = field(kw_only=True)
+    count: np.ndarray = field(kw_only=True)
+
+    @property
+    def removed(self) -> np.ndarray:
+        """Weight of one observation of each group."""
+        return self.weight / self.count
+
+    def mean(self, values: np.ndarray) -> tuple[float, float]:
+        """Weighted mean of one value per group, and its standard error."""
+        return weighted_mean(values, self.weight, self.count)
+
+    def class_sizes(self) -> tuple[float, float]:
+        """Kish's effective number of negative and of positive observations, (sum w)^2 / sum w^2."""
+        sizes = []
+        for weight in (self.weight * (1 - self.target), self.weight * self.target):
+            squares = float(weight @ (weight / self.count))
+            sizes.append(float(weight.sum()) ** 2 / squares if squares > 0 else 0.0)
+        return sizes[0], sizes[1]
+
+
+@dataclass(frozen=True, eq=False)
+class LikelihoodFit:
+    """A fit of the penalised likelihood."""
+
+    v: np.ndarray  # coordinates in the basis, the intercept last
+    f: np.ndarray  # outputs of all points
+    C: float
+    curvature: np.ndarray  # second derivatives of the likelihood in v, at f if ``fresh``
+    factor: np.ndarray  # Cholesky factor (lower) of the Newton matrix: curvature plus ridge
+
+    def embedded(self, basis: Basis) -> np.ndarray:
+        """Coordinates of the same function in a larger basis that begins with this one."""
+        return np.concatenate([self.v[:-1], np.zeros(basis.size + 1 - len(self.v)), self.v[-1:]])
+
+
+def fit_likelihood(
+    basis: Basis,
+    labels: Labels,
+    C: float,
+    start: np.ndarray | None = None,
+    *,
+    near: np.ndarray | None = None,
+    curvature: np.ndarray | None = None,
+    fresh: bool = True,
+    tol: float = 1e-10,
+) -> LikelihoodFit:
+    """Damped Newton for ``|v|^2 / (2C) + sum_i w_i [log(1 + exp(f_i)) - t_i f_i]``.
+
+    Parameters
+    ----------
+    start : array, optional
+        Initial coordinates; zero by default.
+    near : array, optional
+        Outputs near those of the solution, for example from another basis; a Newton step from them gives the
+        initial coordinates.
+    curvature : array, optional
+        Second derivatives of the likelihood at a point near the solution.
+    fresh : bool
+        Whether the returned curvature is evaluated at the solution; otherwise it may be that of a previous
+        iterate.
+    tol : float
+        Stop after a step whose Newton decrement is below ``tol`` times the objective.
+    """
+    ridge = ridge_of(basis, C)
+
+    def objective(v: np.ndarray, f: np.ndarray) -> tuple[float, LossAt]:
+        here = labels.at(f)
+        return 0.5 * float(ridge @ (v * v)) + here.value, here
+
+    factor = None if curvature is None else newton_factor(curvature, ridge)
+    v = np.zeros(basis.size + 1) if start is None else start
+    if near is not None:
+        there = labels.at(near)
+        information = _most_of(there.information, SETTINGS.dropped)
+        curvature = basis.curvature(information)
+        factor = newton_factor(curvature, ridge)
+        v = solve_symmetric(factor, basis.project(information * near - there.slope))
+    f = basis.outputs(v)
+    (current, here), products, dropped = objective(v, f), 0, SETTINGS.dropped
+    # Number of products that cost as much as a new matrix; smaller if the caller needs a fresh matrix.
+    enough = 3 + basis.size // (10 if fresh and len(f) <= SETTINGS.few_rows else 30)
+    for _ in range(SETTINGS.max_steps):
+        gradient = basis.project(here.slope) + ridge * v
+        new = factor is None
+        if factor is None:
+            curvature = basis.curvature(_most_of(here.information, dropped))
+            factor = newton_factor(curvature, ridge)
+        # If rows are far on the wrong side, the curvature vanishes but the slopes are large: a fraction of
+        # these bounds the step of the intercept, which has no ridge, by 1e10.
+        bounded = ridge.copy()
+        bounded[-1] = max(1e-10 * np.abs(here.slope).sum() - here.information.sum(), 0.0)
+        step, change, taken = _newton_step(basis, here.information, bounded, gradient, factor, enough)
+        products += taken
+        decrement = -float(gradient @ step)
+        t = 1.0
+        trial, there = objective(v + step, f + change)
+        while trial > current - SETTINGS.armijo * t * decrement and t > SETTINGS.least_step:
+            t /= 2
+            trial, there = objective(v + t * step, f + t * change)
+        done = decrement <= max(tol * abs(current), 1e-14 * labels.weight.sum())
+        if trial < current:
+            v, f, current, here = v + t * step, f + t * change, trial, there
+        else:  # the remaining decrease is below rounding
+            done = True
+        if done:
+            break
+        if products >= enough:
+            if new:  # the omitted rows matter, for example if kernel values are huge
+                dropped = 0.0
+            factor, products = None, 0
+    if fresh or factor is None:
+        curvature = basis.curvature(_most_of(here.information, SETTINGS.dropped_at_end))
+        factor = newton_factor(curvature, ridge)
+    assert curvature is not None
+    return LikelihoodFit(v, f, C, curvature, factor)
+
+
+def ridge_of(basis: Basis, C: float) -> np.ndarray:
+    """Second derivatives of the penalty; zero for the intercept."""
+    return np.append(np.full(basis.size, 1.0 / C), 0.0)
+
+
+def factor_at(basis: Basis, labels: Labels, f: np.ndarray, C: float) -> np.ndarray:
+    """Cholesky factor (lower) of the Newton matrix at outputs f."""
+    information = _most_of(labels.at(f).information, SETTINGS.dropped_at_end)
+    return newton_factor(basis.curvature(information), ridge_of(basis, C))
+
+
+def _most_of(information: np.ndarray, dropped: float) -> np.ndarray:
+    """The information of the rows with the largest values; the smallest, a fraction ``dropped``, become 0.
+
+    If the classes are well separated, few rows remain. Their Newton matrix serves as a preconditioner, or
+    where errors of a few percent do not matter.
+    """
+    ordered = np.sort(information)
+    total = np.cumsum(ordered)
+    return np.where(information >= ordered[np.searchsorted(total, dropped * total[-1])], information, 0.0)
+
+
+def newton_factor(curvature: np.ndarray, ridge: np.ndarray) -> np.ndarray:
+    """Cholesky factor of the Newton matrix."""
+    H = np.array(curvature.T, order="F")  # it is symmetric
+    diagonal = H.reshape(-1, order="F")[:: len(H) + 1]
+    diagonal += ridge
+    diagonal[-1] += 1e-12 * (1 + diagonal[-1])  # the intercept is undetermined if all rows are saturated
+    trace = diagonal.sum()
+    for fraction in (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4):  # the ridge may be below rounding errors
+        diagonal += fraction * trace
+        factor, failed = dpotrf(H, lower=0)
+        if not failed:
+            return factor.T  # lower triangular, row-major
+    raise FloatingPointError("the second derivatives of the likelihood are dominated by rounding errors")
+
+
+def _newton_step(
+    basis: Basis,
+    information: np.ndarray,
+    ridge: np.ndarray,
+    gradient: np.ndarray,
+    factor: np.ndarray,
+    most_products: int,
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Conjugate gradients for Newton's equations: the step, the change of outputs, number of products."""
+    step, change = np.zeros_like(gradient), np.zeros_like(information)
+    if basis.kept is not None:
+        system = None if basis.whitened else basis.L, information, ridge, gradient, factor
+        products = _core.newton_step(
+            basis.kept, *system, SETTINGS.reduction, most_products, step, change, basis.threads
+        )
+        return step, change, products
+    residual = -gradient
+    direction = z = solve_symmetric(factor, residual)
+    size = first = float(residual @ z)
+    products = 0
+    while products < most_products:
+        products += 1
+        along = basis.outputs(direction)
+        product = basis.project(information * along) + ridge * direction
+        length = size / max(float(information @ along**2 + ridge @ direction**2), 1e-300)
+        step, change = step + length * direction, change + length * along
+        residual = residual - length * product
+        z = solve_symmetric(factor, residual)
+        last, size = size, float(residual @ z)
+        if size <= SETTINGS.reduction**2 * first:
+            break
+        direction = z + (size / last) * direction
+    return step, change, products

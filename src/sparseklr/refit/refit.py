@@ -1,0 +1,261 @@
+r"""The refit: a penalised likelihood on the points selected by S-KLR.
+
+The margin loss of S-KLR selects good points, but its outputs do not give probabilities. The refit keeps the
+points and fits their coefficients by penalised likelihood to all rows:
+
+1. C and the recalibration are chosen by leave-one-out on a label-free basis (:mod:`~.regularisation`).
+2. The likelihood is fitted on the selected points, without numerically dependent ones.
+3. The smallest part of the points is kept whose mean Kullback-Leibler divergence from the unpruned model is
+   below ``prune_within`` standard errors of the leave-one-out loss (:mod:`~.prune`).
+4. Three log-losses are compared: :math:`L_0` of the class fractions, the leave-one-out estimate :math:`L_e`,
+   and :math:`L_t` on the training rows. A sound model has :math:`L_t \le L_e` up to the noise of :math:`L_e`,
+   and :math:`L_e < L_0` unless it is constant.
+
+Equal rows are one point with their total weight. Leave-one-out removes an observation, or a whole point if
+equal rows are copies (:mod:`~.copies`). Weights are relative to those of an observation, so a common factor
+has no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from .._utils.progress import GridProgressBar
+from .._utils.threads import Map, ordered_threads
+from ..samples import DistinctPoints
+from .basis import Basis, LabelFreeBases, random_basis
+from .calibration import log_probabilities
+from .newton import Labels, factor_at, fit_likelihood
+from .prune import prune
+from .recalibration import Recalibration, transferred, with_slope
+from .regularisation import EvaluatedFit, binary_labels, choose_Cs, evaluate_C
+
+
+@dataclass(frozen=True)
+class RefitSettings:
+    """Limits of the refit."""
+
+    max_points: int = 700  # for smooth kernels, more points are numerically redundant
+    negligible: float = 1e-3  # prior variance, in squared logits, that a point must add
+    unscaled: float = 100.0  # ratio of standard deviations of features above which scaling is advised
+
+
+SETTINGS = RefitSettings()
+
+
+@dataclass(frozen=True, eq=False)
+class Refit:
+    """A refitted binary model."""
+
+    points: np.ndarray
+    coef: np.ndarray
+    intercept: float
+    slope: float  # factor on the outputs of the likelihood
+    evaluated: EvaluatedFit  # on the label-free basis, with the leave-one-out outputs
+    outputs: np.ndarray  # of all points
+    L: np.ndarray  # Cholesky factor of the kernel matrix of the points
+    factor: np.ndarray  # Cholesky factor of the Newton matrix at the final outputs
+
+    @property
+    def C(self) -> float:
+        return self.evaluated.C
+
+    @property
+    def prior(self) -> float:
+        """Factor of the kernel in the prior covariance of the final outputs."""
+        return self.C * self.slope**2
+
+
+def refit(
+    points: DistinctPoints,
+    labels: Labels,
+    selected: np.ndarray,
+    evaluated: EvaluatedFit,
+    *,
+    prune_within: float,
+    rng: np.random.Generator,
+    map_: Map = map,
+) -> Refit:
+    """Refit one binary problem on the points at ``selected``; ``prune_within=0`` disables pruning."""
+    C, line = evaluated.C, evaluated.recalibration
+    _, error = labels.observations.mean(evaluated.losses)
+
+    # A point is negligible if it changes the output by less than 0.03 prior standard deviations.
+    tolerance = min(max(SETTINGS.negligible / (C * line.slope**2), 1e-8), 1e-2)
+    basis = random_basis(points, selected, SETTINGS.max_points, rng, map_, tolerance).whiten_if_few()
+    fit = fit_likelihood(basis, labels, C, near=evaluated.fit.f, fresh=False, tol=1e-4)
+    line = transferred(labels, fit.f, basis.chosen, evaluated.left_out, line.slope)
+    if prune_within > 0:
+        basis, fit = prune(basis, labels, fit, prune_within * error, line)
+    # The final fit is fully accurate; its curvature gives the posterior.
+    fit = fit_likelihood(basis, labels, C, fit.v, curvature=fit.curvature, fresh=False)
+    line = with_slope(labels, fit.f, line.slope if basis.size else 1.0)
+    return Refit(
+        points=basis.chosen,
+        coef=line.slope * basis.coefficients(fit.v),
+        intercept=line.slope * float(fit.v[-1]) + line.intercept,
+        slope=line.slope,
+        evaluated=evaluated,
+        outputs=line(fit.f),
+        L=basis.L,
+        factor=factor_at(basis, labels, line(fit.f), C * line.slope**2),
+    )
+
+
+def refit_outputs(
+    points: DistinctPoints,
+    selected: Sequence[np.ndarray],
+    *,
+    C: float | str,
+    evaluated: Sequence[EvaluatedFit] | None,
+    prune_within: float,
+    seed: int,
+    n_jobs: int | None = None,
+    show: bool = False,
+) -> list[Refit]:
+    """Refit every one-vs-rest problem (a single one for two classes) on the points selected for it.
+
+    ``evaluated`` are the fits on label-free bases, if known. ``show`` enables a progress bar.
+    """
+    n_outputs, rng = len(selected), np.random.default_rng(seed)
+    labels = binary_labels(points, n_outputs)
+    randoms = rng.spawn(n_outputs)
+    with ordered_threads(n_jobs) as map_, GridProgressBar("refit", n_outputs, show) as progress:
+        # Threads work on different outputs, or together on a single one.
+        inner = map_ if n_outputs == 1 else map
+        if C != "auto":
+            basis = LabelFreeBases(points, rng, inner)[-1]
+            evaluated = list(map_(lambda one: evaluate_C(basis, one, float(C)), labels))
+        elif evaluated is None:
+            evaluated = choose_Cs(LabelFreeBases(points, rng, inner), labels, map_)
+
+        def fit(k: int) -> Refit:
+            model = refit(
+                points,
+                labels[k],
+                selected[k],
+                evaluated[k],
+                prune_within=prune_within / n_outputs,  # the errors of the one-vs-rest problems add up
+                rng=randoms[k],
+                map_=inner,
+            )
+            progress.advance()
+            return model
+
+        return list(map_(fit, range(n_outputs)))
+
+
+def sound_refit(
+    points: DistinctPoints, selected: Sequence[np.ndarray], *, prune_within: float, **arguments: Any
+) -> tuple[list[Refit], Losses]:
+    """The refitted outputs and their losses; without recalibration and pruning if these increase the loss.
+
+    Without signal, the class fractions replace the outputs, unless the user has set C. The arguments are
+    those of :func:`refit_outputs`.
+    """
+    models = refit_outputs(points, selected, prune_within=prune_within, **arguments)
+    losses = losses_of(points, models)
+    if losses.training_is_worse:
+        plain_fits = [replace(one.evaluated, recalibration=Recalibration()) for one in models]
+        plain = refit_outputs(points, selected, prune_within=0.0, **{**arguments, "evaluated": plain_fits})
+        if (plain_losses := losses_of(points, plain)).training < losses.training:
+            models, losses = plain, plain_losses
+    if losses.nothing_found and arguments["C"] == "auto" and min(points.observations_by_class()) >= 2:
+        models = class_fractions(points, models)
+    return models, losses
+
+
+# -- checks of the losses -----------------------------------------------------------------------
+
+
+class Losses(NamedTuple):
+    """Mean log-losses, with the standard error of the estimate."""
+
+    fractions: float
+    estimate: float
+    error: float
+    training: float
+
+    @property
+    def training_is_worse(self) -> bool:
+        """Whether the training loss exceeds the estimate for new rows."""
+        return not self.training <= self.estimate + self.error + 1e-9
+
+    @property
+    def nothing_found(self) -> bool:
+        """Whether the estimated loss is not below that of the class fractions."""
+        return not self.estimate < self.fractions
+
+
+def entropy(weight: np.ndarray) -> float:
+    """Log-loss of the class fractions, from the weight of each class."""
+    fraction = weight / weight.sum()
+    positive = fraction[fraction > 0]
+    return float(-positive @ np.log(positive))
+
+
+def remedy(X: Any, names: Any) -> str:
+    """Advice for data X without signal: standardise the features if their scales differ widely.
+
+    X is None for a precomputed kernel.
+    """
+    advice = "If you expect one, try other values of gamma and kernel, or other features."
+    if X is None or sparse.issparse(X) or X.shape[1] < 2:
+        return advice
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = X.std(axis=0, dtype=np.float64)
+    spread[~((spread > 0) & np.isfinite(spread))] = np.nan
+    if not np.nanmax(spread, initial=0) > SETTINGS.unscaled * np.nanmin(spread, initial=np.inf):
+        return advice
+    largest, smallest = int(np.nanargmax(spread)), int(np.nanargmin(spread))
+    name = [f"{i}" if names is None else repr(str(names[i])) for i in (largest, smallest)]
+    return (
+        f"Feature {name[0]} varies {spread[largest] / spread[smallest]:.0f} times as much as feature "
+        f"{name[1]}: standardise the features (sklearn.preprocessing.StandardScaler)."
+    )
+
+
+def left_out_outputs(models: Sequence[Refit]) -> np.ndarray:
+    """Leave-one-out outputs (n_observations, n_outputs)."""
+    return np.column_stack([model.evaluated.loo for model in models])
+
+
+def losses_of(points: DistinctPoints, models: Sequence[Refit]) -> Losses:
+    """Log-losses of the class fractions, of leave-one-out, and on the training rows."""
+    groups, total = points.observations, points.weight.sum()
+    losses = -(groups.weight * log_probabilities(left_out_outputs(models))).sum(axis=1)
+    estimate = float(losses.sum() / total)
+    off = losses / groups.weight.sum(axis=1) - estimate
+    error = float(np.linalg.norm(groups.weight.sum(axis=1) / total / np.sqrt(groups.count) * off))
+    fitted = log_probabilities(np.column_stack([model.outputs for model in models]))
+    training = float(-(points.weight * fitted).sum() / total)
+    return Losses(entropy(points.weight.sum(axis=0)), estimate, error, training)
+
+
+def class_fractions(points: DistinctPoints, models: Sequence[Refit]) -> list[Refit]:
+    """The models replaced by constants, the class fractions.
+
+    A class that loses its only observation counts as half an observation.
+    """
+    none = np.empty(0, dtype=np.intp)
+    basis, constants = Basis.of(points, none), []
+    for labels, model in zip(binary_labels(points, len(models)), models, strict=True):
+        groups, fit = labels.observations, fit_likelihood(basis, labels, model.C)
+        rest = [
+            np.maximum((labels.weight * part).sum() - groups.removed * group_part, 0.5 * groups.removed)
+            for part, group_part in (
+                (labels.target, groups.target),
+                (1 - labels.target, 1 - groups.target),
+            )
+        ]
+        left_out = np.log(rest[0]) - np.log(rest[1])
+        evaluated = EvaluatedFit(fit, Recalibration(), left_out, groups.losses(left_out))
+        constants.append(
+            refit(points, labels, none, evaluated, prune_within=0.0, rng=np.random.default_rng(0))
+        )
+    return constants

@@ -1,0 +1,540 @@
+"""Training data: validated rows with class codes and weights, and the distinct points among them.
+
+Equal rows are merged, and the distinct rows are sorted by a hash of their contents. A fit therefore gives the
+same result, bit for bit, whether a row is repeated or weighted, and in whatever order the rows are passed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg.blas import dnrm2
+from sklearn.utils import check_array
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.sparsefuncs import min_max_axis
+
+from .kernels import Kernel, rounded, summed_duplicates
+
+# Largest weight; sums and squares of larger weights might overflow.
+_LARGEST_WEIGHT = 1e150
+# Weights are counts of observations if they are integer multiples of (smallest weight / k) for some
+# k <= MOST_PARTS, within the relative tolerance _WHOLE, and at most MOST_COPIES. For larger multiples the
+# tolerance would accept too many non-integers.
+MOST_PARTS, MOST_COPIES, _WHOLE = 16, 1_000_000, 1e-9
+# Range of C times the largest weight in which fourth powers and their inverses do not overflow.
+_LOSS_WEIGHTS = 1e-75, 1e75
+# The kernel matrix of up to this many points is computed once and kept (128 MB).
+_WHOLE_MATRIX = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Validated training rows of positive weight, with labels as codes into ``classes``."""
+
+    X: Any
+    codes: np.ndarray
+    classes: np.ndarray
+    weight: np.ndarray
+    positions: np.ndarray  # of the rows in the user's data
+    n_samples: int  # number of rows in the user's data
+    kernel: Kernel
+    count: np.ndarray | None = None  # number of observations that each row represents; None for one each
+
+    def points(self, indices: np.ndarray) -> Any:
+        """The rows at ``indices``; for a precomputed kernel, the kernel matrix among them."""
+        if self.kernel.precomputed:
+            return self.X[np.ix_(indices, indices)]
+        return self.X[indices]
+
+    def in_given_order(self, indices: np.ndarray) -> np.ndarray:
+        """The indices sorted by the position of the row in the user's data."""
+        return indices[np.argsort(self.positions[indices])]
+
+    def in_given_rows(self, values: np.ndarray) -> np.ndarray:
+        """Values (n, n_outputs) expanded to all rows of the user's data: NaN for rows of weight 0.
+
+        A single output gives an array (n_samples,).
+        """
+        out = np.full((self.n_samples, values.shape[1]), np.nan)
+        out[self.positions] = values
+        return out[:, 0] if values.shape[1] == 1 else out
+
+    def part(self, indices: np.ndarray) -> Samples:
+        """The rows at ``indices``, with the same kernel."""
+        return replace(
+            self,
+            X=self.points(indices),
+            codes=self.codes[indices],
+            weight=self.weight[indices],
+            positions=self.positions[indices],
+            count=None if self.count is None else self.count[indices],
+        )
+
+    def signs(self) -> np.ndarray:
+        """Labels -1/+1, one row per one-vs-rest problem (a single row for two classes)."""
+        if len(self.classes) == 2:
+            return np.where(self.codes == 1, 1.0, -1.0)[None, :]
+        return np.where(self.codes == np.arange(len(self.classes))[:, None], 1.0, -1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Observations:
+    """Groups of identical observations; leave-one-out removes one observation of a group at a time.
+
+    Attributes
+    ----------
+    point : array of int (n,)
+        The distinct point of each group.
+    weight : array (n, n_classes)
+        Total weight of the group by class. Only one class has weight, unless equal rows are copies: then a
+        group is a point with all its copies.
+    count : array (n,)
+        Number of observations in the group.
+    """
+
+    point: np.ndarray
+    weight: np.ndarray
+    count: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class DistinctPoints:
+    """The distinct training rows and the weight of each class on each of them.
+
+    Attributes
+    ----------
+    X : array or CSR (n, n_features)
+        The points; for a precomputed kernel, the kernel matrix (n, n).
+    first : array of int (n,)
+        Index of a training row equal to each point.
+    point_of_row : array of int (n_rows,)
+        Index of the point equal to each training row.
+    weight : array (n, n_classes)
+        Total weight of the training rows equal to the point, by class.
+    kernel : Kernel
+    n_jobs : int or None
+    count : array (n, n_classes) or None
+        Number of observations by class on each point; None for one wherever the weight is positive.
+    copies : bool
+        Whether equal rows are copies of one observation rather than independent observations.
+    """
+
+    X: Any
+    first: np.ndarray
+    point_of_row: np.ndarray
+    weight: np.ndarray
+    kernel: Kernel
+    n_jobs: int | None
+    count: np.ndarray | None = None
+    copies: bool = False
+
+    @classmethod
+    def of(cls, data: Samples, n_jobs: int | None = None) -> DistinctPoints:
+        """Merge equal rows; points are sorted by their hash keys (precomputed kernel: by appearance)."""
+        X, precomputed = data.X, data.kernel.precomputed
+        keys = nearly_equal_rows(X) if precomputed else shuffled_keys(X, seed=0)
+        _, first, code = np.unique(keys, return_index=True, return_inverse=True)
+        if precomputed:
+            order = np.argsort(first)
+            first, code = first[order], np.argsort(order)[code]
+        n, n_classes = len(first), len(data.classes)
+        pair = code * n_classes + data.codes
+        weight = np.bincount(pair, data.weight, n * n_classes).reshape(n, n_classes)
+        count = np.bincount(pair, data.count, n * n_classes).reshape(n, n_classes)
+        if not precomputed:
+            X = X[first]
+        elif len(first) < len(X):
+            X = X[np.ix_(first, first)]
+        return cls(X, first, code, weight, data.kernel, n_jobs, count)
+
+    def with_gram(self) -> DistinctPoints:
+        """The same points, with the kernel matrix precomputed if there are at most 4096."""
+        if self.kernel.precomputed or len(self) > _WHOLE_MATRIX:
+            return self
+        gram = self.kernel.matrix(self.X, self.X.astype(np.float64), n_jobs=self.n_jobs)
+        return replace(self, X=gram, kernel=Kernel("precomputed"))
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def relative(self) -> DistinctPoints:
+        """The same points with weights scaled to sum to the number of observations.
+
+        A common factor on all weights then has no effect. Rounding to 24 bits removes its rounding error too.
+        """
+        tiny = np.finfo(np.float64).tiny
+        weight = np.where(self.weight > 0, np.maximum(self.weight / self.weight.max(), tiny), 0.0)
+        total = self.observations.count.sum()
+        return replace(self, weight=rounded(weight * (total / weight.sum()), 24))
+
+    @property
+    def observations(self) -> Observations:
+        """The groups of leave-one-out: observations, or points with all their rows if those are copies."""
+        if self.copies:
+            n = len(self)
+            return Observations(np.arange(n), self.weight, np.ones(n))
+        point, code = np.nonzero(self.weight)
+        weight = np.zeros((len(point), self.weight.shape[1]))
+        weight[np.arange(len(point)), code] = self.weight[point, code]
+        count = np.ones(len(point)) if self.count is None else self.count[point, code]
+        return Observations(point, weight, count)
+
+    def observations_by_class(self) -> np.ndarray:
+        """Number of observations of each class."""
+        groups = self.observations
+        sizes: np.ndarray = groups.count @ (groups.weight > 0)
+        return sizes
+
+    def observation_of_row(self, codes: np.ndarray) -> np.ndarray:
+        """Index into :attr:`observations` of each training row; ``codes`` are the classes of the rows."""
+        if self.copies:
+            return self.point_of_row
+        pairs = np.flatnonzero(self.weight)
+        return np.searchsorted(pairs, self.point_of_row * self.weight.shape[1] + codes)
+
+    def labelled(self, samples: Samples | None = None) -> tuple[Samples, np.ndarray]:
+        """One weighted row for each class of each point, in the order of the points, and its point.
+
+        ``samples`` are the rows that the points were made from; they determine the classes and positions of
+        the result. Without them, positions are the indices of the points.
+        """
+        point, code = np.nonzero(self.weight)
+        X = self.X
+        if len(point) > len(self):  # some points carry several classes
+            X = X[np.ix_(point, point)] if self.kernel.precomputed else X[point]
+        n_classes = self.weight.shape[1]
+        classes, positions, n_samples = np.arange(n_classes), point, len(self)
+        if samples is not None:
+            _, first = np.unique(self.point_of_row * n_classes + samples.codes, return_index=True)
+            classes, positions, n_samples = samples.classes, samples.positions[first], samples.n_samples
+        count = None if self.count is None else self.count[point, code]
+        weight = self.weight[point, code]
+        return Samples(X, code, classes, weight, positions, n_samples, self.kernel, count), point
+
+    def part(self, indices: np.ndarray) -> DistinctPoints:
+        """The points at ``indices``."""
+        X = self.X[np.ix_(indices, indices)] if self.kernel.precomputed else self.X[indices]
+        count = None if self.count is None else self.count[indices]
+        return replace(self, X=X, first=self.first[indices], weight=self.weight[indices], count=count)
+
+    def fraction(self, fractions: np.ndarray) -> DistinctPoints:
+        """The points with the given fractions (n, n_classes) of their observations; points that have none
+        left are dropped."""
+        count = (self.weight > 0) if self.count is None else self.count
+        left = np.flatnonzero((self.weight * fractions).any(axis=1))
+        rest = replace(
+            self, weight=self.weight * fractions, count=np.rint(count * fractions).astype(np.int64)
+        )
+        return rest.part(left)
+
+    def columns(self, indices: np.ndarray) -> np.ndarray:
+        """Kernel values (n, len(indices)) between all points and those at ``indices``, float64."""
+        return self.values(slice(None), indices)
+
+    def values(self, rows: slice | np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Kernel values between the points at ``rows`` and at ``columns``, float64."""
+        if self.kernel.precomputed:
+            block = self.X[rows, columns] if isinstance(rows, slice) else self.X[np.ix_(rows, columns)]
+            return block.astype(np.float64, order="F")
+        X = self.X[rows]
+        if len(columns) == 0:
+            return np.zeros((X.shape[0], 0))
+        # Columns in float64 force evaluation in float64 even if the data are float32.
+        return self.kernel.matrix(X, self.X[columns].astype(np.float64), n_jobs=self.n_jobs)
+
+    def diagonal(self) -> np.ndarray:
+        """k(x, x) of every point, float64."""
+        return self.kernel.diagonal(self.X)
+
+    def kernel_unit(self) -> float:
+        """Magnitude of kernel values, rounded to a power of four: dividing by it or its root is exact."""
+        values = self.X if self.kernel.precomputed else self.diagonal()
+        size = float(max(values.max(), -values.min()))
+        return float(np.ldexp(1.0, (np.frexp(size)[1] - 1) // 2 * 2)) if size > 0 else 1.0
+
+
+def weighted_mean(
+    values: np.ndarray, weight: np.ndarray, count: np.ndarray | float = 1.0
+) -> tuple[float, float]:
+    r"""Weighted mean of one value per group of observations, and its standard error.
+
+    For groups of :math:`n_g` observations (``count``) and total weight :math:`w_g`, the mean is
+    :math:`m = \sum w_g l_g / \sum w_g` and its standard error
+    :math:`\sqrt{\sum_g w_g^2 (l_g - m)^2 / n_g} / \sum_g w_g`. Neither depends on a factor on all weights.
+    """
+    fraction = weight / weight.sum()
+    mean = float(fraction @ values)
+    # dnrm2 does not overflow
+    return mean, float(dnrm2(fraction / np.sqrt(count) * (values - mean)))
+
+
+def check_weight(sample_weight: Any, n_samples: int) -> np.ndarray:
+    """Sample weights as float64, ones for None; raises unless finite, non-negative and not all zero."""
+    if sample_weight is None or isinstance(sample_weight, Real):
+        sample_weight = np.full(n_samples, 1.0 if sample_weight is None else sample_weight)
+    weight: np.ndarray = check_array(
+        sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
+    )
+    if weight.shape != (n_samples,):
+        raise ValueError(
+            f"sample_weight must contain one number for each of the {n_samples} rows; its shape is "
+            f"{weight.shape}."
+        )
+    if weight.min() < 0:
+        raise ValueError(f"sample_weight must be non-negative; got a weight of {weight.min():g}.")
+    if not weight.any():
+        raise ValueError("sample_weight must contain a positive value; all weights are zero.")
+    check_largest("sample_weight", weight)
+    return weight
+
+
+def weighted_classes(
+    y: np.ndarray, weight: np.ndarray | None, class_weight: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Positions and class codes of the rows of positive weight, the classes, and the weights of the rows.
+
+    The weights include the factors of ``class_weight``.
+    """
+    weight = np.ones(len(y)) if weight is None else weight
+    if class_weight is not None:
+        rows = weight > 0  # rows of weight 0 do not count
+        present, codes = np.unique(y[rows], return_inverse=True)
+        by_class = class_factors(class_weight, present, y[rows], weight[rows])
+        weight = weight.copy()
+        with np.errstate(over="ignore"):
+            weight[rows] *= by_class[codes]
+        check_largest("class_weight times sample_weight", weight)
+    kept = np.flatnonzero(weight > 0)
+    classes, codes = np.unique(y[kept], return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y must contain at least two classes (with positive weight); got only one class: {classes!r}."
+        )
+    return kept, codes, classes, weight[kept]
+
+
+def observation_counts(weight: np.ndarray) -> np.ndarray:
+    """Number of observations that each row represents, as int64; 0 for a row of weight 0.
+
+    If all weights are integer multiples of a common unit, they count copies: a row of weight 2 among rows of
+    weight 1 is a repeated row. The unit is the largest possible one, so a common factor has no effect and
+    equal weights are one observation each. Other weights measure importance: each row is one observation.
+
+    Examples
+    --------
+    >>> observation_counts(np.array([0.2, 0.3, 0.0, 0.2]))
+    array([2, 3, 0, 2])
+    >>> observation_counts(np.array([1.0, 0.7351, 2.0]))
+    array([1, 1, 1])
+    """
+    used = weight > 0
+    counts = used.astype(np.int64)
+    least = weight[used].min(initial=np.inf)
+    with np.errstate(over="ignore"):
+        quotient = np.unique(weight[used] / least)
+    if not len(quotient) or quotient[-1] > MOST_COPIES:
+        return counts
+    for parts in range(1, MOST_PARTS + 1):
+        whole = np.rint(parts * quotient)
+        if whole[-1] <= MOST_COPIES and (np.abs(parts * quotient - whole) <= _WHOLE * whole).all():
+            counts[used] = np.rint(parts * (weight[used] / least)).astype(np.int64)
+            break
+    return counts
+
+
+def check_indices(X: Any) -> None:
+    """Raise unless the indices of a sparse matrix are within range: compiled code does not check them."""
+    if getattr(X, "format", None) == "coo" and X.ndim == 2:
+        _check_range("row", X.row, X.shape[0])
+        _check_range("column", X.col, X.shape[1])
+    if getattr(X, "format", None) in ("csr", "csc", "bsr"):
+        height, width = X.blocksize if X.format == "bsr" else (1, 1)
+        sizes = [("row", X.shape[0] // height), ("column", X.shape[1] // width)]
+        (_, n), (name, size) = reversed(sizes) if X.format == "csc" else sizes
+        ends, entries = X.indptr, len(X.data)
+        if X.indices.shape != (entries,):
+            raise ValueError(
+                f"X is not a valid sparse matrix: X.indices has shape {X.indices.shape} but there are "
+                f"{entries} entries."
+            )
+        if len(ends) != n + 1 or ends[0] != 0 or ends[-1] > entries or (ends[1:] < ends[:-1]).any():
+            raise ValueError(
+                f"X is not a valid sparse matrix: X.indptr must be {n + 1} ascending numbers from 0 to at "
+                f"most {entries}, the number of entries."
+            )
+        _check_range(name, X.indices, size)
+
+
+def _check_range(name: str, indices: np.ndarray, size: int) -> None:
+    for index in (indices.min(initial=0), indices.max(initial=0)):
+        if not 0 <= index < max(size, 1):
+            raise ValueError(
+                f"X is not a valid sparse matrix: {name} index {index} is out of range for {size} {name}s."
+            )
+
+
+def check_largest(name: str, weight: np.ndarray) -> None:
+    """Raise if sums or squares of the weights might overflow."""
+    if not weight.max() <= _LARGEST_WEIGHT:
+        raise ValueError(f"{name} must be at most {_LARGEST_WEIGHT:g}; got {weight.max():g}.")
+
+
+def class_factors(class_weight: Any, classes: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """The factor of each class given by ``class_weight``; raises unless finite and non-negative.
+
+    Examples
+    --------
+    >>> y = np.array(["no", "no", "yes"])
+    >>> class_factors("balanced", np.array(["no", "yes"]), y, np.ones(3))
+    array([0.75, 1.5 ])
+    """
+    with np.errstate(over="ignore"):
+        factors: np.ndarray = compute_class_weight(class_weight, classes=classes, y=y, sample_weight=weight)
+    if (factors < 0).any():
+        raise ValueError(f"class_weight must be non-negative; got {class_weight!r}.")
+    if not np.isfinite(factors).all():
+        largest = classes.tolist()[np.argmax(factors)]
+        raise ValueError(
+            f"class_weight={class_weight!r} gives class {largest!r} a factor that overflows: the sums of "
+            "sample_weight by class are too unequal."
+        )
+    return factors
+
+
+def loss_weights(C: float, weight: np.ndarray, unit: float = 1.0) -> np.ndarray:
+    """``C * weight * unit``, the weight of each row's loss in the objective; raises if out of range."""
+    with np.errstate(over="ignore"):
+        product = C * weight * unit
+    least, most = _LOSS_WEIGHTS
+    if not least <= product.max() <= most:
+        size = "" if unit == 1 else f" times the size of the kernel, about {unit:.1g},"
+        raise ValueError(
+            f"C times the largest sample_weight{size} must lie between {least:g} and {most:g}; C={C:g} gives "
+            f"{product.max():g}."
+        )
+    return product
+
+
+def row_keys(X: Any) -> np.ndarray:
+    """64-bit hash keys of the rows; equal rows, dense or CSR, have equal keys.
+
+    The key is a sum modulo 2**64 of hashes of the non-zero entries and their columns. Two different rows
+    have equal keys with a probability of about 1e-19.
+
+    Examples
+    --------
+    >>> keys = row_keys(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, -0.0]]))
+    >>> bool(keys[0] == keys[2]), bool(keys[0] == keys[1])
+    (True, False)
+    """
+    if sparse.issparse(X):
+        X = summed_duplicates(X)
+        return _row_sums(X, _mixed(X.data, X.indices))
+    keys = np.empty(X.shape[0], dtype=np.uint64)
+    step = max(1, 2**20 // max(1, X.shape[1]))
+    for start in range(0, X.shape[0], step):
+        block = X[start : start + step]
+        keys[start : start + step] = _mixed(block, np.arange(X.shape[1])).sum(axis=1, dtype=np.uint64)
+    return keys
+
+
+def nearly_equal_rows(K: np.ndarray) -> np.ndarray:
+    """Group numbers of the rows of a kernel matrix; rows that agree up to rounding have the same number.
+
+    Rows a and b are equal if k(a, x) and k(b, x) differ by at most 1e-10 sqrt(k(a, a) k(x, x)) for all x
+    (4e-7 in float32), which allows for the rounding errors of a matrix product. Rows are sorted by a fixed
+    linear combination of their entries, and each is compared with the first row of the current group.
+
+    Examples
+    --------
+    >>> nearly_equal_rows(np.array([[1.0, 0.5, 1.0], [0.5, 1.0, 0.5], [1.0, 0.5, 1 - 1e-15]]))
+    array([0, 1, 0])
+    """
+    n, size = len(K), np.sqrt(np.abs(K.diagonal().astype(np.float64)))
+    tolerance = 1e-10 if K.dtype == np.float64 else 4e-7
+    order = np.argsort(K @ (np.cos(np.arange(1, n + 1)) / (n * np.maximum(size, 1e-150))), kind="stable")
+    labels, label, first = np.empty(n, dtype=np.intp), 0, order[0]
+    for row in order:
+        with np.errstate(over="ignore"):  # infinity exceeds the tolerance
+            if (np.abs(K[row] - K[first]) > tolerance * size[row] * size).any():
+                label, first = label + 1, row
+        labels[row] = label
+    return labels
+
+
+def shuffled_keys(X: Any, seed: int) -> np.ndarray:
+    """64-bit hash keys; sorting by them gives a random order that depends on row contents and ``seed``.
+
+    Equal rows have equal keys. The order depends on the rows rounded to about a millionth of the largest
+    value of each feature, so rounding errors in the features, for instance of a standardisation on another
+    machine, almost surely leave the order unchanged.
+
+    Examples
+    --------
+    >>> X = np.arange(9.0)[:, None] / 3
+    >>> orders = [np.argsort(shuffled_keys(X, seed)) for seed in (0, 1)]
+    >>> sorted(map(int, orders[0])), bool((orders[0] == orders[1]).all())
+    ([0, 1, 2, 3, 4, 5, 6, 7, 8], False)
+    >>> bool((np.argsort(shuffled_keys(X + 1e-15, 0)) == orders[0]).all())
+    True
+    """
+    X = summed_duplicates(X)
+    salt = splitmix64(np.array([seed], dtype=np.uint64) + np.uint64(1))
+    keys = splitmix64(_rounded_row_keys(X) ^ salt)
+    _, group, size = np.unique(keys, return_inverse=True, return_counts=True)
+    several = np.flatnonzero(size[group] > 1)
+    # Rows that are equal after rounding get consecutive keys, in the order of their exact keys.
+    exact = splitmix64(row_keys(X[several]) ^ salt)
+    order = np.lexsort((exact, keys[several]))
+    several, exact = several[order], exact[order]
+    is_first = np.append(True, keys[several][1:] != keys[several][:-1])[: len(several)]
+    is_new = is_first | np.append(True, exact[1:] != exact[:-1])[: len(several)]
+    count = np.cumsum(is_new)
+    rank = count - np.maximum.accumulate(np.where(is_first, count, 0))
+    keys[several] += rank.astype(np.uint64)
+    return keys
+
+
+def _rounded_row_keys(X: Any) -> np.ndarray:
+    """Keys of rows whose features are rounded to 20 bits: a sum with a random factor for each feature."""
+    if X.shape[0] == 0:
+        return np.empty(0, dtype=np.uint64)
+    least, most = min_max_axis(X, axis=0) if sparse.issparse(X) else (X.min(axis=0), X.max(axis=0))
+    mantissa, exponent = np.frexp(np.maximum(most, -least).astype(np.float64))
+    # The rounding unit is a power of two that changes where the largest value is 0.77 times a power of two:
+    # a largest value just there is unlikely.
+    shift = 20 - exponent - (mantissa > 0.77)
+    halves = np.ldexp(1.0, shift // 2), np.ldexp(1.0, shift - shift // 2)  # a single factor might overflow
+    factors = splitmix64(np.arange(1, X.shape[1] + 1, dtype=np.uint64))
+
+    def integers(values: np.ndarray, columns: Any) -> np.ndarray:
+        return np.rint(values * halves[0][columns] * halves[1][columns]).astype(np.int64).view(np.uint64)
+
+    if sparse.issparse(X):
+        return _row_sums(X, integers(X.data, X.indices) * factors[X.indices])
+    step = max(1, 2**20 // max(1, X.shape[1]))
+    blocks = [X[start : start + step] for start in range(0, X.shape[0], step)]
+    return np.concatenate([integers(block, slice(None)) @ factors for block in blocks])
+
+
+def _row_sums(X: Any, values: np.ndarray) -> np.ndarray:
+    """Sums modulo 2**64 over each row of a CSR matrix of one value per entry."""
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values, dtype=np.uint64)])
+    return sums[X.indptr[1:]] - sums[X.indptr[:-1]]
+
+
+def _mixed(values: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    bits = np.ascontiguousarray(values, dtype=np.float64).view(np.uint64)
+    mixed = splitmix64(bits ^ splitmix64(columns.astype(np.uint64) + np.uint64(1)))
+    return np.where(values != 0, mixed, np.uint64(0))
+
+
+def splitmix64(z: np.ndarray) -> np.ndarray:
+    """The finaliser of SplitMix64 (Steele, Lea and Flood 2014), a 64-bit hash."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))

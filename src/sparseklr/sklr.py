@@ -1,0 +1,895 @@
+"""SKLR, the model of the paper; klr_path, its solutions on a grid of (C, lam); SKLRCV, their choice by CV."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from numbers import Integral
+from typing import Any, ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+from scipy.stats import rankdata
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.metrics import check_scoring, get_scorer_names
+from sklearn.model_selection import check_cv
+from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import check_is_fitted
+
+from ._base import Explanation, KernelClassifier, certificate, expansion, set_fitted, warn_of_solutions
+from ._utils.progress import GridProgressBar
+from ._utils.sklearn_compat import (
+    CallbackSupportMixin,
+    HasMethods,
+    StrOptions,
+    fit_task,
+    response_of,
+    takes_weights,
+)
+from ._validation import (
+    KERNEL_CONSTRAINTS,
+    NON_NEGATIVE,
+    POSITIVE,
+    SOLVER_CONSTRAINTS,
+    check_data,
+    check_parameters,
+    has_gamma,
+    kernel_parameters,
+    make_samples,
+    naming_rows,
+    unused_by_kernel,
+    warn_of_unused,
+)
+from .dual.one_vs_rest import BinarySolutions, BinarySolver
+from .dual.path import KLRPath, LamScale, check_grid, solve_grid
+from .dual.smo import Settings, SolveInterrupted, WorkingSet
+from .refit.calibration import fit_sigmoids, link
+from .samples import Samples, weighted_classes
+
+
+class WarmStart(NamedTuple):
+    """Dual variables of an earlier fit, the start of the next one."""
+
+    support: np.ndarray
+    coef: np.ndarray
+    margins: np.ndarray
+    n_samples: int
+
+    @classmethod
+    def of(cls, solved: BinarySolutions, samples: Samples) -> WarmStart:
+        """The warm start given by the solutions of some or all of the problems."""
+        coef = solved.coef
+        kept = np.flatnonzero(coef.any(axis=0))
+        return cls(samples.positions[kept], coef[:, kept], solved.margins, samples.n_samples)
+
+    def start_of(self, k: int, samples: Samples) -> tuple[np.ndarray | None, float]:
+        """Dual variables and margin of output k for ``samples``; None and 0 if the data are different."""
+        if k >= len(self.coef) or self.n_samples != samples.n_samples:
+            return None, 0.0
+        alpha = np.zeros(self.n_samples)
+        alpha[self.support] = np.abs(self.coef[k])
+        return alpha[samples.positions], float(self.margins[k])
+
+
+class SKLR(CallbackSupportMixin, KernelClassifier):
+    r"""Sparse kernel logistic regression (S-KLR), the model of Consolo, Manno and Amaldi.
+
+    Minimises :math:`\tfrac12\|f\|^2 + C \sum_i c_i \log(1 + e^{\lambda - y_i f(x_i)})`: logistic
+    regression in the kernel's feature space with a margin :math:`\lambda` in the loss. With
+    ``lam=0`` it is kernel logistic regression, which keeps every training point. As ``lam`` grows,
+    it approaches a support vector machine with ``C / lam`` as its C, which keeps few. More than two
+    classes are handled one-vs-rest with a common kernel.
+
+    Parameters
+    ----------
+    C : float, default=10000
+        Weight of the loss against the norm of f.
+    lam : float or "auto", default="auto"
+        The margin, >= 0. ``"auto"`` is ``C / 10``, the rule of the paper, which is close to a support vector
+        machine with C = 10. The smaller C, the smoother the loss.
+    nu : float or None, default=None
+        Alternative to ``lam``: the sum of the dual variables of each binary problem (reached within
+        ``tol * nu``); a root search finds the corresponding margin. It must be below ``2 * C * n_min``, where
+        n_min is the size of the smaller class. Small values give kernel logistic regression.
+    kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed"} or callable, default="rbf"
+        A callable takes two arrays of rows and returns the matrix of kernel values.
+    gamma : "scale" or float, default="scale"
+        Kernel coefficient; ``"scale"`` is ``1 / (n_features * X.var())`` with weighted rows.
+    degree, coef0 : float, default=3, 0
+        Parameters of the polynomial kernel; the sigmoid kernel uses ``coef0`` too.
+    working_set : {"mixed", "second-order", "first-order"}, default="mixed"
+        Working-set selection of the solver, see :class:`sparseklr.dual.Settings`.
+    tol : float, default=1e-3
+        Stop when the KKT violation is at most ``tol * max(1, lam)``, that is, in units of the margin as in
+        :class:`~sklearn.svm.SVC`. Probabilities need more accurate solutions: ``calibration="sigmoid"`` uses
+        ``tol / 10``, and ``"link"`` does not multiply by the margin.
+    max_iter : int, default=-1
+        Maximum number of pair steps for each binary problem; -1 for no limit.
+    bound : float or None, default=None
+        Points with a dual variable below this number are dropped; None is ``1e-9 * C * weight``.
+    calibration : {"sigmoid", "link"} or None, default="sigmoid"
+        Map from f to a probability. ``"sigmoid"``: Platt's sigmoid, fitted to cross-fitted values of f.
+        ``"link"``: the link function of the margin loss. None: ``sigmoid(f)``, equation 3 of the paper, which
+        is far too confident for sparse models.
+    cache_size : float or "auto", default="auto"
+        Memory for kernel rows in MB; ``"auto"`` is half of the available memory, at most 256 MB, or 2 GB for
+        sparse data and for more than 64 features.
+    class_weight : dict, "balanced" or None, default=None
+        Factors on C by class; ``"balanced"`` gives all classes the same total weight.
+    warm_start : bool, default=False
+        Start the next fit from the current solution if the number of samples is the same. The next fit also
+        resumes a fit interrupted by Ctrl-C; until then the model cannot predict.
+    n_jobs : int or None, default=None
+        Number of threads; -1 for all cores. Results do not depend on it.
+    verbose : int, default=0
+        1 shows progress.
+
+    Attributes
+    ----------
+    classes_ : array (n_classes,)
+    support_ : array (n_kept,)
+        Indices of the kept training points.
+    support_vectors_ : array or CSR (n_kept, n_features)
+        The kept points; for ``kernel="precomputed"``, the kernel matrix among them. Prediction with a
+        precomputed kernel also accepts k(x, kept points).
+    dual_coef_ : array (n_outputs, n_kept)
+        ``alpha_j y_j``; one row for two classes.
+    intercept_ : array (n_outputs,)
+    n_support_ : array (n_classes,)
+        Kept points of each class.
+    lam_ : array (n_outputs,)
+        The margins; at the optimum they equal the slack rho of the paper.
+    sigmoid_ : array (n_outputs, 2) or None
+        Slope and intercept of Platt's sigmoid, with ``calibration="sigmoid"``.
+    calibration_ : str or None
+        The calibration of the fitted model.
+    kernel_ : :class:`~sparseklr.kernels.Kernel`
+        The kernel with numeric parameters.
+    gamma_ : float
+        The kernel coefficient; absent for kernels without one.
+    n_iter_ : int
+        Pair steps.
+    converged_ : bool
+    kkt_violation_ : float
+        Largest violation of the optimality conditions (absolute).
+    dual_gap_ : float
+        Largest relative duality gap: an upper bound on the suboptimality.
+    n_samples_fit_ : int
+        Number of rows passed to ``fit``.
+    n_features_in_ : int
+    feature_names_in_ : array
+        Only when X has column names.
+
+    See Also
+    --------
+    SparseKLR : Selects points by S-KLR and fits their coefficients by penalised likelihood.
+    SKLRCV : Choice of C and lam by cross-validation.
+
+    Notes
+    -----
+    A common factor on all weights is equivalent to the same factor on C. Kernel values are computed in
+    float64, with two exceptions. Training uses float32 for float32 input, and for the rbf and Laplacian
+    kernels of more than 2000 rows (:meth:`sparseklr.kernels.Kernel.row_source`); prediction uses float32 if
+    training and query rows are float32. A kernel value that is not finite raises an error.
+
+    References
+    ----------
+    Consolo, Manno and Amaldi (2025), "Binary kernel logistic regression: a sparsity-inducing
+    formulation and a convergent decomposition training algorithm", Computers & Operations
+    Research 188, 107363, doi:10.1016/j.cor.2025.107363.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from sparseklr import SKLR
+    >>> X, y = make_moons(200, noise=0.2, random_state=0)
+    >>> model = SKLR(C=100, lam=10).fit(X, y)
+    >>> model.score(X, y) > 0.95
+    True
+    >>> model.dual_gap_ < 1e-3
+    True
+    """
+
+    _parameter_constraints: dict = {
+        **KernelClassifier._parameter_constraints,
+        **SOLVER_CONSTRAINTS,
+        "C": [POSITIVE],
+        "lam": [StrOptions({"auto"}), NON_NEGATIVE],
+        "nu": [NON_NEGATIVE, None],
+        "calibration": [StrOptions({"sigmoid", "link"}), None],
+        "warm_start": ["boolean"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        C: float = 1e4,
+        *,
+        lam: float | Literal["auto"] = "auto",
+        nu: float | None = None,
+        kernel: str | Callable[..., Any] = "rbf",
+        gamma: float | Literal["scale"] = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        working_set: WorkingSet = "mixed",
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        bound: float | None = None,
+        calibration: Literal["sigmoid", "link"] | None = "sigmoid",
+        cache_size: float | Literal["auto"] = "auto",
+        class_weight: dict | Literal["balanced"] | None = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.lam = lam
+        self.nu = nu
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.working_set = working_set
+        self.tol = tol
+        self.max_iter = max_iter
+        self.bound = bound
+        self.calibration = calibration
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # -- fitting ----------------------------------------------------------------------------------
+
+    def _fit(self, X: Any, y: np.ndarray, weight: np.ndarray | None, names: Any = None) -> dict[str, Any]:
+        samples = make_samples(X, y, weight, class_weight=self.class_weight, **kernel_parameters(self))
+        settings = self.solver_settings()
+        solver = BinarySolver(samples, settings, self.cache_size, self.n_jobs, bool(self.verbose))
+        problems = solver.problems(float(self.C), self._margin())
+        solved = BinarySolutions(problems, [])
+        with fit_task(self, X, y, len(problems)) as part:
+            try:
+                self._solve(solver, solved, part)
+                warn_of_solutions(solved, settings, self.kernel, self.nu)
+                sigmoid = fit_sigmoids(solver, solved) if self.calibration == "sigmoid" else None
+            except KeyboardInterrupt:
+                if self.warm_start and solved.solutions:
+                    set_fitted(self, {"interrupted_": WarmStart.of(solved, samples)})
+                raise
+        return {
+            **expansion(samples, solved.coef, solved.intercept),
+            **({"gamma_": samples.kernel.gamma} if has_gamma(samples.kernel.name) else {}),
+            **certificate(solved),
+            "lam_": solved.margins,
+            "calibration_": self.calibration,
+            "sigmoid_": sigmoid,
+        }
+
+    def _solve(self, solver: BinarySolver, solved: BinarySolutions, part: Any) -> None:
+        """Append the solution of every problem; an interruption leaves the last one unfinished."""
+        samples, start, problems = solver.data, self._start(), solved.problems
+        try:
+            for k, problem in enumerate(problems):
+                with part("binary problem"):
+                    title = type(self).__name__ if len(problems) == 1 else f"class {samples.classes[k]!s}"
+                    alpha, lam = (None, 0.0) if start is None else start.start_of(k, samples)
+                    if self.nu is None:
+                        solution = solver.solve(problem, alpha, title)
+                    else:
+                        problems[k], solution = solver.solve_nu(problem, float(self.nu), alpha, lam, title)
+                    solved.solutions.append(solution)
+        except SolveInterrupted as interrupted:
+            if interrupted.lam is not None:
+                problems[k] = replace(problem, lam=interrupted.lam)
+            solved.solutions.append(interrupted.solution)
+            raise
+
+    def _start(self) -> WarmStart | None:
+        """The start of a warm-started fit; None for a cold start."""
+        if not self.warm_start:
+            return None
+        if hasattr(self, "interrupted_"):
+            return self.interrupted_
+        if not self.__sklearn_is_fitted__():
+            return None
+        return WarmStart(self.support_, self.dual_coef_, self.lam_, self.n_samples_fit_)
+
+    def _margin(self) -> float:
+        """``lam`` as a number; the root search for ``nu`` replaces it."""
+        if self.nu is not None and self.lam != "auto":
+            raise ValueError(f"give lam or nu, not both; got lam={self.lam!r} and nu={self.nu!r}.")
+        return float(self.C) / 10 if self.lam == "auto" else float(self.lam)
+
+    def solver_settings(self) -> Settings:
+        """Settings of the solver for the current parameters.
+
+        Returns
+        -------
+        sparseklr.dual.Settings
+        """
+        tol = self.tol / 10 if self.calibration == "sigmoid" else self.tol
+        scale_tol = self.calibration != "link"
+        return Settings(self.working_set, tol, self.max_iter, self.bound, scale_tol=scale_tol)
+
+    # -- probabilities ----------------------------------------------------------------------------
+
+    def _outputs(self, X: Any) -> np.ndarray:
+        """Logits of the one-vs-rest probabilities, (n_queries, n_outputs)."""
+        f = super()._outputs(X)
+        if self.calibration_ == "link":
+            return link(f, self.lam_)
+        slope, offset = self._calibration_line(f)
+        return slope * f + offset
+
+    def _calibration_line(self, outputs: np.ndarray) -> tuple[Any, Any]:
+        if self.calibration_ == "link":
+            away = np.where(outputs == 0, 1e-9, outputs)  # the ratio has a limit at zero
+            return link(away, self.lam_) / away, 0.0
+        return (self.sigmoid_[:, 0], self.sigmoid_[:, 1]) if self.calibration_ == "sigmoid" else (1.0, 0.0)
+
+
+# -- the grid --------------------------------------------------------------------------------------
+
+
+def klr_path(
+    X: Any,
+    y: Any,
+    *,
+    Cs: Any,
+    lams: Any,
+    lam_scale: LamScale = "absolute",
+    sample_weight: Any = None,
+    kernel: str | Callable[..., Any] = "rbf",
+    gamma: float | Literal["scale"] = "scale",
+    degree: float = 3,
+    coef0: float = 0.0,
+    working_set: WorkingSet = "mixed",
+    tol: float = 1e-3,
+    max_iter: int = -1,
+    bound: float | None = None,
+    cache_size: float | Literal["auto"] = "auto",
+    class_weight: dict | Literal["balanced"] | None = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> KLRPath:
+    r"""Solve sparse kernel logistic regression for every (C, lam) of a grid.
+
+    Each solution minimises
+
+    .. math:: \tfrac12\|f\|^2 + C \sum_i c_i \log(1 + e^{\lambda - y_i f(x_i)})
+
+    to the same tolerance as :class:`~sparseklr.SKLR`. Warm-started solves share one kernel matrix.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Training rows; the kernel matrix if ``kernel="precomputed"``.
+    y : array-like of shape (n_samples,)
+        Class labels of any type; more than two classes are handled one-vs-rest.
+    Cs : array-like of shape (n_Cs,)
+        Weights of the loss, > 0.
+    lams : array-like of shape (n_lams,)
+        Margins, >= 0.
+    lam_scale : {"absolute", "ratio"}, default="absolute"
+        With ``"ratio"`` the margins are ``lams * C``. The grid of the paper is ``np.linspace(0, 1, 10)``.
+    sample_weight : array-like of shape (n_samples,), default=None
+        As in :meth:`SKLR.fit`.
+    kernel, gamma, degree, coef0, working_set, tol, max_iter, bound, class_weight
+        As in :class:`~sparseklr.SKLR`, with the same defaults.
+    cache_size : float or "auto", default="auto"
+        As in :class:`~sparseklr.SKLR`. If the kernel matrix does not fit, its rows are computed as needed.
+    n_jobs : int or None, default=None
+        Number of threads, each of which solves for one value of C; -1 for all cores. Results do not depend
+        on it.
+    verbose : int, default=0
+        1 shows progress.
+
+    Returns
+    -------
+    KLRPath
+
+    Raises
+    ------
+    PathInterrupted
+        On Ctrl-C; its attribute ``path`` contains the finished solutions.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> X, y = make_moons(100, noise=0.2, random_state=0)
+    >>> path = klr_path(X, y, Cs=[1, 1000], lams=[0, 0.1, 1], lam_scale="ratio")
+    >>> path.n_support.shape
+    (2, 3)
+    >>> bool(path.n_support[1, 1] < path.n_support[1, 0])
+    True
+    """
+    Cs, lams = check_grid(Cs, lams, lam_scale)
+    kernel_given: dict[str, Any] = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
+    solver_given = {"working_set": working_set, "tol": tol, "max_iter": max_iter, "bound": bound}
+    others = {"cache_size": cache_size, "class_weight": class_weight, "n_jobs": n_jobs}
+    check_parameters(
+        KERNEL_CONSTRAINTS | SOLVER_CONSTRAINTS, kernel_given | solver_given | others, "klr_path"
+    )
+    warn_of_unused(klr_path, kernel_given, unused_by_kernel(kernel))
+    X, y, weight, _ = check_data(X, y, sample_weight, precomputed=kernel == "precomputed")
+    samples = make_samples(X, y, weight, class_weight=class_weight, **kernel_given)
+    settings = Settings(working_set, tol, max_iter, bound)
+    bar = GridProgressBar("klr_path", lams.size * len(samples.signs()), bool(verbose))
+    with bar as progress, naming_rows(X, weight, **kernel_given):
+        return solve_grid(
+            samples, Cs, lams, settings, cache_size=cache_size, n_jobs=n_jobs, done=progress.advance
+        )
+
+
+# -- cross-validation -----------------------------------------------------------------------------
+
+# Scores that differ by less than this are equal up to rounding.
+_SAME_SCORE = 1e-12
+# Measurements of a candidate on a fold.
+_MEASURES = ("test_score", "n_support", "support_fraction", "fit_time", "score_time")
+
+
+def select_best(results: Mapping[str, Any]) -> int:
+    """Index of the highest mean score; of the sparsest model among ties."""
+    score = results["mean_test_score"]
+    return _sparsest(results, np.flatnonzero(score >= score.max() - _SAME_SCORE))
+
+
+def select_sparsest_of_3(results: Mapping[str, Any]) -> int:
+    """Index of the sparsest of the three most accurate models, the rule of the paper's tables."""
+    score, fraction = results["mean_test_score"], results["mean_support_fraction"]
+    ranked = np.lexsort((fraction, -np.round(score / _SAME_SCORE) * _SAME_SCORE))
+    return _sparsest(results, ranked[:3])
+
+
+def select_one_se(results: Mapping[str, Any]) -> int:
+    """Index of the sparsest model within one standard error of the best (Breiman et al. 1984)."""
+    score = results["mean_test_score"]
+    best = int(score.argmax())
+    error = results["standard_error"][best]
+    return _sparsest(results, np.flatnonzero(score >= score[best] - error - _SAME_SCORE))
+
+
+def _sparsest(results: Mapping[str, Any], among: np.ndarray) -> int:
+    """The sparsest of the candidates ``among``; of equally sparse ones, the first of the highest score."""
+    fraction, score = results["mean_support_fraction"][among], results["mean_test_score"][among]
+    return int(among[np.lexsort((among, -score, fraction))[0]])
+
+
+SELECTION_RULES: dict[str, Callable[[Mapping[str, Any]], int]] = {
+    "best": select_best,
+    "sparsest-of-3": select_sparsest_of_3,
+    "one-se": select_one_se,
+}
+
+
+class SKLRCV(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+    r"""S-KLR with C and lam chosen by cross-validation.
+
+    Each training fold solves the grid as one warm-started path (:func:`~sparseklr.klr_path`). If the scorer
+    depends on the calibration, every candidate is fitted separately instead.
+
+    Parameters
+    ----------
+    Cs : array-like, default=(1e3, 1e4, 1e5)
+        Weights of the loss; smaller values give smoother and less sparse models.
+    lams : array-like, default=(0.01, 0.1, 1)
+        Margins as multiples of C: ``0.1`` is the rule ``lam = C / 10`` of the paper, and ``r`` is close to a
+        support vector machine with C = ``1 / r``.
+    lam_scale : {"ratio", "absolute"}, default="ratio"
+        Whether ``lams`` are multiples of C or the margins themselves.
+    estimator : SKLR or None, default=None
+        Provides all other parameters (kernel, tol, calibration, class_weight, ...); None is ``SKLR()``.
+    cv : int, cross-validation generator, iterable or None, default=None
+        Splits, as in :class:`~sklearn.model_selection.GridSearchCV`; None is 5 stratified folds.
+    scoring : str, callable or None, default=None
+        A scorer; None is accuracy.
+    selection : {"best", "sparsest-of-3", "one-se"} or callable, default="best"
+        ``"best"``: the highest mean score, or the sparsest model among ties. ``"sparsest-of-3"``: the
+        sparsest of the three highest, the rule of the paper. ``"one-se"``: the sparsest within one standard
+        error of the highest. A callable takes ``cv_results_`` and returns an index.
+    n_jobs : int or None, default=None
+        Number of threads; -1 for all cores. Results do not depend on it.
+    verbose : int, default=0
+        1 shows progress.
+
+    Attributes
+    ----------
+    best_estimator_ : SKLR
+        The chosen model, fitted to all rows.
+    best_params_ : dict
+    best_index_ : int
+        Row of ``cv_results_``.
+    best_score_ : float
+        Mean score of the chosen model. It is optimistic, because the model was chosen for it; nested
+        cross-validation (``cross_val_score(SKLRCV(), X, y)``) is not.
+    cv_results_ : dict of arrays
+        As in :class:`~sklearn.model_selection.GridSearchCV`, with additional columns: ``standard_error`` of
+        the mean score; ``mean_n_support`` and ``std_n_support``, the number of points kept;
+        ``mean_support_fraction``, the kept fraction of the (weighted) training rows.
+    n_splits_ : int
+    scorer_ : callable
+    refit_time_ : float
+        Seconds to fit the chosen model to all rows.
+    classes_ : array (n_classes,)
+    n_features_in_ : int
+    feature_names_in_ : array
+        Only when X has column names.
+
+    References
+    ----------
+    Breiman, Friedman, Olshen and Stone (1984), "Classification and Regression Trees", section 3.4.3.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from sparseklr import SKLRCV
+    >>> X, y = make_moons(200, noise=0.2, random_state=0)
+    >>> model = SKLRCV(selection="one-se").fit(X, y)
+    >>> sorted(model.best_params_)
+    ['C', 'lam']
+    >>> model.best_estimator_.score(X, y) > 0.95
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "estimator": [HasMethods(["fit"]), None],
+        "cv": ["cv_object"],
+        "scoring": [StrOptions(set(get_scorer_names())), callable, None],
+        "selection": [StrOptions(set(SELECTION_RULES)), callable],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        Cs: Any = (1e3, 1e4, 1e5),
+        *,
+        lams: Any = (0.01, 0.1, 1.0),
+        lam_scale: LamScale = "ratio",
+        estimator: SKLR | None = None,
+        cv: Any = None,
+        scoring: str | Callable[..., float] | None = None,
+        selection: Literal["best", "sparsest-of-3", "one-se"] | Callable[..., int] = "best",
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.Cs = Cs
+        self.lams = lams
+        self.lam_scale = lam_scale
+        self.estimator = estimator
+        self.cv = cv
+        self.scoring = scoring
+        self.selection = selection
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # -- fitting ----------------------------------------------------------------------------------
+
+    __metadata_request__fit: ClassVar[dict] = {"groups": UNUSED}  # only the splitter uses them
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None, **metadata: Any) -> Self:
+        """Evaluate all candidates and fit the chosen one to all rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training rows; the kernel matrix (n_samples, n_samples) for a precomputed kernel.
+        y : array-like of shape (n_samples,)
+            Class labels of any type.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights, used in fitting and in scoring.
+        groups : array-like of shape (n_samples,), default=None
+            Group of each row, for splitters such as :class:`~sklearn.model_selection.GroupKFold`.
+        **metadata
+            Metadata requested by the splitter and the scorer, if scikit-learn's metadata routing is enabled.
+            The scorer then receives the weights only if it requests them.
+
+        Returns
+        -------
+        self : object
+        """
+        check_parameters(self._parameter_constraints, self.get_params(deep=False), type(self).__name__)
+        template = self._template()
+        Cs, lams = check_grid(self.Cs, self.lams, self.lam_scale)
+        precomputed = template.kernel == "precomputed"
+        X, y, weight, columns = check_data(X, y, sample_weight, precomputed=precomputed, estimator=self)
+        _, _, classes, _ = weighted_classes(y, weight, template.class_weight)
+        scorer = self._make_scorer()
+        for_splitter, for_scorer = self._routed(
+            scorer, "fit", sample_weight=weight, groups=groups, **metadata
+        )
+        splits = _checked_splits(self.cv, X, y, weight, classes, for_splitter)
+        params = [{"C": float(C), "lam": float(lam)} for C, row in zip(Cs, lams, strict=True) for lam in row]
+        bar = GridProgressBar(type(self).__name__, len(splits) * lams.size, bool(self.verbose))
+        with naming_rows(X, weight, **kernel_parameters(template)):
+            measured = []
+            with bar as progress, fit_task(self, X, y, len(splits)) as part:
+                evaluate = _Evaluation(template, Cs, lams, scorer, progress.advance)
+                for k, split in enumerate(splits):
+                    fold = _Fold.of(X, y, weight, *split, for_scorer, precomputed=precomputed)
+                    with part("split"):
+                        measured.append(evaluate(fold, check_saturation=k == 0))
+            results = _results_table(params, np.swapaxes(measured, 0, 1))
+            if not np.isfinite(results["mean_test_score"]).all():
+                raise ValueError(
+                    f"scoring={self.scoring!r} returned NaN or infinite scores; finite ones are expected."
+                )
+            best = self._selected(results)
+            start = time.perf_counter()
+            model = clone(template).set_params(**params[best])
+            set_fitted(model, columns | model._fit(X, y, weight))
+        attributes = {
+            "best_estimator_": model,
+            "best_params_": params[best],
+            "best_index_": best,
+            "best_score_": float(results["mean_test_score"][best]),
+            "cv_results_": results,
+            "n_splits_": len(splits),
+            "scorer_": scorer,
+            "refit_time_": time.perf_counter() - start,
+            "classes_": model.classes_,
+            **columns,
+        }
+        return set_fitted(self, attributes)
+
+    def _template(self) -> SKLR:
+        """The estimator in which C and lam are replaced."""
+        template = SKLR() if self.estimator is None else self.estimator
+        if not isinstance(template, SKLR):
+            raise TypeError(f"estimator must be an SKLR or None; got {self.estimator!r}.")
+        if template.nu is not None:
+            raise ValueError(f"estimator.nu must be None: SKLRCV chooses lam; got nu={template.nu!r}.")
+        replaced = dict.fromkeys(("C", "lam"), "in the estimator of SKLRCV, which chooses it")
+        warn_of_unused(SKLR.__init__, template.get_params(deep=False), replaced)
+        template = clone(template).set_params(warm_start=False)
+        if self.n_jobs is not None:
+            template.set_params(n_jobs=self.n_jobs)
+        template._check_parameters()
+        return template
+
+    def _make_scorer(self) -> Any:
+        return check_scoring(SKLR(), "accuracy" if self.scoring is None else self.scoring)
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Metadata requested by the splitter and the scorer, see scikit-learn's metadata routing.
+
+        Returns
+        -------
+        MetadataRouter
+        """
+        router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
+        if hasattr(self.cv, "get_metadata_routing"):  # an int or a list of splits has no routing
+            router.add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+        to_score = MethodMapping().add(caller="fit", callee="score").add(caller="score", callee="score")
+        return router.add(scorer=self._make_scorer(), method_mapping=to_score)
+
+    def _routed(self, scorer: Any, method: str, **metadata: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The metadata for the splitter and for the scorer."""
+        if get_config()["enable_metadata_routing"]:
+            given = {name: value for name, value in metadata.items() if value is not None}
+            routed = process_routing(self, method, sample_weight=given.pop("sample_weight", None), **given)
+            splitter = routed.get("splitter", {}).get("split", {})
+            return splitter, routed["scorer"]["score"]
+        groups, weight = metadata.pop("groups", None), metadata.pop("sample_weight")
+        if metadata:
+            raise TypeError(
+                f"{type(self).__name__}.{method} got {', '.join(metadata)}, which scikit-learn passes on "
+                "only with metadata routing: sklearn.set_config(enable_metadata_routing=True)."
+            )
+        weighted = weight is not None and takes_weights(scorer)
+        return {"groups": groups}, {"sample_weight": weight} if weighted else {}
+
+    def _selected(self, results: Mapping[str, Any]) -> int:
+        """The validated index returned by the selection rule."""
+        rule = self.selection if callable(self.selection) else SELECTION_RULES[self.selection]
+        index, n = rule(results), len(results["params"])
+        if not isinstance(index, Integral) or not 0 <= index < n:
+            raise ValueError(
+                f"selection must return the index of a candidate, 0 to {n - 1}; it returned {index!r}."
+            )
+        return int(index)
+
+    # -- methods of the chosen model --------------------------------------------------------------
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Classes predicted by the chosen model; see :meth:`SKLR.predict`."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict(X)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Class probabilities of the chosen model; see :meth:`SKLR.predict_proba`."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict_proba(X)
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of class probabilities of the chosen model; see :meth:`SKLR.predict_log_proba`."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict_log_proba(X)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Decision values of the chosen model; see :meth:`SKLR.decision_function`."""
+        check_is_fitted(self)
+        return self.best_estimator_.decision_function(X)
+
+    def explain(self, X: Any) -> Explanation:
+        """Explanation of the chosen model; see :meth:`SKLR.explain`."""
+        check_is_fitted(self)
+        return self.best_estimator_.explain(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, **metadata: Any) -> float:
+        """Score of the chosen model under ``scoring``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows, for scorers that accept them.
+        **metadata
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        _, for_scorer = self._routed(self.scorer_, "score", sample_weight=sample_weight, **metadata)
+        return float(self.scorer_(self.best_estimator_, X, y, **for_scorer))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = getattr(self.estimator, "kernel", None) == "precomputed"
+        return tags
+
+
+def _checked_splits(
+    cv: Any, X: Any, y: np.ndarray, weight: np.ndarray | None, classes: np.ndarray, metadata: dict[str, Any]
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The splits of ``cv``; raises unless each has all classes in training and a weighted test row."""
+    splits = list(check_cv(cv, y, classifier=True).split(X, y, **metadata))
+    if not splits:
+        raise ValueError(f"cv={cv!r} yields no splits; at least one is required.")
+    counted = np.ones(len(y), dtype=bool) if weight is None else weight > 0
+    for k, (train, test) in enumerate(splits):
+        missing = np.setdiff1d(classes, y[train][counted[train]])
+        if len(missing):
+            names = ", ".join(map(str, missing))
+            raise ValueError(
+                f"cv={cv!r}: the training rows of split {k} have no row of class {names}; every class "
+                "must be in every training set. Use stratified splits, or fewer of them."
+            )
+        if not counted[test].any():
+            raise ValueError(f"cv={cv!r}: split {k} has no test row of positive weight.")
+    return splits
+
+
+class _Fold(NamedTuple):
+    """Training and test rows (X, y, weight), and the metadata of the test rows for the scorer."""
+
+    train: tuple[Any, np.ndarray, np.ndarray | None]
+    test: tuple[Any, np.ndarray]
+    metadata: dict[str, Any]
+
+    @classmethod
+    def of(
+        cls,
+        X: Any,
+        y: np.ndarray,
+        weight: np.ndarray | None,
+        train: np.ndarray,
+        test: np.ndarray,
+        metadata: dict[str, Any],
+        *,
+        precomputed: bool = False,
+    ) -> _Fold:
+        def test_part(value: Any) -> Any:
+            return np.asarray(value)[test] if np.ndim(value) and len(value) == len(y) else value
+
+        if precomputed:
+            X_train, X_test = X[np.ix_(train, train)], X[np.ix_(test, train)]
+        else:
+            X_train, X_test = X[train], X[test]
+        part = X_train, y[train], None if weight is None else weight[train]
+        return cls(part, (X_test, y[test]), {name: test_part(value) for name, value in metadata.items()})
+
+    def weight_fraction(self, kept: np.ndarray) -> float:
+        """Fraction of the total weight of the training rows on the kept ones."""
+        _, y, weight = self.train
+        weight = np.ones(len(y)) if weight is None else weight
+        return float(weight[kept].sum() / weight.sum())
+
+
+class _Evaluation(NamedTuple):
+    """Evaluation of every candidate on a fold."""
+
+    template: SKLR
+    Cs: np.ndarray
+    lams: np.ndarray
+    scorer: Any
+    done: Callable[[], None]
+
+    def __call__(self, fold: _Fold, *, check_saturation: bool) -> np.ndarray:
+        """Measurements (n_candidates, len(_MEASURES))."""
+        by_sign = response_of(self.scorer) in ("predict", "decision_function")
+        if by_sign and self.template.calibration in (None, "link"):  # these preserve order and sign
+            return self._along_path(fold, check_saturation)
+        return self._by_fits(fold)
+
+    def _along_path(self, fold: _Fold, check_saturation: bool) -> np.ndarray:
+        model, (X, y) = self.template, fold.test
+        samples = make_samples(*fold.train, class_weight=model.class_weight, **kernel_parameters(model))
+        path = solve_grid(
+            samples,
+            self.Cs,
+            self.lams,
+            model.solver_settings(),
+            cache_size=model.cache_size,
+            n_jobs=model.n_jobs,
+            check_saturation=check_saturation,
+            done=self.done,
+        )
+        start = time.perf_counter()
+        outputs = path.outputs(X, n_jobs=model.n_jobs)
+        shared_time = (time.perf_counter() - start) / self.lams.size
+        measured = []
+        for cell in np.ndindex(*self.lams.shape):
+            start = time.perf_counter()
+            score = self.scorer(_KnownOutputs(outputs[cell], samples.classes), X, y, **fold.metadata)
+            score_time = shared_time + time.perf_counter() - start
+            solutions = path.solutions[cell]
+            kept = samples.positions[np.unique(np.concatenate([s.support for s in solutions]))]
+            fit_time = sum(float(s.history["seconds"][-1]) for s in solutions)
+            measured.append((float(score), len(kept), fold.weight_fraction(kept), fit_time, score_time))
+        return np.array(measured)
+
+    def _by_fits(self, fold: _Fold) -> np.ndarray:
+        (X, y), measured = fold.test, []
+        for C, lam in ((C, lam) for C, row in zip(self.Cs, self.lams, strict=True) for lam in row):
+            start = time.perf_counter()
+            model = clone(self.template).set_params(C=float(C), lam=float(lam))
+            X_train = fold.train[0]
+            set_fitted(model, {"n_features_in_": X_train.shape[1]} | model._fit(*fold.train))
+            fit_time = time.perf_counter() - start
+            start = time.perf_counter()
+            score = float(self.scorer(model, X, y, **fold.metadata))
+            score_time, kept = time.perf_counter() - start, model.support_
+            measured.append((score, len(kept), fold.weight_fraction(kept), fit_time, score_time))
+            self.done()
+        return np.array(measured)
+
+
+class _KnownOutputs(KernelClassifier):
+    """A model with precomputed outputs for the rows of the test fold."""
+
+    kernel = "rbf"
+
+    def __init__(self, outputs: np.ndarray, classes: np.ndarray) -> None:
+        self.outputs = outputs
+        self.classes_ = classes
+
+    def _outputs(self, X: Any) -> np.ndarray:
+        return self.outputs
+
+
+def _results_table(params: list[dict[str, float]], measured: np.ndarray) -> dict[str, Any]:
+    """``cv_results_`` from measurements (n_candidates, n_splits, len(_MEASURES))."""
+    by_name = dict(zip(_MEASURES, np.moveaxis(measured, -1, 0), strict=True))
+    scores = by_name["test_score"]
+    results: dict[str, Any] = {"params": params}
+    for name in params[0]:
+        values = [candidate[name] for candidate in params]
+        results[f"param_{name}"] = np.ma.MaskedArray(values, mask=np.zeros(len(values), dtype=bool))
+    for k, split_scores in enumerate(scores.T):
+        results[f"split{k}_test_score"] = split_scores
+    for name, values in by_name.items():
+        results[f"mean_{name}"], results[f"std_{name}"] = values.mean(axis=1), values.std(axis=1)
+    n = scores.shape[1]
+    results["standard_error"] = scores.std(axis=1, ddof=1) / np.sqrt(n) if n > 1 else np.zeros(len(params))
+    if np.isfinite(scores).all():  # otherwise the search raises
+        ranks = rankdata(-np.round(results["mean_test_score"] / _SAME_SCORE), method="min")
+        results["rank_test_score"] = ranks.astype(np.int32)
+    return results

@@ -1,0 +1,13 @@
+"""Fits to millions of rows: sources of rows, passes over all of them, and the fit.
+
+A :class:`Source` yields blocks of rows in a fixed order, as often as needed: :class:`ArraySource`,
+:class:`NpySource`, :class:`TableSource` (Parquet, Arrow, CSV), :class:`GeneratorSource` and
+:class:`DaskSource`. :class:`LocalBlocks` and :class:`ClusterBlocks` map a function over the blocks and sum
+its results, on threads or on a Dask cluster, with the same bits.
+"""
+
+from .dask import DaskSource
+from .sources import ArraySource, GeneratorSource, NpySource, Source
+from .tables import TableSource
+
+__all__ = ["ArraySource", "DaskSource", "GeneratorSource", "NpySource", "Source", "TableSource"]

@@ -1,0 +1,265 @@
+"""Parsing of cells: missing values, numbers and dates in common notations.
+
+:func:`read_cells` tokenises a column: it strips cells, keeps each distinct token once, and marks missing
+values. :func:`parse_numbers` and :func:`parse_dates` parse the distinct tokens.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import numbers
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+# Tokens for a missing value in a column of any kind. "none" is not among them: it may be a category.
+_TOKENS = """
+    NA N/A n/a NULL null NaN nan -NaN -nan NaT <NA> ? #N/A #NA #NULL! #DIV/0! #VALUE! #REF!
+    -1.#IND -1.#QNAN 1.#IND 1.#QNAN
+"""
+MISSING = frozenset({"", "#N/A N/A", *_TOKENS.split()})
+
+
+class TableError(ValueError):
+    """A table that cannot be used; the message names the column and, if there is one, the row."""
+
+
+class TableWarning(UserWarning):
+    """Part of a table is not used: values treated as missing, or dropped columns."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """A column of text."""
+
+    codes: np.ndarray  # (n_rows,): index of the cell's token, -1 if the cell is missing
+    tokens: np.ndarray  # distinct strings
+    rows: Any  # the name of each row: the index of the data frame
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Number of occurrences of each token."""
+        return np.bincount(self.codes[self.codes >= 0], minlength=len(self.tokens))
+
+    def spread(self, values: np.ndarray, missing: Any) -> np.ndarray:
+        """One value per row from one value per token."""
+        return np.append(values, np.array([missing], dtype=values.dtype))[self.codes]
+
+    def first_row(self, token: int) -> Any:
+        """The name of the first row that contains a token."""
+        return self.rows[int((self.codes == token).argmax())]
+
+
+def read_cells(column: pd.Series, name: str, na: Collection[str] = ()) -> Cells:
+    """The cells of a column of any type as text; 12 and 12.0 become the same token."""
+    try:
+        codes, values = pd.factorize(column)
+    except TypeError:  # unhashable values, such as lists: _token raises for the first of them
+        for value in column.dropna():
+            _token(value, name)
+        raise
+    missing = MISSING.union(na)
+    written = [_token(value, name) for value in np.asarray(values, dtype=object)]
+    kept = np.array([None if token in missing else token for token in written], dtype=object)
+    again, tokens = pd.factorize(kept)  # after stripping, some tokens are equal
+    return Cells(np.append(again, -1)[codes], np.asarray(tokens, dtype=object), column.index)
+
+
+def _token(value: Any, name: str) -> str:
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, numbers.Integral | np.bool_ | decimal.Decimal | datetime.date | datetime.time):
+        return str(value)
+    if isinstance(value, numbers.Real):
+        number = float(value)
+        return str(int(number)) if number.is_integer() else repr(number)
+    raise TableError(
+        f"column {name!r} holds values of type {type(value).__name__}; expected numbers, dates or text. "
+        "Exclude it with drop"
+    )
+
+
+# -- numbers ----------------------------------------------------------------------------------
+
+_CURRENCY = "$€£¥₹₽₩¢"
+_SPACES = " '\u2019\u00a0\u2009\u202f"  # between groups of three digits
+_EXPONENT = r"(?:[eE][+-]?\d+)?"
+# sign and currency in any order, the digits, a unit of a few letters
+_PARTS = re.compile(
+    rf"(?P<sign>[+-]?)[{_CURRENCY}]?\s*(?P<sign2>[+-]?)"
+    rf"(?P<body>\d(?:[\d.,{_SPACES}]*[\d.,])?{_EXPONENT}|[.,]\d+{_EXPONENT})"
+    rf"\s*[{_CURRENCY}]?(?P<unit>[%‰]|[^\W\d_]{{1,5}}[²³]?)?"
+)
+
+
+def parse_numbers(tokens: np.ndarray, decimal: str = ".") -> tuple[np.ndarray, np.ndarray]:
+    """The value of each token, NaN if it is not a finite number, and its unit.
+
+    The sign other than ``decimal`` separates thousands, unless that is impossible: "1,5" is 1.5 in either
+    case. Currency signs are not units.
+    Examples
+    --------
+    >>> tokens = np.array(["12", "$1,234.50", "5%", "(3)", "n/k", "1,5"], dtype=object)
+    >>> values, units = parse_numbers(tokens)
+    >>> values.tolist()
+    [12.0, 1234.5, 5.0, -3.0, nan, 1.5]
+    >>> units.tolist()
+    ['', '', '%', '', '', '']
+    """
+    plain = tokens  # plain numbers are parsed together, the other tokens one by one
+    if decimal == ",":
+        plain = np.array(["" if "." in token else token.replace(",", ".") for token in tokens], dtype=object)
+    values = np.array(pd.to_numeric(pd.Series(plain, dtype=object), errors="coerce"), dtype=np.float64)
+    values[np.isinf(values)] = np.nan
+    units = np.full(len(tokens), "", dtype=object)
+    for k in np.flatnonzero(np.isnan(values)):
+        values[k], units[k] = _parse_number(tokens[k], decimal)
+    return values, units
+
+
+def _parse_number(token: str, decimal: str) -> tuple[float, str]:
+    token = token.replace("\u2212", "-")
+    if token.lower() in ("true", "false"):
+        return float(token.lower() == "true"), ""
+    if negative := (token.startswith("(") and token.endswith(")")):  # accounting notation
+        token = token[1:-1].strip()
+    match = _PARTS.fullmatch(token)
+    if not match or (match["sign"] and match["sign2"]):
+        return np.nan, ""
+    value = _parse_digits(match["body"], decimal)
+    if negative or "-" in (match["sign"], match["sign2"]):
+        value = -value
+    return (value, match["unit"] or "") if np.isfinite(value) else (np.nan, "")
+
+
+def _parse_digits(body: str, decimal: str) -> float:
+    other = "," if decimal == "." else "."
+    grouped = rf"\d{{1,3}}([{re.escape(other)}{_SPACES}])\d{{3}}(?:\1\d{{3}})*(?:{re.escape(decimal)}\d*)?"
+    plain = rf"\d*{re.escape(decimal)}?\d*"
+    foreign = rf"\d*{re.escape(other)}\d*"
+    for pattern in (plain, grouped, foreign):
+        if re.fullmatch(pattern + _EXPONENT, body):
+            if pattern is grouped:
+                body = re.sub(f"[{re.escape(other)}{_SPACES}]", "", body)
+            return float(body.replace(",", "."))
+    return np.nan
+
+
+def sample_tokens(frame: pd.DataFrame, na: Collection[str] = ()) -> Iterator[np.ndarray]:
+    """The first thousand distinct tokens of each column of text."""
+    for name, column in frame.items():
+        if column.dtype == object or isinstance(column.dtype, pd.StringDtype):
+            try:
+                distinct = column.drop_duplicates().head(1000)
+            except TypeError:  # unhashable values: read_cells raises for them
+                distinct = column
+            yield read_cells(distinct, str(name), na).tokens
+
+
+def detect_decimal(columns: Iterable[np.ndarray]) -> str | None:
+    """The decimal sign in the tokens of some columns; None if they do not determine it.
+
+    "3,14" supports a comma and "3.14" a point; "1,234" may be either and does not count.
+
+    Examples
+    --------
+    >>> detect_decimal([np.array(["3,14", "1,234"])])
+    ','
+    """
+    point = comma = 0
+    for tokens in columns:
+        for token in tokens:
+            match = _PARTS.fullmatch(token)
+            body = match["body"] if match else ""
+            # three digits after the only sign may be thousands, unless the number begins with zero
+            if re.fullmatch(r"[1-9]\d{0,2}[.,]\d{3}", body):
+                continue
+            point += bool(re.fullmatch(rf"(?:\d*|\d{{1,3}}(?:[,{_SPACES}]\d{{3}})+)\.\d+{_EXPONENT}", body))
+            comma += bool(re.fullmatch(rf"(?:\d*|\d{{1,3}}(?:[.{_SPACES}]\d{{3}})+),\d+{_EXPONENT}", body))
+    if point == comma:
+        return None
+    return "," if comma > point else "."
+
+
+def most_frequent_unit(units: np.ndarray, counts: np.ndarray) -> str:
+    """The unit of most values, "" if most do not have one."""
+    weights: dict[str, int] = {}
+    for unit, count in zip(units.tolist(), counts.tolist(), strict=True):
+        weights[unit] = weights.get(unit, 0) + count
+    return max(weights, key=lambda unit: weights[unit]) if weights else ""
+
+
+def numbers_in_unit(values: np.ndarray, units: np.ndarray, unit: str) -> np.ndarray:
+    """The values, NaN for those with another unit.
+
+    A plain number has the unit of its column, except for percentages: among them, 5 may mean 5% or 500%, and
+    5% among plain numbers may mean 5 or 0.05.
+    """
+    fits = units == unit
+    if unit not in ("%", "‰"):
+        fits |= units == ""
+    return np.where(fits, values, np.nan)
+
+
+# -- dates ------------------------------------------------------------------------------------
+
+ISO = "ISO8601"
+_DAYS = """%d.%m.%Y|%m/%d/%Y|%d/%m/%Y|%Y/%m/%d|%m-%d-%Y|%d-%m-%Y|%Y.%m.%d|%Y%m%d
+|%d %b %Y|%d %B %Y|%d-%b-%Y|%d. %B %Y|%b %d, %Y|%B %d, %Y|%b %d %Y
+|%d.%m.%y|%m/%d/%y|%d/%m/%y|%d-%b-%y""".replace("\n", "").split("|")
+_TIMES = ["", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S"]
+FORMATS = [day + time for time in _TIMES for day in _DAYS]
+_ZONE = r"([T ].*?)\s*(?:Z|[+-]\d{2}(?::?\d{2})?)$"  # after a time
+
+
+def parse_dates(tokens: np.ndarray, form: str) -> np.ndarray:
+    """The local date and time of each token, ignoring its time zone; NaT if it does not match the format."""
+    text = pd.Series(tokens, dtype=object)
+    if form == ISO:  # pandas would also accept a year alone
+        text = text.where([bool(re.match(r"\d{4}-\d{2}-\d{2}", token)) for token in tokens])
+    if form == ISO or form.endswith("%z"):
+        text = text.str.replace(_ZONE, r"\1", regex=True)
+        form = form.removesuffix("%z").rstrip()
+    moments = pd.to_datetime(text, format=form, errors="coerce", utc=True)
+    return moments.dt.tz_localize(None).to_numpy().astype("datetime64[us]")
+
+
+def find_format(tokens: np.ndarray, least: float) -> tuple[str | None, str | None]:
+    """The format that fits most tokens, and the one that fits equally well with day and month swapped.
+
+    None if the best fits less than the fraction ``least`` of the tokens.
+
+    Examples
+    --------
+    >>> find_format(np.array(["31.12.1999", "01.02.2003", "unknown"], dtype=object), 0.6)
+    ('%d.%m.%Y', None)
+    >>> find_format(np.array(["03/02/2001"], dtype=object), 1.0)
+    ('%m/%d/%Y', '%d/%m/%Y')
+    """
+    likely = [token for token in tokens if re.match(r"[^\d]{0,10}\d.*\d", token) and len(token) >= 6]
+    if not likely or len(likely) < least * len(tokens):
+        return None, None
+    sample = np.array(likely, dtype=object)[:: max(1, len(likely) // 50)]
+    candidates = [ISO, *(form for form in FORMATS if _has_signs_of(form, sample))]
+    candidates = [form for form in candidates if _fraction_parsed(sample, form) >= 0.9 * least]
+    fractions = {form: _fraction_parsed(tokens, form) for form in candidates}
+    if not fractions or max(fractions.values()) < least:
+        return None, None
+    best = max(fractions, key=lambda form: fractions[form])  # the first of equals
+    swapped = best.translate(str.maketrans("dm", "md"))
+    return best, swapped if swapped != best and fractions.get(swapped) == fractions[best] else None
+
+
+def _has_signs_of(form: str, sample: np.ndarray) -> bool:
+    """Whether some tokens have the punctuation of a format, a faster check than parsing them."""
+    signs = set(re.sub("%.", "", form))
+    return any(signs.issubset(token) and (":" in token) == (":" in signs) for token in sample[:5])
+
+
+def _fraction_parsed(tokens: np.ndarray, form: str) -> float:
+    return float((~np.isnat(parse_dates(tokens, form))).mean())

@@ -1,0 +1,311 @@
+"""Columns: their kind, learned from the training rows, and their values, given the kind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.api import types
+
+from .cells import (
+    ISO,
+    Cells,
+    TableError,
+    find_format,
+    most_frequent_unit,
+    numbers_in_unit,
+    parse_dates,
+    parse_numbers,
+    read_cells,
+)
+
+# Reasons for dropping columns
+EMPTY = "empty in every row"
+CONSTANT = "the same value in every row"
+COUNTED = "a different whole number in each row, as identifiers are"
+NAMED = "a different text in nearly every row, as identifiers are"
+INFINITY = "infinity"  # the token of an infinite number
+_IDENTIFIER = re.compile(r"(?:^|[\W_])(?:id|ids|uuid|guid|key|nr|no|index|idx)(?:$|[\W_])", re.IGNORECASE)
+_IDENTIFIER_AT_END = re.compile(r"[a-z](?:Id|ID|Nr|No)$")
+
+
+@dataclass(frozen=True)
+class ColumnSettings:
+    """Thresholds of the rules that determine the kind of a column."""
+
+    max_categories: int = 40  # text with fewer distinct values is a category
+    numbers: float = 0.9  # fraction of cells that must be numbers (or dates) in a column of them
+    numbers_but_tokens: float = 0.5  # this fraction suffices if at most two distinct tokens are not numbers
+    date_declared: float = 0.5  # fraction of cells that must fit a format in a column declared as dates
+    min_rows: int = 20  # with fewer rows, distinct values do not show that a column identifies them
+    distinct: float = 0.95  # fraction of distinct cells in a column that identifies the rows
+    max_words: int = 3  # tokens of more words on average are free text, not names
+    padded: float = 0.05  # fraction of cells with leading zeros in a column of codes
+    max_unread: int = 40  # number of unreadable tokens that are remembered
+    other_column: int = 5  # new unreadable values at which an unreadable column counts as another one
+    outside: float = 0.25  # numbers outside the training range by this fraction of its width are unfamiliar
+
+
+SETTINGS = ColumnSettings()
+
+
+@dataclass(frozen=True)
+class Column:
+    """Kind and values of a column, learned from the training rows."""
+
+    kind: str  # "number", "date" or "text"
+    left_out: str = ""  # why it is not a feature; "" for a feature
+    unit: str = ""  # of the numbers: "%", "kg"
+    form: str = ""  # format of dates in text
+    low: float | None = None  # range in training; dates in seconds since 1970
+    high: float | None = None
+    categories: tuple[str, ...] | None = None  # the values of text with few of them
+    has_missing: bool = True  # whether values were missing in training
+    unread: tuple[str, ...] = ()  # unreadable tokens of training, at most max_unread
+
+    @property
+    def identifies(self) -> bool:
+        """Whether the column was dropped because it identifies the rows."""
+        return self.left_out in (COUNTED, NAMED)
+
+
+@dataclass(frozen=True)
+class UnreadableValues:
+    """Unreadable values of a column, which count as missing, or text values unseen in training."""
+
+    name: str
+    kind: str
+    count: int
+    filled: int  # number of cells that are not empty
+    examples: list[tuple[str, Any]]  # tokens and the first row of each, at most max_unread
+    new: int  # number of those values that did not occur in training
+
+    def __str__(self) -> str:
+        if self.kind == "text":
+            verb = ("is" if self.count == 1 else "are") + " new to the model"
+        elif self.count == 1:
+            verb = f"is not a {self.kind} and counts as missing"
+        else:
+            verb = f"are not {self.kind}s and count as missing"
+        examples = ", ".join(f"{token[:40]!r} (row {row})" for token, row in self.examples[:3])
+        more = ", ..." if len(self.examples) > 3 else ""
+        return f"column {self.name!r}: {self.count} of {self.filled} values {verb}: {examples}{more}"
+
+
+# -- learning the kind of a column ------------------------------------------------------------
+
+
+def learn(
+    column: pd.Series, name: str, decimal: str, na: Collection[str], declared: str = "", form: str = ""
+) -> tuple[Column, np.ndarray, list[str]]:
+    """The kind of a column, its values, and sentences on what is ambiguous or unreadable.
+
+    ``declared`` is the required kind; a declared column is dropped only if it is empty.
+    """
+    learned, cells, doubt = _learn_kind(column, name, decimal, na, declared, form)
+    values, unreadable = read_column(column, name, learned, decimal, na, cells)
+    filled = ~pd.isna(values)
+    unread = tuple(token for token, _ in unreadable.examples) if unreadable else ()
+    learned = replace(learned, has_missing=not filled.all(), unread=unread)
+    if not filled.any() and unreadable is None:
+        learned = replace(learned, left_out=EMPTY)
+    elif unreadable and (
+        not filled.any() or (declared == "date" and unreadable.count > unreadable.filled / 2)
+    ):
+        token, row = unreadable.examples[0]
+        raise TableError(f"column {name!r}: row {row} holds {token!r}; expected a {learned.kind}")
+    elif not declared and filled.all() and len(pd.unique(values)) == 1:
+        learned = replace(learned, left_out=CONSTANT)
+    if learned.left_out:
+        return learned, values, [f"column {name!r} is left out: {learned.left_out}"]
+    if learned.kind != "text":
+        numbers = _as_floats(values[filled])
+        learned = replace(learned, low=float(numbers.min()), high=float(numbers.max()))
+    elif len(categories := sorted(set(values[filled]))) < SETTINGS.max_categories:
+        learned = replace(learned, categories=tuple(categories))
+    return learned, values, [sentence for sentence in (doubt, str(unreadable or "")) if sentence]
+
+
+def _learn_kind(
+    column: pd.Series, name: str, decimal: str, na: Collection[str], declared: str, form: str
+) -> tuple[Column, Cells | None, str]:
+    """The kind of a column, its cells if they were read as text, and a sentence if it is ambiguous."""
+    native_date = types.is_datetime64_any_dtype(column.dtype)
+    if native_date and declared in ("", "date"):
+        return Column("date"), None, ""
+    if not declared and _is_number(column):
+        numbers = _floats(column)
+        learned = _learn_numbers(numbers, name)
+        if not learned.left_out and _looks_like_days(numbers[~np.isnan(numbers)]):
+            learned = Column("date", form="%Y%m%d")
+        return learned, None, ""
+    cells = read_cells(column, name, na)
+    if declared == "date":
+        found, doubt = form, ""
+        if not form and len(cells.tokens):
+            found, doubt = _date_format(cells, name, SETTINGS.date_declared)
+        return Column("date", form=found), cells, doubt
+    if declared == "number":
+        values, units = parse_numbers(cells.tokens, decimal)
+        known = ~np.isnan(values)
+        return Column("number", unit=most_frequent_unit(units[known], cells.counts[known])), cells, ""
+    if declared or isinstance(column.dtype, pd.CategoricalDtype):
+        return Column("text"), cells, ""
+    learned, doubt = _learn_text(cells, name, decimal)
+    return learned, cells, doubt
+
+
+def _learn_text(cells: Cells, name: str, decimal: str) -> tuple[Column, str]:
+    if not len(cells.tokens):
+        return Column("text"), ""
+    counts, filled = cells.counts, int(cells.counts.sum())
+    values, units = parse_numbers(cells.tokens, decimal)
+    unit = most_frequent_unit(units[~np.isnan(values)], counts[~np.isnan(values)])
+    values = numbers_in_unit(values, units, unit)
+    known = ~np.isnan(values)
+    fraction = counts[known].sum() / filled
+    few_tokens = (~known).sum() <= 2 and known.sum() >= 10
+    if fraction >= SETTINGS.numbers or (fraction >= SETTINGS.numbers_but_tokens and few_tokens):
+        if not _is_code(cells.tokens, counts):
+            numbers = cells.spread(values, np.nan)
+            if known.all() and _looks_like_days(numbers[~np.isnan(numbers)]):
+                return Column("date", form="%Y%m%d"), ""
+            return replace(_learn_numbers(numbers, name), unit=unit), ""
+    elif find_format(cells.tokens, SETTINGS.numbers)[0]:
+        form, doubt = _date_format(cells, name, SETTINGS.numbers)
+        return Column("date", form=form), doubt
+    words = sum(len(token.split()) for token in cells.tokens) / len(cells.tokens)
+    distinct = len(cells.tokens) >= SETTINGS.distinct * filled
+    if filled >= SETTINGS.min_rows and distinct and words < SETTINGS.max_words:
+        return Column("text", left_out=NAMED), ""
+    return Column("text"), ""
+
+
+def _learn_numbers(values: np.ndarray, name: str) -> Column:
+    """Numbers, or identifiers: distinct integers that count the rows or whose column has such a name."""
+    numbers = values[np.isfinite(values)]
+    if len(numbers) < SETTINGS.min_rows or not np.array_equal(numbers, np.round(numbers)):
+        return Column("number")
+    n_distinct, steps = len(np.unique(numbers)), np.diff(numbers)
+    named_so = bool(_IDENTIFIER.search(name) or _IDENTIFIER_AT_END.search(name))
+    counting = np.ptp(numbers) < 2 * len(numbers) or (steps > 0).all() or (steps < 0).all()
+    nearly_distinct = n_distinct >= SETTINGS.distinct * len(numbers)
+    if (n_distinct == len(numbers) and counting) or (named_so and nearly_distinct):
+        return Column("number", left_out=COUNTED)
+    return Column("number")
+
+
+def _is_code(tokens: np.ndarray, counts: np.ndarray) -> bool:
+    """Whether leading zeros show that digits are a code and not a number: 01234, but not 0.5."""
+    padded = np.array([bool(re.fullmatch(r"0\d+", token)) for token in tokens])
+    digits = np.array([token.isdigit() for token in tokens])
+    if not padded.any():
+        return False
+    same_width = len({len(token) for token in tokens[digits]}) == 1
+    often = counts[padded].sum() >= SETTINGS.padded * counts.sum()
+    return bool((same_width and digits.mean() >= SETTINGS.numbers) or often)
+
+
+def _looks_like_days(numbers: np.ndarray) -> bool:
+    """Whether all numbers are days in the form 20240131."""
+    whole = np.isfinite(numbers).all() and np.array_equal(numbers, np.round(numbers))
+    if not whole or len(numbers) < 2 or numbers.min() < 19000101 or numbers.max() > 21001231:
+        return False
+    tokens = np.array([str(int(number)) for number in np.unique(numbers)], dtype=object)
+    return not np.isnat(parse_dates(tokens, "%Y%m%d")).any()
+
+
+def _date_format(cells: Cells, name: str, least: float) -> tuple[str, str]:
+    form, swapped = find_format(cells.tokens, least)
+    if form is None:
+        raise TableError(
+            f"column {name!r}: no date format fits; row {cells.first_row(0)} holds {cells.tokens[0]!r}"
+        )
+    if not swapped:
+        return form, ""
+    return form, (
+        f"column {name!r}: {cells.tokens[0]!r} is read as a date of the form {form}; it may also be {swapped}"
+    )
+
+
+# -- reading ----------------------------------------------------------------------------------
+
+
+def read_column(
+    column: pd.Series,
+    name: str,
+    learned: Column,
+    decimal: str,
+    na: Collection[str],
+    cells: Cells | None = None,
+) -> tuple[np.ndarray, UnreadableValues | None]:
+    """The values of a column: floats, datetime64[us], or strings with None for missing values.
+
+    ``cells`` are those of the column if already known.
+    """
+    if learned.kind == "number" and _is_number(column):
+        values = _floats(column)
+        values[np.isin(values, parse_numbers(np.array(list(na), dtype=object), decimal)[0])] = np.nan
+        infinite, filled = np.isinf(values), int((~np.isnan(values)).sum())
+        values[infinite] = np.nan
+        if not infinite.any():
+            return values, None
+        count, examples = int(infinite.sum()), [(INFINITY, column.index[int(infinite.argmax())])]
+        n_new = count * (INFINITY not in learned.unread)
+        return values, UnreadableValues(name, "number", count, filled, examples, n_new)
+    if learned.kind == "date" and types.is_datetime64_any_dtype(column.dtype):
+        local = column.dt.tz_localize(None)
+        return local.to_numpy().astype("datetime64[us]"), None
+    cells = read_cells(column, name, na) if cells is None else cells
+    if learned.kind == "text":
+        values, known = cells.spread(cells.tokens, None), learned.categories
+        unknown = np.array([known is not None and token not in known for token in cells.tokens], dtype=bool)
+    elif learned.kind == "number":
+        numbers = numbers_in_unit(*parse_numbers(cells.tokens, decimal), learned.unit)
+        values, unknown = cells.spread(numbers, np.nan), np.isnan(numbers)
+    else:
+        form = learned.form or find_format(cells.tokens, SETTINGS.date_declared)[0] or ISO
+        moments = parse_dates(cells.tokens, form)
+        values, unknown = cells.spread(moments, np.datetime64("NaT")), np.isnat(moments)
+    if not unknown.any():
+        return values, None
+    counts = cells.counts
+    new = unknown & [token not in learned.unread for token in cells.tokens]
+    first = np.flatnonzero(unknown)[: SETTINGS.max_unread]
+    examples = [(cells.tokens[k], cells.first_row(k)) for k in first]
+    count, filled, n_new = int(counts[unknown].sum()), int(counts.sum()), int(counts[new].sum())
+    return values, UnreadableValues(name, learned.kind, count, filled, examples, n_new)
+
+
+def _is_number(column: pd.Series) -> bool:
+    return types.is_numeric_dtype(column.dtype) or types.is_timedelta64_dtype(column.dtype)
+
+
+def _floats(column: pd.Series) -> np.ndarray:
+    if types.is_timedelta64_dtype(column.dtype):
+        column = column.dt.total_seconds()
+    return column.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
+
+
+def _as_floats(values: np.ndarray) -> np.ndarray:
+    """Numbers unchanged, dates in seconds since 1970."""
+    return values.astype(np.int64) / 1e6 if values.dtype.kind == "M" else values
+
+
+def strange(values: np.ndarray, name: str, learned: Column) -> dict[str, np.ndarray]:
+    """The rows whose value is unlike those in training, by reason."""
+    missing = pd.isna(values)
+    found = {f"{name} is missing": missing & (not learned.has_missing)}
+    if learned.kind == "text":
+        if learned.categories is not None:
+            found[f"{name} is new"] = ~missing & ~np.isin(values.astype(object), learned.categories)
+    elif learned.low is not None and learned.high is not None:
+        numbers = _as_floats(values)
+        margin = SETTINGS.outside * (learned.high - learned.low)
+        found[f"{name} is low"] = ~missing & (numbers < learned.low - margin)
+        found[f"{name} is high"] = ~missing & (numbers > learned.high + margin)
+    return found

@@ -1,0 +1,230 @@
+"""The first step of a tabular pipeline: a data frame of any types becomes one of numbers, dates and text."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from .._utils.messages import listing, warn
+from .cells import TableError, TableWarning, detect_decimal, sample_tokens
+from .columns import SETTINGS, Column, learn, read_column, strange
+
+
+class TableReader(TransformerMixin, BaseEstimator):
+    """Read the columns of a table as numbers, dates or text.
+
+    A column of text holds numbers if nearly all its values are numbers, possibly with currency signs, units,
+    thousands separators or decimal commas; the remaining values count as missing. It holds dates if a format
+    fits nearly all its values. Codes with leading zeros stay text. Columns that are empty, constant, or that
+    identify the rows are dropped. The result is a pandas data frame of float64, datetime64 and strings;
+    reading it again changes nothing.
+
+    Parameters
+    ----------
+    categorical, number, date : sequence of str, default=()
+        Columns whose kind is given. ``date`` may also map names to formats such as ``"%d/%m/%Y"``.
+    drop : sequence of str, default=()
+        Columns to drop.
+    na : sequence of str, default=()
+        Further tokens for missing values, besides "", "NA", "?" and the like.
+    decimal : {"auto", ".", ","}, default="auto"
+        The decimal sign of numbers in text; ``"auto"`` detects it.
+
+    Attributes
+    ----------
+    columns_ : dict of str to Column
+        What each column of the training data holds: its kind, why it was dropped, its range.
+    decimal_ : str
+    report_ : list of str
+        A sentence for each column that was dropped or has unreadable values.
+    row_fingerprints_ : array of uint32
+        A hash of each distinct row, for :meth:`seen`.
+    n_rows_, n_repeated_rows_ : int
+        The number of training rows, and of those that equal another one.
+    feature_names_in_ : array of str
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"price": ["$1,200", "950", "n/k"] * 9, "zip": ["01234", "10117", "00501"] * 9})
+    >>> reader = TableReader(na=["n/k"]).fit(frame)
+    >>> {name: column.kind for name, column in reader.columns_.items()}
+    {'price': 'number', 'zip': 'text'}
+    """
+
+    def __init__(
+        self,
+        categorical: Sequence[str] = (),
+        number: Sequence[str] = (),
+        date: Sequence[str] | Mapping[str, str] = (),
+        drop: Sequence[str] = (),
+        na: Sequence[str] = (),
+        decimal: str = "auto",
+    ) -> None:
+        self.categorical = categorical
+        self.number = number
+        self.date = date
+        self.drop = drop
+        self.na = na
+        self.decimal = decimal
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn what the columns hold; warns of each column with unused values."""
+        self.fit_transform(X)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> pd.DataFrame:
+        """Fit to X and read it."""
+        frame = as_frame(X)
+        declared = self._declared(list(frame.columns))
+        formats = dict(self.date) if isinstance(self.date, Mapping) else {}
+        decimal = self._decimal(frame, [name for name in frame.columns if name not in self.drop]) or "."
+        columns, values, report = {}, {}, []
+        for name, column in frame.items():
+            if name in self.drop:
+                columns[name] = Column("text", left_out="by the parameter drop")
+                continue
+            columns[name], values[name], sentences = learn(
+                column, name, decimal, self.na, declared.get(name, ""), formats.get(name) or ""
+            )
+            report += sentences
+        names = [name for name, column in columns.items() if not column.left_out]
+        if not names:
+            raise TableError("no feature column is left. " + "; ".join(report))
+        result = pd.DataFrame({name: values[name] for name in names}, index=frame.index)
+        self.columns_, self.decimal_, self.report_ = columns, decimal, report
+        self.feature_names_in_ = np.array(list(frame.columns), dtype=object)
+        self.n_features_in_ = len(columns)
+        self.row_fingerprints_, counts = np.unique(_fingerprints(result), return_counts=True)
+        self.n_rows_, self.n_repeated_rows_ = len(frame), int(counts[counts > 1].sum())
+        for sentence in report:
+            warn(sentence, TableWarning)
+        return result
+
+    def transform(self, X: Any) -> pd.DataFrame:
+        """Read the feature columns, in any order; other columns are ignored.
+
+        Warns of each column with unreadable values, which count as missing, or with categories unseen in
+        training. A column of numbers or dates without any readable value is an error if at least five of its
+        values were not already unreadable in training.
+        """
+        frame, sentences = self._read(X)
+        for sentence in sentences:
+            warn(sentence, TableWarning)
+        return frame
+
+    def seen(self, X: Any) -> np.ndarray:
+        """Whether each row equals a training row in the feature columns.
+
+        Rows are compared by a hash of 32 bits: the probability that a new row is mistaken for a training row
+        is the number of training rows divided by 4e9.
+        """
+        return np.isin(_fingerprints(self._read(X)[0]), self.row_fingerprints_)
+
+    def strange(self, X: Any) -> list[str]:
+        """The values of each row that are unlike those in training; "" if there are none.
+
+        These are new categories, numbers and dates outside the training range by more than a quarter of its
+        width, and missing values in a column that was complete.
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> reader = TableReader().fit(pd.DataFrame({"x": [1.5, 2, 4], "city": ["Oslo", "Rome", "Oslo"]}))
+        >>> reader.strange(pd.DataFrame({"x": [3, 9], "city": ["Rome", "Bern"]}))
+        ['', 'x is high; city is new']
+        """
+        frame, _ = self._read(X)
+        found: list[list[str]] = [[] for _ in range(len(frame))]
+        for name in frame.columns:
+            for reason, rows in strange(frame[name].to_numpy(), name, self.columns_[name]).items():
+                for row in np.flatnonzero(rows):
+                    found[row].append(reason)
+        return ["; ".join(reasons) for reasons in found]
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """The names of the feature columns."""
+        check_is_fitted(self)
+        return np.array([name for name, column in self.columns_.items() if not column.left_out], dtype=object)
+
+    def _read(self, X: Any) -> tuple[pd.DataFrame, list[str]]:
+        names = list(self.get_feature_names_out())
+        frame = as_frame(X)
+        decimal = self._decimal(frame, [name for name in names if name in frame.columns])
+        columns = {name: self.columns_[name] for name in names}
+        return read_columns(frame, columns, decimal or self.decimal_, self.na)
+
+    def _declared(self, names: list[str]) -> dict[str, str]:
+        """The kinds given by the parameters, by column."""
+        given = {"categorical": self.categorical, "number": self.number, "date": self.date, "drop": self.drop}
+        declared: dict[str, str] = {}
+        for parameter, chosen in given.items():
+            if isinstance(chosen, str):
+                raise TypeError(f"{parameter} must be a sequence of column names; got {chosen!r}")
+            for name in chosen:
+                if name not in names:
+                    raise TableError(f"{parameter}: no column {name!r}. The columns: {listing(names)}.")
+                if name in declared:
+                    raise TableError(f"{parameter}: column {name!r} is also declared as {declared[name]}")
+                declared[name] = {"categorical": "text"}.get(parameter, parameter)
+        return declared
+
+    def _decimal(self, frame: pd.DataFrame, names: list[str]) -> str | None:
+        if self.decimal not in ("auto", ".", ","):
+            raise ValueError(f"decimal must be 'auto', '.' or ','; got {self.decimal!r}")
+        return (
+            detect_decimal(sample_tokens(frame[names], self.na)) if self.decimal == "auto" else self.decimal
+        )
+
+
+def read_columns(
+    frame: pd.DataFrame, columns: Mapping[str, Column], decimal: str, na: Collection[str]
+) -> tuple[pd.DataFrame, list[str]]:
+    """The given columns of a table as numbers, dates and text, and sentences on unreadable values."""
+    if missing := [name for name in columns if name not in frame.columns]:
+        raise TableError(f"columns of the model are missing: {listing(missing)}")
+    values, sentences = {}, []
+    for name, column in columns.items():
+        values[name], unreadable = read_column(frame[name], name, column, decimal, na)
+        if unreadable is None:
+            continue
+        # nothing is readable, for reasons that did not occur in training: this is another column
+        if (
+            unreadable.kind != "text"
+            and unreadable.count == unreadable.filled
+            and unreadable.new >= SETTINGS.other_column
+        ):
+            token, row = unreadable.examples[0]
+            raise TableError(
+                f"column {name!r}: none of its {unreadable.filled} values is a {unreadable.kind}; row {row} "
+                f"holds {token!r}; expected {unreadable.kind}s, as in training"
+            )
+        sentences.append(str(unreadable))
+    return pd.DataFrame(values, index=frame.index), sentences
+
+
+def _fingerprints(frame: pd.DataFrame) -> np.ndarray:
+    """A hash of each row that depends only on its values."""
+    text = {name: object for name, column in frame.items() if column.dtype.kind not in "fM"}
+    return (pd.util.hash_pandas_object(frame.astype(text), index=False).to_numpy() >> 32).astype(np.uint32)
+
+
+def as_frame(X: Any) -> pd.DataFrame:
+    """A pandas data frame with distinct names, from a pandas, polars or Arrow table or an array."""
+    if not isinstance(X, pd.DataFrame):
+        if hasattr(X, "to_pandas"):
+            X = X.to_pandas()
+        else:
+            X = np.asarray(X)
+            if X.ndim != 2:
+                raise TableError(f"expected a data frame or a two-dimensional array; got {X.ndim} dimensions")
+            X = pd.DataFrame(X, columns=[f"x{k}" for k in range(X.shape[1])]).infer_objects()
+    names = [str(name) for name in X.columns]
+    if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+        raise TableError(f"more than one column is called {listing(twice)}")
+    return X.set_axis(names, axis=1)

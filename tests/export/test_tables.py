@@ -1,0 +1,153 @@
+"""Exports of models of tables: columns of the graph, scales, categories, and the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from support.exported import run_c, run_json, run_onnx
+
+from sparseklr import CompactKLR, SparseKLR, tabular_pipeline
+from sparseklr.cli import main
+from sparseklr.export import to_c, to_json, to_onnx
+
+pytest.importorskip("skl2onnx", reason="skl2onnx is not installed")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+
+N = 160
+
+
+def table() -> tuple[pd.DataFrame, np.ndarray]:
+    """Numbers that are skewed, tied and missing; categories that are rare, two-valued and missing."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "skewed": np.round(np.exp(rng.normal(size=N)), 3),
+            "tied": rng.integers(0, 4, N) / 10.0,
+            "holed": np.where(rng.random(N) < 0.2, np.nan, rng.normal(size=N)),
+            "mostly zero": np.where(rng.random(N) < 0.9, 0.0, rng.normal(size=N)),
+            "city": rng.choice(["Oslo", "Rome", "Paris", "Bern"], N).astype(object),
+            "member": rng.choice(["yes", "no"], N).astype(object),
+        }
+    )
+    frame.loc[[3, 7], "city"] = ["Nice", "Ulm"]  # each once
+    frame.loc[10:20, "city"] = None
+    y = np.where((np.log(frame["skewed"]) > 0) == (frame["member"] == "yes"), "stays", "leaves")
+    return frame, y
+
+
+def inputs(model: Any, frame: pd.DataFrame, dtype: str = "float64") -> dict[str, np.ndarray]:
+    """Rows in the form of the graph's inputs."""
+    read = model[0].transform(frame)
+    return {
+        name: column.to_numpy(dtype)[:, None]
+        if column.dtype.kind == "f"
+        else column.astype(object).where(column.notna(), "").to_numpy(dtype=object)[:, None]
+        for name, column in read.items()
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("scale", ["standard", "quantile", "squash"])
+@pytest.mark.parametrize(
+    "estimator", [SparseKLR(), CompactKLR(n_points=4, C=10.0)], ids=["sparse", "compact"]
+)
+def test_columns_become_inputs(scale: str, estimator: Any) -> None:
+    frame, y = table()
+    model = tabular_pipeline(estimator, scale=scale).fit(frame, y)
+    new = frame.copy()
+    new.loc[5, "city"] = "Atlantis"  # never seen
+    new.loc[6, "member"] = "perhaps"
+    new.loc[[8, 9], "skewed"] = [1e6, -1e6]
+    expected = model.predict_proba(new)
+    label, probabilities = run_onnx(to_onnx(model), inputs(model, new))
+    assert np.abs(probabilities - expected).max() < 1e-6
+    sure = np.abs(expected[:, 1] - 0.5) > 1e-6
+    assert (label[sure] == model.predict(new)[sure]).all()
+    single = to_onnx(model, dtype="float32")
+    _, probabilities = run_onnx(single, inputs(model, new, "float32"))
+    assert probabilities.dtype == np.float32
+    assert np.abs(probabilities - expected).max() < 1e-4
+
+
+def test_tables_of_numbers_in_c_and_json(tmp_path: Path) -> None:
+    frame, y = table()
+    frame = frame[["skewed", "tied"]]
+    model = tabular_pipeline(SparseKLR(), scale="standard").fit(frame, y)
+    X, expected = frame.to_numpy(), model.predict_proba(frame)
+    assert np.abs(run_c(to_c(model), X, tmp_path)[1] - expected).max() < 1e-6
+    assert np.abs(run_json(to_json(model), X) - expected).max() < 1e-6
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_errors_name_columns_that_cannot_be_exported() -> None:
+    frame, y = table()
+    rng = np.random.default_rng(1)
+    frame["note"] = ["".join(rng.choice(list("abcdefgh "), 12)) + str(i % 90) for i in range(N)]
+    frame["when"] = pd.Timestamp("2026-01-01") + pd.to_timedelta(rng.integers(0, 300, N), unit="D")
+    model = tabular_pipeline(SparseKLR(), scale="standard", categorical=["note"]).fit(frame, y)
+    with pytest.raises(ValueError, match=r"dates cannot be exported: columns 'when'.*--drop"):
+        to_onnx(model)
+    model = tabular_pipeline(SparseKLR(), scale="standard", categorical=["note"], drop=["when"]).fit(frame, y)
+    with pytest.raises(ValueError, match=r"free text cannot be exported: columns 'note'"):
+        to_onnx(model)
+    for export in (to_c, to_json):
+        with pytest.raises(ValueError, match=r"step TableFeatures.*to_onnx"):
+            export(model)
+
+
+# -- the command line -------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frame, y = table()
+    frame[["skewed", "tied"]].assign(outcome=y).to_csv(tmp_path / "data.csv", index=False)
+    model = str(tmp_path / "model.sklr")
+    assert (
+        main(["fit", str(tmp_path / "data.csv"), "--target", "outcome", "--scale", "standard", "-o", model])
+        == 0
+    )
+    assert main(["predict", model, str(tmp_path / "data.csv"), "-o", str(tmp_path / "p.csv")]) == 0
+    expected = pd.read_csv(tmp_path / "p.csv")[["p_leaves", "p_stays"]].to_numpy()
+    X = frame[["skewed", "tied"]].to_numpy()
+
+    for name, more in (
+        ("model.onnx", []),
+        ("9 lives.h", []),
+        ("model.json", []),
+        ("single.onnx", ["--single"]),
+    ):
+        assert main(["export", model, "-o", str(tmp_path / name), *more]) == 0
+        assert f"Model written to {tmp_path / name}" in capsys.readouterr().out
+    import onnx
+
+    graph = onnx.load(tmp_path / "model.onnx")
+    columns = {"skewed": X[:, :1], "tied": X[:, 1:]}
+    assert np.abs(run_onnx(graph, columns)[1] - expected).max() < 1e-6
+    columns = {name: column.astype(np.float32) for name, column in columns.items()}
+    assert np.abs(run_onnx(onnx.load(tmp_path / "single.onnx"), columns)[1] - expected).max() < 1e-4
+    text = (tmp_path / "model.json").read_text("utf-8")
+    assert json.loads(text)["classes"] == ["leaves", "stays"]
+    assert np.abs(run_json(text, X) - expected).max() < 1e-6
+    assert "lives_predict_proba" in (tmp_path / "9 lives.h").read_text("utf-8")
+    assert main(["export", model, "-o", str(tmp_path / "model.h"), "--name", "model"]) == 0
+    assert np.abs(run_c((tmp_path / "model.h").read_text("utf-8"), X, tmp_path)[1] - expected).max() < 1e-6
+
+    wrong = {
+        ("model.pmml",): "expected a name ending in .onnx, .h or .json",
+        ("other.json", "--single"): "--single: not for JSON",
+        ("other.onnx", "--name", "x"): "--name: only for a C header",
+        ("other.h", "--name", "9"): "name must be a C identifier",
+        ("model.json",): "exists; use --force to overwrite it",
+    }
+    for (name, *more), message in wrong.items():
+        capsys.readouterr()
+        assert main(["export", model, "-o", str(tmp_path / name), *more]) == 2
+        assert message in capsys.readouterr().err
+    assert not (tmp_path / "other.json").exists()

@@ -1,0 +1,1 @@
+"""What several tests use: data, reference solvers, runners, and checks that estimators share."""

@@ -1,0 +1,350 @@
+"""Features, scales and the pipeline for data frames; model files from Python and from the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_moons
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from skrub import DatetimeEncoder, StringEncoder, TableVectorizer
+
+import sparseklr
+from sparseklr import SKLR, SKLRCV, CompactKLR, SparseKLR, load, save, tabular_pipeline
+from sparseklr.baselines import HalfKLR, ImportVectorMachine, ThresholdedKLR
+from sparseklr.cli import main
+from sparseklr.persistence import ModelFileError
+from sparseklr.tables.features import SCALES, TableFeatures, _standardised, choose_scale, make_scaler
+from sparseklr.tables.reader import TableReader
+
+pytestmark = pytest.mark.filterwarnings("ignore::sparseklr.tables.cells.TableWarning")
+
+
+def table(n: int = 200, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
+    """Every kind of column, with missing values; only the first three are informative."""
+    rng = np.random.default_rng(seed)
+    X, y = make_moons(n, noise=0.2, random_state=seed)
+    frame = pd.DataFrame(
+        {
+            "a": X[:, 0].round(4).astype(str),
+            "b": X[:, 1],
+            "city": rng.choice(["Oslo", "Rome", "Lima"], n),
+            "when": pd.date_range("2020-01-01", periods=n, freq="37h"),
+            "name": [
+                f"{first} {last}" for first, last in zip(*rng.choice(list("abcdefgh"), (2, n)), strict=True)
+            ],
+        }
+    )
+    frame.loc[5, "a"] = "n/k"
+    frame.loc[::20, "b"] = np.nan
+    frame.loc[::21, "city"] = None
+    frame.loc[::22, "when"] = pd.NaT
+    frame.loc[::23, "name"] = None
+    return frame, np.where(y == 1, "yes", "no")
+
+
+# -- features -----------------------------------------------------------------------------------
+
+
+def test_features_agree_with_skrub_table_vectorizer() -> None:
+    """The features of TableVectorizer for dates and text, with numbers unchanged."""
+    frame, y = table()
+    read = TableReader().fit_transform(frame)
+    features = TableFeatures("standard").fit(read, y)
+    made = pd.DataFrame(features.transform(read), columns=features.get_feature_names_out())
+    vectorizer = TableVectorizer(
+        datetime=DatetimeEncoder(add_weekday=True),
+        high_cardinality=StringEncoder(n_components=12, ngram_range=(2, 3), random_state=0),
+    )
+    theirs = vectorizer.fit_transform(read.drop(columns=["a", "b"]).astype({"city": "category"}))
+    dates = [name for name in theirs.columns if name.startswith("when")]
+    assert made.columns.tolist() == [
+        *("a", "b", *dates, "a_missing", "b_missing", "when_missing"),
+        *("city_Lima", "city_Oslo", "city_Rome", "city_None"),
+        *(f"name_{k:02d}" for k in range(12)),
+    ]
+    np.testing.assert_allclose(made.iloc[:, -16:], theirs.drop(columns=dates), rtol=1e-6, atol=1e-6)
+    filled = theirs[dates].fillna(theirs[dates].median()).astype(float)
+    expected = ((filled - filled.mean()) / filled.std(ddof=0).replace(0, 1)).to_numpy()
+    np.testing.assert_allclose(made[dates], expected, atol=1e-4)
+    assert made["b_missing"].to_numpy().nonzero()[0].tolist() == list(range(0, 200, 20))
+
+
+@pytest.mark.parametrize("columns", [["b"], ["when"], ["city"], ["name"], ["city", "b"]])
+def test_table_with_a_single_column_of_any_kind(columns: list[str]) -> None:
+    frame, y = table()
+    model = tabular_pipeline().fit(frame[columns], y)
+    prob = model.predict_proba(frame[columns])
+    assert np.isfinite(prob).all()
+    assert len(model[:-1].get_feature_names_out()) == model[-1].n_features_in_
+    assert (model["features"].scale_ is None) == (set(columns) <= {"city", "name"})
+
+
+@pytest.mark.slow
+def test_missing_and_new_values_at_prediction() -> None:
+    """A column may be missing in every row, categories may be new, and dates may come as text."""
+    frame, y = table()
+    model = tabular_pipeline(scale="standard").fit(frame, y)
+    for name in frame.columns:
+        assert np.isfinite(model.predict_proba(frame.assign(**{name: None}))).all()
+    assert np.isfinite(model.predict_proba(frame.assign(city="Quito", name="zzz"))).all()
+    as_text = frame.assign(when=frame["when"].dt.strftime("%Y-%m-%d %H:%M:%S"))
+    np.testing.assert_array_equal(model.predict_proba(as_text), model.predict_proba(frame))
+
+
+def test_large_numbers_keep_their_digits() -> None:
+    """Seconds since 1970 within a minute, which float32 cannot distinguish."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=200)
+    frame = pd.DataFrame({"t": 1.7e9 + x})
+    made = tabular_pipeline(scale="standard")[:-1].fit_transform(frame, x > 0)
+    np.testing.assert_allclose(made[:, 0], (x - x.mean()) / x.std(), atol=1e-6)
+
+
+# -- scales -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_scale_is_chosen_by_leave_one_out(scale: str) -> None:
+    """The losses agree with those of separate fits."""
+    rng = np.random.default_rng(3)
+    Z = rng.normal(size=(300, 3))
+    y = (np.sin(2 * Z[:, 0]) + Z[:, 1] > 0.3 * rng.normal(size=300)).astype(int)
+    X = {
+        "standard": Z,
+        "quantile": np.exp(3 * Z),
+        "squash": np.where(rng.random((300, 3)) < 0.03, 40 * Z, Z),
+    }[scale]
+    chosen, losses = choose_scale(X, np.zeros((300, 0)), y)
+    assert chosen == scale or scale == "standard"  # normal features may be squashed
+    for name, loss in losses.items():
+        fitted = SparseKLR().fit(make_scaler(name, X).transform(X), y)
+        assert loss == pytest.approx(fitted.loo_log_loss_, rel=1e-6)
+
+
+@pytest.mark.slow
+def test_another_scale_must_be_clearly_better() -> None:
+    """By 1.5 standard errors of the paired difference; a lower mean alone is not enough."""
+    made_no_difference = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X = np.sinh(rng.normal(size=(120, 2)))
+        y = (X[:, 0] + np.abs(X[:, 1]) > 0.5 + rng.normal(size=120)).astype(int)
+        losses, clear = {}, []
+        for scale in SCALES:
+            f = SparseKLR().fit(make_scaler(scale, X).transform(X), y).loo_decision_function_
+            losses[scale] = np.logaddexp(0, np.where(y == 1, -f, f))
+            gain = losses["standard"] - losses[scale]
+            if gain.mean() > 1.5 * gain.std() / np.sqrt(len(gain)):
+                clear.append(scale)
+        means = {scale: loss.mean() for scale, loss in losses.items()}
+        chosen, _ = choose_scale(X, np.zeros((120, 0)), y)
+        assert chosen == min(clear, key=means.__getitem__, default="standard")
+        made_no_difference.append(chosen == min(means, key=means.__getitem__))
+    assert set(made_no_difference) == {False, True}
+
+
+def test_scale_of_repeated_rows_equals_that_of_weighted_rows() -> None:
+    """Equal rows are merged with their weights: repeating all of them adds no evidence."""
+    sums, weight = np.array([0.4, -0.1, 0.3]), np.array([1.0, 2.0, 1.0])
+    gain = 0.15 / (np.linalg.norm(sums - 0.15 * weight) / 4)
+    assert _standardised(sums, weight, 0.0) == pytest.approx(gain)
+    assert _standardised(2 * sums, 2 * weight, 0.0) == pytest.approx(gain)
+    assert _standardised(sums, weight, 0.3) == pytest.approx(0.5)
+
+
+def test_features_do_not_depend_on_the_layout_in_memory() -> None:
+    """Features are bit-equal, since any bit may change which model is chosen."""
+    X = np.random.default_rng(0).normal(size=(500, 4))
+    y = X[:, 0] > 0
+    names = list("abcd")
+    by_rows = pd.DataFrame(np.ascontiguousarray(X), columns=names)
+    by_columns = pd.DataFrame({name: X[:, k] for k, name in enumerate(names)})
+    expected = StandardScaler().fit_transform(X)
+    for frame in (by_rows, by_columns, pl.from_pandas(by_rows)):
+        made = tabular_pipeline(scale="standard")[:-1].fit_transform(frame, y)
+        np.testing.assert_array_equal(made, expected)
+
+
+def test_scale_of_many_rows_and_of_weights() -> None:
+    X, y = make_moons(400, noise=0.3, random_state=0)
+    frame = pd.DataFrame(np.exp(2 * X), columns=["a", "b"])
+    features = TableFeatures(max_rows=100).fit(frame, y)
+    assert set(features.scale_losses_) == set(SCALES)
+    weight = np.where(np.arange(400) < 200, 2, 0)
+    weighted = TableFeatures("standard").fit(frame, y, sample_weight=weight)
+    np.testing.assert_allclose(weighted.transform(frame[:200]).mean(axis=0), 0, atol=1e-12)
+    with pytest.raises(ValueError, match=r"scale must be one of 'auto', 'standard'.*; got 'minmax'"):
+        TableFeatures("minmax").fit(frame, y)
+
+
+# -- the pipeline -------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_pipeline_in_scikit_learn() -> None:
+    frame, y = table()
+    model = tabular_pipeline(SparseKLR(), scale="standard", drop=["name", "when"])
+    assert clone(model).get_params()["read__drop"] == ["name", "when"]
+    assert cross_val_score(model, frame, y, cv=3).mean() > 0.85
+    three = np.where(frame["b"] > 0.8, "maybe", y)
+    assert tabular_pipeline().fit(frame, three).predict_proba(frame).shape == (200, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "estimator",
+    [SKLRCV([1e3], lams=[0.1], cv=2), SKLR(calibration="link"), RandomForestClassifier(5)],
+)
+def test_other_estimators(estimator: Any) -> None:
+    frame, y = table()
+    model = tabular_pipeline(estimator).fit(frame, y)
+    assert set(model["features"].scale_losses_) == set(SCALES)
+    assert (model.predict(frame) == y).mean() > 0.85
+
+
+@pytest.mark.slow
+def test_polars() -> None:
+    frame, y = table()
+    model = tabular_pipeline(scale="standard").fit(pl.from_pandas(frame), pl.Series(y))
+    other = tabular_pipeline(scale="standard").fit(frame, y)
+    np.testing.assert_array_equal(model.predict_proba(pl.from_pandas(frame)), other.predict_proba(frame))
+
+
+# -- model files --------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scale", SCALES)
+def test_round_trip_is_bit_equal(tmp_path: Path, scale: str) -> None:
+    frame, y = table()
+    model = tabular_pipeline(scale=scale).fit(frame, y)
+    model[-1].keep_prediction_only()
+    save(model, tmp_path / "m.sklr")
+    back = load(tmp_path / "m.sklr")
+    np.testing.assert_array_equal(back.predict_proba(frame), model.predict_proba(frame))
+    assert back["read"].columns_ == model["read"].columns_
+    np.testing.assert_array_equal(back["read"].seen(frame), True)
+    assert (tmp_path / "m.sklr").stat().st_size < 100_000
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SparseKLR(),
+        SKLR(),
+        SKLRCV([1e3], lams=[0.1], cv=2),
+        CompactKLR(n_points=5),
+        HalfKLR(),
+        ImportVectorMachine(),
+        ThresholdedKLR(n_points=10),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_every_estimator_can_be_saved(model: Any, tmp_path: Path) -> None:
+    X, y = make_moons(80, noise=0.3, random_state=0)
+    save(model.fit(X, y), tmp_path / "m.sklr")
+    np.testing.assert_array_equal(load(tmp_path / "m.sklr").predict_proba(X), model.predict_proba(X))
+
+
+def test_files_are_shared_with_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frame, y = table()
+    frame.assign(y=y).to_csv(tmp_path / "data.csv", index=False)
+    data, ours, theirs = (str(tmp_path / name) for name in ("data.csv", "ours.sklr", "theirs.sklr"))
+    model = tabular_pipeline().fit(pd.read_csv(data).drop(columns="y"), y)
+    save(model, ours, metadata={"target": "y"})
+    assert main(["fit", data, "--target", "y", "-o", theirs]) == 0
+    losses = []
+    for path in (ours, theirs):
+        capsys.readouterr()
+        assert main(["evaluate", path, data, "--json"]) == 0
+        losses.append(json.loads(capsys.readouterr().out)["log_loss"])
+    assert losses[0] == losses[1]
+    np.testing.assert_array_equal(load(theirs).predict_proba(frame), model.predict_proba(frame))
+
+
+def test_models_without_a_reader(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Models fitted to a data frame of numbers have column names; those fitted to an array do not."""
+    X, y = make_moons(100, noise=0.2, random_state=0)
+    frame = pd.DataFrame(X, columns=["u", "v"])
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    model = make_pipeline(StandardScaler(), HalfKLR()).fit(frame, y)
+    save(model, tmp_path / "named.sklr")
+    assert main(["predict", str(tmp_path / "named.sklr"), str(tmp_path / "data.csv")]) == 0
+    lines = capsys.readouterr().out.splitlines()[1:]
+    prob = np.array([line.split(",")[1:] for line in lines], dtype=float)
+    np.testing.assert_allclose(prob, model.predict_proba(frame))
+    save(HalfKLR().fit(X, y), tmp_path / "array.sklr")
+    assert main(["predict", str(tmp_path / "array.sklr"), str(tmp_path / "data.csv")]) == 2
+    assert "has no column names" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("model", [SparseKLR(), tabular_pipeline()])
+def test_unfitted_is_not_saved(tmp_path: Path, model: Any) -> None:
+    with pytest.raises(NotFittedError):
+        save(model, tmp_path / "model.sklr")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_cannot_be_saved(tmp_path: Path) -> None:
+    X, y = make_moons(60, random_state=0)
+    model = make_pipeline(FunctionTransformer(np.nan_to_num), SparseKLR()).fit(X, y)
+    (tmp_path / "m.sklr").write_text("precious")
+    with pytest.raises(
+        ValueError,
+        match=r"stored in a model file: numpy\.nan_to_num .in sklearn.preprocessing.FunctionTransformer.func",
+    ):
+        save(model, tmp_path / "m.sklr")
+    with pytest.raises(ModelFileError, match=r"m\.sklr: not a model written by sparseklr, or damaged"):
+        load(tmp_path / "m.sklr")
+    assert (tmp_path / "m.sklr").read_text() == "precious"
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "nothing.sklr")
+    fitted = SparseKLR().fit(X, y)
+    with pytest.raises(FileNotFoundError, match=r"m\.sklr"):
+        save(fitted, tmp_path / "nowhere" / "m.sklr")
+    assert [path.name for path in tmp_path.iterdir()] == ["m.sklr"]
+
+
+WITHOUT = """
+import sys, tempfile
+for name in sys.argv[1:]:
+    sys.modules[name] = None
+import numpy as np, sparseklr
+X = np.random.default_rng(0).normal(size=(40, 2))
+for model in (sparseklr.SparseKLR(), sparseklr.CompactKLR(max_points=1)):
+    model.fit(X, X[:, 0] > 0)
+    with tempfile.TemporaryDirectory() as folder:
+        sparseklr.save(model, f"{folder}/m.sklr")
+        same = sparseklr.load(f"{folder}/m.sklr")
+    assert (same.predict_proba(X) == model.predict_proba(X)).all()
+"""
+
+
+@pytest.mark.slow
+def test_models_of_arrays_are_saved_without_the_packages_for_tables() -> None:
+    absent = ["pandas", "skrub", "pyarrow", "polars", "rich", "dask", "matplotlib"]
+    done = subprocess.run([sys.executable, "-c", WITHOUT, *absent], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_error_names_the_missing_extra() -> None:
+    script = (
+        "import sys, sparseklr; sys.modules['skrub'] = None; sparseklr.SparseKLR; sparseklr.tabular_pipeline"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1].endswith('needs skrub: pip install "sparseklr[tables]"')
+    assert sparseklr.tabular_pipeline is tabular_pipeline
