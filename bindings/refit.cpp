@@ -82,12 +82,12 @@ std::size_t solve_newton(const std::vector<matrix<double>>& blocks, std::optiona
     return newton_step(system, reduction, most_products, view(step), view(change), threads);
 }
 
-// Eliminates as many coefficients as V has rows; `gone` receives their indices.
-void eliminate_some(matrix<double> sigma, out_vector<double> beta, out_vector<std::int64_t> gone,
+// Eliminates as many points as V has rows; `gone` receives their indices.
+void eliminate_some(matrix<double> sigma, out_matrix<double> beta, out_vector<std::int64_t> gone,
                     out_matrix<double> V) {
-    const std::size_t n = beta.shape(0), size = gone.shape(0);
+    const std::size_t n = beta.shape(1), size = gone.shape(0);
     if (sigma.shape(0) != n || sigma.shape(1) != n || V.shape(0) != size || V.shape(1) != n || size >= n)
-        throw nb::value_error("sigma must be (n, n), beta (n,), gone (size,) and V (size, n), size below n");
+        throw nb::value_error("sigma must be (n, n), beta (n_outputs, n), gone (size,) and V (size, n), size below n");
     nb::gil_scoped_release release;
     eliminate(view(sigma), view(beta), view(gone), view(V));
 }

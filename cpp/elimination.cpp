@@ -8,9 +8,9 @@
 
 namespace sparseklr {
 
-void eliminate(MatrixView<const double> sigma, std::span<double> beta, std::span<std::int64_t> order,
+void eliminate(MatrixView<const double> sigma, MatrixView<double> beta, std::span<std::int64_t> order,
                MatrixView<double> V) {
-    const std::size_t n = beta.size(), size = V.rows;
+    const std::size_t n = beta.columns, size = V.rows;
     constexpr double tiny = 1e-300;
     std::vector<double> variance(n), taken(size);
     std::vector<const double*> before(size);
@@ -22,7 +22,9 @@ void eliminate(MatrixView<const double> sigma, std::span<double> beta, std::span
         double least = 0;
         for (std::size_t i = 0; i < n; ++i) {
             if (!left[i]) continue;
-            const double saliency = beta[i] * beta[i] / variance[i];
+            double square = 0;
+            for (std::size_t o = 0; o < beta.rows; ++o) square += beta(o, i) * beta(o, i);
+            const double saliency = square / variance[i];
             if (b == n || saliency < least) {
                 b = i;
                 least = saliency;
@@ -35,9 +37,12 @@ void eliminate(MatrixView<const double> sigma, std::span<double> beta, std::span
         for (std::size_t j = 0; j < k; ++j) taken[j] = -V(j, b);
         simd<double>().add_rows(column, before.data(), taken.data(), k, 0, n);
         before[k] = column;
-        const double scale = std::max(column[b], tiny), root = std::sqrt(scale), ratio = beta[b] / scale;
+        const double scale = std::max(column[b], tiny), root = std::sqrt(scale);
+        for (std::size_t o = 0; o < beta.rows; ++o) {
+            const double ratio = beta(o, b) / scale;
+            for (std::size_t i = 0; i < n; ++i) beta(o, i) -= column[i] * ratio;
+        }
         for (std::size_t i = 0; i < n; ++i) {
-            beta[i] -= column[i] * ratio;
             column[i] /= root;
             variance[i] = std::max(variance[i] - column[i] * column[i], tiny);
         }

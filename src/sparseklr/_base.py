@@ -30,7 +30,7 @@ from ._validation import (
 from .dual.one_vs_rest import BinarySolutions
 from .dual.smo import Settings
 from .kernels import Kernel, summed_duplicates
-from .refit.calibration import log_probabilities
+from .refit.calibration import ONE_VS_REST, Link, log_probabilities
 from .refit.posterior import Span, rank, reference_quantiles, representatives
 from .samples import DistinctPoints, Samples, check_indices
 from .streaming.dask import is_dask, lazily
@@ -155,6 +155,8 @@ class PointClassifier(ClassifierMixin, BaseEstimator):
     classes_: np.ndarray
     dual_coef_: np.ndarray
     intercept_: np.ndarray
+    # Map from the outputs of more than two classes to probabilities; SparseKLR sets it in a fit.
+    link_: Link = ONE_VS_REST
 
     # -- for subclasses -------------------------------------------------------------------------
 
@@ -186,7 +188,7 @@ class PointClassifier(ClassifierMixin, BaseEstimator):
         raise TypeError(f"{type(self).__name__} must implement _diagonal")
 
     def _log_proba(self, outputs: np.ndarray) -> np.ndarray:
-        return log_probabilities(outputs)
+        return log_probabilities(outputs, self.link_)
 
     def _calibration_line(self, outputs: np.ndarray) -> tuple[Any, Any]:
         """Slope and offset of the calibrated output ``slope * outputs + offset``."""

@@ -25,12 +25,12 @@ from ._validation import (
 from .dual.one_vs_rest import BinarySolutions, BinarySolver
 from .dual.smo import Settings
 from .kernels import NAMED_KERNELS
-from .refit.calibration import log_probabilities
+from .refit.calibration import SOFTMAX, log_probabilities
 from .refit.copies import with_copies_marked
 from .refit.kernel_search import SETTINGS as SEARCH
 from .refit.kernel_search import ChosenKernel, choose_kernel, middle_kernels
 from .refit.posterior import Posterior, moderation
-from .refit.refit import Losses, Refit, left_out_outputs, losses_of, remedy, sound_refit
+from .refit.refit import Losses, Refit, losses_of, remedy, sound_refit
 from .refit.regularisation import EvaluatedFit
 from .samples import DistinctPoints, Samples
 
@@ -229,12 +229,12 @@ class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
         rows, point_of_row = points.labelled(samples)
         with fit_task(self, X, y, len(rows.signs())) as part:
             selection = self._select(rows, part)
-        selected = [np.unique(point_of_row[solution.support]) for solution in selection.solutions]
+        selected = _selected(selection, point_of_row)
         evaluated = None if chosen is None else chosen.evaluated
         with np.errstate(over="ignore", invalid="ignore"):  # expansion raises on non-finite coefficients
-            models, losses = self._refit(points, selected, evaluated, seed)
+            model, losses = self._refit(points, selected, evaluated, seed)
         self._warn_of_losses(losses, points, samples, names)
-        return self._attributes(samples, points, rows, point_of_row, chosen, selection, models)
+        return self._attributes(samples, points, rows, point_of_row, chosen, selection, model)
 
     def _first_kernel(self) -> dict[str, Any]:
         """Parameters of the first kernel of a search."""
@@ -253,8 +253,7 @@ class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
 
         def fit(part: DistinctPoints) -> _PartModel:
             rows, point_of_row = part.labelled()
-            solutions = self._select(rows).solutions
-            selected = [np.unique(point_of_row[solution.support]) for solution in solutions]
+            selected = _selected(self._select(rows), point_of_row)
             return _PartModel(part, self._refit(part, selected, None, seed)[0])
 
         climb = self.gamma == "auto"
@@ -279,10 +278,10 @@ class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
     def _refit(
         self,
         points: DistinctPoints,
-        selected: list[np.ndarray],
-        evaluated: list[EvaluatedFit] | None,
+        selected: np.ndarray,
+        evaluated: EvaluatedFit | None,
         seed: int,
-    ) -> tuple[list[Refit], Losses]:
+    ) -> tuple[Refit, Losses]:
         return sound_refit(
             points,
             selected,
@@ -291,7 +290,6 @@ class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
             prune_within=float(self.prune),
             seed=seed,
             n_jobs=self.n_jobs,
-            show=bool(self.verbose),
         )
 
     def _warn_of_losses(
@@ -324,36 +322,34 @@ class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
         point_of_row: np.ndarray,
         chosen: ChosenKernel | None,
         selection: BinarySolutions,
-        models: list[Refit],
+        model: Refit,
     ) -> dict[str, Any]:
         """The fitted attributes; ``rows`` are the labelled points of ``samples``."""
-        coef = np.zeros((len(models), len(rows.codes)))
-        for k, model in enumerate(models):
-            coef[k, np.searchsorted(point_of_row, model.points)] = model.coef
+        coef = np.zeros((len(model.coef), len(rows.codes)))
+        coef[:, np.searchsorted(point_of_row, model.points)] = model.coef
         kept = point_of_row[rows.in_given_order(np.flatnonzero(coef.any(axis=0)))]
-        left_out = left_out_outputs(models)
-        losses = losses_of(points, models)
-        C = np.array([model.C for model in models])
+        losses = losses_of(points, model)
         kernel = samples.kernel
-        single = {"kernel": str(kernel.name), "gamma": kernel.gamma, "C": float(np.median(C))}
+        single = {"kernel": str(kernel.name), "gamma": kernel.gamma, "C": model.C}
         single |= {"log_loss": losses.estimate, "standard_error": losses.error, "seconds": np.nan}
         return {
-            **expansion(rows, coef, np.array([model.intercept for model in models])),
+            **expansion(rows, coef, model.intercept),
             **({"gamma_": kernel.gamma} if has_gamma(kernel.name) else {}),
             **certificate(selection),
             "n_selected_": int(np.count_nonzero(selection.coef.any(axis=0))),
-            "C_": C,
-            "slope_": np.array([model.slope for model in models]),
+            "C_": np.array([model.C]),
+            "slope_": np.array([model.slope]),
+            "link_": SOFTMAX,
             "search_results_": chosen.table()
             if chosen
             else {key: np.array([v]) for key, v in single.items()},
             "loo_log_loss_": losses.estimate,
             "validation_log_loss_": chosen.validation_loss if chosen else None,
             "loo_decision_function_": samples.in_given_rows(
-                left_out[points.observation_of_row(samples.codes)]
+                model.left_out[points.observation_of_row(samples.codes)]
             ),
             "n_observations_": int(points.observations.count.sum()),
-            "_posteriors_": [Posterior.of(points, model) for model in models],
+            "_posteriors_": Posterior.of(points, model),
             "_training_rows_": None if kernel.precomputed else TrainingRows.of(points, kept),
         }
 
@@ -456,12 +452,16 @@ class _PartModel:
     """A model fitted to some of the points, for the comparison of kernels."""
 
     points: DistinctPoints
-    models: list[Refit]
+    model: Refit
 
     def log_proba(self, X: Any) -> np.ndarray:
-        kernel, outputs = self.points.kernel, []
-        for model in self.models:
+        model, outputs = self.model, self.model.intercept + np.zeros((X.shape[0], 1))
+        if len(model.points):
             basis = self.points.X[model.points].astype(np.float64)
-            f = kernel.sum(X, basis, model.coef[None])[:, 0] if len(model.points) else 0.0
-            outputs.append(np.zeros(X.shape[0]) + f + model.intercept)
-        return log_probabilities(np.column_stack(outputs))
+            outputs = outputs + self.points.kernel.sum(X, basis, model.coef)
+        return log_probabilities(outputs, SOFTMAX)
+
+
+def _selected(selection: BinarySolutions, point_of_row: np.ndarray) -> np.ndarray:
+    """The points with a non-zero dual variable in the problem of any class."""
+    return np.unique(point_of_row[selection.coef.any(axis=0)])

@@ -136,12 +136,12 @@ class Basis:
         L = R[: len(rows)].T
         return Basis(self.points, self.chosen[positions], L * np.sign(L.diagonal()), self.map_, columns)
 
-    def turned(self, positions: np.ndarray, part: Basis, matrix: np.ndarray) -> np.ndarray:
-        """The :meth:`curvature` of this basis transformed to that of ``part``, its :meth:`part`."""
+    def projection(self, positions: np.ndarray, part: Basis) -> np.ndarray:
+        """The matrix that projects coordinates on the span of ``part``, the :meth:`part` at ``positions``."""
         T = np.zeros((part.size + 1, self.size + 1))
         T[:-1, :-1] = solve_lower(part.L, self.L[positions])
         T[-1, -1] = 1
-        return T @ matrix @ T.T
+        return T
 
     @property
     def size(self) -> int:
@@ -163,12 +163,12 @@ class Basis:
     # -- coordinates and coefficients -----------------------------------------------------------
 
     def coefficients(self, v: np.ndarray) -> np.ndarray:
-        """Coefficients beta of the basis points (without the intercept ``v[-1]``)."""
+        """Coefficients beta of the basis points (without the intercept ``v[-1]``), a column for each of v."""
         return solve_lower(self.L, v[:-1], trans=True)
 
-    def coordinates(self, coef: np.ndarray, intercept: float) -> np.ndarray:
-        """Coordinates v of the function with these coefficients."""
-        return np.append(self.L.T @ coef, intercept)
+    def coordinates(self, coef: np.ndarray, intercept: Any) -> np.ndarray:
+        """Coordinates v of the function with these coefficients; several functions are columns."""
+        return np.concatenate([self.L.T @ coef, np.asarray(intercept)[None]])
 
     # -- sums over the training points ----------------------------------------------------------
 
@@ -375,11 +375,6 @@ class LabelFreeBases(Sequence[Basis]):
 
     def __len__(self) -> int:
         return len(self.sizes)
-
-    def without_between(self, size: int) -> Sequence[Basis]:
-        """The smallest basis, and those with at least ``size`` points."""
-        made = [basis for basis in self._bases if basis.size >= size]
-        return [self[0], *made] if made[0] is not self[0] else made
 
     def __getitem__(self, level: Any) -> Any:
         level = range(len(self.sizes))[level]

@@ -5,6 +5,8 @@ The sigmoid is fitted to cross-fitted decision values.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from scipy.special import log_expit, log_softmax
 from sklearn.linear_model import LogisticRegression
@@ -30,18 +32,23 @@ def link(f: np.ndarray, lam: float | np.ndarray) -> np.ndarray:
     return np.logaddexp(0, f - lam) - np.logaddexp(0, -f - lam) + 1e-12 * f
 
 
-def log_probabilities(outputs: np.ndarray) -> np.ndarray:
-    """Logarithms of class probabilities from one-vs-rest outputs (n, n_outputs).
+Link = Literal["softmax", "one-vs-rest"]
+SOFTMAX: Link = "softmax"
+ONE_VS_REST: Link = "one-vs-rest"
+
+
+def log_probabilities(outputs: np.ndarray, link: Link) -> np.ndarray:
+    """Logarithms of class probabilities from outputs (n, n_outputs).
 
     A single output is the logit of the second class. Several outputs f_k give probabilities proportional to
-    sigmoid(f_k).
+    exp(f_k) with the link "softmax", and to sigmoid(f_k) with "one-vs-rest".
 
-    >>> np.exp(log_probabilities(np.array([[0.0]]))).tolist()
+    >>> np.exp(log_probabilities(np.array([[0.0]]), SOFTMAX)).tolist()
     [[0.5, 0.5]]
     """
     if outputs.shape[1] == 1:
         return log_expit(np.hstack([-outputs, outputs]))
-    return np.asarray(log_softmax(log_expit(outputs), axis=1))
+    return np.asarray(log_softmax(outputs if link == SOFTMAX else log_expit(outputs), axis=1))
 
 
 def platt(y: np.ndarray, f: np.ndarray, weight: np.ndarray) -> tuple[float, float]:

@@ -28,7 +28,7 @@ import numpy as np
 
 from ..samples import DistinctPoints
 from .basis import LabelFreeBases
-from .calibration import log_probabilities
+from .calibration import SOFTMAX, log_probabilities
 from .newton import Labels, fit_likelihood
 from .regularisation import SETTINGS
 
@@ -67,9 +67,6 @@ def labels_agree(count: np.ndarray, P: np.ndarray) -> bool:
 
 def _probabilities(points: DistinctPoints, seed: int) -> np.ndarray:
     """Class probabilities of all points from a likelihood on a label-free basis."""
-    basis, n_classes = LabelFreeBases(points, np.random.default_rng(seed))[0], points.weight.shape[1]
-    outputs = [
-        fit_likelihood(basis, Labels.of(points.weight, k), SETTINGS.start, tol=1e-4, fresh=False).f
-        for k in (range(n_classes) if n_classes > 2 else [1])
-    ]
-    return np.exp(log_probabilities(np.column_stack(outputs)))
+    basis, labels = LabelFreeBases(points, np.random.default_rng(seed))[0], Labels.of(points.weight)
+    fit = fit_likelihood(basis, labels, SETTINGS.start, tol=1e-4, fresh=False)
+    return np.exp(log_probabilities(fit.f.reshape(len(points), -1), SOFTMAX))

@@ -28,9 +28,8 @@ from ..compact.rows import Observations, validation_folds
 from ..kernels import Kernel, NonFiniteKernel, naming_row
 from ..samples import DistinctPoints, shuffled_keys
 from .basis import LabelFreeBases
-from .calibration import log_probabilities
 from .newton import Labels
-from .regularisation import EvaluatedFit, binary_labels, choose_Cs, fit_at
+from .regularisation import EvaluatedFit, choose_C, fit_at
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class Candidate:
     """An evaluated kernel with its leave-one-out losses."""
 
     kernel: Kernel
-    evaluated: list[EvaluatedFit]  # one for each one-vs-rest problem
+    evaluated: EvaluatedFit
     losses: np.ndarray  # leave-one-out log-loss of each observation
     loss: float  # their weighted mean
     error: float  # its standard error
@@ -75,7 +74,7 @@ class ChosenKernel:
     """The result of a search."""
 
     kernel: Kernel
-    evaluated: list[EvaluatedFit] | None  # its fits to all points; None if the search used a sample
+    evaluated: EvaluatedFit | None  # its fit to all points; None if the search used a sample
     tried: list[Candidate]  # in order; the search starts from the first
     validation_loss: float | None  # of the chosen kernel; None if it is the first, or folds are impossible
 
@@ -84,7 +83,7 @@ class ChosenKernel:
         columns: dict[str, list[Any]] = {
             "kernel": [str(one.kernel.name) for one in self.tried],
             "gamma": [one.kernel.gamma for one in self.tried],
-            "C": [float(np.median([each.C for each in one.evaluated])) for one in self.tried],
+            "C": [one.evaluated.C for one in self.tried],
             "log_loss": [one.loss for one in self.tried],
             "standard_error": [one.error for one in self.tried],
             "seconds": [one.seconds for one in self.tried],
@@ -159,8 +158,7 @@ class KernelSearch:
 
     def __init__(self, points: DistinctPoints, seed: int, map_: Map = map) -> None:
         self.points, self.seed, self.map_ = sample_points(points, seed), seed, map_
-        n_classes = points.weight.shape[1]
-        self.outputs = binary_labels(self.points, n_classes if n_classes > 2 else 1)
+        self.labels = Labels.of_points(self.points)
         self.tried: list[Candidate] = []
         self.failed: list[tuple[Kernel, Exception]] = []
 
@@ -198,47 +196,35 @@ class KernelSearch:
         start = time.perf_counter()
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                evaluated, losses, settled = self._fits(kernel, before)
+                evaluated, settled = self._fits(kernel, before)
+            losses = evaluated.losses
             if not np.isfinite(losses).all():
                 raise FloatingPointError("its leave-one-out loss is not finite")
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
             self.failed.append((kernel, error))
             return None
-        loss, standard_error = self.outputs[0].observations.mean(losses)
+        loss, standard_error = self.labels.observations.mean(losses)
         seconds = time.perf_counter() - start
         self.tried.append(Candidate(kernel, evaluated, losses, loss, standard_error, seconds, settled))
         return self.tried[-1]
 
-    def _fits(self, kernel: Kernel, before: Candidate | None) -> tuple[list[EvaluatedFit], np.ndarray, bool]:
-        """Fits with a kernel, their leave-one-out losses, and whether their C was searched."""
-        inner = self.map_ if len(self.outputs) == 1 else map
+    def _fits(self, kernel: Kernel, before: Candidate | None) -> tuple[EvaluatedFit, bool]:
+        """A fit with a kernel, evaluated by leave-one-out, and whether its C was searched."""
         points = replace(self.points, kernel=kernel)
-        bases = LabelFreeBases(points, np.random.default_rng(self.seed), inner)
+        bases = LabelFreeBases(points, np.random.default_rng(self.seed), self.map_)
         if before is not None and kernel.gamma > before.kernel.gamma:
-
-            def fit_with_C_of(labels: Labels, one: EvaluatedFit) -> EvaluatedFit:
-                return fit_at(bases, labels, one.C, one.fit.f)
-
-            evaluated = list(self.map_(fit_with_C_of, self.outputs, before.evaluated))
-            losses = self._losses(evaluated)
-            if self._gain(losses, before) < -SETTINGS.clearly_worse:
-                return evaluated, losses, False
+            evaluated = fit_at(bases, self.labels, before.evaluated.C, before.evaluated.fit.f)
+            if self._gain(evaluated.losses, before) < -SETTINGS.clearly_worse:
+                return evaluated, False
         # Started from the C of another width, the search might end at another C than the refit.
-        evaluated = choose_Cs(bases, self.outputs, self.map_)
-        return evaluated, self._losses(evaluated), True
-
-    def _losses(self, evaluated: list[EvaluatedFit]) -> np.ndarray:
-        logarithms = log_probabilities(np.column_stack([one.loo for one in evaluated]))
-        weight = self.points.observations.weight
-        losses: np.ndarray = -(weight * logarithms).sum(axis=1) / weight.sum(axis=1)
-        return losses
+        return choose_C(bases, self.labels), True
 
     def _gain(self, losses: np.ndarray, old: Candidate) -> float:
         """Decrease of the mean loss from that of a candidate, in standard errors of the difference.
 
         The standard error is bounded below by the accuracy of the fits.
         """
-        gain, error = self.outputs[0].observations.mean(old.losses - losses)
+        gain, error = self.labels.observations.mean(old.losses - losses)
         return gain / max(error, 1e-4 * old.loss, 1e-12)
 
 

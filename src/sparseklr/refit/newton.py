@@ -8,6 +8,20 @@ over *all* training rows. Equal rows are one point with total weight :math:`w_i`
 belongs to the positive class is the target :math:`t_i`. In the coordinates v of :class:`~.basis.Basis` the
 penalty is :math:`\tfrac12\|v\|^2` and Newton's system is well conditioned.
 
+With more than two classes, every class k has its own function :math:`f_k` with coordinates :math:`v_k` on the
+same points. The penalty is the sum of theirs, and the loss is the cross-entropy of the softmax p of the outputs.
+Coordinates and outputs are then matrices with a column for each class. The sum of the functions is zero at the
+solution, because it costs a penalty and does not change the probabilities.
+
+The second derivative of the softmax loss of a row, :math:`w(\mathrm{diag}(p) - pp^\top)`, couples the classes, and
+a Newton matrix of all classes would have millions of entries. Preconditioners, leverages and posterior variances
+therefore use one matrix for each class, with the information
+
+.. math:: h_k = w\, p_k (1 - p_k) (1 + q_k), \qquad q_k = \sum_{l \ne k} p_l^2 / (1 - p_k)^2 .
+
+For vectors that sum to zero, :math:`\mathrm{diag}(h)` equals the second derivative if only two probabilities are
+positive, which have :math:`q = 1`, and if all K are equal, with :math:`q = 1/(K-1)`.
+
 A Newton matrix costs as much as tens of products with it. Newton's equations are therefore solved by
 conjugate gradients, preconditioned by the matrix of an earlier step or of a neighbouring C; when this takes
 too many products, the matrix is recomputed.
@@ -21,6 +35,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf
+from scipy.special import expit, softmax
 
 from .. import _core
 from ..samples import DistinctPoints, weighted_mean
@@ -35,6 +50,7 @@ class NewtonSettings:
     reduction: float = 0.03  # factor by which conjugate gradients reduce the residual
     dropped: float = 1e-2  # fraction of the information that preconditioners omit ...
     dropped_at_end: float = 1e-3  # ... and that the matrix at the solution omits
+    coupled: int = 20  # further products with several classes
     few_rows: int = 2000  # up to this many rows products stay in the cache: recompute the matrix earlier
     armijo: float = 1e-4  # sufficient decrease of the line search
     least_step: float = 1e-10  # smallest step of the line search
@@ -48,15 +64,26 @@ class LossAt(NamedTuple):
 
     value: float  # weighted sum
     losses: np.ndarray  # of each point, without its weight
-    slope: np.ndarray  # first derivative of the weighted loss of each point
-    information: np.ndarray  # second derivative
+    slope: np.ndarray  # first derivatives of the weighted loss of each point
+    information: np.ndarray  # second derivative; with several classes, its diagonal approximation
+    weighted: np.ndarray | None = None  # with several classes, weight times probabilities ...
+    probabilities: np.ndarray | None = None
+
+    def times(self, change: np.ndarray) -> np.ndarray:
+        """The second derivatives times a change of the outputs."""
+        if self.weighted is None:
+            return self.information * change
+        product = self.weighted * change
+        return product - self.probabilities * product.sum(axis=1, keepdims=True)
 
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Labels of a binary problem: target t (fraction of the positive class) and weight w of every point.
+    """Labels and weight w of every point.
 
-    ``left_out`` are the labels of the groups of leave-one-out; None if every point is one observation.
+    The target is the fraction t of the second class, (n,), or with several classes the fraction of each,
+    (n, n_classes). Outputs have the same shape. ``left_out`` are the labels of the groups of leave-one-out;
+    None if every point is one observation.
     """
 
     target: np.ndarray
@@ -64,18 +91,29 @@ class Labels:
     left_out: LeftOut | None = None
 
     @classmethod
-    def of(cls, weight: np.ndarray, k: int) -> Labels:
-        """Class k against the rest, from the weights of the classes on each point."""
+    def of(cls, weight: np.ndarray) -> Labels:
+        """Labels from the weights of the classes on each point, (n, n_classes)."""
         total = weight.sum(axis=1)
-        return cls(weight[:, k] / total, total)
+        return cls(weight[:, 1] / total if weight.shape[1] == 2 else weight / total[:, None], total)
 
     @classmethod
-    def of_points(cls, points: DistinctPoints, k: int) -> Labels:
-        """Class k against the rest, with the observations of the points."""
+    def of_points(cls, points: DistinctPoints) -> Labels:
+        """Labels of points, with their observations."""
         groups = points.observations
-        labels = cls.of(groups.weight, k)
+        labels = cls.of(groups.weight)
         left_out = LeftOut(labels.target, labels.weight, point=groups.point, count=groups.count)
-        return replace(cls.of(points.weight, k), left_out=left_out)
+        return replace(cls.of(points.weight), left_out=left_out)
+
+    @property
+    def several(self) -> bool:
+        """Whether there are more than two classes."""
+        return self.target.ndim == 2
+
+    def by_class(self) -> np.ndarray:
+        """Weight of each class on every point, (n_classes, n)."""
+        if self.several:
+            return (self.weight[:, None] * self.target).T
+        return np.array([self.weight * (1 - self.target), self.weight * self.target])
 
     @cached_property
     def observations(self) -> LeftOut:
@@ -86,13 +124,40 @@ class Labels:
         return LeftOut(self.target, self.weight, point=np.arange(n), count=np.ones(n))
 
     def losses(self, f: np.ndarray) -> np.ndarray:
-        """Log-loss of each point without its weight: ``-t log p - (1 - t) log(1 - p)``, p = sigmoid(f)."""
+        """Log-loss of each point without its weight: minus the mean of log p over its labels."""
         return self.at(f).losses
+
+    def probabilities(self, f: np.ndarray) -> np.ndarray:
+        """Probabilities at outputs f, in the shape of the target."""
+        return np.asarray(softmax(f, axis=1) if self.several else expit(f))
 
     def at(self, f: np.ndarray) -> LossAt:
         """The weighted loss at outputs f, with its derivatives."""
+        if self.several:
+            return _softmax_loss(self, f)
         out = np.empty((3, len(f)))
         return LossAt(_core.cross_entropy(f, self.target, self.weight, out), *out)
+
+
+def _softmax_loss(labels: Labels, f: np.ndarray) -> LossAt:
+    """The loss of several classes; ``information`` is explained at the top of this module."""
+    f = f - f.max(axis=1, keepdims=True)
+    P = np.exp(f)
+    total = P.sum(axis=1, keepdims=True)
+    P /= total
+    losses = np.log(total[:, 0]) - np.einsum("ij,ij->i", labels.target, f)
+    weighted = labels.weight[:, None] * P
+    variance, others = P * (1 - P), np.einsum("ij,ij->i", P, P)[:, None] - P**2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        coupling = np.clip(np.nan_to_num(P * others / (1 - P)), 0.0, variance)
+    return LossAt(
+        float(labels.weight @ losses),
+        losses,
+        weighted - labels.weight[:, None] * labels.target,
+        labels.weight[:, None] * (variance + coupling),
+        weighted,
+        P,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,28 +179,31 @@ class LeftOut(Labels):
         """Weighted mean of one value per group, and its standard error."""
         return weighted_mean(values, self.weight, self.count)
 
-    def class_sizes(self) -> tuple[float, float]:
-        """Kish's effective number of negative and of positive observations, (sum w)^2 / sum w^2."""
+    def class_sizes(self) -> list[float]:
+        """Kish's effective number of observations of each class, (sum w)^2 / sum w^2."""
         sizes = []
-        for weight in (self.weight * (1 - self.target), self.weight * self.target):
+        for weight in self.by_class():
             squares = float(weight @ (weight / self.count))
             sizes.append(float(weight.sum()) ** 2 / squares if squares > 0 else 0.0)
-        return sizes[0], sizes[1]
+        return sizes
 
 
 @dataclass(frozen=True, eq=False)
 class LikelihoodFit:
     """A fit of the penalised likelihood."""
 
-    v: np.ndarray  # coordinates in the basis, the intercept last
+    v: np.ndarray  # coordinates in the basis, the intercept last; several classes are columns
     f: np.ndarray  # outputs of all points
     C: float
-    curvature: np.ndarray  # second derivatives of the likelihood in v, at f if ``fresh``
-    factor: np.ndarray  # Cholesky factor (lower) of the Newton matrix: curvature plus ridge
+    # Second derivatives of the likelihood in v, at f if ``fresh``, and the Cholesky factor (lower) of the Newton
+    # matrix, curvature plus ridge. With several classes, a matrix for each of them, along the first axis.
+    curvature: np.ndarray
+    factor: np.ndarray
 
     def embedded(self, basis: Basis) -> np.ndarray:
         """Coordinates of the same function in a larger basis that begins with this one."""
-        return np.concatenate([self.v[:-1], np.zeros(basis.size + 1 - len(self.v)), self.v[-1:]])
+        added = np.zeros((basis.size + 1 - len(self.v), *self.v.shape[1:]))
+        return np.concatenate([self.v[:-1], added, self.v[-1:]])
 
 
 def fit_likelihood(
@@ -149,7 +217,7 @@ def fit_likelihood(
     fresh: bool = True,
     tol: float = 1e-10,
 ) -> LikelihoodFit:
-    """Damped Newton for ``|v|^2 / (2C) + sum_i w_i [log(1 + exp(f_i)) - t_i f_i]``.
+    """Damped Newton for ``|v|^2 / (2C)`` plus the weighted cross-entropy of the labels.
 
     Parameters
     ----------
@@ -167,36 +235,39 @@ def fit_likelihood(
         Stop after a step whose Newton decrement is below ``tol`` times the objective.
     """
     ridge = ridge_of(basis, C)
+    penalty = ridge[:, None] if labels.several else ridge
 
     def objective(v: np.ndarray, f: np.ndarray) -> tuple[float, LossAt]:
         here = labels.at(f)
-        return 0.5 * float(ridge @ (v * v)) + here.value, here
+        return 0.5 * float((ridge @ (v * v)).sum()) + here.value, here
 
     factor = None if curvature is None else newton_factor(curvature, ridge)
-    v = np.zeros(basis.size + 1) if start is None else start
+    v = np.zeros((basis.size + 1, *labels.target.shape[1:])) if start is None else start
     if near is not None:
         there = labels.at(near)
         information = _most_of(there.information, SETTINGS.dropped)
-        curvature = basis.curvature(information)
+        curvature = curvature_of(basis, information)
         factor = newton_factor(curvature, ridge)
-        v = solve_symmetric(factor, basis.project(information * near - there.slope))
+        v = solve_newton(factor, basis.project(information * near - there.slope))
     f = basis.outputs(v)
     (current, here), products, dropped = objective(v, f), 0, SETTINGS.dropped
     # Number of products that cost as much as a new matrix; smaller if the caller needs a fresh matrix.
     enough = 3 + basis.size // (10 if fresh and len(f) <= SETTINGS.few_rows else 30)
+    if labels.several:  # conjugate gradients must also account for the coupling of the classes
+        enough += SETTINGS.coupled
     for _ in range(SETTINGS.max_steps):
-        gradient = basis.project(here.slope) + ridge * v
+        gradient = basis.project(here.slope) + penalty * v
         new = factor is None
         if factor is None:
-            curvature = basis.curvature(_most_of(here.information, dropped))
+            curvature = curvature_of(basis, _most_of(here.information, dropped))
             factor = newton_factor(curvature, ridge)
         # If rows are far on the wrong side, the curvature vanishes but the slopes are large: a fraction of
         # these bounds the step of the intercept, which has no ridge, by 1e10.
-        bounded = ridge.copy()
-        bounded[-1] = max(1e-10 * np.abs(here.slope).sum() - here.information.sum(), 0.0)
-        step, change, taken = _newton_step(basis, here.information, bounded, gradient, factor, enough)
+        bounded = penalty + np.zeros_like(v)
+        bounded[-1] = np.maximum(1e-10 * np.abs(here.slope).sum(axis=0) - here.information.sum(axis=0), 0.0)
+        step, change, taken = _newton_step(basis, here, bounded, gradient, factor, enough)
         products += taken
-        decrement = -float(gradient @ step)
+        decrement = -float(np.vdot(gradient, step))
         t = 1.0
         trial, there = objective(v + step, f + change)
         while trial > current - SETTINGS.armijo * t * decrement and t > SETTINGS.least_step:
@@ -214,7 +285,7 @@ def fit_likelihood(
                 dropped = 0.0
             factor, products = None, 0
     if fresh or factor is None:
-        curvature = basis.curvature(_most_of(here.information, SETTINGS.dropped_at_end))
+        curvature = curvature_of(basis, _most_of(here.information, SETTINGS.dropped_at_end))
         factor = newton_factor(curvature, ridge)
     assert curvature is not None
     return LikelihoodFit(v, f, C, curvature, factor)
@@ -226,9 +297,9 @@ def ridge_of(basis: Basis, C: float) -> np.ndarray:
 
 
 def factor_at(basis: Basis, labels: Labels, f: np.ndarray, C: float) -> np.ndarray:
-    """Cholesky factor (lower) of the Newton matrix at outputs f."""
+    """Cholesky factor (lower) of the Newton matrix at outputs f, one for each of several classes."""
     information = _most_of(labels.at(f).information, SETTINGS.dropped_at_end)
-    return newton_factor(basis.curvature(information), ridge_of(basis, C))
+    return newton_factor(curvature_of(basis, information), ridge_of(basis, C))
 
 
 def _most_of(information: np.ndarray, dropped: float) -> np.ndarray:
@@ -237,13 +308,35 @@ def _most_of(information: np.ndarray, dropped: float) -> np.ndarray:
     If the classes are well separated, few rows remain. Their Newton matrix serves as a preconditioner, or
     where errors of a few percent do not matter.
     """
+    if information.ndim == 2:
+        return np.column_stack([_most_of(column, dropped) for column in information.T])
     ordered = np.sort(information)
     total = np.cumsum(ordered)
     return np.where(information >= ordered[np.searchsorted(total, dropped * total[-1])], information, 0.0)
 
 
+def curvature_of(basis: Basis, information: np.ndarray) -> np.ndarray:
+    """Second derivatives of the likelihood in v, one matrix for each of several classes."""
+    if information.ndim == 1:
+        return basis.curvature(information)
+    return np.stack([basis.curvature(column) for column in information.T])
+
+
+def solve_newton(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """``H^-1 b`` for the Newton matrix, or one matrix and column for each of several classes.
+
+    The result then sums to zero over the classes, as the solution does.
+    """
+    if factor.ndim == 2:
+        return solve_symmetric(factor, b)
+    columns = np.column_stack([solve_symmetric(one, each) for one, each in zip(factor, b.T, strict=True)])
+    return columns - columns.mean(axis=1, keepdims=True)
+
+
 def newton_factor(curvature: np.ndarray, ridge: np.ndarray) -> np.ndarray:
-    """Cholesky factor of the Newton matrix."""
+    """Cholesky factor of the Newton matrix, or of the matrix of each class."""
+    if curvature.ndim == 3:
+        return np.stack([newton_factor(one, ridge) for one in curvature])
     H = np.array(curvature.T, order="F")  # it is symmetric
     diagonal = H.reshape(-1, order="F")[:: len(H) + 1]
     diagonal += ridge
@@ -259,33 +352,34 @@ def newton_factor(curvature: np.ndarray, ridge: np.ndarray) -> np.ndarray:
 
 def _newton_step(
     basis: Basis,
-    information: np.ndarray,
+    here: LossAt,
     ridge: np.ndarray,
     gradient: np.ndarray,
     factor: np.ndarray,
     most_products: int,
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Conjugate gradients for Newton's equations: the step, the change of outputs, number of products."""
-    step, change = np.zeros_like(gradient), np.zeros_like(information)
-    if basis.kept is not None:
-        system = None if basis.whitened else basis.L, information, ridge, gradient, factor
+    step, change = np.zeros_like(gradient), np.zeros_like(here.information)
+    if basis.kept is not None and gradient.ndim == 1:
+        system = None if basis.whitened else basis.L, here.information, ridge, gradient, factor
         products = _core.newton_step(
             basis.kept, *system, SETTINGS.reduction, most_products, step, change, basis.threads
         )
         return step, change, products
     residual = -gradient
-    direction = z = solve_symmetric(factor, residual)
-    size = first = float(residual @ z)
+    direction = z = solve_newton(factor, residual)
+    size = first = float(np.vdot(residual, z))
     products = 0
     while products < most_products:
         products += 1
         along = basis.outputs(direction)
-        product = basis.project(information * along) + ridge * direction
-        length = size / max(float(information @ along**2 + ridge @ direction**2), 1e-300)
+        curved = here.times(along)
+        product = basis.project(curved) + ridge * direction
+        length = size / max(float(np.vdot(along, curved) + (ridge * direction**2).sum()), 1e-300)
         step, change = step + length * direction, change + length * along
         residual = residual - length * product
-        z = solve_symmetric(factor, residual)
-        last, size = size, float(residual @ z)
+        z = solve_newton(factor, residual)
+        last, size = size, float(np.vdot(residual, z))
         if size <= SETTINGS.reduction**2 * first:
             break
         direction = z + (size / last) * direction

@@ -54,11 +54,11 @@ class Posterior:
     C: float  # factor of the kernel in the prior covariance
 
     @classmethod
-    def of(cls, points: DistinctPoints, model: Refit) -> Posterior:
-        """The posterior of a refitted output."""
+    def of(cls, points: DistinctPoints, model: Refit) -> list[Posterior]:
+        """The posteriors of the outputs of a model, which share everything but ``factor``."""
         chosen = model.points
         X = points.X[np.ix_(chosen, chosen)] if points.kernel.precomputed else points.X[chosen]
-        return cls(X, chosen, model.L, model.factor, model.prior)
+        return [cls(X, chosen, model.L, factor, model.prior) for factor in model.factors]
 
     def variance(self, kernel: Kernel, rows: Any) -> np.ndarray:
         """Variance of f at each row."""
@@ -71,7 +71,7 @@ class Posterior:
         ``rows`` are the first distinct training points, with their weights and outputs f.
         """
         explained, within = self._parts(self._kernel_values(kernel, rows))
-        information = Labels(np.zeros(len(f)), weight).at(f).information
+        information = Labels(np.zeros(len(f)), weight).at(f).information  # TODO
         within = within / np.maximum(1 - information * within, 1e-2)  # without the row itself
         left = kernel.diagonal(rows) - explained
         if len(self.L):

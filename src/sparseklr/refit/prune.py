@@ -8,10 +8,12 @@ s points follows without new kernel values or Newton matrices.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
 import numpy as np
 from scipy.linalg import qr
 from scipy.linalg.lapack import dpotri
-from scipy.special import expit
 
 from .. import _core
 from .basis import Basis, solve_lower
@@ -30,20 +32,25 @@ def _in_coefficients(basis: Basis, factor: np.ndarray) -> np.ndarray:
 
 
 def elimination_order(basis: Basis, fit: LikelihoodFit) -> np.ndarray:
-    """Positions in ``basis.chosen`` in the order of backward elimination, least important first."""
+    """Positions in ``basis.chosen`` in the order of backward elimination, least important first.
+
+    Several classes share the points and the mean of their Newton matrices.
+    """
     ridge = np.append(np.full(basis.size, _RIDGE_OF_ORDER / fit.C), 0.0)
-    sigma, _ = dpotri(_in_coefficients(basis, newton_factor(fit.curvature, ridge)), lower=True)
+    curvature = fit.curvature if fit.curvature.ndim == 2 else fit.curvature.mean(axis=0)
+    sigma, _ = dpotri(_in_coefficients(basis, newton_factor(curvature, ridge)), lower=True)
     sigma = np.tril(sigma) + np.tril(sigma, -1).T
-    return _eliminate(sigma, np.append(basis.coefficients(fit.v), fit.v[-1]))
+    beta = np.concatenate([basis.coefficients(fit.v), fit.v[-1:]])
+    return _eliminate(sigma, beta.reshape(len(beta), -1).T)
 
 
 def _eliminate(sigma: np.ndarray, beta: np.ndarray, block: int = 64) -> np.ndarray:
-    """Order of elimination by ``beta_b^2 / sigma_bb``; the last entry, the intercept, is never eliminated.
+    """Order of elimination by ``|beta_b|^2 / sigma_bb``; the last entry, the intercept, is never eliminated.
 
-    Eliminating b changes beta by ``-sigma[:, b] beta_b / sigma_bb`` and sigma by the outer product of that
-    column: a Cholesky factorisation with this pivot rule, computed in blocks.
+    ``beta`` has a row for each output. Eliminating b changes it by ``-sigma[:, b] beta_b / sigma_bb`` and sigma
+    by the outer product of that column: a Cholesky factorisation with this pivot rule, computed in blocks.
     """
-    left, beta = np.arange(len(beta) - 1), beta.copy()
+    left, beta = np.arange(beta.shape[1] - 1), beta.copy()
     order = [left[:0]]
     while n := len(left):
         gone = np.empty(min(block, n), dtype=np.int64)
@@ -52,7 +59,8 @@ def _eliminate(sigma: np.ndarray, beta: np.ndarray, block: int = 64) -> np.ndarr
         keep = np.delete(np.arange(n + 1), gone)
         order.append(left[gone])
         V = V[:, keep]
-        sigma, beta, left = sigma[np.ix_(keep, keep)] - V.T @ V, beta[keep], left[keep[:-1]]
+        sigma, left = sigma[np.ix_(keep, keep)] - V.T @ V, left[keep[:-1]]
+        beta = np.ascontiguousarray(beta[:, keep])
     return np.concatenate(order)
 
 
@@ -69,29 +77,30 @@ def prune(
     recalibration nearly all training probabilities are 0 or 1, and points that matter for new rows would seem
     unnecessary.
 
-    Let b contain the intercept and then the coefficients in order of importance, :math:`H = GG^\top` be the
-    Newton matrix at the fit and :math:`z = G^\top b`. A Newton step from the fit to the first s entries leads
-    to :math:`b_s = G_s^{-\top} z_{1..s}`, one triangular solve for each size.
+    With two classes a Newton step from the fit to the first s points predicts their model. With several classes
+    the Newton matrix of all of them is unknown, and the model is fitted.
     """
-    total = labels.weight.sum()
-    order = elimination_order(basis, fit)[::-1]  # most important first
-    m = basis.size
-    rows = np.append(m, order)
-    (R,) = qr(_in_coefficients(basis, fit.factor)[rows].T, mode="r", check_finite=False)
-    G = R.T
-    z = R @ np.append(basis.coefficients(fit.v), fit.v[-1])[rows]
-    maps = {Recalibration(), recalibration or Recalibration()}
-    unpruned = {each: Labels(expit(each(fit.f)), labels.weight) for each in maps}
-    entropy = {each: unpruned[each].at(each(fit.f)).value for each in maps}
+    order, m = elimination_order(basis, fit)[::-1], basis.size  # most important first
+    distance = _divergence(labels, fit, [Recalibration(), *([] if recalibration is None else [recalibration])])
+    step = None if labels.several else _newton_steps(basis, fit, order)
 
-    def distance(f: np.ndarray) -> float:
-        return max(unpruned[each].at(each(f)).value - entropy[each] for each in maps) / total
-
-    def step(size: int) -> tuple[np.ndarray, float]:
-        b = solve_lower(G[: size + 1, : size + 1], z[: size + 1], trans=True)
-        return b[1:], float(b[0])
+    def fitted(size: int) -> tuple[Basis, LikelihoodFit]:
+        kept = order[:size]
+        part = basis.part(kept).whiten_if_few()
+        projection = basis.projection(kept, part)
+        return part, fit_likelihood(
+            part,
+            labels,
+            fit.C,
+            projection @ fit.v if step is None else part.coordinates(*step(size)),
+            curvature=projection @ fit.curvature @ projection.T,
+            fresh=False,
+            tol=1e-4,
+        )
 
     def near(size: int) -> bool:
+        if step is None:
+            return distance(fitted(size)[1].f) <= allowed
         coef, intercept = step(size)
         whole = np.zeros(m)
         whole[order[:size]] = coef
@@ -105,18 +114,43 @@ def prune(
         middle = (low + high) // 2
         low, high = (low, middle) if near(middle) else (middle, high)
     while high < m:  # check the second-order approximation by a fit
-        kept = order[:high]
-        part = basis.part(kept).whiten_if_few()
-        refitted = fit_likelihood(
-            part,
-            labels,
-            fit.C,
-            part.coordinates(*step(high)),
-            curvature=basis.turned(kept, part, fit.curvature),
-            fresh=False,
-            tol=1e-4,
-        )
+        part, refitted = fitted(high)
         if distance(refitted.f) <= allowed:
             return part, refitted
         high = min(m, high + 1 + high // 20)
     return basis, fit
+
+
+def _divergence(
+    labels: Labels, fit: LikelihoodFit, maps: Sequence[Recalibration]
+) -> Callable[[np.ndarray], float]:
+    """The mean Kullback-Leibler divergence of outputs from the fit, the largest over the recalibrations."""
+    unpruned = [replace(labels, target=labels.probabilities(each(fit.f))) for each in maps]
+    entropy = [one.at(each(fit.f)).value for one, each in zip(unpruned, maps, strict=True)]
+
+    def distance(f: np.ndarray) -> float:
+        terms = zip(unpruned, maps, entropy, strict=True)
+        return max(one.at(each(f)).value - least for one, each, least in terms) / labels.weight.sum()
+
+    return distance
+
+
+def _newton_steps(
+    basis: Basis, fit: LikelihoodFit, order: np.ndarray
+) -> Callable[[int], tuple[np.ndarray, float]]:
+    r"""Coefficients and intercept after a Newton step from the fit to the first points of the order.
+
+    Let b contain the intercept and then the coefficients in order of importance, :math:`H = GG^\top` be the
+    Newton matrix at the fit and :math:`z = G^\top b`. The step to the first s entries leads to
+    :math:`b_s = G_s^{-\top} z_{1..s}`, one triangular solve for each size.
+    """
+    rows = np.append(basis.size, order)
+    (R,) = qr(_in_coefficients(basis, fit.factor)[rows].T, mode="r", check_finite=False)
+    G = R.T
+    z = R @ np.append(basis.coefficients(fit.v), fit.v[-1])[rows]
+
+    def step(size: int) -> tuple[np.ndarray, float]:
+        b = solve_lower(G[: size + 1, : size + 1], z[: size + 1], trans=True)
+        return b[1:], float(b[0])
+
+    return step

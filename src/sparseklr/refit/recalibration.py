@@ -14,7 +14,7 @@ Platt (2000), "Probabilistic outputs for support vector machines", in: Advances 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,10 +34,10 @@ SETTINGS = RecalibrationSettings()
 
 
 class Recalibration(NamedTuple):
-    """The map from outputs f to ``slope * f + intercept``."""
+    """The map from outputs f to ``slope * f + intercept``; each of several classes has its own intercept."""
 
     slope: float = 1.0
-    intercept: float = 0.0
+    intercept: Any = 0.0
 
     def __call__(self, f: np.ndarray) -> np.ndarray:
         return self.slope * f + self.intercept
@@ -46,20 +46,31 @@ class Recalibration(NamedTuple):
 def fit_recalibration(labels: LeftOut, f: np.ndarray) -> Recalibration:
     r"""The maximum-likelihood recalibration with slope at least 1 for leave-one-out outputs f.
 
-    A slope above 1 is fitted to Platt's targets :math:`(n+1)/(n+2)` and :math:`1/(n+2)` for a class of n
-    observations, which allow for an unseen wrong label in each class. A slope below 1 would make every C look
+    A slope above 1 is fitted to Platt's targets :math:`(n+1)/(n+2)` for a class of n observations and
+    :math:`1/(n+2)` for the others together, which allow for an unseen wrong label in each class. A slope below 1 would make every C look
     good, and the leave-one-out approximation is optimistic for large C.
     """
     f = np.clip(f, -SETTINGS.largest_output, SETTINGS.largest_output)
-    sizes = labels.class_sizes()
-    if min(sizes) < SETTINGS.least_of_class or np.ptp(f) <= max(1e-10 * np.abs(f).max(), 1e-200):
+    sizes = np.array(labels.class_sizes())
+    not_largest = sizes.sum() - sizes.max()
+    if not_largest < SETTINGS.least_of_class or np.ptp(f) <= max(1e-10 * np.abs(f).max(), 1e-200):
         return Recalibration()
-    high, low = (sizes[1] + 1) / (sizes[1] + 2), 1 / (sizes[0] + 2)
-    targets = replace(labels, target=low + (high - low) * labels.target)
+    targets = replace(labels, target=_platt_targets(labels.target, sizes))
     line, steepness = _fitted(targets, f, Recalibration(), free=False)
     if steepness < 0:
         return _fitted(targets, f, line, free=True)[0]
     return _fitted(labels, f, Recalibration(), free=False)[0]
+
+
+def _platt_targets(target: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Targets that assign a little weight to the other classes, given the number of observations of each."""
+    if target.ndim == 1:
+        high, low = (sizes[1] + 1) / (sizes[1] + 2), 1 / (sizes[0] + 2)
+        return low + (high - low) * target
+    wrong, others = 1 / (sizes + 2), len(sizes) - 1
+    given = np.diag(1 - wrong - wrong / others) + (wrong / others)[:, None]  # a row for each class
+    mixed: np.ndarray = target @ given
+    return mixed
 
 
 def with_slope(labels: Labels, f: np.ndarray, slope: float) -> Recalibration:
@@ -77,7 +88,7 @@ def transferred(
     r"""The recalibration of a fit f on the points ``chosen``, given the slope of another basis.
 
     The intercept is that of :func:`with_slope`. The leave-one-out outputs of the two fits differ by about a
-    constant, estimated by the mean difference over rows that are not basis points, with equal weight of both
+    constant, estimated by the mean difference over rows that are not basis points, with equal weight of all
     classes. If the loss of the shifted outputs is larger than with a slope of 1, the slope is 1. This happens
     if the kernel is so narrow that fitted outputs depend only on the row's own label.
     """
@@ -86,11 +97,11 @@ def transferred(
     new = f[groups.point]
     away = ~np.isin(groups.point, chosen)
     shifts = [
-        np.average((new - left_out)[away], weights=weight[away])
-        for weight in (groups.weight * groups.target, groups.weight * (1 - groups.target))
+        np.average((new - left_out)[away], weights=weight[away], axis=0)
+        for weight in groups.by_class()[::-1]
         if weight[away].any()
     ]
-    expected = left_out + (np.mean(shifts) if shifts else 0.0)
+    expected = left_out + (np.mean(shifts, axis=0) if shifts else 0.0)
     losses = [groups.mean(groups.losses(each(expected)))[0] for each in (line, plain)]
     return line if losses[0] <= losses[1] else plain
 
@@ -114,18 +125,31 @@ def _fitted(labels: Labels, f: np.ndarray, line: Recalibration, *, free: bool) -
         line, here = trial, there
         if done:
             break
-    return line, float(here.slope @ f)
+    return line, float(np.vdot(here.slope, f))
 
 
 def _step(here: LossAt, f: np.ndarray, free: bool) -> tuple[Recalibration, float]:
     """The Newton step and its decrement, twice the predicted decrease."""
-    gradient, information = float(here.slope.sum()), max(float(here.information.sum()), 1e-200)
-    intercept = -gradient / information
+    gradient = here.slope.sum(axis=0)
+    intercept = -_over_information(here, gradient)
+    decrement = -float(np.vdot(gradient, intercept))
     if not free:
-        return Recalibration(0.0, intercept), gradient**2 / information
-    middle = float(here.information @ f) / information  # relative to it, height and slope are independent
+        return Recalibration(0.0, intercept), decrement
+    # Relative to the middle, intercept and slope are independent.
+    middle = _over_information(here, here.times(f).sum(axis=0))
     across = f - middle
-    steepness, curvature = float(here.slope @ across), max(float(here.information @ across**2), 1e-200)
+    steepness = float(np.vdot(here.slope, across))
+    curvature = max(float(np.vdot(across, here.times(across))), 1e-200)
     slope = -steepness / curvature
-    decrement = gradient**2 / information + steepness**2 / curvature
-    return Recalibration(slope, intercept - middle * slope), decrement
+    return Recalibration(slope, intercept - middle * slope), decrement + steepness**2 / curvature
+
+
+def _over_information(here: LossAt, b: Any) -> Any:
+    """b divided by the second derivative of the loss in the intercept, a matrix for several classes.
+
+    Its null space, a constant added to all intercepts, is excluded.
+    """
+    if here.weighted is None:
+        return float(b) / max(float(here.information.sum()), 1e-200)
+    information = np.diag(here.weighted.sum(axis=0)) - here.weighted.T @ here.probabilities
+    return np.linalg.pinv(information, rcond=1e-12, hermitian=True) @ b

@@ -18,22 +18,20 @@ has no effect.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from .._utils.progress import GridProgressBar
 from .._utils.threads import Map, ordered_threads
 from ..samples import DistinctPoints
 from .basis import Basis, LabelFreeBases, random_basis
-from .calibration import log_probabilities
+from .calibration import SOFTMAX, log_probabilities
 from .newton import Labels, factor_at, fit_likelihood
 from .prune import prune
 from .recalibration import Recalibration, transferred, with_slope
-from .regularisation import EvaluatedFit, binary_labels, choose_Cs, evaluate_C
+from .regularisation import EvaluatedFit, choose_C, evaluate_C
 
 
 @dataclass(frozen=True)
@@ -50,16 +48,16 @@ SETTINGS = RefitSettings()
 
 @dataclass(frozen=True, eq=False)
 class Refit:
-    """A refitted binary model."""
+    """A refitted model; two classes have one output, more classes one each."""
 
     points: np.ndarray
-    coef: np.ndarray
-    intercept: float
+    coef: np.ndarray  # (n_outputs, n_points)
+    intercept: np.ndarray  # (n_outputs,)
     slope: float  # factor on the outputs of the likelihood
     evaluated: EvaluatedFit  # on the label-free basis, with the leave-one-out outputs
-    outputs: np.ndarray  # of all points
+    outputs: np.ndarray  # of all points, (n_points, n_outputs)
     L: np.ndarray  # Cholesky factor of the kernel matrix of the points
-    factor: np.ndarray  # Cholesky factor of the Newton matrix at the final outputs
+    factors: np.ndarray  # Cholesky factor of the Newton matrix of each output, at the final outputs
 
     @property
     def C(self) -> float:
@@ -69,6 +67,11 @@ class Refit:
     def prior(self) -> float:
         """Factor of the kernel in the prior covariance of the final outputs."""
         return self.C * self.slope**2
+
+    @property
+    def left_out(self) -> np.ndarray:
+        """Recalibrated leave-one-out outputs, (n_observations, n_outputs)."""
+        return self.evaluated.loo.reshape(-1, len(self.intercept))
 
 
 def refit(
@@ -81,7 +84,7 @@ def refit(
     rng: np.random.Generator,
     map_: Map = map,
 ) -> Refit:
-    """Refit one binary problem on the points at ``selected``; ``prune_within=0`` disables pruning."""
+    """Refit the likelihood on the points at ``selected``; ``prune_within=0`` disables pruning."""
     C, line = evaluated.C, evaluated.recalibration
     _, error = labels.observations.mean(evaluated.losses)
 
@@ -95,79 +98,65 @@ def refit(
     # The final fit is fully accurate; its curvature gives the posterior.
     fit = fit_likelihood(basis, labels, C, fit.v, curvature=fit.curvature, fresh=False)
     line = with_slope(labels, fit.f, line.slope if basis.size else 1.0)
+    n_outputs = labels.target.shape[1] if labels.several else 1
+    intercept = line.slope * fit.v[-1] + line.intercept
+    factor = factor_at(basis, labels, line(fit.f), C * line.slope**2)
     return Refit(
         points=basis.chosen,
-        coef=line.slope * basis.coefficients(fit.v),
-        intercept=line.slope * float(fit.v[-1]) + line.intercept,
+        coef=line.slope * basis.coefficients(fit.v).reshape(-1, n_outputs).T,
+        intercept=np.reshape(intercept, n_outputs),
         slope=line.slope,
         evaluated=evaluated,
-        outputs=line(fit.f),
+        outputs=line(fit.f).reshape(-1, n_outputs),
         L=basis.L,
-        factor=factor_at(basis, labels, line(fit.f), C * line.slope**2),
+        factors=factor.reshape(n_outputs, *factor.shape[-2:]),
     )
 
 
-def refit_outputs(
+def refit_with(
     points: DistinctPoints,
-    selected: Sequence[np.ndarray],
+    selected: np.ndarray,
     *,
     C: float | str,
-    evaluated: Sequence[EvaluatedFit] | None,
+    evaluated: EvaluatedFit | None,
     prune_within: float,
     seed: int,
     n_jobs: int | None = None,
-    show: bool = False,
-) -> list[Refit]:
-    """Refit every one-vs-rest problem (a single one for two classes) on the points selected for it.
+) -> Refit:
+    """Refit on the selected points with the given C, or with the best one by leave-one-out for ``"auto"``.
 
-    ``evaluated`` are the fits on label-free bases, if known. ``show`` enables a progress bar.
+    ``evaluated`` is the fit on a label-free basis, if known.
     """
-    n_outputs, rng = len(selected), np.random.default_rng(seed)
-    labels = binary_labels(points, n_outputs)
-    randoms = rng.spawn(n_outputs)
-    with ordered_threads(n_jobs) as map_, GridProgressBar("refit", n_outputs, show) as progress:
-        # Threads work on different outputs, or together on a single one.
-        inner = map_ if n_outputs == 1 else map
+    rng, labels = np.random.default_rng(seed), Labels.of_points(points)
+    (random,) = rng.spawn(1)
+    with ordered_threads(n_jobs) as map_:
         if C != "auto":
-            basis = LabelFreeBases(points, rng, inner)[-1]
-            evaluated = list(map_(lambda one: evaluate_C(basis, one, float(C)), labels))
+            evaluated = evaluate_C(LabelFreeBases(points, rng, map_)[-1], labels, float(C))
         elif evaluated is None:
-            evaluated = choose_Cs(LabelFreeBases(points, rng, inner), labels, map_)
-
-        def fit(k: int) -> Refit:
-            model = refit(
-                points,
-                labels[k],
-                selected[k],
-                evaluated[k],
-                prune_within=prune_within / n_outputs,  # the errors of the one-vs-rest problems add up
-                rng=randoms[k],
-                map_=inner,
-            )
-            progress.advance()
-            return model
-
-        return list(map_(fit, range(n_outputs)))
+            evaluated = choose_C(LabelFreeBases(points, rng, map_), labels)
+        return refit(
+            points, labels, selected, evaluated, prune_within=prune_within, rng=random, map_=map_
+        )
 
 
 def sound_refit(
-    points: DistinctPoints, selected: Sequence[np.ndarray], *, prune_within: float, **arguments: Any
-) -> tuple[list[Refit], Losses]:
-    """The refitted outputs and their losses; without recalibration and pruning if these increase the loss.
+    points: DistinctPoints, selected: np.ndarray, *, prune_within: float, **arguments: Any
+) -> tuple[Refit, Losses]:
+    """The refitted model and its losses; without recalibration and pruning if these increase the loss.
 
-    Without signal, the class fractions replace the outputs, unless the user has set C. The arguments are
-    those of :func:`refit_outputs`.
+    Without signal, the class fractions replace the model, unless the user has set C. The arguments are those
+    of :func:`refit_with`.
     """
-    models = refit_outputs(points, selected, prune_within=prune_within, **arguments)
-    losses = losses_of(points, models)
+    model = refit_with(points, selected, prune_within=prune_within, **arguments)
+    losses = losses_of(points, model)
     if losses.training_is_worse:
-        plain_fits = [replace(one.evaluated, recalibration=Recalibration()) for one in models]
-        plain = refit_outputs(points, selected, prune_within=0.0, **{**arguments, "evaluated": plain_fits})
+        plain_fit = replace(model.evaluated, recalibration=Recalibration())
+        plain = refit_with(points, selected, prune_within=0.0, **{**arguments, "evaluated": plain_fit})
         if (plain_losses := losses_of(points, plain)).training < losses.training:
-            models, losses = plain, plain_losses
+            model, losses = plain, plain_losses
     if losses.nothing_found and arguments["C"] == "auto" and min(points.observations_by_class()) >= 2:
-        models = class_fractions(points, models)
-    return models, losses
+        model = class_fractions(points, model)
+    return model, losses
 
 
 # -- checks of the losses -----------------------------------------------------------------------
@@ -220,42 +209,26 @@ def remedy(X: Any, names: Any) -> str:
     )
 
 
-def left_out_outputs(models: Sequence[Refit]) -> np.ndarray:
-    """Leave-one-out outputs (n_observations, n_outputs)."""
-    return np.column_stack([model.evaluated.loo for model in models])
-
-
-def losses_of(points: DistinctPoints, models: Sequence[Refit]) -> Losses:
+def losses_of(points: DistinctPoints, model: Refit) -> Losses:
     """Log-losses of the class fractions, of leave-one-out, and on the training rows."""
     groups, total = points.observations, points.weight.sum()
-    losses = -(groups.weight * log_probabilities(left_out_outputs(models))).sum(axis=1)
+    losses = -(groups.weight * log_probabilities(model.left_out, SOFTMAX)).sum(axis=1)
     estimate = float(losses.sum() / total)
     off = losses / groups.weight.sum(axis=1) - estimate
     error = float(np.linalg.norm(groups.weight.sum(axis=1) / total / np.sqrt(groups.count) * off))
-    fitted = log_probabilities(np.column_stack([model.outputs for model in models]))
-    training = float(-(points.weight * fitted).sum() / total)
+    training = float(-(points.weight * log_probabilities(model.outputs, SOFTMAX)).sum() / total)
     return Losses(entropy(points.weight.sum(axis=0)), estimate, error, training)
 
 
-def class_fractions(points: DistinctPoints, models: Sequence[Refit]) -> list[Refit]:
-    """The models replaced by constants, the class fractions.
+def class_fractions(points: DistinctPoints, model: Refit) -> Refit:
+    """The model replaced by constants, the class fractions.
 
     A class that loses its only observation counts as half an observation.
     """
-    none = np.empty(0, dtype=np.intp)
-    basis, constants = Basis.of(points, none), []
-    for labels, model in zip(binary_labels(points, len(models)), models, strict=True):
-        groups, fit = labels.observations, fit_likelihood(basis, labels, model.C)
-        rest = [
-            np.maximum((labels.weight * part).sum() - groups.removed * group_part, 0.5 * groups.removed)
-            for part, group_part in (
-                (labels.target, groups.target),
-                (1 - labels.target, 1 - groups.target),
-            )
-        ]
-        left_out = np.log(rest[0]) - np.log(rest[1])
-        evaluated = EvaluatedFit(fit, Recalibration(), left_out, groups.losses(left_out))
-        constants.append(
-            refit(points, labels, none, evaluated, prune_within=0.0, rng=np.random.default_rng(0))
-        )
-    return constants
+    none, labels = np.empty(0, dtype=np.intp), Labels.of_points(points)
+    groups, fit = labels.observations, fit_likelihood(Basis.of(points, none), labels, model.C)
+    removed = groups.removed / groups.weight * groups.by_class()
+    rest = np.maximum(labels.by_class().sum(axis=1)[:, None] - removed, 0.5 * groups.removed)
+    left_out = np.log(rest).T if labels.several else np.log(rest[1]) - np.log(rest[0])
+    evaluated = EvaluatedFit(fit, Recalibration(), left_out, groups.losses(left_out))
+    return refit(points, labels, none, evaluated, prune_within=0.0, rng=np.random.default_rng(0))

@@ -19,9 +19,7 @@ from math import log
 
 import numpy as np
 
-from .._utils.threads import Map
-from ..samples import DistinctPoints
-from .basis import Basis, LabelFreeBases
+from .basis import Basis
 from .leave_one_out import leave_one_out
 from .newton import Labels, LikelihoodFit, fit_likelihood
 from .recalibration import Recalibration, fit_recalibration
@@ -35,7 +33,6 @@ class SearchSettings:
     least: float = 1e-4  # below, the model is constant
     most: float = 1e5  # above, there is no regularisation left
     larger_errors: float = 0.5  # standard errors by which a larger C must be better
-    same_C: int = 3  # if this many of the outputs choose the same C, it is that of all
 
 
 SETTINGS = SearchSettings()
@@ -58,11 +55,6 @@ class EvaluatedFit:
     def loo(self) -> np.ndarray:
         """Recalibrated leave-one-out outputs."""
         return self.recalibration(self.left_out)
-
-
-def binary_labels(points: DistinctPoints, n_outputs: int) -> list[Labels]:
-    """Labels of every one-vs-rest problem; a single one is that of the second class."""
-    return [Labels.of_points(points, k if n_outputs > 1 else 1) for k in range(n_outputs)]
 
 
 def evaluate_C(basis: Basis, labels: Labels, C: float) -> EvaluatedFit:
@@ -116,6 +108,9 @@ def fit_at(bases: Sequence[Basis], labels: Labels, C: float, near: np.ndarray | 
 
 def _guess(labels: Labels) -> np.ndarray:
     """Initial outputs: the log-odds of the classes plus or minus two."""
+    if labels.several:
+        weight = labels.by_class().sum(axis=1)
+        return 4 * labels.target - 2 + np.log(np.maximum(weight / weight.sum(), 1e-9))
     fraction = float(np.average(labels.target, weights=labels.weight))
     return 4 * labels.target - 2 + log(max(fraction, 1e-9) / max(1 - fraction, 1e-9))
 
@@ -134,18 +129,3 @@ def _evaluate(
     recalibration = fit_recalibration(labels.observations, left_out)
     losses = labels.observations.losses(recalibration(left_out))
     return EvaluatedFit(fit, recalibration, left_out, losses)
-
-
-def choose_Cs(label_free: LabelFreeBases, outputs: Sequence[Labels], map_: Map = map) -> list[EvaluatedFit]:
-    """The fit of every one-vs-rest problem, with C chosen by leave-one-out.
-
-    Later problems use the basis size that the first one needed. If the first three choose the same C, the
-    others use it too.
-    """
-    chosen = [choose_C(label_free, outputs[0])]
-    rest = label_free.without_between(len(chosen[0].fit.v) - 1)
-    chosen += map_(lambda labels: choose_C(rest, labels), outputs[1 : SETTINGS.same_C])
-    if len({one.C for one in chosen}) > 1:
-        return [*chosen, *map_(lambda labels: choose_C(rest, labels), outputs[SETTINGS.same_C :])]
-    agreed = chosen[0].C
-    return [*chosen, *map_(lambda labels: fit_at(rest, labels, agreed), outputs[SETTINGS.same_C :])]

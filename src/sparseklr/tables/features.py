@@ -222,7 +222,7 @@ def choose_scale(
             model.fit(np.hstack([scaled, codes]), y, sample_weight=sample_weight)
             losses[scale] = float(model.loo_log_loss_)
             outputs = model.loo_decision_function_.reshape(len(y), -1)[kept]
-            row_losses = -log_probabilities(outputs)[np.arange(len(kept)), labels]
+            row_losses = -log_probabilities(outputs, model.link_)[np.arange(len(kept)), labels]
             point_losses[scale] = np.bincount(point, weight * row_losses)
     point_weight = np.bincount(point, weight)
     least_error = 1e-4 * losses["standard"]  # accuracy of the fits
