@@ -15,7 +15,7 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.pipeline import Pipeline
 
 from sparseklr import SparseKLR, tabular_pipeline
-from sparseklr.compact.rows import Scaling
+from sparseklr.scaling import Scaling
 from sparseklr.tables.features import TableFeatures
 
 from .common import DATA

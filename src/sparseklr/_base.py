@@ -535,9 +535,14 @@ class KernelClassifier(PointClassifier):
         X = X.toarray() if sparse.issparse(X) else X
         return X[:, self.support_]
 
+    @property
+    def _points_(self) -> Any:
+        """The points in the space in which the kernel is evaluated."""
+        return self.support_vectors_
+
     def _outputs(self, X: Any) -> np.ndarray:
         X = self._checked(X)
-        sums = self.kernel_.sum(X, self.support_vectors_, self.dual_coef_, n_jobs=self.n_jobs)
+        sums = self.kernel_.sum(X, self._points_, self.dual_coef_, n_jobs=self.n_jobs)
         return sums + self.intercept_
 
     def _kernel_to_points(self, rows: Any, some: Any = ALL) -> np.ndarray:
@@ -545,7 +550,7 @@ class KernelClassifier(PointClassifier):
             return np.asarray(rows, dtype=np.float64)[:, some]
         if not len(self.support_):
             return np.zeros((rows.shape[0], 0))
-        points = self.support_vectors_[some]
+        points = self._points_[some]
         return self.kernel_.matrix(rows, points, n_jobs=self.n_jobs).astype(np.float64, copy=False)
 
     def _distance_to_points(self, rows: Any) -> np.ndarray | None:
@@ -553,10 +558,10 @@ class KernelClassifier(PointClassifier):
             return None
         if not len(self.support_):
             return np.zeros((rows.shape[0], 0))
-        return euclidean_distances(*(summed_duplicates(A) for A in (rows, self.support_vectors_)))
+        return euclidean_distances(*(summed_duplicates(A) for A in (rows, self._points_)))
 
     def _kernel_of_points(self, some: Any = ALL) -> np.ndarray:
-        return self._kernel_to_points(self.support_vectors_[some].astype(np.float64), some)
+        return self._kernel_to_points(self._points_[some].astype(np.float64), some)
 
     def _diagonal(self, rows: Any) -> np.ndarray | None:
         return None if self.kernel_.precomputed else self.kernel_.diagonal(rows)

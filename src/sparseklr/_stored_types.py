@@ -22,10 +22,10 @@ from scipy import sparse
 from ._utils.arrays import check_floats, check_indices_below
 from ._validation import check_parameters
 from .compact.model import CompactModel
-from .compact.rows import Scaling
 from .kernels import NAMED_KERNELS, Kernel
 from .refit.posterior import Posterior
 from .samples import check_indices
+from .scaling import Scaling
 
 _FLOATS = (np.float64, np.float32)
 MOST_JOBS = 1024
@@ -314,7 +314,7 @@ _OWN: dict[str, tuple[str, str, Callable[[Any], None]]] = {
     "Kernel": ("kernels", "", _kernel),
     "Posterior": ("refit.posterior", "", _posterior),
     "CompactModel": ("compact.model", "", CompactModel.check),
-    "Scaling": ("compact.rows", "", _scaling),
+    "Scaling": ("scaling", "", _scaling),
     "Column": ("tables.columns", "", _column),
 }
 _SCIKIT_LEARN = {

@@ -22,12 +22,13 @@ from ._utils.threads import n_threads
 from ._validation import COUNT, POSITIVE, ROWS, check_data, check_parameters
 from .compact.fit import CompactFit, fit_compact, refit_compact
 from .compact.model import CompactModel
-from .compact.rows import LabelledRows, Scaling, by_point, relative_weights, scaled_rows
+from .compact.rows import LabelledRows, by_point, relative_weights, scaled_rows
 from .compact.size_search import CompactSettings
 from .kernels import Kernel
 from .refit.copies import rows_are_copies
 from .refit.posterior import Span, reference_quantiles, representatives
 from .samples import DistinctPoints, check_indices, observation_counts, weighted_classes
+from .scaling import Scaling
 from .streaming import ArraySource, Source
 from .streaming.dask import is_dask
 from .streaming.fit import StreamRows, as_source, fit_stream, is_streamed, whole

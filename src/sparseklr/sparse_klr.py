@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils import check_random_state
 
 from ._base import FamiliarityMixin, KernelClassifier, TrainingRows, certificate, expansion, warn_of_solutions
@@ -24,7 +25,7 @@ from ._validation import (
 )
 from .dual.one_vs_rest import BinarySolutions, BinarySolver
 from .dual.smo import Settings
-from .kernels import NAMED_KERNELS
+from .kernels import NAMED_KERNELS, Kernel
 from .refit.calibration import SOFTMAX, log_probabilities
 from .refit.copies import with_copies_marked
 from .refit.kernel_search import SETTINGS as SEARCH
@@ -32,7 +33,8 @@ from .refit.kernel_search import ChosenKernel, choose_kernel, middle_kernels
 from .refit.posterior import Posterior, moderation
 from .refit.refit import Losses, Refit, losses_of, remedy, sound_refit
 from .refit.regularisation import EvaluatedFit
-from .samples import DistinctPoints, Samples
+from .samples import DistinctPoints, Samples, weighted_classes
+from .scaling import Scaling
 
 # Margin of the selection; with a margin this large the loss is close to the hinge loss.
 _MARGIN = 1000.0
@@ -177,6 +179,8 @@ class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
         "kernel": [StrOptions({*NAMED_KERNELS, "precomputed", "auto"}), callable],
         "gamma": [StrOptions({"scale", "auto"}), POSITIVE],
         "C": [StrOptions({"auto"}), POSITIVE],
+        "scale": [StrOptions({"auto"}), None],
+        "relevance": [StrOptions({"features", "shared"})],
         "box": [POSITIVE],
         "prune": [NON_NEGATIVE],
         "tol": SOLVER_CONSTRAINTS["tol"],
@@ -189,10 +193,12 @@ class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
         self,
         C: float | Literal["auto"] = "auto",
         *,
-        kernel: str | Callable[..., Any] = "rbf",
+        kernel: str | Callable[..., Any] = "auto",
         gamma: float | Literal["scale", "auto"] = "scale",
         degree: float = 3,
         coef0: float = 0.0,
+        scale: Literal["auto"] | None = "auto",
+        relevance: Literal["features", "shared"] = "features",
         box: float = 10.0,
         prune: float = 0.05,
         tol: float = 1e-3,
@@ -207,6 +213,8 @@ class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.scale = scale
+        self.relevance = relevance
         self.box = box
         self.prune = prune
         self.tol = tol
@@ -220,12 +228,13 @@ class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
 
     def _fit(self, X: Any, y: np.ndarray, weight: np.ndarray | None, names: Any = None) -> dict[str, Any]:
         seed = check_random_state(self.random_state).randint(2**31)
-        samples = make_samples(X, y, weight, class_weight=self.class_weight, **self._first_kernel())
+        scaling = self._scale(X, y, weight)
+        features = X if scaling is None else scaling.transform(X).astype(X.dtype, copy=False)
+        samples = make_samples(features, y, weight, class_weight=self.class_weight, **self._first_kernel())
         points = with_copies_marked(DistinctPoints.of(samples, self.n_jobs), seed)
         chosen = self._choose_kernel(points, seed)
         if chosen is not None:
-            samples = replace(samples, kernel=chosen.kernel)
-            points = replace(points, kernel=chosen.kernel)
+            samples, points = chosen.applied(samples), chosen.applied(points)
         rows, point_of_row = points.labelled(samples)
         with fit_task(self, X, y, len(rows.signs())) as part:
             selection = self._select(rows, part)
@@ -234,7 +243,22 @@ class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
         with np.errstate(over="ignore", invalid="ignore"):  # expansion raises on non-finite coefficients
             model, losses = self._refit(points, selected, evaluated, seed)
         self._warn_of_losses(losses, points, samples, names)
-        return self._attributes(samples, points, rows, point_of_row, chosen, selection, model)
+        attributes = self._attributes(samples, points, rows, point_of_row, chosen, selection, model)
+        if not samples.kernel.precomputed:
+            attributes["support_vectors_"] = X[attributes["support_"]]
+        return {
+            **attributes,
+            "scaling_": scaling,
+            "relevance_": _relevance(samples.kernel, chosen, scaling, X.shape[1]),
+            "_factors_": None if chosen is None else chosen.factors,
+        }
+
+    def _scale(self, X: Any, y: np.ndarray, weight: np.ndarray | None) -> Scaling | None:
+        """The scaling of the features; None for ``scale=None`` and the user's own kernels."""
+        if self.scale is None or self.kernel == "precomputed" or callable(self.kernel):
+            return None
+        rows, _, _, weight = weighted_classes(y, weight, self.class_weight)
+        return Scaling.uncentred(X[rows], weight) if sparse.issparse(X) else Scaling.of(X[rows], weight)
 
     def _first_kernel(self) -> dict[str, Any]:
         """Parameters of the first kernel of a search."""
@@ -246,8 +270,11 @@ class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
         return parameters
 
     def _choose_kernel(self, points: DistinctPoints, seed: int) -> ChosenKernel | None:
-        """The kernel chosen by leave-one-out; None if the parameters determine it."""
-        if not (has_gamma(self.kernel) and "auto" in (self.kernel, self.gamma)):
+        """The kernel and the relevance of the features; None if the parameters determine both."""
+        by_distance = self.kernel in (*SEARCH.kinds, "auto") and not sparse.issparse(points.X)
+        relevance = self.relevance == "features" and by_distance and points.X.shape[1] > 1
+        search = has_gamma(self.kernel) and "auto" in (self.kernel, self.gamma)
+        if not (search or relevance):
             return None
         kernels = middle_kernels(points.kernel, points.X.shape[1], self.kernel, self.gamma)
 
@@ -257,7 +284,9 @@ class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
             return _PartModel(part, self._refit(part, selected, None, seed)[0])
 
         climb = self.gamma == "auto"
-        return choose_kernel(points, kernels, fit, climb=climb, seed=seed, n_jobs=self.n_jobs)
+        return choose_kernel(
+            points, kernels, fit, climb=climb, relevance=relevance, seed=seed, n_jobs=self.n_jobs
+        )
 
     def _select(
         self, rows: Samples, part: Callable[[str], AbstractContextManager] = lambda name: nullcontext()
@@ -353,6 +382,22 @@ class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
             "_training_rows_": None if kernel.precomputed else TrainingRows.of(points, kept),
         }
 
+    # -- prediction -------------------------------------------------------------------------------
+
+    def _checked(self, X: Any) -> Any:
+        return self._features(super()._checked(X))
+
+    @cached_property
+    def _points_(self) -> Any:
+        """Scaled features of the points; the points themselves for a precomputed kernel."""
+        return self._features(self.support_vectors_)
+
+    def _features(self, rows: Any) -> Any:
+        """Features of validated rows: scaled, and multiplied by their factors."""
+        if self.scaling_ is not None:
+            rows = self.scaling_.transform(rows).astype(rows.dtype, copy=False)
+        return rows if self._factors_ is None else rows * self._factors_.astype(rows.dtype)
+
     # -- uncertainty ------------------------------------------------------------------------------
 
     def decision_function(self, X: Any, return_std: bool = False) -> Any:
@@ -445,6 +490,18 @@ class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
         for name in ("loo_decision_function_", "_posteriors_", "_training_rows_", "_usual_variances_"):
             self.__dict__.pop(name, None)
         return self
+
+
+def _relevance(
+    kernel: Kernel, chosen: ChosenKernel | None, scaling: Scaling | None, n_features: int
+) -> np.ndarray:
+    """The kernel coefficient of every feature; 0 for constant features, which scaling drops."""
+    factors: Any = 1.0 if chosen is None or chosen.factors is None else chosen.factors
+    relevance = np.zeros(n_features)
+    relevance[slice(None) if scaling is None else scaling.kept] = kernel.gamma * (
+        factors**2 if kernel.name == "rbf" else factors
+    )
+    return relevance
 
 
 @dataclass(frozen=True, eq=False)

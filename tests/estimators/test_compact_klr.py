@@ -21,7 +21,7 @@ from support.alike import assert_interrupted_fit_changes_nothing
 
 from sparseklr import CompactKLR
 from sparseklr.compact import size_search
-from sparseklr.compact.rows import Scaling
+from sparseklr.scaling import Scaling
 from sparseklr.datasets import make_ringnorm
 
 pytestmark = pytest.mark.numerical

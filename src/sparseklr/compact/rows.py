@@ -2,141 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.special import log_softmax, ndtri
+from scipy.special import log_softmax
 
 from .. import _core
 from .._utils.memory import available_memory
 from ..kernels import rounded
 from ..samples import shuffled_keys
-
-# -- scaling ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class ScalingSettings:
-    """Rules of feature scaling; clips are in standard deviations."""
-
-    skewness: float = 1.5  # a more skewed feature with values beyond the clip is mapped by rank
-    clip: float = 4.0  # of standardised features
-    clip_rank: float = 3.0  # of features mapped by rank
-    n_knots: int = 257  # number of knots of the piecewise linear map by rank
-
-
-SCALING = ScalingSettings()
-
-
-@dataclass(frozen=True, eq=False)
-class Scaling:
-    """A monotone map of every non-constant feature: standardised and clipped, or by rank if skewed.
-
-    ``knots`` maps the position of a feature among the kept ones to values of x and of z; z is linear in x
-    between them.
-    """
-
-    kept: np.ndarray  # the features that vary; constant ones are dropped
-    centre: np.ndarray  # z = (x - centre) / spread
-    spread: np.ndarray
-    clip: float  # bound on the absolute value of z; may be infinite
-    knots: dict[int, tuple[np.ndarray, np.ndarray]]
-
-    @classmethod
-    def of(cls, X: Any, weight: np.ndarray, *, auto: bool = True) -> Scaling:
-        """The scaling of weighted rows; without ``auto``, features are only shifted."""
-        fraction = weight / weight.sum()
-        varies: list[int] = []
-        centre: list[float] = []
-        spread: list[float] = []
-        knots: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-        for j, x in enumerate(_columns(X)):
-            if x.min() == x.max():
-                continue
-            size = float(np.abs(x).max())  # unit in which no square overflows or vanishes
-            unit = x / size
-            mean = float(fraction @ unit)
-            scale = float(np.sqrt(fraction @ (unit - mean) ** 2)) if auto else 0.0
-            if scale > 0:
-                z = (unit - mean) / scale
-                # the mean of z^3; z of a row with a tiny weight may be 1e110
-                skewness = float(((np.cbrt(fraction) * z) ** 3).sum())
-                if abs(skewness) > SCALING.skewness and np.abs(z).max() > SCALING.clip:
-                    knots[len(varies)] = rank_knots(x, weight)
-            varies.append(j)
-            centre.append(mean * size)
-            spread.append(scale * size if scale * size > 0 else 1.0)
-        return cls(
-            np.array(varies, dtype=np.intp),
-            np.array(centre),
-            np.array(spread),
-            SCALING.clip if auto else np.inf,
-            knots,
-        )
-
-    def transform(self, X: Any) -> np.ndarray:
-        """Scaled values of the kept features, float64."""
-        if len(self.kept) < X.shape[1]:
-            X = X[:, self.kept]
-        X = np.ascontiguousarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
-        with np.errstate(over="ignore"):
-            scaled = X - self.centre
-            scaled /= self.spread
-        np.clip(scaled, -self.clip, self.clip, out=scaled)
-        for j, (x, z) in self.knots.items():
-            scaled[:, j] = np.interp(X[:, j], x, z)
-        return scaled
-
-    def transform_single(self, X: Any) -> np.ndarray:
-        """Scaled values in float32; raises if they overflow, which requires ``scale=None``."""
-        scaled = self.transform(X)
-        if (size := np.abs(scaled).max(initial=0.0)) > np.finfo(np.float32).max:
-            raise ValueError(
-                f"scale=None supports values of X up to 3.4e+38; one is {size:.3g} away from the mean. "
-                'Use scale="auto".'
-            )
-        return scaled.astype(np.float32)
-
-    def inverse(self, scaled: np.ndarray) -> np.ndarray:
-        """Values of the kept features for given scaled values, or the nearest possible ones."""
-        with np.errstate(over="ignore"):
-            X = scaled * self.spread + self.centre
-        largest = np.finfo(np.float64).max
-        np.clip(X, -largest, largest, out=X)
-        for j, (x, z) in self.knots.items():
-            X[:, j] = np.interp(scaled[:, j], z, x)
-        return X
-
-    def restricted(self, features: np.ndarray) -> Scaling:
-        """The scaling of some features, given by their positions among the kept ones."""
-        knots = {new: self.knots[old] for new, old in enumerate(features.tolist()) if old in self.knots}
-        return Scaling(self.kept[features], self.centre[features], self.spread[features], self.clip, knots)
-
-
-def _columns(X: Any) -> Iterator[np.ndarray]:
-    """The columns, one by one, dense and in float64."""
-    if sparse.issparse(X):
-        X = sparse.csc_array(X)
-        return (X[:, [j]].toarray().ravel().astype(np.float64) for j in range(X.shape[1]))
-    return (np.asarray(X[:, j], dtype=np.float64) for j in range(X.shape[1]))
-
-
-def rank_knots(x: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """At most 257 distinct values of x, and the normal quantiles of their mid-ranks."""
-    values, code = np.unique(x, return_inverse=True)
-    mass = np.bincount(code, weight)
-    until = np.cumsum(mass)
-    rank = (until - mass / 2) / until[-1]  # a sum in another order could give ranks above 1
-    if len(values) > SCALING.n_knots:
-        chosen = np.unique(np.searchsorted(rank, np.linspace(rank[0], rank[-1], SCALING.n_knots)))
-        values, rank = values[chosen], rank[chosen]
-    return values, np.clip(ndtri(rank), -SCALING.clip_rank, SCALING.clip_rank)
-
-
-# -- rows ------------------------------------------------------------------------------------------
+from ..scaling import Scaling
 
 
 @dataclass(frozen=True, eq=False)

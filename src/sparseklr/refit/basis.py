@@ -261,11 +261,9 @@ class Basis:
 # Points drawn at once, and the largest number of points to draw from.
 _DRAWN_AT_ONCE = 120
 _CANDIDATES = 20_000
-# Sizes of the label-free bases. Up to _ALL_AT_ONCE points, the basis consists of all points; up to _FEW
-# points, of _OF_FEW of them; above, of the sizes SIZES in turn.
-SIZES = 100, 300
-_ALL_AT_ONCE = 300
-_OF_FEW, _FEW = 120, 1500
+# Sizes of the label-free bases, and the number of points up to which the only basis has all of them.
+SIZES = 100, 300, 1000, 3000
+ALL_AT_ONCE = 300
 
 
 class RandomPivots:
@@ -357,15 +355,21 @@ def random_basis(
 
 
 class LabelFreeBases(Sequence[Basis]):
-    """Nested bases of 100 and 300 points that do not depend on the labels, created on first access.
+    """Nested bases of 300 and more points that do not depend on the labels, created on first access.
 
-    For up to 1500 points there is a single basis, of 120 points; for up to 300, of all points.
+    For up to 300 points there is a single basis, of all points.
     """
 
-    def __init__(self, points: DistinctPoints, rng: np.random.Generator, map_: Map = map) -> None:
+    def __init__(
+        self,
+        points: DistinctPoints,
+        rng: np.random.Generator,
+        map_: Map = map,
+        sizes: Sequence[int] = SIZES,
+    ) -> None:
         n = len(points)
         self.points, self.map_ = points, map_
-        self.sizes = [n] if n <= _ALL_AT_ONCE else [_OF_FEW] if n <= _FEW else list(SIZES)
+        self.sizes = [n] if n <= ALL_AT_ONCE else sorted({min(size, n) for size in sizes})
         self._bases: list[Basis] = []
         self._lock = threading.Lock()  # several outputs may access it from different threads
         self._sample: Any = None
@@ -375,6 +379,10 @@ class LabelFreeBases(Sequence[Basis]):
 
     def __len__(self) -> int:
         return len(self.sizes)
+
+    def of_size(self, size: int) -> Basis:
+        """The basis with ``size`` points; it must have been created."""
+        return next(basis for basis in self._bases if basis.size == size)
 
     def __getitem__(self, level: Any) -> Any:
         level = range(len(self.sizes))[level]

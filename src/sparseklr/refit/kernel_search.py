@@ -18,7 +18,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -26,10 +26,11 @@ from .._utils.messages import warn
 from .._utils.threads import Map, ordered_threads
 from ..compact.rows import Observations, validation_folds
 from ..kernels import Kernel, NonFiniteKernel, naming_row
-from ..samples import DistinctPoints, shuffled_keys
-from .basis import LabelFreeBases
+from ..samples import DistinctPoints, Samples, shuffled_keys
+from .basis import Basis, LabelFreeBases
 from .newton import Labels
 from .regularisation import EvaluatedFit, choose_C, fit_at
+from .relevance import learned_factors
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class KernelSearchSettings:
     factor: float = 3.0  # ratio of consecutive widths
     max_steps: int = 6  # from the middle width in either direction
     most_points: int = 1500  # size of the sample of the points
+    basis_size: int = 120  # of more than 300 points
     least_of_class: int = 10  # points of each class in the sample
     # A narrower kernel that is worse by this many standard errors, at the C of the previous width, is
     # abandoned before its own C is searched.
@@ -49,6 +51,8 @@ class KernelSearchSettings:
 
 SETTINGS = KernelSearchSettings()
 
+T = TypeVar("T", DistinctPoints, Samples)
+
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
@@ -56,6 +60,7 @@ class Candidate:
 
     kernel: Kernel
     evaluated: EvaluatedFit
+    basis: Basis  # of the evaluated fit
     losses: np.ndarray  # leave-one-out log-loss of each observation
     loss: float  # their weighted mean
     error: float  # its standard error
@@ -74,9 +79,15 @@ class ChosenKernel:
     """The result of a search."""
 
     kernel: Kernel
-    evaluated: EvaluatedFit | None  # its fit to all points; None if the search used a sample
+    factors: np.ndarray | None  # of the features (:mod:`~.relevance`); None if all features count alike
+    evaluated: EvaluatedFit | None  # its fit to all points; None if factors or a sample of the points were used
     tried: list[Candidate]  # in order; the search starts from the first
     validation_loss: float | None  # of the chosen kernel; None if it is the first, or folds are impossible
+
+    def applied(self, data: T) -> T:
+        """Samples or points with this kernel and with scaled features."""
+        X = data.X if self.factors is None else data.X * self.factors.astype(data.X.dtype)
+        return replace(data, X=X, kernel=self.kernel)
 
     def table(self) -> dict[str, np.ndarray]:
         """The evaluated kernels, as columns."""
@@ -98,7 +109,7 @@ def middle_kernels(first: Kernel, n_features: int, kernel: str, gamma: Any) -> l
     ``gamma="scale"``.
     """
     kinds = [replace(first, name=name) for name in (SETTINGS.kinds if kernel == "auto" else [kernel])]
-    if gamma != "auto":
+    if isinstance(gamma, float | int):
         return kinds
     return [laplacian_like(kind, n_features) if kind.name == "laplacian" else kind for kind in kinds]
 
@@ -118,32 +129,38 @@ def choose_kernel(
     fit: Callable[[DistinctPoints], Predictor],
     *,
     climb: bool,
+    relevance: bool,
     seed: int,
     n_jobs: int | None = None,
 ) -> ChosenKernel:
-    """The kernel of smallest leave-one-out loss if validation confirms it; otherwise the first one.
+    """The kernel of smallest leave-one-out loss, and the relevance of the features.
 
     ``points`` have relative weights. ``kernels`` are of different kinds; ``climb`` enables the search of
-    their widths. A kernel that fails is skipped with a warning; if all fail, the first error is raised.
-    ``fit`` fits a model to points for the validation.
+    their widths, whose result must be confirmed by validation; otherwise the first kernel is chosen.
+    ``relevance`` enables factors of the features. A kernel that fails is skipped with a warning; if all fail,
+    the first error is raised. ``fit`` fits a model to points for the validation.
     """
+    losses, factors = None, None
     with ordered_threads(n_jobs) as map_:
         search = KernelSearch(points, seed, map_)
         search.run(kernels, climb)
-    if not search.tried:
-        raise search.failed[0][1]
-    for kernel, error in search.failed:
-        reason = naming_row(error, None) if isinstance(error, NonFiniteKernel) else error
-        warn(f"kernel={kernel.name!r} with gamma={kernel.gamma:.3g} was skipped by the search: {reason}")
-    first, best, losses = search.tried[0], search.best(), None
-    if best is not first:
-        losses = validation_losses(points, [first.kernel, best.kernel], fit)
-        if losses is None or losses[0] <= losses[1]:
-            best = first
+        if not search.tried:
+            raise search.failed[0][1]
+        for kernel, error in search.failed:
+            reason = naming_row(error, None) if isinstance(error, NonFiniteKernel) else error
+            warn(f"kernel={kernel.name!r} with gamma={kernel.gamma:.3g} was skipped by the search: {reason}")
+        first, best = search.tried[0], search.best()
+        if climb and best is not first:
+            losses = validation_losses(points, [first.kernel, best.kernel], fit)
+            if losses is None or losses[0] <= losses[1]:
+                best = first
+        if relevance:
+            factors = learned_factors(search.labels, best.basis, best.evaluated.fit, seed)
     whole = len(best.losses) == len(points.observations.point)
     return ChosenKernel(
         best.kernel,
-        best.evaluated if whole else None,
+        factors,
+        best.evaluated if whole and factors is None else None,
         search.tried,
         None if losses is None else float(losses.min()),
     )
@@ -196,7 +213,9 @@ class KernelSearch:
         start = time.perf_counter()
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                evaluated, settled = self._fits(kernel, before)
+                points = replace(self.points, kernel=kernel)
+                bases = LabelFreeBases(points, np.random.default_rng(self.seed), self.map_, (SETTINGS.basis_size,))
+                evaluated, settled = self._fit(bases, before)
             losses = evaluated.losses
             if not np.isfinite(losses).all():
                 raise FloatingPointError("its leave-one-out loss is not finite")
@@ -205,14 +224,15 @@ class KernelSearch:
             return None
         loss, standard_error = self.labels.observations.mean(losses)
         seconds = time.perf_counter() - start
-        self.tried.append(Candidate(kernel, evaluated, losses, loss, standard_error, seconds, settled))
+        basis = bases.of_size(len(evaluated.fit.v) - 1)
+        self.tried.append(
+            Candidate(kernel, evaluated, basis, losses, loss, standard_error, seconds, settled)
+        )
         return self.tried[-1]
 
-    def _fits(self, kernel: Kernel, before: Candidate | None) -> tuple[EvaluatedFit, bool]:
-        """A fit with a kernel, evaluated by leave-one-out, and whether its C was searched."""
-        points = replace(self.points, kernel=kernel)
-        bases = LabelFreeBases(points, np.random.default_rng(self.seed), self.map_)
-        if before is not None and kernel.gamma > before.kernel.gamma:
+    def _fit(self, bases: LabelFreeBases, before: Candidate | None) -> tuple[EvaluatedFit, bool]:
+        """A fit evaluated by leave-one-out, and whether its C was searched."""
+        if before is not None and bases.points.kernel.gamma > before.kernel.gamma:
             evaluated = fit_at(bases, self.labels, before.evaluated.C, before.evaluated.fit.f)
             if self._gain(evaluated.losses, before) < -SETTINGS.clearly_worse:
                 return evaluated, False

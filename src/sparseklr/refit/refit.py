@@ -38,7 +38,7 @@ from .regularisation import EvaluatedFit, choose_C, evaluate_C
 class RefitSettings:
     """Limits of the refit."""
 
-    max_points: int = 700  # for smooth kernels, more points are numerically redundant
+    max_points: int = 700  # unless C was chosen on a larger basis
     negligible: float = 1e-3  # prior variance, in squared logits, that a point must add
     unscaled: float = 100.0  # ratio of standard deviations of features above which scaling is advised
 
@@ -90,7 +90,8 @@ def refit(
 
     # A point is negligible if it changes the output by less than 0.03 prior standard deviations.
     tolerance = min(max(SETTINGS.negligible / (C * line.slope**2), 1e-8), 1e-2)
-    basis = random_basis(points, selected, SETTINGS.max_points, rng, map_, tolerance).whiten_if_few()
+    most = max(SETTINGS.max_points, len(evaluated.fit.v) - 1)
+    basis = random_basis(points, selected, most, rng, map_, tolerance).whiten_if_few()
     fit = fit_likelihood(basis, labels, C, near=evaluated.fit.f, fresh=False, tol=1e-4)
     line = transferred(labels, fit.f, basis.chosen, evaluated.left_out, line.slope)
     if prune_within > 0:

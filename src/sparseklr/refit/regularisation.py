@@ -4,10 +4,8 @@ On a basis that depends on the labels, such as the points selected by S-KLR, lea
 optimistic. So C and the recalibration :math:`(a_C, b_C)` are chosen on a label-free basis and then kept.
 
 Let :math:`\ell_i(C)` be the log-loss of the label of observation i at the output
-:math:`a_C f_{-i,C}(x_i) + b_C`, where :math:`f_{-i,C}` is the approximate leave-one-out fit, and let
-:math:`\Delta` be the weighted mean of :math:`\ell_i(C) - \ell_i(C')` and :math:`s` its standard error. All
-decades are evaluated. From the smallest on, a larger :math:`C'` replaces the best C so far if
-:math:`\Delta > s/2`, because the leave-one-out approximation is too optimistic for large C.
+:math:`a_C f_{-i,C}(x_i) + b_C`, where :math:`f_{-i,C}` is the approximate leave-one-out fit. C is the decade
+with the smallest weighted mean of :math:`\ell_i(C)`.
 """
 
 from __future__ import annotations
@@ -32,7 +30,6 @@ class SearchSettings:
     start: float = 10.0  # the first of the decades that is evaluated
     least: float = 1e-4  # below, the model is constant
     most: float = 1e5  # above, there is no regularisation left
-    larger_errors: float = 0.5  # standard errors by which a larger C must be better
 
 
 SETTINGS = SearchSettings()
@@ -67,14 +64,27 @@ def evaluate_C(basis: Basis, labels: Labels, C: float) -> EvaluatedFit:
 def choose_C(bases: Sequence[Basis], labels: Labels) -> EvaluatedFit:
     """The fit whose C is the best of all decades by leave-one-out log-loss, on the best of nested bases.
 
-    A larger basis replaces a smaller one if its loss is smaller.
+    A larger basis replaces a smaller one if its loss is smaller with the same C; only the neighbours of this
+    C are evaluated on it. The next larger one is tried if the loss has fallen by more than its standard error.
     """
+
+    def loss(one: EvaluatedFit) -> float:
+        return labels.observations.mean(one.losses)[0]
+
     best = _best_decade(bases[0], labels, _evaluate(bases[0], labels, SETTINGS.start, near=_guess(labels)))
     for basis in islice(bases, 1, None):
-        larger = _best_decade(basis, labels, _evaluate(basis, labels, best.C, best.fit.embedded(basis)))
-        if labels.observations.mean(best.losses - larger.losses)[0] <= 0:
+        larger = _evaluate(basis, labels, best.C, best.fit.embedded(basis))
+        gain = loss(best) - loss(larger)
+        if gain <= 0:
             break
-        best = larger
+        neighbours = [
+            _evaluate(basis, labels, larger.C * factor, larger.fit.v, larger.fit.curvature)
+            for factor in (0.1, 10.0)
+            if SETTINGS.least <= larger.C * factor <= SETTINGS.most
+        ]
+        best = min([larger, *neighbours], key=loss)
+        if gain <= labels.observations.mean(best.losses)[1]:
+            break
     return best
 
 
@@ -86,12 +96,7 @@ def _best_decade(basis: Basis, labels: Labels, first: EvaluatedFit) -> Evaluated
         while SETTINGS.least <= last.C * factor <= SETTINGS.most:
             last = _evaluate(basis, labels, last.C * factor, last.fit.v, last.fit.curvature)
             fits.append(last)
-    best, *others = sorted(fits, key=lambda one: one.C)
-    for larger in others:
-        gain, error = labels.observations.mean(best.losses - larger.losses)
-        if gain > SETTINGS.larger_errors * error:
-            best = larger
-    return best
+    return min(sorted(fits, key=lambda one: one.C), key=lambda one: labels.observations.mean(one.losses)[0])
 
 
 def fit_at(bases: Sequence[Basis], labels: Labels, C: float, near: np.ndarray | None = None) -> EvaluatedFit:

@@ -19,7 +19,7 @@ import numpy as np
 from .._utils.threads import ordered_threads
 from ..compact.fit import CompactFit, Plan, fit_compact
 from ..compact.model import CompactModel, Objective, base_rate, started
-from ..compact.rows import SCALING, LabelledRows, Observations, Scaling, rank_knots
+from ..compact.rows import LabelledRows, Observations
 from ..compact.size_search import (
     SEARCH,
     CompactSettings,
@@ -32,6 +32,7 @@ from ..compact.size_search import (
     sizes,
 )
 from ..samples import class_factors
+from ..scaling import SCALING, Scaling, rank_knots
 from .checkpoint import Checkpoint
 from .dask import ClusterBlocks, DaskSource, is_dask, running_client
 from .gauss_newton import STEPS, Descent, MovingPoints, RowsObjective, descend, moving_features

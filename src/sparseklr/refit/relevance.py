@@ -1,0 +1,78 @@
+r"""The relevance of features: a width for each of them, from the derivatives of a first model.
+
+Features that hardly matter blur the distances between rows. Let :math:`g_j` be the mean over the training rows
+of the squared derivative of the outputs with respect to feature j. Feature j is multiplied by
+:math:`s_j \propto g_j^{1/4}`, a model is fitted to these features, and its derivatives give the final factors.
+The factors are normalised so that the mean kernel coefficient of the features does not change. The fourth root
+is the cautious choice: with :math:`g_j^{1/2}`, as in recursive feature machines, factors that chance has made
+small cannot recover. docs/design/refit.md has measurements.
+
+References
+----------
+Radhakrishnan, Beaglehole, Pandit and Belkin (2024), "Mechanism for feature learning in neural networks and
+backpropagation-free machine learning models", Science 383, 1461-1467.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..kernels import Kernel
+from .basis import Basis, LabelFreeBases
+from .newton import Labels, LikelihoodFit, fit_likelihood
+
+
+@dataclass(frozen=True)
+class RelevanceSettings:
+    """Settings of the relevance of features."""
+
+    root: float = 0.25  # power of the mean squared derivatives
+    n_rows: int = 1000  # rows for the mean of the squared derivatives
+
+
+SETTINGS = RelevanceSettings()
+
+
+def learned_factors(labels: Labels, basis: Basis, fit: LikelihoodFit, seed: int) -> np.ndarray:
+    """The factor of each feature, given a fit on a label-free basis."""
+    points = basis.points
+    factors = _factors(mean_squared_derivatives(basis, fit), points.kernel)
+    scaled = replace(points, X=points.X * factors.astype(points.X.dtype))
+    basis = LabelFreeBases(scaled, np.random.default_rng(seed), basis.map_, (basis.size,))[0]
+    fit = fit_likelihood(basis, labels, fit.C, near=fit.f, fresh=False, tol=1e-2)
+    return _factors(mean_squared_derivatives(basis, fit) * factors**2, points.kernel)
+
+
+def mean_squared_derivatives(basis: Basis, fit: LikelihoodFit) -> np.ndarray:
+    r"""Weighted mean over rows of the squared derivative in each feature, summed over the outputs.
+
+    The derivative of :math:`\sum_b \beta_b k(x, z_b)` in feature j is
+    :math:`-2\gamma \sum_b \beta_b k(x, z_b) (x_j - z_{bj})` for the rbf kernel and
+    :math:`-\gamma \sum_b \beta_b k(x, z_b) \operatorname{sign}(x_j - z_{bj})` for the Laplacian.
+    """
+    points = basis.points
+    kernel, Z = points.kernel, points.X[basis.chosen].astype(np.float64)
+    X, weight = points.X[: SETTINGS.n_rows].astype(np.float64), points.weight[: SETTINGS.n_rows].sum(axis=1)
+    coef = basis.coefficients(fit.v).reshape(len(Z), -1)
+    K = points.values(np.arange(len(X)), basis.chosen)
+    total = np.zeros(X.shape[1])
+    for beta in coef.T:
+        terms = K * beta
+        if kernel.name == "rbf":
+            slopes = 2 * (X * terms.sum(axis=1)[:, None] - terms @ Z)
+        else:
+            columns = [np.einsum("ib,ib->i", terms, np.sign(x[:, None] - z)) for x, z in zip(X.T, Z.T, strict=True)]
+            slopes = np.column_stack(columns)
+        total += weight @ (kernel.gamma * slopes) ** 2
+    return total / weight.sum()
+
+
+def _factors(squares: np.ndarray, kernel: Kernel) -> np.ndarray:
+    """Factors with a mean coefficient of 1: s_j for the Laplacian kernel, s_j^2 for rbf."""
+    if not squares.any():
+        return np.ones(len(squares))
+    factors = (squares / squares.max()) ** SETTINGS.root
+    power = 2 if kernel.name == "rbf" else 1
+    return factors / (factors**power).mean() ** (1 / power)
