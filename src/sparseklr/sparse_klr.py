@@ -30,7 +30,7 @@ from .refit.copies import with_copies_marked
 from .refit.kernel_search import SETTINGS as SEARCH
 from .refit.kernel_search import ChosenKernel, choose_kernel, middle_kernels
 from .refit.posterior import Posterior, moderation
-from .refit.refit import Losses, Refit, losses_of, remedy, sound_refit
+from .refit.refit import Losses, Refit, left_out_outputs, losses_of, remedy, sound_refit
 from .refit.regularisation import EvaluatedFit
 from .samples import DistinctPoints, Samples
 
@@ -346,7 +346,7 @@ class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
             "loo_log_loss_": losses.estimate,
             "validation_log_loss_": chosen.validation_loss if chosen else None,
             "loo_decision_function_": samples.in_given_rows(
-                model.left_out[points.observation_of_row(samples.codes)]
+                left_out_outputs(points, model)[points.observation_of_row(samples.codes)]
             ),
             "n_observations_": int(points.observations.count.sum()),
             "_posteriors_": Posterior.of(points, model),

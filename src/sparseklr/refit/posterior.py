@@ -30,7 +30,7 @@ from scipy.linalg import cholesky
 from ..kernels import Kernel
 from ..samples import DistinctPoints
 from .basis import solve_lower
-from .newton import Labels
+from .labels import Labels
 from .refit import Refit
 
 # Quantile of the variances of the training rows above which moderation starts (benchmarks/moderated.py).

@@ -17,7 +17,8 @@ from scipy.linalg.lapack import dpotri
 
 from .. import _core
 from .basis import Basis, solve_lower
-from .newton import Labels, LikelihoodFit, fit_likelihood, newton_factor
+from .labels import Labels
+from .newton import LikelihoodFit, fit_likelihood, newton_factor
 from .recalibration import Recalibration
 
 # The elimination order uses ten times the ridge of the fit.
@@ -93,7 +94,7 @@ def prune(
             labels,
             fit.C,
             projection @ fit.v if step is None else part.coordinates(*step(size)),
-            curvature=projection @ fit.curvature @ projection.T,
+            curvature=None if step is None else projection @ fit.curvature @ projection.T,
             fresh=False,
             tol=1e-4,
         )
@@ -110,7 +111,7 @@ def prune(
     low, high = 0, min(5, m)
     while high < m and not near(high):
         low, high = high, min(2 * high, m)
-    while high - low > 1:
+    while high - low > (high // 20 if labels.several else 1):
         middle = (low + high) // 2
         low, high = (low, middle) if near(middle) else (middle, high)
     while high < m:  # check the second-order approximation by a fit

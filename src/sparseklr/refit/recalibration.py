@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .newton import Labels, LeftOut, LossAt
+from .labels import Labels, LeftOut, LossAt
 
 
 @dataclass(frozen=True)
