@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sparseklr import SparseKLR
 from sparseklr.datasets import make_ringnorm, make_twonorm, make_waveform
-from sparseklr.refit.newton import Labels
+from sparseklr.refit.labels import Labels
 from sparseklr.refit.recalibration import Recalibration, fit_recalibration
 
 pytestmark = pytest.mark.numerical

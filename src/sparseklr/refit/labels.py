@@ -175,12 +175,14 @@ class LeftOut(Labels):
 def in_folds(groups: Observations) -> LeftOut:
     """The observations in folds; the observations of a group may be in several folds.
 
-    The observations of each class are assigned to the folds in turn, and each class continues after the last.
+    The observations of each class are assigned to the folds in turn, and each class continues after the last. The
+    order of the classes is that of their first observations, whatever their names.
     """
     count = groups.count.astype(np.int64)
     total = int(count.sum())
     n_folds = min(SETTINGS.folds_of_few if total <= SETTINGS.few else SETTINGS.folds, total)
-    order = np.argsort(groups.weight.argmax(axis=1), kind="stable")
+    _, appearance, code = np.unique(groups.weight.argmax(axis=1), return_index=True, return_inverse=True)
+    order = np.argsort(appearance[code], kind="stable")
     first = np.empty_like(count)
     first[order] = np.cumsum(count[order]) - count[order]
     # Among first, ..., first + count - 1, the number of values congruent to the fold modulo n_folds

@@ -111,7 +111,7 @@ def prune(
     low, high = 0, min(5, m)
     while high < m and not near(high):
         low, high = high, min(2 * high, m)
-    while high - low > (high // 20 if labels.several else 1):
+    while high - low > (max(high // 20, 1) if labels.several else 1):
         middle = (low + high) // 2
         low, high = (low, middle) if near(middle) else (middle, high)
     while high < m:  # check the second-order approximation by a fit
