@@ -15,8 +15,8 @@ from sparseklr.kernels import Kernel
 from sparseklr.refit import leave_one_out as module
 from sparseklr.refit import regularisation
 from sparseklr.refit.basis import Basis, LabelFreeBases
-from sparseklr.refit.leave_one_out import leave_one_out
 from sparseklr.refit.labels import Labels
+from sparseklr.refit.leave_one_out import leave_one_out
 from sparseklr.refit.newton import fit_likelihood
 from sparseklr.samples import DistinctPoints, Samples
 

@@ -16,8 +16,8 @@ from sparseklr._utils.threads import ordered_threads
 from sparseklr.kernels import Kernel
 from sparseklr.refit import newton
 from sparseklr.refit.basis import Basis, LabelFreeBases, independent, random_basis
-from sparseklr.refit.leave_one_out import leave_one_out
 from sparseklr.refit.labels import Labels
+from sparseklr.refit.leave_one_out import leave_one_out
 from sparseklr.refit.newton import _newton_step, fit_likelihood
 from sparseklr.refit.prune import _eliminate, elimination_order, prune
 from sparseklr.samples import DistinctPoints, Samples
@@ -270,7 +270,9 @@ def test_parts_have_the_features_of_their_points(whitened: bool) -> None:
         np.testing.assert_allclose(part.L @ part.L.T, K[part.chosen], atol=1e-10)
         np.testing.assert_allclose(features(part)[:, :-1] @ part.L.T, K, atol=1e-9)
         projection = basis.projection(order[:size], part)
-        np.testing.assert_allclose(projection @ curvature @ projection.T, part.curvature(np.ones(200)), atol=1e-7)
+        np.testing.assert_allclose(
+            projection @ curvature @ projection.T, part.curvature(np.ones(200)), atol=1e-7
+        )
 
 
 @pytest.mark.parametrize("form", ["columns", "whitened", "streamed"])

@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 from sklearn.datasets import load_iris, load_wine
 from sklearn.preprocessing import scale
+from threadpoolctl import threadpool_limits
 
 from sparseklr import SparseKLR
 from sparseklr._validation import make_samples
@@ -102,17 +103,20 @@ def test_folds_divide_the_observations(count: list[int], seed: int) -> None:
     sizes = np.bincount(pieces.fold, pieces.count)
     assert np.ptp(sizes) <= 1
     for code in range(3):  # every class is spread over the folds
-        of_class = np.bincount(pieces.fold, pieces.count * (codes[pieces.group] == code), minlength=len(sizes))
+        of_class = np.bincount(
+            pieces.fold, pieces.count * (codes[pieces.group] == code), minlength=len(sizes)
+        )
         assert np.ptp(of_class) <= 1
 
 
+@threadpool_limits.wrap(limits=1)
 def test_cross_fitted_outputs_are_those_of_fits_without_the_fold() -> None:
     points = iris_points()
     labels, basis = Labels.of_points(points), LabelFreeBases(points, np.random.default_rng(0))[0]
     groups, fit = labels.observations, fit_likelihood(basis, labels, 10.0)
     first, starts = cross_fit(basis, labels, fit, None)
     again, _ = cross_fit(basis, labels, fit, starts)
-    for fold in range(10):
+    for fold in range(0, 10, 3):
         held_out = groups.fold == fold
         weight = points.weight.copy()
         np.subtract.at(weight, groups.point[held_out], (groups.weight[:, None] * groups.target)[held_out])
@@ -136,7 +140,9 @@ def test_recalibration_of_several_classes_has_one_slope() -> None:
     np.testing.assert_allclose(line.intercept, shift, atol=0.2)
     assert fit_recalibration(labels, 4 * F).slope == 1.0  # never below
     fixed = with_slope(labels, F, 2.0)
-    np.testing.assert_allclose(softmax(fixed(F), axis=1).sum(axis=0), labels.by_class().sum(axis=1), rtol=1e-6)
+    np.testing.assert_allclose(
+        softmax(fixed(F), axis=1).sum(axis=0), labels.by_class().sum(axis=1), rtol=1e-6
+    )
 
 
 def test_pruning_drops_points_of_all_classes_together() -> None:

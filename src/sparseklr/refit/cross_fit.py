@@ -1,10 +1,11 @@
 r"""Cross-fitted outputs of several classes, which replace leave-one-out.
 
-One Newton step per observation needs the matrix of all classes, whose size is the product of the numbers of points
-and classes. With one matrix for each class instead (:mod:`~.newton`), leave-one-out is far too optimistic if there are
-many classes (docs/design/refit.md). So the observations are divided into folds, and the outputs of each fold come
-from a likelihood fitted without it. These fits are cheap: they share the preconditioner of the fit to all
-observations, and start from the fits of the same fold with a neighbouring C, which have not seen its labels either.
+One Newton step per observation needs the matrix of all classes, whose size is the product of the numbers of
+points and classes. With one matrix for each class instead (:mod:`~.newton`), leave-one-out is far too
+optimistic if there are many classes (docs/design/refit.md). So the observations are divided into folds, and
+the outputs of each fold come from a likelihood fitted without it. These fits are cheap: they share the
+preconditioner of the fit to all observations, and start from the fits of the same fold with a neighbouring
+C, which have not seen its labels either.
 """
 
 from __future__ import annotations

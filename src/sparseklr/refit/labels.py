@@ -1,16 +1,16 @@
 r"""Labels and weights of the training points, and the loss of outputs.
 
-Two classes have one output f, the logit of the second class. More classes have an output each, and the softmax of
-the outputs are their probabilities p.
+Two classes have one output f, the logit of the second class. More classes have an output each, and the
+softmax of the outputs are their probabilities p.
 
-The second derivative of the softmax loss of a row, :math:`w(\mathrm{diag}(p) - pp^\top)`, couples the classes, and
-a Newton matrix of all classes would have millions of entries. Preconditioners and posterior variances therefore
-use one matrix for each class, with the information
+The second derivative of the softmax loss of a row, :math:`w(\mathrm{diag}(p) - pp^\top)`, couples the
+classes, and a Newton matrix of all classes would have millions of entries. Preconditioners and posterior
+variances therefore use one matrix for each class, with the information
 
 .. math:: h_k = w\, p_k (1 - p_k) (1 + q_k), \qquad q_k = \sum_{l \ne k} p_l^2 / (1 - p_k)^2 .
 
-For vectors that sum to zero, :math:`\mathrm{diag}(h)` equals the second derivative if only two probabilities are
-positive, which have :math:`q = 1`, and if all K are equal, with :math:`q = 1/(K-1)`.
+For vectors that sum to zero, :math:`\mathrm{diag}(h)` equals the second derivative if only two probabilities
+are positive, which have :math:`q = 1`, and if all K are equal, with :math:`q = 1/(K-1)`.
 """
 
 from __future__ import annotations

@@ -8,13 +8,13 @@ over *all* training rows. Equal rows are one point with total weight :math:`w_i`
 belongs to the positive class is the target :math:`t_i`. In the coordinates v of :class:`~.basis.Basis` the
 penalty is :math:`\tfrac12\|v\|^2` and Newton's system is well conditioned.
 
-With more than two classes, every class k has its own function :math:`f_k` with coordinates :math:`v_k` on the
-same points. The penalty is the sum of theirs, and the loss is the cross-entropy of the softmax p of the outputs.
-Coordinates and outputs are then matrices with a column for each class. The sum of the functions is zero at the
-solution, because it costs a penalty and does not change the probabilities.
+With more than two classes, every class k has its own function :math:`f_k` with coordinates :math:`v_k` on
+the same points. The penalty is the sum of theirs, and the loss is the cross-entropy of the softmax p of the
+outputs. Coordinates and outputs are then matrices with a column for each class. The sum of the functions is
+zero at the solution, because it costs a penalty and does not change the probabilities.
 
-A Newton matrix of all classes would have millions of entries. One matrix for each class, with the information of
-:mod:`~.labels`, serves as a preconditioner.
+A Newton matrix of all classes would have millions of entries. One matrix for each class, with the
+information of :mod:`~.labels`, serves as a preconditioner.
 
 A Newton matrix costs as much as tens of products with it. Newton's equations are therefore solved by
 conjugate gradients, preconditioned by the matrix of an earlier step or of a neighbouring C; when this takes

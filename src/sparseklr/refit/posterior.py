@@ -30,7 +30,6 @@ from scipy.linalg import cholesky
 from ..kernels import Kernel
 from ..samples import DistinctPoints
 from .basis import solve_lower
-from .labels import Labels
 from .refit import Refit
 
 # Quantile of the variances of the training rows above which moderation starts (benchmarks/moderated.py).
@@ -65,9 +64,7 @@ class Posterior:
         explained, within = self._parts(self._kernel_values(kernel, rows))
         return within + self.C * np.maximum(kernel.diagonal(rows) - explained, 0.0)
 
-    def usual_variance(
-        self, kernel: Kernel, rows: Any, weight: np.ndarray, information: np.ndarray
-    ) -> float:
+    def usual_variance(self, kernel: Kernel, rows: Any, weight: np.ndarray, information: np.ndarray) -> float:
         """The 90% quantile of the leave-one-out variances of the training rows.
 
         ``rows`` are the first distinct training points, with their weights and information.

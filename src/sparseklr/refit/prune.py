@@ -82,7 +82,9 @@ def prune(
     the Newton matrix of all of them is unknown, and the model is fitted.
     """
     order, m = elimination_order(basis, fit)[::-1], basis.size  # most important first
-    distance = _divergence(labels, fit, [Recalibration(), *([] if recalibration is None else [recalibration])])
+    distance = _divergence(
+        labels, fit, [Recalibration(), *([] if recalibration is None else [recalibration])]
+    )
     step = None if labels.several else _newton_steps(basis, fit, order)
 
     def fitted(size: int) -> tuple[Basis, LikelihoodFit]:

@@ -90,7 +90,8 @@ def refit(
     fit = fit_likelihood(basis, labels, C, near=evaluated.fit.f, fresh=False, tol=1e-4)
     line = transferred(labels, fit.f, basis.chosen, evaluated.left_out, line.slope)
     if prune_within > 0:
-        within = prune_within * (2 / labels.target.shape[1] if labels.several else 1.0)
+        # Several classes: the loss and its error grow with their number, the effect of a point does not.
+        within = prune_within * ((2 / labels.target.shape[1]) ** 2 if labels.several else 1.0)
         basis, fit = prune(basis, labels, fit, within * error, line)
     # The final fit is fully accurate; its curvature gives the posterior.
     fit = fit_likelihood(basis, labels, C, fit.v, curvature=fit.curvature, fresh=False)
@@ -131,9 +132,7 @@ def refit_with(
             evaluated = evaluate_C(LabelFreeBases(points, rng, map_)[-1], labels, float(C))
         elif evaluated is None:
             evaluated = choose_C(LabelFreeBases(points, rng, map_), labels)
-        return refit(
-            points, labels, selected, evaluated, prune_within=prune_within, rng=random, map_=map_
-        )
+        return refit(points, labels, selected, evaluated, prune_within=prune_within, rng=random, map_=map_)
 
 
 def sound_refit(
