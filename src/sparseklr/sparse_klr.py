@@ -57,8 +57,9 @@ class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
     3. Pruning: points are dropped while the predicted probabilities stay nearly the same.
 
     More than two classes have a function :math:`f_k` each on the same points. The class probabilities are the
-    softmax of the functions; penalty and loss are the sum of their squared norms and the cross-entropy. The points
-    are selected for each class against the rest.
+    softmax of the functions; penalty and loss are the sum of their squared norms and the cross-entropy. The
+    points are selected for each class against the rest, and dropped for all classes together. C is chosen by
+    cross-validation instead of leave-one-out.
 
     Parameters
     ----------
@@ -396,9 +397,9 @@ class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
         X : {array-like, sparse matrix, Dask array or data frame} of shape (n_samples, n_features)
         moderated : bool, default=False
             Whether to average over the uncertainty of rows that are more uncertain than 90% of the training
-            rows, which moves probabilities far from the data towards ``1 / n_classes``. Let v be the posterior
-            variance of a row's log-odds (with several classes, twice the mean variance of its outputs) and u
-            the 90% quantile on the training rows. If v > u, all outputs are multiplied by
+            rows, which moves probabilities far from the data towards ``1 / n_classes``. Let v be the
+            posterior variance of a row's log-odds (with several classes, twice the mean variance of its
+            outputs) and u the 90% quantile on the training rows. If v > u, all outputs are multiplied by
             :math:`\sqrt{(1 + \pi u/8) / (1 + \pi v/8)}`.
 
         Returns

@@ -175,8 +175,8 @@ class LeftOut(Labels):
 def in_folds(groups: Observations) -> LeftOut:
     """The observations in folds; the observations of a group may be in several folds.
 
-    The observations of each class are assigned to the folds in turn, and each class continues after the last. The
-    order of the classes is that of their first observations, whatever their names.
+    The observations of each class are assigned to the folds in turn, and each class continues after the last.
+    The order of the classes is that of their first observations, whatever their names.
     """
     count = groups.count.astype(np.int64)
     total = int(count.sum())

@@ -41,7 +41,7 @@ class NewtonSettings:
     reduction: float = 0.03  # factor by which conjugate gradients reduce the residual
     dropped: float = 1e-2  # fraction of the information that preconditioners omit ...
     dropped_at_end: float = 1e-3  # ... and that the matrix at the solution omits
-    coupled: int = 20  # further products with several classes
+    coupled: int = 20  # further products with several classes, which the preconditioner does not couple
     few_rows: int = 2000  # up to this many rows products stay in the cache: recompute the matrix earlier
     armijo: float = 1e-4  # sufficient decrease of the line search
     least_step: float = 1e-10  # smallest step of the line search
@@ -57,8 +57,8 @@ class LikelihoodFit:
     v: np.ndarray  # coordinates in the basis, the intercept last; several classes are columns
     f: np.ndarray  # outputs of all points
     C: float
-    # Second derivatives of the likelihood in v, at f if ``fresh``, and the Cholesky factor (lower) of the Newton
-    # matrix, curvature plus ridge. With several classes, a matrix for each of them, along the first axis.
+    # Second derivatives of the likelihood in v, at f if ``fresh``, and the Cholesky factor (lower) of the
+    # Newton matrix, curvature plus ridge. With several classes, a matrix for each, along the first axis.
     curvature: np.ndarray
     factor: np.ndarray
 

@@ -48,8 +48,8 @@ def elimination_order(basis: Basis, fit: LikelihoodFit) -> np.ndarray:
 def _eliminate(sigma: np.ndarray, beta: np.ndarray, block: int = 64) -> np.ndarray:
     """Order of elimination by ``|beta_b|^2 / sigma_bb``; the last entry, the intercept, is never eliminated.
 
-    ``beta`` has a row for each output. Eliminating b changes it by ``-sigma[:, b] beta_b / sigma_bb`` and sigma
-    by the outer product of that column: a Cholesky factorisation with this pivot rule, computed in blocks.
+    ``beta`` has a row for each output. Eliminating b changes it by ``-sigma[:, b] beta_b / sigma_bb`` and
+    sigma by the outer product of that column: a Cholesky factorisation with this pivot rule, computed in blocks.
     """
     left, beta = np.arange(beta.shape[1] - 1), beta.copy()
     order = [left[:0]]
@@ -78,8 +78,8 @@ def prune(
     recalibration nearly all training probabilities are 0 or 1, and points that matter for new rows would seem
     unnecessary.
 
-    With two classes a Newton step from the fit to the first s points predicts their model. With several classes
-    the Newton matrix of all of them is unknown, and the model is fitted.
+    With two classes a Newton step from the fit to the first s points predicts their model. With several
+    classes the Newton matrix of all of them is unknown, and the model is fitted.
     """
     order, m = elimination_order(basis, fit)[::-1], basis.size  # most important first
     distance = _divergence(
