@@ -3,9 +3,10 @@ r"""Posterior variance of an output, and familiarity of a row.
 **Posterior variance.** The penalised likelihood is the posterior density of a Gaussian process with
 covariance :math:`C\,k(x, x')`, restricted to the span of the kept points. With :math:`a(x) = (\phi(x), 1)`
 and the Newton matrix H at the fit (with several classes, that of the class; :mod:`~.labels`), the Laplace
-approximation of the variance of f(x) is :math:`a(x)^\top H^{-1} a(x)`. The prior variance that the kept points do not explain,
-:math:`C\,(k(x, x) - \|\phi(x)\|^2)`, is added, so the variance grows with the distance from the points. If
-the outputs of a likelihood with C' were multiplied by a, then :math:`C = a^2 C'`.
+approximation of the variance of f(x) is :math:`a(x)^\top H^{-1} a(x)`. The prior variance that the kept
+points do not explain, :math:`C\,(k(x, x) - \|\phi(x)\|^2)`, is added, so the variance grows with the
+distance from the points. If the outputs of a likelihood with C' were multiplied by a, then :math:`C = a^2
+C'`.
 
 **Familiarity.** The projection of :math:`k(x, \cdot)` on the span of the kernel functions of points z has the
 squared norm :math:`k_{xz} K_{zz}^{-1} k_{zx}`. As a fraction of :math:`k(x, x)` it is 1 at a point of the

@@ -49,7 +49,7 @@ def _eliminate(sigma: np.ndarray, beta: np.ndarray, block: int = 64) -> np.ndarr
     """Order of elimination by ``|beta_b|^2 / sigma_bb``; the last entry, the intercept, is never eliminated.
 
     ``beta`` has a row for each output. Eliminating b changes it by ``-sigma[:, b] beta_b / sigma_bb`` and
-    sigma by the outer product of that column: a Cholesky factorisation with this pivot rule, computed in blocks.
+    sigma by the outer product of that column: a Cholesky factorisation with this pivot rule, in blocks.
     """
     left, beta = np.arange(beta.shape[1] - 1), beta.copy()
     order = [left[:0]]
