@@ -33,9 +33,19 @@ from sparseklr import SparseKLR
 from .arena_measure import divide, evaluate, maker, table
 from .common import DATA
 
-ARENA = "vehicle vowel segment led7digit splice wine iris tae contraceptive".split()
+ARENA = ["vehicle", "vowel", "segment", "led7digit", "splice", "wine", "iris", "tae", "contraceptive"]
 SETS = [*ARENA, "digits", "20 classes", "20 classes, few rows"]
-COLUMNS = "set", "split", "model", "points", "log_loss", "accuracy", "estimate", "train_log_loss", "cpu_seconds"
+COLUMNS = (
+    "set",
+    "split",
+    "model",
+    "points",
+    "log_loss",
+    "accuracy",
+    "estimate",
+    "train_log_loss",
+    "cpu_seconds",
+)
 
 
 def blobs(n_rows: int, n_classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -97,7 +107,9 @@ def compare(before: Path, after: Path) -> None:
     print(shown.round(4).to_string())
     for column in ratio.drop(columns="estimate"):
         geometric = np.exp(np.log(ratio[column]).mean())
-        print(f"{column}: geometric mean {geometric:.3f}, largest {ratio[column].max():.3f} ({ratio[column].idxmax()})")
+        print(
+            f"{column}: geometric mean {geometric:.3f}, largest {ratio[column].max():.3f} ({ratio[column].idxmax()})"
+        )
 
 
 def compare_times(repeats: int = 3) -> None:

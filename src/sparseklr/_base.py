@@ -155,8 +155,7 @@ class PointClassifier(ClassifierMixin, BaseEstimator):
     classes_: np.ndarray
     dual_coef_: np.ndarray
     intercept_: np.ndarray
-    # Map from the outputs of more than two classes to probabilities; SparseKLR sets it in a fit.
-    link_: Link = ONE_VS_REST
+    link_: Link = ONE_VS_REST  # map from the outputs of more than two classes to probabilities
 
     # -- for subclasses -------------------------------------------------------------------------
 

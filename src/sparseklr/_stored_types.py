@@ -163,6 +163,7 @@ def _sparse_klr(model: Any) -> None:
     if "dual_coef_" not in vars(model):
         return
     n_outputs, precomputed = _n_outputs(model), model.kernel_.precomputed
+    _need(model.link_ in ("softmax", "one-vs-rest"), f"unknown link {model.link_!r}")
     posteriors = vars(model).get("_posteriors_")
     if posteriors is None:
         return
@@ -279,7 +280,7 @@ _OWN: dict[str, tuple[str, str, Callable[[Any], None]]] = {
     ),
     "SparseKLR": (
         "sparse_klr",
-        f"""{_KERNEL_CLASSIFIER} n_selected_ gamma_ kkt_violation_ dual_gap_ C_ slope_ n_observations_
+        f"""{_KERNEL_CLASSIFIER} n_selected_ gamma_ kkt_violation_ dual_gap_ C_ slope_ link_ n_observations_
         loo_log_loss_ loo_decision_function_ search_results_ validation_log_loss_ _posteriors_
         _usual_variances_ _reference_""",
         _sparse_klr,

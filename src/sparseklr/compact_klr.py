@@ -9,7 +9,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from scipy import sparse
-from scipy.special import log_softmax
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -25,6 +24,7 @@ from .compact.model import CompactModel
 from .compact.rows import LabelledRows, by_point, relative_weights, scaled_rows
 from .compact.size_search import CompactSettings
 from .kernels import Kernel
+from .refit.calibration import SOFTMAX
 from .refit.copies import rows_are_copies
 from .refit.posterior import Span, reference_quantiles, representatives
 from .samples import DistinctPoints, check_indices, observation_counts, weighted_classes
@@ -156,6 +156,7 @@ class CompactKLR(FamiliarityMixin, CallbackSupportMixin):
     True
     """
 
+    link_ = SOFTMAX
     _parameter_constraints: dict = {
         "n_points": [StrOptions({"auto"}), COUNT],
         "max_points": [COUNT],
@@ -424,11 +425,6 @@ class CompactKLR(FamiliarityMixin, CallbackSupportMixin):
 
     def _diagonal(self, rows: Any) -> np.ndarray:
         return np.ones(rows.shape[0])
-
-    def _log_proba(self, outputs: np.ndarray) -> np.ndarray:
-        if len(self.classes_) > 2:  # one model for all classes: softmax
-            return np.asarray(log_softmax(outputs, axis=1))
-        return super()._log_proba(outputs)
 
     def get_support(self, indices: bool = False) -> np.ndarray:
         """The features that the model uses, as a mask or as indices."""

@@ -30,8 +30,9 @@ from .refit.calibration import SOFTMAX, log_probabilities
 from .refit.copies import with_copies_marked
 from .refit.kernel_search import SETTINGS as SEARCH
 from .refit.kernel_search import ChosenKernel, choose_kernel, middle_kernels
+from .refit.labels import Labels
 from .refit.posterior import Posterior, moderation
-from .refit.refit import Losses, Refit, losses_of, remedy, sound_refit
+from .refit.refit import Losses, Refit, left_out_outputs, losses_of, remedy, sound_refit
 from .refit.regularisation import EvaluatedFit
 from .samples import DistinctPoints, Samples, weighted_classes
 from .scaling import Scaling
@@ -57,7 +58,10 @@ class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
        with C chosen by leave-one-out.
     3. Pruning: points are dropped while the predicted probabilities stay nearly the same.
 
-    More than two classes are handled one-vs-rest with a common kernel.
+    More than two classes have a function :math:`f_k` each on the same points. The class probabilities are the
+    softmax of the functions; penalty and loss are the sum of their squared norms and the cross-entropy. The
+    points are selected for each class against the rest, and dropped for all classes together. C is chosen by
+    cross-validation instead of leave-one-out.
 
     Parameters
     ----------
@@ -102,7 +106,7 @@ class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
         The kept points; for ``kernel="precomputed"``, the kernel matrix among them. Prediction with a
         precomputed kernel also accepts k(x, kept points).
     dual_coef_ : array (n_outputs, n_kept)
-        Coefficients of the kernel functions; one row for two classes.
+        Coefficients of the kernel functions: one row for two classes, one per class otherwise.
     intercept_ : array (n_outputs,)
     n_support_ : array (n_classes,)
         Kept points of each class.
@@ -112,19 +116,23 @@ class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
         The kernel with numeric parameters.
     gamma_ : float
         The kernel coefficient; absent for kernels without one.
-    C_, slope_ : array (n_outputs,)
-        C of each likelihood, and the factor on its outputs. The factor is 1 if C was given, or if a class has
-        few observations.
+    C_, slope_ : array (1,)
+        C of the likelihood, and the factor on its outputs, common to all classes. The factor is 1 if C was
+        given, or if fewer than 60 observations are not in the largest class.
+    link_ : str
+        ``"softmax"``: the probabilities of more than two classes are the softmax of ``decision_function``.
     search_results_ : dict of arrays
-        The kernels that were evaluated, in order: ``kernel``, ``gamma``, ``C`` (median over the outputs),
-        ``log_loss`` (leave-one-out), ``standard_error`` and ``seconds``. A single row without a search.
+        The kernels that were evaluated, in order: ``kernel``, ``gamma``, ``C``, ``log_loss`` (leave-one-out),
+        ``standard_error`` and ``seconds``. A single row without a search.
     loo_log_loss_ : float
-        Leave-one-out log-loss of the class probabilities, an estimate of the log-loss on new rows.
+        Leave-one-out log-loss of the class probabilities, an estimate of the log-loss on new rows. With more
+        than two classes it is cross-validated: on five folds, or ten for up to 500 observations.
     validation_log_loss_ : float or None
         Log-loss of the chosen kernel on validation folds, if the search preferred another kernel than its
         first. Report this estimate in that case, because the kernel was chosen by the leave-one-out loss.
     loo_decision_function_ : array (n_samples,) or (n_samples, n_classes)
-        Approximate leave-one-out outputs; NaN for rows of weight 0.
+        Approximate leave-one-out outputs, or cross-validated ones of more than two classes; NaN for rows of
+        weight 0.
     n_observations_ : int
         Number of independent observations: rows of positive weight, where a row of integer weight w counts w
         times; or distinct rows, if the labels of equal rows show that these are copies.
@@ -375,7 +383,7 @@ class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
             "loo_log_loss_": losses.estimate,
             "validation_log_loss_": chosen.validation_loss if chosen else None,
             "loo_decision_function_": samples.in_given_rows(
-                model.left_out[points.observation_of_row(samples.codes)]
+                left_out_outputs(points, model)[points.observation_of_row(samples.codes)]
             ),
             "n_observations_": int(points.observations.count.sum()),
             "_posteriors_": Posterior.of(points, model),
@@ -427,17 +435,16 @@ class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
     def predict_proba(self, X: Any, moderated: bool = False) -> np.ndarray:
         r"""Class probabilities, which sum to one.
 
-        ``predict`` returns the class of the largest probability without moderation. With more than two
-        classes this need not be the class of the largest moderated probability, because each class has its
-        own uncertainty.
+        Moderation does not change the order of the probabilities.
 
         Parameters
         ----------
         X : {array-like, sparse matrix, Dask array or data frame} of shape (n_samples, n_features)
         moderated : bool, default=False
             Whether to average over the uncertainty of rows that are more uncertain than 90% of the training
-            rows, which moves probabilities far from the data towards 1/2. Let v be the posterior variance of
-            a row and u the 90% quantile on the training rows. If v > u, the log-odds are multiplied by
+            rows, which moves probabilities far from the data towards ``1 / n_classes``. Let v be the
+            posterior variance of a row's log-odds (with several classes, twice the mean variance of its
+            outputs) and u the 90% quantile on the training rows. If v > u, all outputs are multiplied by
             :math:`\sqrt{(1 + \pi u/8) / (1 + \pi v/8)}`.
 
         Returns
@@ -446,9 +453,10 @@ class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
         """
         if not moderated:
             return super().predict_proba(X)
-        variances = self._variances(X)
-        factors = [moderation(variances[:, k], usual) for k, usual in enumerate(self._usual_variances_)]
-        return np.exp(self._log_proba(self._outputs(X) * np.column_stack(factors)))
+        variance, usual = self._variances(X).mean(axis=1), float(np.mean(self._usual_variances_))
+        if len(self.classes_) > 2:  # of the difference of two outputs, which is a log-odds
+            variance, usual = 2 * variance, 2 * usual
+        return np.exp(self._log_proba(self._outputs(X) * moderation(variance, usual)[:, None]))
 
     def _variances(self, X: Any) -> np.ndarray:
         """Posterior variance of every output, (n_queries, n_outputs)."""
@@ -470,8 +478,10 @@ class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
             raise AttributeError("a precomputed kernel has no posterior variances")
         X, weight, _ = rows
         outputs = self._kernel_to_points(X.astype(np.float64)) @ self.dual_coef_.T + self.intercept_
+        f = outputs if outputs.shape[1] > 1 else outputs[:, 0]
+        information = Labels(np.zeros_like(f), weight).at(f).information.reshape(outputs.shape)
         return [
-            posterior.usual_variance(self.kernel_, X.astype(np.float64), weight, outputs[:, k])
+            posterior.usual_variance(self.kernel_, X.astype(np.float64), weight, information[:, k])
             for k, posterior in enumerate(self._posteriors_)
         ]
 

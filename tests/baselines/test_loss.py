@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import approx_fprime
 
 from sparseklr.baselines.loss import LogisticLoss, cross_entropies
-from sparseklr.refit.newton import Labels
+from sparseklr.refit.labels import Labels
 
 pytestmark = pytest.mark.numerical
 

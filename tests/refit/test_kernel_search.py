@@ -19,7 +19,7 @@ from sparseklr.baselines import HalfKLR
 from sparseklr.kernels import Kernel
 from sparseklr.refit import kernel_search
 from sparseklr.refit.kernel_search import SETTINGS, KernelSearch
-from sparseklr.refit.regularisation import choose_Cs
+from sparseklr.refit.regularisation import choose_C
 from sparseklr.samples import DistinctPoints, Samples
 
 pytestmark = [pytest.mark.numerical, pytest.mark.slow]
@@ -98,12 +98,12 @@ def test_the_table_holds_the_loss_of_every_candidate(options) -> None:
 def test_C_is_not_searched_for_hopeless_kernels(monkeypatch) -> None:
     chosen = []
 
-    def counted(bases, outputs, map_):
+    def counted(bases, labels):
         chosen.append(bases[0].points.kernel.gamma)
-        return choose_Cs(bases, outputs, map_)
+        return choose_C(bases, labels)
 
-    monkeypatch.setattr(kernel_search, "choose_Cs", counted)
-    monkeypatch.setattr("sparseklr.refit.refit.choose_Cs", counted)
+    monkeypatch.setattr(kernel_search, "choose_C", counted)
+    monkeypatch.setattr("sparseklr.refit.refit.choose_C", counted)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 5))
     y = X.sum(axis=1) + rng.normal(size=300) > 0
@@ -259,14 +259,14 @@ def test_search_ends_with_a_finite_model_or_a_clear_error(name, kernel) -> None:
 def test_failing_candidates_are_skipped_with_a_warning(monkeypatch) -> None:
     X, y = checkerboard(400, 6, seed=0)
 
-    def fails_if_narrow(bases, outputs, map_):
+    def fails_if_narrow(bases, labels):
         if bases[0].points.kernel.gamma > 1.5 * middle:
             raise np.linalg.LinAlgError("not positive definite")
-        return choose_Cs(bases, outputs, map_)
+        return choose_C(bases, labels)
 
     middle = SparseKLR().fit(X, y).gamma_
     assert SparseKLR(gamma="auto").fit(X, y).gamma_ > middle
-    monkeypatch.setattr(kernel_search, "choose_Cs", fails_if_narrow)
+    monkeypatch.setattr(kernel_search, "choose_C", fails_if_narrow)
     with pytest.warns(
         UserWarning, match=r"kernel='rbf' with gamma=.* was skipped by the search.*: not positive definite"
     ):
@@ -274,10 +274,10 @@ def test_failing_candidates_are_skipped_with_a_warning(monkeypatch) -> None:
     assert model.gamma_ <= middle
     assert max(model.search_results_["gamma"]) == middle
 
-    def fails(bases, outputs, map_):
+    def fails(bases, labels):
         raise np.linalg.LinAlgError("not positive definite")
 
-    monkeypatch.setattr(kernel_search, "choose_Cs", fails)
+    monkeypatch.setattr(kernel_search, "choose_C", fails)
     with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
         SparseKLR(gamma="auto").fit(X, y)
 

@@ -15,8 +15,9 @@ from sparseklr.kernels import Kernel
 from sparseklr.refit import leave_one_out as module
 from sparseklr.refit import regularisation
 from sparseklr.refit.basis import Basis, LabelFreeBases
+from sparseklr.refit.labels import Labels
 from sparseklr.refit.leave_one_out import leave_one_out
-from sparseklr.refit.newton import Labels, fit_likelihood
+from sparseklr.refit.newton import fit_likelihood
 from sparseklr.samples import DistinctPoints, Samples
 
 pytestmark = pytest.mark.numerical
@@ -31,7 +32,7 @@ def test_approximate_leave_one_out(name: str, benchmark) -> None:
     n = len(y)
     data = Samples(X, (y > 0).astype(int), np.array([0, 1]), np.ones(n), np.arange(n), n, Kernel("rbf", 0.5))
     points = DistinctPoints.of(data)
-    labels, basis = Labels.of(points.weight, 1), LabelFreeBases(points, np.random.default_rng(0))[-1]
+    labels, basis = Labels.of(points.weight), LabelFreeBases(points, np.random.default_rng(0))[-1]
     fit = fit_likelihood(basis, labels, C=10.0)
     approximate = labels.observations.mean(labels.losses(leave_one_out(basis, labels, fit)))[0]
     exact = labels.observations.mean(labels.losses(exact_leave_one_out(basis, labels, C=10.0)))[0]
@@ -55,7 +56,7 @@ def test_approximate_leave_one_out_of_heavy_points() -> None:
     weight = np.where(codes == 1, 12.0, 1.0)
     data = Samples(X, codes, np.array([0, 1]), weight, np.arange(200), 200, Kernel("rbf", 0.2))
     points = DistinctPoints.of(data).relative()
-    labels, basis = Labels.of(points.weight, 1), LabelFreeBases(points, np.random.default_rng(0))[-1]
+    labels, basis = Labels.of(points.weight), LabelFreeBases(points, np.random.default_rng(0))[-1]
     fit = fit_likelihood(basis, labels, C=10.0)
     approximate = labels.observations.mean(labels.losses(leave_one_out(basis, labels, fit)))[0]
     exact = labels.observations.mean(labels.losses(exact_leave_one_out(basis, labels, C=10.0)))[0]
@@ -71,7 +72,7 @@ def test_approximate_leave_one_out_of_a_rare_class(C: float, positive: int) -> N
     codes = np.where(np.arange(n) < 5, positive, 1 - positive)
     weight = np.stack([1.0 - codes, codes], axis=1)
     points = DistinctPoints(X, np.arange(n), np.arange(n), weight, Kernel("rbf", 0.25), None)
-    labels, basis = Labels.of(weight, 1), LabelFreeBases(points, np.random.default_rng(0))[-1]
+    labels, basis = Labels.of(weight), LabelFreeBases(points, np.random.default_rng(0))[-1]
     approximate = leave_one_out(basis, labels, fit_likelihood(basis, labels, C))
     exact = exact_leave_one_out(basis, labels, C, rows)
     losses = labels.losses(approximate)[rows], labels.losses(exact)[rows]
@@ -92,7 +93,7 @@ def test_rare_class_points_are_left_out_in_blocks(monkeypatch) -> None:
 
 def test_a_heavy_point_that_is_fitted_well_needs_no_second_step() -> None:
     points = moons_points(100)
-    labels, basis = Labels.of(points.weight, 1), LabelFreeBases(points, np.random.default_rng(0))[-1]
+    labels, basis = Labels.of(points.weight), LabelFreeBases(points, np.random.default_rng(0))[-1]
     fit = fit_likelihood(basis, labels, C=10.0)
     best = np.argmin(labels.losses(fit.f))
     weight = labels.weight.copy()
@@ -102,7 +103,7 @@ def test_a_heavy_point_that_is_fitted_well_needs_no_second_step() -> None:
     assert heavy.losses(loo)[best] == pytest.approx(heavy.losses(fit.f)[best], abs=0.05)
 
 
-@pytest.mark.parametrize("seed", [8, 33, 64, 78])
+@pytest.mark.parametrize("seed", [78, 121, 152, 172])
 @pytest.mark.filterwarnings("ignore")
 def test_further_steps_that_overflow_are_not_taken(seed: int, monkeypatch) -> None:
     """Kernel values of 1e200 and weights from 1e-40 to 1e40."""
@@ -110,7 +111,7 @@ def test_further_steps_that_overflow_are_not_taken(seed: int, monkeypatch) -> No
     X = np.zeros((13, 2))
     X[:, 0] = rng.choice([0, 0, 1], 13) * 10.0 ** rng.uniform(0, 40)
     X[:, 1] = rng.choice([0, 0, 0, 1], 13)
-    y, weight = np.repeat([0, 1, 2, 3], [6, 2, 2, 3]), 10.0 ** rng.uniform(-40, 40, 13)
+    y, weight = np.repeat([0, 1], [10, 3]), 10.0 ** rng.uniform(-40, 40, 13)
     taken, kept, steps = [], [], module._further_left_out
     monkeypatch.setattr(module, "_further_left_out", lambda *given: taken.append(steps(*given)) or taken[-1])
     monkeypatch.setattr(

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.datasets import load_digits, load_iris, make_blobs, make_moons
 from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
@@ -23,11 +23,11 @@ from sparseklr.datasets import expected_log_loss, make_twonorm, true_log_proba
 from sparseklr.kernels import Kernel
 from sparseklr.refit import regularisation
 from sparseklr.refit.basis import LabelFreeBases
-from sparseklr.refit.calibration import folds_along, link, log_probabilities, platt
-from sparseklr.refit.newton import Labels
+from sparseklr.refit.calibration import ONE_VS_REST, folds_along, link, log_probabilities, platt
+from sparseklr.refit.labels import Labels
 from sparseklr.refit.recalibration import Recalibration
 from sparseklr.refit.refit import refit
-from sparseklr.refit.regularisation import EvaluatedFit, choose_C, choose_Cs
+from sparseklr.refit.regularisation import EvaluatedFit, choose_C
 from sparseklr.samples import DistinctPoints, Samples
 
 pytestmark = pytest.mark.numerical
@@ -76,7 +76,7 @@ def test_C_is_searched_again_where_more_points_have_a_larger_loss(
     labels = Labels(np.resize([0.0, 1.0], 100), np.ones(100))
 
     def evaluate(basis, labels, C, *_, **__):
-        fit = SimpleNamespace(C=C, f=None, v=[0.0], curvature=None, embedded=lambda basis: None)
+        fit = SimpleNamespace(C=C, f=None, v=np.zeros(1), curvature=None)
         losses = levels.get((basis.size, C), 0.5) + 0.01 * labels.target
         return EvaluatedFit(fit, Recalibration(), np.full(100, float(basis.size)), losses)
 
@@ -93,8 +93,7 @@ def test_leave_one_out_of_many_classes_is_that_of_the_class_probabilities() -> N
     weight[3] = 0
     model = SparseKLR().fit(X, y, sample_weight=weight)
     assert np.isnan(model.loo_decision_function_[3]).all()
-    p = expit(np.delete(model.loo_decision_function_, 3, axis=0))
-    p /= p.sum(axis=1, keepdims=True)
+    p = softmax(np.delete(model.loo_decision_function_, 3, axis=0), axis=1)
     expected = log_loss(np.delete(y, 3), p, sample_weight=np.delete(weight, 3))
     assert model.loo_log_loss_ == pytest.approx(expected, rel=1e-6)
 
@@ -105,7 +104,7 @@ def test_leave_one_out_of_many_classes_is_that_of_the_class_probabilities() -> N
         train, test = order[:400], order[400:]
         model = SparseKLR(gamma=0.02).fit(X[train] / 16, y[train])
         ratios.append(model.loo_log_loss_ / log_loss(y[test], model.predict_proba(X[test] / 16)))
-    assert 0.6 < np.mean(ratios) < 1.4  # the mean of the one-vs-rest losses is a tenth
+    assert 0.6 < np.mean(ratios) < 1.4
 
 
 def test_refit_improves_the_probabilities() -> None:
@@ -236,8 +235,8 @@ def test_weights_equal_repetition(mode) -> None:
 
 def test_model_without_points_is_constant() -> None:
     points = moons_points()
-    labels, random = Labels.of(points.weight, 1), np.random.default_rng(0)
-    (evaluated,) = choose_Cs(LabelFreeBases(points, random), [labels])
+    labels, random = Labels.of(points.weight), np.random.default_rng(0)
+    evaluated = choose_C(LabelFreeBases(points, random), labels)
     result = refit(points, labels, np.empty(0, dtype=int), evaluated, prune_within=0.0, rng=random)
     assert len(result.points) == 0
     assert result.intercept == pytest.approx(0.0, abs=1e-9)
@@ -279,7 +278,8 @@ def test_link_and_platt() -> None:
 
 
 def test_class_probabilities_add_up_far_from_the_boundary() -> None:
-    P = np.exp(log_probabilities(np.array([[-2e5, -2e5, -2.1e5, -3e5, -2e5], [-1e300] * 5])))
+    outputs = np.array([[-2e5, -2e5, -2.1e5, -3e5, -2e5], [-1e300] * 5])
+    P = np.exp(log_probabilities(outputs, ONE_VS_REST))
     np.testing.assert_allclose(P.sum(axis=1), 1, rtol=1e-15)
     np.testing.assert_allclose(P, [[1 / 3, 1 / 3, 0, 0, 1 / 3], [0.2] * 5], rtol=1e-15)
 

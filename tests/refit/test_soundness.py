@@ -67,15 +67,15 @@ def test_a_refit_worse_than_its_estimate_is_repeated_without_recalibration(monke
     """An injected fault makes all coefficients of the first attempt wrong."""
     X, y = make_moons(200, noise=0.2, random_state=0)
     plain, calls = SparseKLR(prune=0).fit(X, y), []
-    fit_once = refit.refit_outputs
+    fit_once = refit.refit_with
 
     def wrong_at_first(*args, **kwargs):
-        models = fit_once(*args, **kwargs)
+        model = fit_once(*args, **kwargs)
         calls.append(kwargs["prune_within"])
         wrong = len(calls) == 1 or always
-        return [replace(one, outputs=-one.outputs) for one in models] if wrong else models
+        return replace(model, outputs=-model.outputs) if wrong else model
 
-    monkeypatch.setattr(refit, "refit_outputs", wrong_at_first)
+    monkeypatch.setattr(refit, "refit_with", wrong_at_first)
     always = False
     repaired = SparseKLR().fit(X, y)
     assert calls == [0.05, 0.0]

@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.special import log_softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -19,6 +18,7 @@ from .._utils.progress import Iteration, ProgressBar
 from .._utils.sklearn_compat import StrOptions
 from .._utils.threads import one_thread
 from .._validation import COUNT, NON_NEGATIVE, POSITIVE, kernel_parameters, make_samples
+from ..refit.calibration import SOFTMAX
 from ..samples import DistinctPoints, loss_weights
 from .loss import Derivatives, LogisticLoss
 
@@ -147,6 +147,7 @@ class ImportVectorMachine(KernelClassifier):
     True
     """
 
+    link_ = SOFTMAX
     _parameter_constraints: dict = {
         **KernelClassifier._parameter_constraints,
         "C": [POSITIVE],
@@ -204,11 +205,6 @@ class ImportVectorMachine(KernelClassifier):
     @property
     def import_vectors_(self) -> Any:
         return self.support_vectors_
-
-    def _log_proba(self, outputs: np.ndarray) -> np.ndarray:
-        return (
-            super()._log_proba(outputs) if outputs.shape[1] == 1 else np.asarray(log_softmax(outputs, axis=1))
-        )
 
     def _fit(self, X: Any, y: np.ndarray, weight: np.ndarray | None, names: Any = None) -> dict[str, Any]:
         data = make_samples(X, y, weight, class_weight=self.class_weight, **kernel_parameters(self))

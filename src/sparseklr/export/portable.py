@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -14,10 +14,9 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 from sklearn.utils.validation import check_is_fitted
 
 from .._base import KernelClassifier
-from ..baselines.import_vector import ImportVectorMachine
 from ..compact_klr import CompactKLR
 from ..kernels import NAMED_KERNELS
-from ..refit.calibration import link
+from ..refit.calibration import Link, link
 from ..sklr import SKLR
 
 Scaler = StandardScaler | MinMaxScaler | MaxAbsScaler | RobustScaler
@@ -153,7 +152,7 @@ class PortableModel:
     intercept: np.ndarray
     margin: np.ndarray | None
     classes: np.ndarray
-    scores: Literal["one-vs-rest", "softmax"]
+    scores: Link
     scaling: FeatureScaling
 
     @classmethod
@@ -207,7 +206,7 @@ class PortableModel:
             intercept=intercept,
             margin=model.lam_ if calibration == "link" else None,
             classes=model.classes_,
-            scores="softmax" if isinstance(model, ImportVectorMachine) else "one-vs-rest",
+            scores=model.link_,
             scaling=FeatureScaling.identity(n_features),
         )
 
@@ -224,7 +223,7 @@ class PortableModel:
             intercept=model.intercept_,
             margin=None,
             classes=model.classes_,
-            scores="softmax",
+            scores=model.link_,
             scaling=FeatureScaling(
                 model.n_features_in_,
                 scaling.kept,

@@ -29,7 +29,8 @@ import numpy as np
 from ..samples import DistinctPoints
 from .basis import LabelFreeBases
 from .calibration import SOFTMAX, log_probabilities
-from .newton import Labels, fit_likelihood
+from .labels import Labels
+from .newton import fit_likelihood
 from .regularisation import SETTINGS
 
 

@@ -28,7 +28,7 @@ from ..compact.rows import Observations, validation_folds
 from ..kernels import Kernel, NonFiniteKernel, naming_row
 from ..samples import DistinctPoints, Samples, shuffled_keys
 from .basis import Basis, LabelFreeBases
-from .newton import Labels
+from .labels import Labels
 from .regularisation import EvaluatedFit, choose_C, fit_at
 from .relevance import learned_factors
 

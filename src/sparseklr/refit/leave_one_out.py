@@ -8,7 +8,8 @@ import numpy as np
 from scipy.special import expit
 
 from .basis import Basis, solve_symmetric
-from .newton import Labels, LeftOut, LikelihoodFit, ridge_of
+from .labels import Labels, LeftOut
+from .newton import LikelihoodFit, ridge_of
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,6 @@ def leave_one_out(basis: Basis, labels: Labels, fit: LikelihoodFit) -> np.ndarra
 
     where H is the Newton matrix of the full fit. If equal rows are copies, r is all the weight of the point.
 
-    With several classes the formula applies to each of them, with the information :math:`h_k` instead of
-    :math:`p (1-p)` and the matrix of the class instead of H (:mod:`~.newton`).
-
     The step is too short if neighbouring points lose curvature along it, which happens at points of large
     weight and in a rare class. The observations among them whose loss changes most get further steps
     (:func:`_further_left_out`).
@@ -60,15 +58,15 @@ def leave_one_out(basis: Basis, labels: Labels, fit: LikelihoodFit) -> np.ndarra
     f = fit.f[point]
     _, losses, slope, information, *_ = replace(groups, weight=removed).at(f)
     total = float(groups.weight @ losses)
-    curvature = np.maximum(labels.at(fit.f).information.sum(axis=0), 1e-300)
-    most = np.add.outer(fit.C * basis.points.diagonal()[point], 1 / curvature)
-    least = SETTINGS.no_change * removed * groups.mean(losses)[0]
-    considered = slope**2 * most > (least[:, None] / labels.target.shape[1] if labels.several else least)
-    s = _leverages(basis, fit.factor, point, considered)
+    curvature = max(float(labels.at(fit.f).information.sum()), 1e-300)
+    most = fit.C * basis.points.diagonal()[point] + 1 / curvature
+    considered = slope**2 * most > SETTINGS.no_change * removed * groups.mean(losses)[0]
+    rows = np.zeros(len(fit.f), dtype=bool)
+    rows[point[considered]] = True
+    s = np.where(considered, basis.leverages(fit.factor, rows)[point], 0.0)
     loo = f + slope / np.maximum(1 - information * s, 1e-3) * s
     change = groups.weight * (groups.losses(loo) - losses)
     step_is_short = (removed > SETTINGS.heavy * removed.mean()) | _in_rare_class(groups)
-    if labels.several: return loo  # TODO
     further = np.flatnonzero(step_is_short & (change > SETTINGS.further_from * total))
     further = np.sort(further[np.argsort(-change[further], kind="stable")[: SETTINGS.most_further]])
     at_once = max(SETTINGS.block_values // len(fit.f), 1)
@@ -78,18 +76,6 @@ def leave_one_out(basis: Basis, labels: Labels, fit: LikelihoodFit) -> np.ndarra
             moved = _further_left_out(basis, labels, fit, out)
         loo[out] = np.where(np.isfinite(moved), moved, loo[out])
     return loo
-
-
-def _leverages(
-    basis: Basis, factor: np.ndarray, point: np.ndarray, considered: np.ndarray
-) -> np.ndarray:
-    """Leverages of the points of the observations where ``considered``, 0 elsewhere; a column per output."""
-    if considered.ndim == 2:
-        columns = zip(factor, considered.T, strict=True)
-        return np.column_stack([_leverages(basis, one, point, rows) for one, rows in columns])
-    rows = np.zeros(len(basis.points), dtype=bool)
-    rows[point[considered]] = True
-    return np.where(considered, basis.leverages(factor, rows)[point], 0.0)
 
 
 def _in_rare_class(groups: LeftOut) -> np.ndarray:

@@ -8,19 +8,13 @@ over *all* training rows. Equal rows are one point with total weight :math:`w_i`
 belongs to the positive class is the target :math:`t_i`. In the coordinates v of :class:`~.basis.Basis` the
 penalty is :math:`\tfrac12\|v\|^2` and Newton's system is well conditioned.
 
-With more than two classes, every class k has its own function :math:`f_k` with coordinates :math:`v_k` on the
-same points. The penalty is the sum of theirs, and the loss is the cross-entropy of the softmax p of the outputs.
-Coordinates and outputs are then matrices with a column for each class. The sum of the functions is zero at the
-solution, because it costs a penalty and does not change the probabilities.
+With more than two classes, every class k has its own function :math:`f_k` with coordinates :math:`v_k` on
+the same points. The penalty is the sum of theirs, and the loss is the cross-entropy of the softmax p of the
+outputs. Coordinates and outputs are then matrices with a column for each class. The sum of the functions is
+zero at the solution, because it costs a penalty and does not change the probabilities.
 
-The second derivative of the softmax loss of a row, :math:`w(\mathrm{diag}(p) - pp^\top)`, couples the classes, and
-a Newton matrix of all classes would have millions of entries. Preconditioners, leverages and posterior variances
-therefore use one matrix for each class, with the information
-
-.. math:: h_k = w\, p_k (1 - p_k) (1 + q_k), \qquad q_k = \sum_{l \ne k} p_l^2 / (1 - p_k)^2 .
-
-For vectors that sum to zero, :math:`\mathrm{diag}(h)` equals the second derivative if only two probabilities are
-positive, which have :math:`q = 1`, and if all K are equal, with :math:`q = 1/(K-1)`.
+A Newton matrix of all classes would have millions of entries. One matrix for each class, with the
+information of :mod:`~.labels`, serves as a preconditioner.
 
 A Newton matrix costs as much as tens of products with it. Newton's equations are therefore solved by
 conjugate gradients, preconditioned by the matrix of an earlier step or of a neighbouring C; when this takes
@@ -29,17 +23,14 @@ too many products, the matrix is recomputed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf
-from scipy.special import expit, softmax
 
 from .. import _core
-from ..samples import DistinctPoints, weighted_mean
 from .basis import Basis, solve_symmetric
+from .labels import Labels, LossAt
 
 
 @dataclass(frozen=True)
@@ -50,142 +41,13 @@ class NewtonSettings:
     reduction: float = 0.03  # factor by which conjugate gradients reduce the residual
     dropped: float = 1e-2  # fraction of the information that preconditioners omit ...
     dropped_at_end: float = 1e-3  # ... and that the matrix at the solution omits
-    coupled: int = 20  # further products with several classes
+    coupled: int = 20  # further products with several classes, which the preconditioner does not couple
     few_rows: int = 2000  # up to this many rows products stay in the cache: recompute the matrix earlier
     armijo: float = 1e-4  # sufficient decrease of the line search
     least_step: float = 1e-10  # smallest step of the line search
 
 
 SETTINGS = NewtonSettings()
-
-
-class LossAt(NamedTuple):
-    """The loss of all points at given outputs."""
-
-    value: float  # weighted sum
-    losses: np.ndarray  # of each point, without its weight
-    slope: np.ndarray  # first derivatives of the weighted loss of each point
-    information: np.ndarray  # second derivative; with several classes, its diagonal approximation
-    weighted: np.ndarray | None = None  # with several classes, weight times probabilities ...
-    probabilities: np.ndarray | None = None
-
-    def times(self, change: np.ndarray) -> np.ndarray:
-        """The second derivatives times a change of the outputs."""
-        if self.weighted is None:
-            return self.information * change
-        product = self.weighted * change
-        return product - self.probabilities * product.sum(axis=1, keepdims=True)
-
-
-@dataclass(frozen=True, eq=False)
-class Labels:
-    """Labels and weight w of every point.
-
-    The target is the fraction t of the second class, (n,), or with several classes the fraction of each,
-    (n, n_classes). Outputs have the same shape. ``left_out`` are the labels of the groups of leave-one-out;
-    None if every point is one observation.
-    """
-
-    target: np.ndarray
-    weight: np.ndarray
-    left_out: LeftOut | None = None
-
-    @classmethod
-    def of(cls, weight: np.ndarray) -> Labels:
-        """Labels from the weights of the classes on each point, (n, n_classes)."""
-        total = weight.sum(axis=1)
-        return cls(weight[:, 1] / total if weight.shape[1] == 2 else weight / total[:, None], total)
-
-    @classmethod
-    def of_points(cls, points: DistinctPoints) -> Labels:
-        """Labels of points, with their observations."""
-        groups = points.observations
-        labels = cls.of(groups.weight)
-        left_out = LeftOut(labels.target, labels.weight, point=groups.point, count=groups.count)
-        return replace(cls.of(points.weight), left_out=left_out)
-
-    @property
-    def several(self) -> bool:
-        """Whether there are more than two classes."""
-        return self.target.ndim == 2
-
-    def by_class(self) -> np.ndarray:
-        """Weight of each class on every point, (n_classes, n)."""
-        if self.several:
-            return (self.weight[:, None] * self.target).T
-        return np.array([self.weight * (1 - self.target), self.weight * self.target])
-
-    @cached_property
-    def observations(self) -> LeftOut:
-        """Labels of the groups of leave-one-out."""
-        if self.left_out is not None:
-            return self.left_out
-        n = len(self.weight)
-        return LeftOut(self.target, self.weight, point=np.arange(n), count=np.ones(n))
-
-    def losses(self, f: np.ndarray) -> np.ndarray:
-        """Log-loss of each point without its weight: minus the mean of log p over its labels."""
-        return self.at(f).losses
-
-    def probabilities(self, f: np.ndarray) -> np.ndarray:
-        """Probabilities at outputs f, in the shape of the target."""
-        return np.asarray(softmax(f, axis=1) if self.several else expit(f))
-
-    def at(self, f: np.ndarray) -> LossAt:
-        """The weighted loss at outputs f, with its derivatives."""
-        if self.several:
-            return _softmax_loss(self, f)
-        out = np.empty((3, len(f)))
-        return LossAt(_core.cross_entropy(f, self.target, self.weight, out), *out)
-
-
-def _softmax_loss(labels: Labels, f: np.ndarray) -> LossAt:
-    """The loss of several classes; ``information`` is explained at the top of this module."""
-    f = f - f.max(axis=1, keepdims=True)
-    P = np.exp(f)
-    total = P.sum(axis=1, keepdims=True)
-    P /= total
-    losses = np.log(total[:, 0]) - np.einsum("ij,ij->i", labels.target, f)
-    weighted = labels.weight[:, None] * P
-    variance, others = P * (1 - P), np.einsum("ij,ij->i", P, P)[:, None] - P**2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        coupling = np.clip(np.nan_to_num(P * others / (1 - P)), 0.0, variance)
-    return LossAt(
-        float(labels.weight @ losses),
-        losses,
-        weighted - labels.weight[:, None] * labels.target,
-        labels.weight[:, None] * (variance + coupling),
-        weighted,
-        P,
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class LeftOut(Labels):
-    """Labels of groups of observations, of which one is left out at a time.
-
-    Each group consists of ``count`` observations with the same label on one ``point``.
-    """
-
-    point: np.ndarray = field(kw_only=True)
-    count: np.ndarray = field(kw_only=True)
-
-    @property
-    def removed(self) -> np.ndarray:
-        """Weight of one observation of each group."""
-        return self.weight / self.count
-
-    def mean(self, values: np.ndarray) -> tuple[float, float]:
-        """Weighted mean of one value per group, and its standard error."""
-        return weighted_mean(values, self.weight, self.count)
-
-    def class_sizes(self) -> list[float]:
-        """Kish's effective number of observations of each class, (sum w)^2 / sum w^2."""
-        sizes = []
-        for weight in self.by_class():
-            squares = float(weight @ (weight / self.count))
-            sizes.append(float(weight.sum()) ** 2 / squares if squares > 0 else 0.0)
-        return sizes
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,15 +57,16 @@ class LikelihoodFit:
     v: np.ndarray  # coordinates in the basis, the intercept last; several classes are columns
     f: np.ndarray  # outputs of all points
     C: float
-    # Second derivatives of the likelihood in v, at f if ``fresh``, and the Cholesky factor (lower) of the Newton
-    # matrix, curvature plus ridge. With several classes, a matrix for each of them, along the first axis.
+    # Second derivatives of the likelihood in v, at f if ``fresh``, and the Cholesky factor (lower) of the
+    # Newton matrix, curvature plus ridge. With several classes, a matrix for each, along the first axis.
     curvature: np.ndarray
     factor: np.ndarray
 
-    def embedded(self, basis: Basis) -> np.ndarray:
-        """Coordinates of the same function in a larger basis that begins with this one."""
-        added = np.zeros((basis.size + 1 - len(self.v), *self.v.shape[1:]))
-        return np.concatenate([self.v[:-1], added, self.v[-1:]])
+
+def embedded(v: np.ndarray, basis: Basis) -> np.ndarray:
+    """Coordinates of the same function in a larger basis that begins with that of v."""
+    added = np.zeros((basis.size + 1 - len(v), *v.shape[1:]))
+    return np.concatenate([v[:-1], added, v[-1:]])
 
 
 def fit_likelihood(

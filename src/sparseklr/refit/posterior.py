@@ -2,10 +2,11 @@ r"""Posterior variance of an output, and familiarity of a row.
 
 **Posterior variance.** The penalised likelihood is the posterior density of a Gaussian process with
 covariance :math:`C\,k(x, x')`, restricted to the span of the kept points. With :math:`a(x) = (\phi(x), 1)`
-and the Newton matrix H at the fit, the Laplace approximation of the variance of f(x) is
-:math:`a(x)^\top H^{-1} a(x)`. The prior variance that the kept points do not explain,
-:math:`C\,(k(x, x) - \|\phi(x)\|^2)`, is added, so the variance grows with the distance from the points. If
-the outputs of a likelihood with C' were multiplied by a, then :math:`C = a^2 C'`.
+and the Newton matrix H at the fit (with several classes, that of the class; :mod:`~.labels`), the Laplace
+approximation of the variance of f(x) is :math:`a(x)^\top H^{-1} a(x)`. The prior variance that the kept
+points do not explain, :math:`C\,(k(x, x) - \|\phi(x)\|^2)`, is added, so the variance grows with the
+distance from the points. If the outputs of a likelihood with C' were multiplied by a, then :math:`C = a^2
+C'`.
 
 **Familiarity.** The projection of :math:`k(x, \cdot)` on the span of the kernel functions of points z has the
 squared norm :math:`k_{xz} K_{zz}^{-1} k_{zx}`. As a fraction of :math:`k(x, x)` it is 1 at a point of the
@@ -30,7 +31,6 @@ from scipy.linalg import cholesky
 from ..kernels import Kernel
 from ..samples import DistinctPoints
 from .basis import solve_lower
-from .newton import Labels
 from .refit import Refit
 
 # Quantile of the variances of the training rows above which moderation starts (benchmarks/moderated.py).
@@ -65,13 +65,12 @@ class Posterior:
         explained, within = self._parts(self._kernel_values(kernel, rows))
         return within + self.C * np.maximum(kernel.diagonal(rows) - explained, 0.0)
 
-    def usual_variance(self, kernel: Kernel, rows: Any, weight: np.ndarray, f: np.ndarray) -> float:
+    def usual_variance(self, kernel: Kernel, rows: Any, weight: np.ndarray, information: np.ndarray) -> float:
         """The 90% quantile of the leave-one-out variances of the training rows.
 
-        ``rows`` are the first distinct training points, with their weights and outputs f.
+        ``rows`` are the first distinct training points, with their weights and information.
         """
         explained, within = self._parts(self._kernel_values(kernel, rows))
-        information = Labels(np.zeros(len(f)), weight).at(f).information  # TODO
         within = within / np.maximum(1 - information * within, 1e-2)  # without the row itself
         left = kernel.diagonal(rows) - explained
         if len(self.L):

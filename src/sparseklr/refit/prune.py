@@ -17,7 +17,8 @@ from scipy.linalg.lapack import dpotri
 
 from .. import _core
 from .basis import Basis, solve_lower
-from .newton import Labels, LikelihoodFit, fit_likelihood, newton_factor
+from .labels import Labels
+from .newton import LikelihoodFit, fit_likelihood, newton_factor
 from .recalibration import Recalibration
 
 # The elimination order uses ten times the ridge of the fit.
@@ -47,8 +48,8 @@ def elimination_order(basis: Basis, fit: LikelihoodFit) -> np.ndarray:
 def _eliminate(sigma: np.ndarray, beta: np.ndarray, block: int = 64) -> np.ndarray:
     """Order of elimination by ``|beta_b|^2 / sigma_bb``; the last entry, the intercept, is never eliminated.
 
-    ``beta`` has a row for each output. Eliminating b changes it by ``-sigma[:, b] beta_b / sigma_bb`` and sigma
-    by the outer product of that column: a Cholesky factorisation with this pivot rule, computed in blocks.
+    ``beta`` has a row for each output. Eliminating b changes it by ``-sigma[:, b] beta_b / sigma_bb`` and
+    sigma by the outer product of that column: a Cholesky factorisation with this pivot rule, in blocks.
     """
     left, beta = np.arange(beta.shape[1] - 1), beta.copy()
     order = [left[:0]]
@@ -77,11 +78,13 @@ def prune(
     recalibration nearly all training probabilities are 0 or 1, and points that matter for new rows would seem
     unnecessary.
 
-    With two classes a Newton step from the fit to the first s points predicts their model. With several classes
-    the Newton matrix of all of them is unknown, and the model is fitted.
+    With two classes a Newton step from the fit to the first s points predicts their model. With several
+    classes the Newton matrix of all of them is unknown, and the model is fitted.
     """
     order, m = elimination_order(basis, fit)[::-1], basis.size  # most important first
-    distance = _divergence(labels, fit, [Recalibration(), *([] if recalibration is None else [recalibration])])
+    distance = _divergence(
+        labels, fit, [Recalibration(), *([] if recalibration is None else [recalibration])]
+    )
     step = None if labels.several else _newton_steps(basis, fit, order)
 
     def fitted(size: int) -> tuple[Basis, LikelihoodFit]:
@@ -93,7 +96,7 @@ def prune(
             labels,
             fit.C,
             projection @ fit.v if step is None else part.coordinates(*step(size)),
-            curvature=projection @ fit.curvature @ projection.T,
+            curvature=None if step is None else projection @ fit.curvature @ projection.T,
             fresh=False,
             tol=1e-4,
         )
@@ -110,7 +113,7 @@ def prune(
     low, high = 0, min(5, m)
     while high < m and not near(high):
         low, high = high, min(2 * high, m)
-    while high - low > 1:
+    while high - low > (max(high // 20, 1) if labels.several else 1):
         middle = (low + high) // 2
         low, high = (low, middle) if near(middle) else (middle, high)
     while high < m:  # check the second-order approximation by a fit

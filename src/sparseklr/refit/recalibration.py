@@ -18,14 +18,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .newton import Labels, LeftOut, LossAt
+from .labels import Labels, LeftOut, LossAt
 
 
 @dataclass(frozen=True)
 class RecalibrationSettings:
     """Conditions and limits of the recalibration."""
 
-    least_of_class: int = 60  # with fewer observations of a class, the slope is 1: an outlier would decide it
+    # With fewer observations outside the largest class, the slope is 1: an outlier would decide it.
+    least_of_class: int = 60
     largest_output: float = 1e4  # leave-one-out outputs are clipped to this
     max_steps: int = 100  # of Newton's method
 
@@ -47,8 +48,8 @@ def fit_recalibration(labels: LeftOut, f: np.ndarray) -> Recalibration:
     r"""The maximum-likelihood recalibration with slope at least 1 for leave-one-out outputs f.
 
     A slope above 1 is fitted to Platt's targets :math:`(n+1)/(n+2)` for a class of n observations and
-    :math:`1/(n+2)` for the others together, which allow for an unseen wrong label in each class. A slope below 1 would make every C look
-    good, and the leave-one-out approximation is optimistic for large C.
+    :math:`1/(n+2)` for the others together, which allow for an unseen wrong label in each class. A slope
+    below 1 would make every C look good, and the leave-one-out approximation is optimistic for large C.
     """
     f = np.clip(f, -SETTINGS.largest_output, SETTINGS.largest_output)
     sizes = np.array(labels.class_sizes())

@@ -28,7 +28,8 @@ from .._utils.threads import Map, ordered_threads
 from ..samples import DistinctPoints
 from .basis import Basis, LabelFreeBases, random_basis
 from .calibration import SOFTMAX, log_probabilities
-from .newton import Labels, factor_at, fit_likelihood
+from .labels import Labels
+from .newton import factor_at, fit_likelihood
 from .prune import prune
 from .recalibration import Recalibration, transferred, with_slope
 from .regularisation import EvaluatedFit, choose_C, evaluate_C
@@ -68,11 +69,6 @@ class Refit:
         """Factor of the kernel in the prior covariance of the final outputs."""
         return self.C * self.slope**2
 
-    @property
-    def left_out(self) -> np.ndarray:
-        """Recalibrated leave-one-out outputs, (n_observations, n_outputs)."""
-        return self.evaluated.loo.reshape(-1, len(self.intercept))
-
 
 def refit(
     points: DistinctPoints,
@@ -95,7 +91,9 @@ def refit(
     fit = fit_likelihood(basis, labels, C, near=evaluated.fit.f, fresh=False, tol=1e-4)
     line = transferred(labels, fit.f, basis.chosen, evaluated.left_out, line.slope)
     if prune_within > 0:
-        basis, fit = prune(basis, labels, fit, prune_within * error, line)
+        # Several classes: the loss and its error grow with their number, the effect of a point does not.
+        within = prune_within * ((2 / labels.target.shape[1]) ** 2 if labels.several else 1.0)
+        basis, fit = prune(basis, labels, fit, within * error, line)
     # The final fit is fully accurate; its curvature gives the posterior.
     fit = fit_likelihood(basis, labels, C, fit.v, curvature=fit.curvature, fresh=False)
     line = with_slope(labels, fit.f, line.slope if basis.size else 1.0)
@@ -135,9 +133,7 @@ def refit_with(
             evaluated = evaluate_C(LabelFreeBases(points, rng, map_)[-1], labels, float(C))
         elif evaluated is None:
             evaluated = choose_C(LabelFreeBases(points, rng, map_), labels)
-        return refit(
-            points, labels, selected, evaluated, prune_within=prune_within, rng=random, map_=map_
-        )
+        return refit(points, labels, selected, evaluated, prune_within=prune_within, rng=random, map_=map_)
 
 
 def sound_refit(
@@ -212,13 +208,22 @@ def remedy(X: Any, names: Any) -> str:
 
 def losses_of(points: DistinctPoints, model: Refit) -> Losses:
     """Log-losses of the class fractions, of leave-one-out, and on the training rows."""
-    groups, total = points.observations, points.weight.sum()
-    losses = -(groups.weight * log_probabilities(model.left_out, SOFTMAX)).sum(axis=1)
-    estimate = float(losses.sum() / total)
-    off = losses / groups.weight.sum(axis=1) - estimate
-    error = float(np.linalg.norm(groups.weight.sum(axis=1) / total / np.sqrt(groups.count) * off))
+    labels, total = Labels.of_points(points), points.weight.sum()
+    estimate, error = labels.observations.mean(model.evaluated.losses)
     training = float(-(points.weight * log_probabilities(model.outputs, SOFTMAX)).sum() / total)
     return Losses(entropy(points.weight.sum(axis=0)), estimate, error, training)
+
+
+def left_out_outputs(points: DistinctPoints, model: Refit) -> np.ndarray:
+    """Recalibrated leave-one-out outputs of the groups of observations, (n_groups, n_outputs).
+
+    With several classes they are cross-fitted, and averaged over the observations of a group.
+    """
+    pieces, loo = Labels.of_points(points).observations, model.evaluated.loo
+    if pieces.group is None:
+        return loo[:, None]
+    fraction = pieces.count / np.bincount(pieces.group, pieces.count)[pieces.group]
+    return np.column_stack([np.bincount(pieces.group, fraction * column) for column in loo.T])
 
 
 def class_fractions(points: DistinctPoints, model: Refit) -> Refit:

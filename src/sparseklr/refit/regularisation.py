@@ -18,8 +18,10 @@ from math import log
 import numpy as np
 
 from .basis import Basis
+from .cross_fit import cross_fit
+from .labels import Labels
 from .leave_one_out import leave_one_out
-from .newton import Labels, LikelihoodFit, fit_likelihood
+from .newton import LikelihoodFit, embedded, fit_likelihood
 from .recalibration import Recalibration, fit_recalibration
 
 
@@ -30,6 +32,7 @@ class SearchSettings:
     start: float = 10.0  # the first of the decades that is evaluated
     least: float = 1e-4  # below, the model is constant
     most: float = 1e5  # above, there is no regularisation left
+    clearly_worse: float = 2.0  # standard errors at which the search with several classes ends
 
 
 SETTINGS = SearchSettings()
@@ -41,8 +44,9 @@ class EvaluatedFit:
 
     fit: LikelihoodFit
     recalibration: Recalibration
-    left_out: np.ndarray  # leave-one-out outputs of the fit
-    losses: np.ndarray  # leave-one-out log-losses after recalibration
+    left_out: np.ndarray  # leave-one-out outputs of the fit; with several classes cross-fitted ones
+    losses: np.ndarray  # their log-losses after recalibration
+    fold_coordinates: np.ndarray | None = None  # of the fits without a fold, with several classes
 
     @property
     def C(self) -> float:
@@ -57,8 +61,8 @@ class EvaluatedFit:
 def evaluate_C(basis: Basis, labels: Labels, C: float) -> EvaluatedFit:
     """The fit for a given C, without recalibration."""
     fit = fit_likelihood(basis, labels, C, tol=1e-6)
-    left_out = leave_one_out(basis, labels, fit)
-    return EvaluatedFit(fit, Recalibration(), left_out, labels.observations.losses(left_out))
+    left_out, parts = _left_out(basis, labels, fit)
+    return EvaluatedFit(fit, Recalibration(), left_out, labels.observations.losses(left_out), parts)
 
 
 def choose_C(bases: Sequence[Basis], labels: Labels) -> EvaluatedFit:
@@ -73,12 +77,13 @@ def choose_C(bases: Sequence[Basis], labels: Labels) -> EvaluatedFit:
 
     best = _best_decade(bases[0], labels, _evaluate(bases[0], labels, SETTINGS.start, near=_guess(labels)))
     for basis in islice(bases, 1, None):
-        larger = _evaluate(basis, labels, best.C, best.fit.embedded(basis))
+        start, parts = embedded(best.fit.v, basis), best.fold_coordinates
+        larger = _evaluate(basis, labels, best.C, start, parts=parts)
         gain = loss(best) - loss(larger)
         if gain <= 0:
             break
         neighbours = [
-            _evaluate(basis, labels, larger.C * factor, larger.fit.v, larger.fit.curvature)
+            _neighbour(basis, labels, larger, factor)
             for factor in (0.1, 10.0)
             if SETTINGS.least <= larger.C * factor <= SETTINGS.most
         ]
@@ -89,14 +94,23 @@ def choose_C(bases: Sequence[Basis], labels: Labels) -> EvaluatedFit:
 
 
 def _best_decade(basis: Basis, labels: Labels, first: EvaluatedFit) -> EvaluatedFit:
-    """The fit with the best C of all decades, each started from its neighbour on the side of ``first``."""
-    fits = [first]
+    """The fit with the best C of all decades, each started from its neighbour on the side of ``first``.
+
+    With several classes, whose losses do not flatter a large C, the search ends in each direction at a C that
+    is clearly worse.
+    """
+    fits, mean = [first], labels.observations.mean
     for factor in (10.0, 0.1):
         last = first
         while SETTINGS.least <= last.C * factor <= SETTINGS.most:
-            last = _evaluate(basis, labels, last.C * factor, last.fit.v, last.fit.curvature)
+            last = _neighbour(basis, labels, last, factor)
             fits.append(last)
-    return min(sorted(fits, key=lambda one: one.C), key=lambda one: labels.observations.mean(one.losses)[0])
+            if labels.several:
+                best = min(fits, key=lambda one: mean(one.losses)[0])
+                worse, error = mean(last.losses - best.losses)
+                if worse > SETTINGS.clearly_worse * error:
+                    break
+    return min(sorted(fits, key=lambda one: one.C), key=lambda one: mean(one.losses)[0])
 
 
 def fit_at(bases: Sequence[Basis], labels: Labels, C: float, near: np.ndarray | None = None) -> EvaluatedFit:
@@ -108,7 +122,7 @@ def fit_at(bases: Sequence[Basis], labels: Labels, C: float, near: np.ndarray | 
     if len(bases) == 1:
         return _evaluate(bases[0], labels, C, near=near)
     rough = fit_likelihood(bases[0], labels, C, near=near, fresh=False, tol=0.1)
-    return _evaluate(bases[-1], labels, C, rough.embedded(bases[-1]))
+    return _evaluate(bases[-1], labels, C, embedded(rough.v, bases[-1]))
 
 
 def _guess(labels: Labels) -> np.ndarray:
@@ -120,6 +134,12 @@ def _guess(labels: Labels) -> np.ndarray:
     return 4 * labels.target - 2 + log(max(fraction, 1e-9) / max(1 - fraction, 1e-9))
 
 
+def _neighbour(basis: Basis, labels: Labels, one: EvaluatedFit, factor: float) -> EvaluatedFit:
+    """The fit with another C, started from a given fit."""
+    v, curvature, parts = one.fit.v, one.fit.curvature, one.fold_coordinates
+    return _evaluate(basis, labels, one.C * factor, v, curvature, parts=parts)
+
+
 def _evaluate(
     basis: Basis,
     labels: Labels,
@@ -127,10 +147,21 @@ def _evaluate(
     start: np.ndarray | None = None,
     curvature: np.ndarray | None = None,
     near: np.ndarray | None = None,
+    parts: np.ndarray | None = None,
 ) -> EvaluatedFit:
     # The last step changes the objective by at most a hundredth; what remains after it is far less.
-    fit = fit_likelihood(basis, labels, C, start, near=near, curvature=curvature, tol=1e-2)
-    left_out = leave_one_out(basis, labels, fit)
+    fresh = not labels.several
+    fit = fit_likelihood(basis, labels, C, start, near=near, curvature=curvature, fresh=fresh, tol=1e-2)
+    left_out, parts = _left_out(basis, labels, fit, parts)
     recalibration = fit_recalibration(labels.observations, left_out)
     losses = labels.observations.losses(recalibration(left_out))
-    return EvaluatedFit(fit, recalibration, left_out, losses)
+    return EvaluatedFit(fit, recalibration, left_out, losses, parts)
+
+
+def _left_out(
+    basis: Basis, labels: Labels, fit: LikelihoodFit, parts: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Output of every observation from a fit without it, or without its fold, and the fits of the folds."""
+    if labels.several:
+        return cross_fit(basis, labels, fit, parts)
+    return leave_one_out(basis, labels, fit), None

@@ -21,7 +21,8 @@ import numpy as np
 
 from ..kernels import Kernel
 from .basis import Basis, LabelFreeBases
-from .newton import Labels, LikelihoodFit, fit_likelihood
+from .labels import Labels
+from .newton import LikelihoodFit, fit_likelihood
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,197 @@
+r"""Labels and weights of the training points, and the loss of outputs.
+
+Two classes have one output f, the logit of the second class. More classes have an output each, and the
+softmax of the outputs are their probabilities p.
+
+The second derivative of the softmax loss of a row, :math:`w(\mathrm{diag}(p) - pp^\top)`, couples the
+classes, and a Newton matrix of all classes would have millions of entries. Preconditioners and posterior
+variances therefore use one matrix for each class, with the information
+
+.. math:: h_k = w\, p_k (1 - p_k) (1 + q_k), \qquad q_k = \sum_{l \ne k} p_l^2 / (1 - p_k)^2 .
+
+For vectors that sum to zero, :math:`\mathrm{diag}(h)` equals the second derivative if only two probabilities
+are positive, which have :math:`q = 1`, and if all K are equal, with :math:`q = 1/(K-1)`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit, softmax
+
+from .. import _core
+from ..samples import DistinctPoints, Observations, weighted_mean
+
+
+@dataclass(frozen=True)
+class FoldSettings:
+    """Numbers of folds of several classes."""
+
+    few: int = 500  # observations up to which there are more folds
+    folds_of_few: int = 10
+    folds: int = 5
+
+
+SETTINGS = FoldSettings()
+
+
+class LossAt(NamedTuple):
+    """The loss of all points at given outputs."""
+
+    value: float  # weighted sum
+    losses: np.ndarray  # of each point, without its weight
+    slope: np.ndarray  # first derivatives of the weighted loss of each point
+    information: np.ndarray  # second derivative; with several classes, its diagonal approximation
+    weighted: np.ndarray | None = None  # with several classes, weight times probabilities ...
+    probabilities: np.ndarray | None = None
+
+    def times(self, change: np.ndarray) -> np.ndarray:
+        """The second derivatives times a change of the outputs."""
+        if self.weighted is None:
+            return self.information * change
+        product = self.weighted * change
+        return product - self.probabilities * product.sum(axis=1, keepdims=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Labels and weight w of every point.
+
+    The target is the fraction t of the second class, (n,), or with several classes the fraction of each,
+    (n, n_classes). Outputs have the same shape. ``left_out`` are the labels of the groups of leave-one-out;
+    None if every point is one observation.
+    """
+
+    target: np.ndarray
+    weight: np.ndarray
+    left_out: LeftOut | None = None
+
+    @classmethod
+    def of(cls, weight: np.ndarray) -> Labels:
+        """Labels from the weights of the classes on each point, (n, n_classes)."""
+        total = weight.sum(axis=1)
+        return cls(weight[:, 1] / total if weight.shape[1] == 2 else weight / total[:, None], total)
+
+    @classmethod
+    def of_points(cls, points: DistinctPoints) -> Labels:
+        """Labels of points, with their observations."""
+        groups = points.observations
+        if points.weight.shape[1] > 2:
+            return replace(cls.of(points.weight), left_out=in_folds(groups))
+        labels = cls.of(groups.weight)
+        left_out = LeftOut(labels.target, labels.weight, point=groups.point, count=groups.count)
+        return replace(cls.of(points.weight), left_out=left_out)
+
+    @property
+    def several(self) -> bool:
+        """Whether there are more than two classes."""
+        return self.target.ndim == 2
+
+    def by_class(self) -> np.ndarray:
+        """Weight of each class on every point, (n_classes, n)."""
+        if self.several:
+            return (self.weight[:, None] * self.target).T
+        return np.array([self.weight * (1 - self.target), self.weight * self.target])
+
+    @cached_property
+    def observations(self) -> LeftOut:
+        """Labels of the groups of leave-one-out."""
+        if self.left_out is not None:
+            return self.left_out
+        n = len(self.weight)
+        return LeftOut(self.target, self.weight, point=np.arange(n), count=np.ones(n))
+
+    def losses(self, f: np.ndarray) -> np.ndarray:
+        """Log-loss of each point without its weight: minus the mean of log p over its labels."""
+        return self.at(f).losses
+
+    def probabilities(self, f: np.ndarray) -> np.ndarray:
+        """Probabilities at outputs f, in the shape of the target."""
+        return np.asarray(softmax(f, axis=1) if self.several else expit(f))
+
+    def at(self, f: np.ndarray) -> LossAt:
+        """The weighted loss at outputs f, with its derivatives."""
+        if self.several:
+            return _softmax_loss(self, f)
+        out = np.empty((3, len(f)))
+        return LossAt(_core.cross_entropy(f, self.target, self.weight, out), *out)
+
+
+def _softmax_loss(labels: Labels, f: np.ndarray) -> LossAt:
+    """The loss of several classes; ``information`` is explained at the top of this module."""
+    f = f - f.max(axis=1, keepdims=True)
+    P = np.exp(f)
+    total = P.sum(axis=1, keepdims=True)
+    P /= total
+    losses = np.log(total[:, 0]) - np.einsum("ij,ij->i", labels.target, f)
+    weighted = labels.weight[:, None] * P
+    variance, others = P * (1 - P), np.einsum("ij,ij->i", P, P)[:, None] - P**2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        coupling = np.clip(np.nan_to_num(P * others / (1 - P)), 0.0, variance)
+    return LossAt(
+        float(labels.weight @ losses),
+        losses,
+        weighted - labels.weight[:, None] * labels.target,
+        labels.weight[:, None] * (variance + coupling),
+        weighted,
+        P,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut(Labels):
+    """Labels of groups of observations, of which one is left out at a time.
+
+    Each group consists of ``count`` observations with the same label on one ``point``. With folds
+    (:func:`in_folds`) it is the part of ``group`` in ``fold``.
+    """
+
+    point: np.ndarray = field(kw_only=True)
+    count: np.ndarray = field(kw_only=True)
+    group: np.ndarray | None = None
+    fold: np.ndarray | None = None
+
+    @property
+    def removed(self) -> np.ndarray:
+        """Weight of one observation of each group."""
+        return self.weight / self.count
+
+    def mean(self, values: np.ndarray) -> tuple[float, float]:
+        """Weighted mean of one value per group, and its standard error."""
+        return weighted_mean(values, self.weight, self.count)
+
+    def class_sizes(self) -> list[float]:
+        """Kish's effective number of observations of each class, (sum w)^2 / sum w^2."""
+        sizes = []
+        for weight in self.by_class():
+            squares = float(weight @ (weight / self.count))
+            sizes.append(float(weight.sum()) ** 2 / squares if squares > 0 else 0.0)
+        return sizes
+
+
+def in_folds(groups: Observations) -> LeftOut:
+    """The observations in folds; the observations of a group may be in several folds.
+
+    The observations of each class are assigned to the folds in turn, and each class continues after the last.
+    The order of the classes is that of their first observations, whatever their names.
+    """
+    count = groups.count.astype(np.int64)
+    total = int(count.sum())
+    n_folds = min(SETTINGS.folds_of_few if total <= SETTINGS.few else SETTINGS.folds, total)
+    _, appearance, code = np.unique(groups.weight.argmax(axis=1), return_index=True, return_inverse=True)
+    order = np.argsort(appearance[code], kind="stable")
+    first = np.empty_like(count)
+    first[order] = np.cumsum(count[order]) - count[order]
+    # Among first, ..., first + count - 1, the number of values congruent to the fold modulo n_folds
+    fold = np.arange(n_folds)
+    last = first + count - 1
+    held_out = (last[:, None] - fold) // n_folds - (first[:, None] - 1 - fold) // n_folds
+    group, fold = np.nonzero(held_out)
+    some = held_out[group, fold].astype(np.float64)
+    labels = Labels.of(groups.weight[group] * (some / groups.count[group])[:, None])
+    return LeftOut(
+        labels.target, labels.weight, point=groups.point[group], count=some, group=group, fold=fold
+    )
