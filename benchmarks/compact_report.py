@@ -194,10 +194,10 @@ def _geometric(values: list[float]) -> float:
 
 PAGE = """# CompactKLR in figures
 
-`CompactKLR` compared with `SparseKLR`, an SVC with tuned C and gamma, and boosted trees. Features are standardised for
-`SparseKLR` and the SVC; all other parameters are the defaults. The constants of `CompactKLR` were chosen on folds 0 to 2 and on
-another split of the same sets, so the means of folds 3 and 4, which were not used, are given as well.
-`python -m benchmarks.compact` writes this page.
+This page compares `CompactKLR` with `SparseKLR`, an SVC with tuned C and gamma, and boosted trees. Features are standardised
+for `SparseKLR` and the SVC; all other parameters are the defaults. The constants in `CompactKLR` were chosen on folds 0 to 2
+and on another split of the same data sets. The tables therefore also give the means over folds 3 and 4, which played no part
+in this choice. `python -m benchmarks.compact` writes this page.
 """
 
 
