@@ -106,7 +106,7 @@ def tables(cells: list[Cell], sets: list[str]) -> None:
         ]
         return float(np.mean(values)) if values else None
 
-    note = f"Means over {len(sets)} benchmark sets and {FOLDS} test folds of five; features standardised, default parameters. Fit times are wall-clock times."
+    note = f"Means over {len(sets)} benchmark sets and {FOLDS} of 5 test folds, with standardised features and default parameters. Fit times are wall-clock times."
     rows = [
         [label, *(mean(key, label) for key in ("loss", "accuracy", "points", "seconds"))] for label in SHOWN
     ]
@@ -124,7 +124,7 @@ def tables(cells: list[Cell], sets: list[str]) -> None:
     store(
         "overview_losses",
         COMMAND,
-        f"Log-loss on each set, mean of {FOLDS} test folds of five; the lowest in bold.",
+        f"Log-loss on each set, averaged over {FOLDS} of 5 test folds. The lowest is in bold.",
         ["set", *SHOWN],
         losses,
     )

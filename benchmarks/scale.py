@@ -118,7 +118,13 @@ def table(store: Store) -> list[list[Any]]:
             out.append([text, f"{run['seconds']:.1f} / {run['peak_mb']:.0f}", "MB <= 1500"])
         if len(runs) > 1:
             exponent = np.polyfit(np.log([r["n"] for r in runs]), np.log([r["seconds"] for r in runs]), 1)[0]
-            out.append([f"{name}: exponent with which the time grows with the number of rows", float(exponent), "<= 1.05"])
+            out.append(
+                [
+                    f"{name}: exponent with which the time grows with the number of rows",
+                    float(exponent),
+                    "<= 1.05",
+                ]
+            )
             out.append(
                 [
                     f"{name}: time for the largest number of rows / for the next smaller one",
@@ -129,10 +135,16 @@ def table(store: Store) -> list[list[Any]]:
     for run in store.of("cluster"):
         out.append([f"{run['name']}: time with two Dask workers / with two threads", run["slower"], "<= 1.5"])
         out.append(
-            [f"{run['name']}: largest relative difference between the two models", run["difference"], "<= 1e-8"]
+            [
+                f"{run['name']}: largest relative difference between the two models",
+                run["difference"],
+                "<= 1e-8",
+            ]
         )
     for run in store.of("dead worker"):
-        out.append(["difference between the models with and without a killed worker", run["difference"], "<= 1e-8"])
+        out.append(
+            ["difference between the models with and without a killed worker", run["difference"], "<= 1e-8"]
+        )
     for run in store.of("killed fit"):
         out.append(["difference between the models with and without an interruption", run["difference"], "0"])
     for run in store.of("predict"):

@@ -13,8 +13,9 @@ from sparseklr import CompactKLR, SparseKLR
 from .rows import splits
 
 NOTE = (
-    "Largest change of a probability (and the mean change) of the test rows of waveform (1000 training rows) and spambase (2500), standardised, against the model with "
-    "the defaults on one thread."
+    "Largest change of a test probability (mean change in brackets) relative to the model with "
+    "default parameters on one thread. Features are standardised; waveform has 1000 training rows, "
+    "spambase 2500."
 )
 COLUMNS = ["change", "`SparseKLR`, waveform", "`SparseKLR`, spambase", "`CompactKLR`, waveform"]
 

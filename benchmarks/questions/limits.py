@@ -20,7 +20,10 @@ from sparseklr import CompactKLR, SparseKLR
 
 from .rows import best_in_bold
 
-NOTE = "Log-loss on 5000 new rows and, in brackets, seconds of the fit, on problems whose form is known; the lowest log-loss in bold."
+NOTE = (
+    "Log-loss on 5000 new rows, with the fit time in seconds in brackets, on problems of known form. "
+    "The lowest log-loss is in bold."
+)
 MODELS = {
     "`SparseKLR()`": SparseKLR(),
     "`CompactKLR()`": CompactKLR(),
