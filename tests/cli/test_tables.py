@@ -332,7 +332,7 @@ def test_missing_columns_are_an_error_unless_rows_are_flagged(
     run("predict", home / "model.sklr", tmp_path / "part.csv", code=2)
     assert "columns of the model are missing: z, city" in capsys.readouterr().err
     run("predict", home / "model.sklr", tmp_path / "part.csv", "--flag", "-o", tmp_path / "out.csv")
-    assert "missing and treated as unknown: z, city" in capsys.readouterr().err
+    assert "which are treated as missing values: z, city" in capsys.readouterr().err
     assert pd.read_csv(tmp_path / "out.csv")["unfamiliar"].str.contains("z is missing; city is missing").all()
     (tmp_path / "none.csv").write_text("a,b\n1,2\n")
     run("predict", home / "model.sklr", tmp_path / "none.csv", "--flag", code=2)

@@ -1,4 +1,5 @@
-"""The page of ``sparseklr report``: quality of the probabilities, and decision thresholds for given costs."""
+"""The page written by ``sparseklr report``: quality of the probabilities, and decision thresholds for given
+costs."""
 
 from __future__ import annotations
 
@@ -23,15 +24,15 @@ _FORMS = {"n_rows": "d", "accuracy": ".1%"}
 
 @dataclass(frozen=True)
 class PageSettings:
-    """Sizes of the parts of the page."""
+    """Sizes of the parts of a report page."""
 
     rows: int = 20_000  # size of the sample embedded in the page
-    errors: int = 5  # number of errors, the most confident ones
-    points: int = 4  # number of kept rows that explain an error
-    reasons: int = 12  # number of reasons why rows are unfamiliar, the most frequent ones
-    bins: int = 20  # of histograms
-    groups: int = 10  # of reliability diagrams,
-    confidence: float = 0.95  # with intervals at this level
+    errors: int = 5  # number of errors shown, the most confident first
+    points: int = 4  # number of kept rows shown to explain an error
+    reasons: int = 12  # number of reasons for unfamiliar rows shown, the most frequent first
+    bins: int = 20  # number of bins in histograms
+    groups: int = 10  # number of groups in reliability diagrams
+    confidence: float = 0.95  # level of their confidence intervals
 
 
 SETTINGS = PageSettings()
@@ -39,7 +40,7 @@ SETTINGS = PageSettings()
 
 @dataclass(frozen=True, eq=False)
 class ReportedModel:
-    """A model of the page with labelled rows and its predictions."""
+    """A model on the page, with labelled rows and its predictions for them."""
 
     name: str
     model: Model
@@ -64,7 +65,7 @@ class ReportedModel:
 
 
 def model_page(models: Sequence[ReportedModel], data_name: str) -> str:
-    """A self-contained page on one or several models of the same classes and their test rows."""
+    """A self-contained page about one or more models with the same classes, evaluated on test rows."""
     folder = resources.files(__package__) / "assets"
     assets = {file.name: file.read_text("utf-8") for file in folder.iterdir()}
     names = ", ".join(model.name for model in models)
@@ -87,7 +88,7 @@ def model_page(models: Sequence[ReportedModel], data_name: str) -> str:
 
 
 def _each(models: Sequence[ReportedModel], part: Any) -> str:
-    """A part for every model, of which the page shows one."""
+    """Repeat a part of the page for every model; a control on the page selects the one shown."""
     return "".join(f'<div data-model="{k}">{part(model)}</div>' for k, model in enumerate(models))
 
 
@@ -139,11 +140,11 @@ def _short(values: Iterable[float], digits: int) -> list[float]:
     return [float(f"{value:.{digits}g}") for value in values]
 
 
-# -- words and tables ---------------------------------------------------------------------------
+# -- text and tables ---------------------------------------------------------------------------
 
 
 def _training_rows(entry: ReportedModel) -> str:
-    """A warning if some rows are training rows of the model."""
+    """A warning if the model was trained on some of the rows."""
     n_seen, n = entry.model.n_training_rows(entry.rows.X), len(entry.rows)
     if not n_seen:
         return ""
@@ -183,7 +184,7 @@ def _measures(models: Sequence[ReportedModel], measures: list[dict[str, Any]]) -
 def _errors(entry: ReportedModel) -> str:
     wrong = np.flatnonzero(entry.predicted != entry.y)
     if not len(wrong):
-        return "<p>None: every prediction is correct.</p>"
+        return "<p>There are none: every prediction is correct.</p>"
     confidence = entry.prob.max(axis=1)
     worst = wrong[np.argsort(-confidence[wrong], kind="stable")][: SETTINGS.errors]
     parts: list[str] = []

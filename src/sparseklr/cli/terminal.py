@@ -1,4 +1,4 @@
-"""Results on a terminal: tables by rich."""
+"""Print results on a terminal, with rich."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MEASURES = {
     "ece": "Calibration error (ECE)",
 }
 
-# Fitted attributes about the quality of a fit; each estimator has some of them.
+# Fitted attributes that describe the quality of a fit; each estimator has some of them.
 QUALITY = {
     "loo_log_loss": ("Leave-one-out log-loss", ".4f"),
     "validation_log_loss": ("Validation log-loss", ".4f"),
@@ -35,7 +35,7 @@ QUALITY = {
 
 
 class Terminal(Console):
-    """Prints tables. It is not an error if the reader, such as head, stops early."""
+    """A console for tables; a reader that stops early, such as head, is not an error."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError  # rich would exit with 1; main returns 0
@@ -60,12 +60,12 @@ def show_table(
         table.add_column(Text(printable(name)), justify=justify if k else "left")
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
-    # wider than any terminal: otherwise rich would cut numbers
+    # wider than any terminal, because otherwise rich would truncate numbers
     Terminal(width=500, stderr=stderr).print(table)
 
 
 def show_search(search: Mapping[str, list[Any]], stderr: bool) -> None:
-    """The candidates for kernel or size, in the order in which they were tried."""
+    """Print the kernels or model sizes that a search tried, in that order."""
     names = [name for name in search if name != "seconds" or not any(map(math.isnan, search[name]))]
     cells = [[f"{v:.4g}" if isinstance(v, float) else f"{v}" for v in search[name]] for name in names]
     head = [name.replace("_", " ") for name in names]
@@ -83,7 +83,7 @@ def show_fit(summary: Mapping[str, Any], output: str) -> None:
 
 
 def fit_lines(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Lines about a fit; fewer if the model was saved from Python."""
+    """Lines that describe a fit; there are fewer if the model was saved from Python."""
     rows = []
     if "n_rows" in summary:
         rows.append(("Rows", str(summary["n_rows"])))
@@ -123,7 +123,7 @@ def _points(n_points: int, fraction: float | None) -> str:
 
 
 def _scale(scale: Mapping[str, Any]) -> str:
-    """The chosen scale with its leave-one-out log-loss and that of the others."""
+    """The chosen scale with its leave-one-out log-loss, and those of the other scales."""
     losses = {**scale["loo_log_loss"]}
     if not losses:
         return str(scale["chosen"])
@@ -145,7 +145,7 @@ def show_measures(found: Mapping[str, Any], title: str, stderr: bool = False) ->
     counts = [
         [label, *(f"{n:g}" for n in row)] for label, row in zip(classes, found["confusion"], strict=True)
     ]
-    if len(classes) <= 12:  # more would not fit on a line
+    if len(classes) <= 12:  # a matrix of more classes would not fit on a line
         show_table("Confusion matrix", ("true \\ predicted", *classes), counts, stderr=stderr)
 
 

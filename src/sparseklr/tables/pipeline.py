@@ -27,33 +27,37 @@ def tabular_pipeline(
 ) -> Pipeline:
     """A classifier for data frames with columns of any kind; ``sparseklr fit`` stores the same pipeline.
 
-    A scikit-learn pipeline of three steps. ``read`` (:class:`~sparseklr.tables.reader.TableReader`) detects
-    numbers, dates and text, however the columns are stored, and drops columns that identify the rows;
-    ``features`` (:class:`~sparseklr.tables.features.TableFeatures`) imputes missing values, scales numbers
-    and encodes dates and text; ``model`` is the estimator. It accepts data frames of pandas and polars. Needs
+    The function returns a scikit-learn pipeline with three steps. ``read``
+    (:class:`~sparseklr.tables.reader.TableReader`) detects numbers, dates and text, however the columns are
+    stored, and drops columns that identify the rows. ``features``
+    (:class:`~sparseklr.tables.features.TableFeatures`) imputes missing values, scales numbers and encodes
+    dates and text. ``model`` is the estimator. The pipeline accepts pandas and polars data frames. It needs
     the extra ``sparseklr[tables]``.
 
     Parameters
     ----------
     estimator : classifier or None, default=None
-        The last step; None is :class:`~sparseklr.SparseKLR` with its defaults.
+        The last step; None means :class:`~sparseklr.SparseKLR` with default parameters.
     scale : {"auto", "standard", "quantile", "squash"}, default="auto"
-        Scaling of numbers; ``"auto"`` compares the leave-one-out log-loss of ``SparseKLR``, or of
-        ``estimator`` itself if it is one. For a :class:`~sparseklr.CompactKLR`, which maps skewed features by
-        rank itself, ``"auto"`` is ``"standard"``. ``pipeline["features"].scale_`` is the scale in use.
+        How to scale numbers. ``"auto"`` compares the leave-one-out log-losses of ``SparseKLR``, or of
+        ``estimator`` if it is a ``SparseKLR``. For a :class:`~sparseklr.CompactKLR`, which maps skewed
+        features by rank itself, ``"auto"`` means ``"standard"``. ``pipeline["features"].scale_`` is the
+        scale in use.
     categorical, number, date : sequence of str, default=()
-        Columns whose kind is given instead of detected. ``date`` may map names to formats.
+        Columns whose kind is given instead of detected. ``date`` may also map names to formats.
     drop : sequence of str, default=()
         Columns to drop.
     na : sequence of str, default=()
         Further tokens for missing values.
+
     decimal : {"auto", ".", ","}, default="auto"
         The decimal sign of numbers in text.
 
     Returns
     -------
     sklearn.pipeline.Pipeline
-        Not fitted. After ``fit``, ``pipeline["read"].report_`` lists what was dropped or unreadable.
+        The unfitted pipeline. After ``fit``, ``pipeline["read"].report_`` lists dropped columns and
+        unreadable values.
 
     See Also
     --------
