@@ -1,9 +1,9 @@
 """The types that a model file may contain: public names, stored attributes, and checks.
 
-Prediction passes arrays to compiled code of this package and of SciPy, which trusts their indices. The author
-of a model file controls these arrays, so the reader calls ``check`` of every object, which raises unless the
-arrays are consistent. NumPy checks the arrays of scikit-learn's and skrub's transformers when they are used;
-transformers that index without checks have a check here too.
+Prediction passes arrays to compiled code of this package and of SciPy, which trusts their indices. The
+author of a model file controls these arrays, so the reader calls ``check`` of every object, which raises an
+error unless the arrays are consistent. NumPy checks the arrays of scikit-learn's and skrub's transformers
+when they are used; transformers that index without checks have a check here too.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _need(holds: Any, what: str) -> None:
 
 
 def _check_jobs(n_jobs: Any) -> None:
-    """Raise for implausible numbers of threads: a file must not start a million of them."""
+    """Reject implausible numbers of threads, because a file must not start a million of them."""
     sane = n_jobs is None or (_whole(n_jobs) and 0 < abs(n_jobs) <= MOST_JOBS)
     _need(sane, f"n_jobs must be None or between 1 and {MOST_JOBS}, or negative; it is {n_jobs!r}")
 
@@ -102,7 +102,7 @@ def _scaling(scaling: Scaling) -> None:
 
 
 def _classifier(model: Any) -> bool:
-    """Check parameters and classes; False if the model is not fitted, as a part of another may be."""
+    """Check parameters and classes; return False if the model is not fitted, as a part of another may be."""
     constraints = type(model)._parameter_constraints
     given = {name: value for name, value in vars(model).items() if name in constraints}
     check_parameters(constraints, given, type(model).__name__)
@@ -119,7 +119,7 @@ def _classifier(model: Any) -> bool:
         _whole(model.n_features_in_) and model.n_features_in_ > 0, "n_features_in_ must be a positive number"
     )
     if "feature_names_in_" in vars(model):
-        _need(len(model.feature_names_in_) == model.n_features_in_, "feature_names_in_ has another length")
+        _need(len(model.feature_names_in_) == model.n_features_in_, "feature_names_in_ has the wrong length")
         _check_strings("feature_names_in_", model.feature_names_in_)
     if (reference := vars(model).get("_reference_")) is not None:
         check_indices_below("reference", reference, 10**6 + 1)
@@ -168,7 +168,7 @@ def _sparse_klr(model: Any) -> None:
         return
     _need(len(posteriors) == n_outputs, "there must be a posterior for each output")
     for one in posteriors:
-        _need(isinstance(one, Posterior), "a posterior has another type")
+        _need(isinstance(one, Posterior), "a posterior has the wrong type")
         n = one.points.shape[0]
         _check_rows("points of a posterior", one.points, (n, n if precomputed else model.n_features_in_))
     if (usual := vars(model).get("_usual_variances_")) is not None:
@@ -209,7 +209,7 @@ def _table_reader(reader: Any) -> None:
         return
     _check_strings("names of columns", (*reader.columns_, *reader.feature_names_in_, *reader.report_))
     columns = reader.columns_.values()
-    _need(all(type(column).__name__ == "Column" for column in columns), "a column has another type")
+    _need(all(type(column).__name__ == "Column" for column in columns), "a column has the wrong type")
     _need(reader.decimal_ in (".", ","), f"decimal_ is {reader.decimal_!r}")
     repeated, n_rows = (vars(reader).get(name, 0) for name in ("n_repeated_rows_", "n_rows_"))
     _need(_whole(repeated) and _whole(n_rows) and 0 <= repeated <= n_rows, "numbers of rows are inconsistent")
@@ -231,14 +231,14 @@ def _table_features(features: Any) -> None:
 
 
 def _vocabulary(vectorizer: Any) -> None:
-    """The values become column indices of a CSR matrix."""
+    """Check the vocabulary, whose values become column indices of a CSR matrix."""
     if "vocabulary_" in vars(vectorizer):
         values = [*vectorizer.vocabulary_.values()]
         _need(all(map(_whole, values)) and sorted(values) == [*range(len(values))], "vocabulary_ has gaps")
 
 
 def _one_hot(encoder: Any) -> None:
-    """The codes of a feature, after grouping and dropping, become column indices of a CSR matrix."""
+    """Check an encoder, whose codes become column indices of a CSR matrix after grouping and dropping."""
     if "categories_" not in vars(encoder):
         return
     n_features, none = len(encoder.categories_), [None] * len(encoder.categories_)
@@ -250,7 +250,7 @@ def _one_hot(encoder: Any) -> None:
     sizes = []
     for categories, few, groups, drop in zip(encoder.categories_, rare, group_of, dropped, strict=True):
         _need(type(categories) is np.ndarray and categories.ndim == 1, "categories_ must be arrays")
-        if categories.dtype.kind not in "OUS":  # searched by bisection
+        if categories.dtype.kind not in "OUS":  # such categories are searched by bisection
             _need(not (np.diff(categories) <= 0).any(), "categories_ must ascend")
         size = len(categories)
         if groups is not None or few is not None:
@@ -382,14 +382,14 @@ COMPUTED_LATER = ("_reference_", "_usual_variances_")
 class StoredType:
     """A class whose objects a model file may contain."""
 
-    name: str  # in model files
+    name: str  # name in model files
     cls: type
     parameters: frozenset[str]  # arguments of the constructor
     attributes: frozenset[str]  # further attributes of an object
     check: Callable[[Any], None] | None
 
     def parts(self, part: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Parameters and attributes of an object, including those computed on first use."""
+        """Return the parameters and attributes of an object, including those computed on first use."""
         if self.check and "_training_rows_" in vars(part):
             self.check(part)  # the computation uses compiled code
             for name in COMPUTED_LATER:
@@ -401,7 +401,7 @@ class StoredType:
         return parameters, {name: value for name, value in state.items() if name not in self.parameters}
 
     def make(self, parameters: dict[str, Any], attributes: dict[str, Any]) -> Any:
-        """The checked object with these parameters and attributes."""
+        """Create an object with these parameters and attributes, and check it."""
         for given, known in ((parameters, self.parameters), (attributes, self.attributes)):
             if unknown := given.keys() - known:
                 raise ValueError(f"{self.name} has an unknown attribute {min(unknown)!r}")
@@ -418,7 +418,7 @@ class StoredType:
 
 
 def _places() -> Iterator[tuple[str, tuple[str, str, Callable[[Any], None] | None]]]:
-    """Names in model files, with import path, stored attributes and check."""
+    """Yield the names in model files, with the import path, the stored attributes and the check of each."""
     for name, (module, attributes, check) in _OWN.items():
         yield name, (f"sparseklr.{module}.{name}", attributes, check)
     for library, table in (("sklearn", _SCIKIT_LEARN), ("skrub", _SKRUB)):
@@ -435,7 +435,7 @@ NAMES = tuple(_PLACES)
 
 @cache
 def stored_type(name: str) -> StoredType:
-    """The type of a name in ``NAMES``; imports its library."""
+    """The type with a name in ``NAMES``; imports its library."""
     place, attributes, check = _PLACES[name]
     module, _, attribute = place.rpartition(".")
     cls: Any = getattr(import_module(module), attribute)

@@ -1,9 +1,9 @@
-"""Inspection of fitted classifiers, of this package and others.
+"""Inspect fitted classifiers, of this package and others.
 
-:mod:`metrics` measures probabilities, :mod:`reliability` draws the reliability diagram and writes a report,
-:mod:`accuracy_sparsity` shows score against sparsity, :mod:`prototypes` the points and features of a model,
-and :mod:`explanation` the contributions to a prediction. matplotlib (extra ``sparseklr[plots]``) is loaded
-only for drawing.
+:mod:`metrics` evaluates probabilities, :mod:`reliability` draws the reliability diagram and writes a
+report, :mod:`accuracy_sparsity` plots the score against the number of points, :mod:`prototypes` shows the
+points and features of a model, and :mod:`explanation` the contributions to a prediction. matplotlib (extra
+``sparseklr[plots]``) is loaded only for drawing.
 """
 
 from .accuracy_sparsity import AccuracySparsityDisplay

@@ -1,4 +1,4 @@
-"""The contributions of points to the prediction of one row."""
+"""Plot of the contributions of points to the prediction for one row."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy as np
 from .._utils.sklearn_compat import safe_indexing
 from ._drawing import last_step, pyplot
 
-# The same colours for every class: support, opposition, intercept, sum.
+# Colours, the same for every class: support, opposition, intercept, sum.
 _FOR, _AGAINST, _INTERCEPT, _SUM = "#1f5fbf", "#b4541a", "#8a929c", "#1f2328"
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ExplanationDisplay:
-    """Evidence for and against a class in one row: a bar for each of the strongest points.
+    """Plot of the evidence for and against a class in one row, with a bar for each of the strongest points.
 
-    The bars add up to the log-odds of the class, the lowest bar. The intercept and the sum of all remaining
-    points have a bar each.
+        The bars add up to the log-odds of the class, which the lowest bar shows. The intercept has its own
+    bar, and so has the sum of all remaining points.
 
     Create it with :meth:`from_estimator`.
 
