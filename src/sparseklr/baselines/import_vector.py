@@ -370,7 +370,7 @@ class Machine:
         return R, spanned
 
     def bordered(self, phi: Array) -> tuple[Array, Array]:
-        """For new columns phi (n, c), return H^-1 u (n_outputs, q, c) and Schur complements (n_outputs, c)."""
+        """Return H^-1 u (n_outputs, q, c) and Schur complements (n_outputs, c) for columns phi (n, c)."""
         curved = self.W[:, :, None] * phi
         U = self.A.T @ curved
         HU = self.inverse @ U
