@@ -29,7 +29,7 @@ def folds(name: str) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.nd
 
 
 def speed(repeats: int, threads: int) -> None:
-    """Seconds of the two fits with a bar, and of HalfKLR away from its default C."""
+    """Measure the two fits that have a time limit, and HalfKLR with values of C other than the default."""
     rows = []
     fits: list[tuple[str, str, str, Any]] = [
         (
@@ -49,7 +49,7 @@ def speed(repeats: int, threads: int) -> None:
         for _ in range(repeats):
             start = time.perf_counter()
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # the published one does not converge
+                warnings.simplefilter("ignore", ConvergenceWarning)  # of the published algorithm
                 model.fit(X, y)
             seconds.append(time.perf_counter() - start)
         objective = float(np.concatenate([np.ravel(path) for path in model.objective_path_])[-1])

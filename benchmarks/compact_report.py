@@ -202,7 +202,7 @@ in this choice. `python -m benchmarks.compact` writes this page.
 
 
 def number(cell: Any) -> str:
-    """A cell of the page: three digits, and commas between thousands."""
+    """Format a table cell: three significant digits, with commas between thousands."""
     return (
         f"{cell:,.0f}"
         if isinstance(cell, float) and abs(cell) >= 1000
@@ -220,7 +220,7 @@ def write_report(rows: list[Row], path: Path) -> None:
             show(title, columns, table)
             if title != "bars":
                 lines += [f"## {title}", ""]
-            if columns == BARS:  # no limits and goals on the page
+            if columns == BARS:  # the page shows no limits and goals
                 columns, table = ["summary", "value"], [row[:2] for row in table]
             rule = ["---", *["---:"] * (len(columns) - 1)]
             lines += [

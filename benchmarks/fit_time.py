@@ -33,8 +33,8 @@ MODELS: dict[str, Callable[[], ClassifierMixin]] = {
     "SparseKLR": lambda: SparseKLR(gamma="scale"),
     "width by leave-one-out": lambda: SparseKLR(gamma="auto"),
 }
-# What the ratios should be at most: without and with the search of the width; for each set of two classes
-# and for 26 classes.
+# Upper limits for the ratios, without and with the search for the width: for each set with two classes, and
+# for 26 classes.
 BARS = {"SparseKLR": 0.8, "width by leave-one-out": 1.5}
 BAR_OF_LETTERS = 2.0
 
@@ -77,7 +77,7 @@ def measure(sets: list[str], standard: bool, results: Path) -> dict[str, dict[st
     found = json.loads(results.read_text()) if results.exists() else {}
     scaling = "standardised" if standard else "in [0, 1]"
     with threadpool_limits(1):
-        SparseKLR().fit([[0.0], [1.0]], [0, 1])  # what is loaded by the first fit is not counted
+        SparseKLR().fit([[0.0], [1.0]], [0, 1])  # do not count what the first fit loads
         for name in sets:
             if f"{name}, {scaling}" not in found:
                 found[f"{name}, {scaling}"] = seconds(name, standard)

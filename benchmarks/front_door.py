@@ -48,7 +48,7 @@ def with_identifier(frame: pd.DataFrame) -> bytes:
 
 
 def with_odd_tokens(frame: pd.DataFrame) -> bytes:
-    """One value of every fifth column in a hundred rows cannot be read."""
+    """Write a file in which one of a hundred values in every fifth column cannot be read."""
     frame = frame.astype(object)
     for k, name in enumerate(frame.columns[:-1:5]):
         frame.iloc[7 + k :: 101, 5 * k] = ("n/k", "-", "unknown")[k % 3]
@@ -68,7 +68,7 @@ def windows(frame: pd.DataFrame) -> bytes:
 
 
 def names_of_rows(frame: pd.DataFrame) -> bytes:
-    """As R writes them: without a head."""
+    """Write row names without a header, as R does."""
     return frame.set_axis([f"r{k}" for k in range(len(frame))]).to_csv().removeprefix(",").encode()
 
 
@@ -89,7 +89,7 @@ QUIRKS: dict[str, Quirk] = {
 
 
 def by_command(train: pd.DataFrame, test: pd.DataFrame, write: Quirk) -> dict[str, object]:
-    """Log-loss, accuracy and scale of ``sparseklr fit`` and ``evaluate``."""
+    """Run ``sparseklr fit`` and ``evaluate``; return the log-loss, the accuracy and the scale."""
     with tempfile.TemporaryDirectory() as folder:
         paths = {name: str(Path(folder) / f"{name}.csv") for name in ("train", "test")}
         Path(paths["train"]).write_bytes(write(train))

@@ -48,14 +48,14 @@ Cell = dict[str, Any]
 
 
 def points(model: Any) -> int | None:
-    """Points that a fitted model keeps; None if it has none."""
+    """The number of points that a fitted model keeps; None if it has no points."""
     if isinstance(model, CalibratedClassifierCV):
         return sum(len(part.estimator.support_) for part in model.calibrated_classifiers_)
     return getattr(model, "n_points_", None) or (len(model.support_) if hasattr(model, "support_") else None)
 
 
 def measure(name: str, fold: int, label: str) -> Cell:
-    """One model on one test fold of one set."""
+    """Measure one model on one test fold of one set."""
     data = load_benchmark(name, data_home=DATA)
     X, y = data.data, data.target
     train, test = list(StratifiedKFold(5, shuffle=True, random_state=0).split(X, y))[fold]
@@ -132,7 +132,7 @@ def tables(cells: list[Cell], sets: list[str]) -> None:
 
 
 def write_readme(rows: list[list[Any]], losses: list[list[str]]) -> None:
-    """The table of means between its markers in README.md, and the sets on which a baseline is better."""
+    """Update the table of means in README.md, and the list of sets on which a baseline is better."""
     page = ROOT / "README.md"
     text = page.read_text(encoding="utf-8")
     begin, end = "<!-- written by make bench -->\n", "<!-- end -->"

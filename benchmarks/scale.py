@@ -35,14 +35,14 @@ BASELINES = ("HistGradientBoosting", "Nystroem 300 + logistic", "RBFSampler 300 
 
 
 class Store:
-    """Results by key, on disk."""
+    """Results stored on disk, by key."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "scale.json"
         self.results: dict[str, Any] = json.loads(self.file.read_text()) if self.file.exists() else {}
 
     def run(self, measure: str, **arguments: Any) -> dict[str, Any]:
-        """A stored result, or a new one measured in its own process."""
+        """Return a stored result, or measure it in its own process."""
         told = {name: value for name, value in arguments.items() if name != "folder"}
         key = f"{measure} {json.dumps(told)}"
         if key not in self.results:
@@ -95,7 +95,7 @@ def predict(store: Store, rows: int, folder: str) -> None:
 
 
 def table(store: Store) -> list[list[Any]]:
-    """Rows: quantity, value and target; the page has no targets."""
+    """The rows of the table: quantity, value and target; the page omits the targets."""
     out: list[list[Any]] = []
     by_name: dict[str, dict[str, Any]] = {}
     for result in store.of("million"):

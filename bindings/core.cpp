@@ -43,7 +43,7 @@ struct PointSet {
     }
 };
 
-// A RowSource of either precision.  Its cache is modified by the solver: one solver at a time.
+// A RowSource of either precision. The solver modifies its cache, so only one solver may use it at a time.
 struct AnyRowSource {
     std::variant<std::shared_ptr<RowSource<float>>, std::shared_ptr<RowSource<double>>> source;
     nb::object keep_alive;  // the matrix behind GramRows
@@ -175,7 +175,7 @@ void translate_non_finite_kernel(const std::exception_ptr& thrown, void* python_
     }
 }
 
-// K @ coef, from the rows of the solver.
+// Computes K @ coef from the rows of the solver.
 nb::object row_sum(AnyRowSource& row_source, vector<double> coef, int threads) {
     check_threads(threads);
     const std::size_t n = row_source.size();

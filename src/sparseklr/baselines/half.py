@@ -101,8 +101,8 @@ class HalfKLR(KernelClassifier):
     -----
     With smaller steps, half thresholding has more poor fixed points. The published step size, the inverse of
     the largest curvature :math:`\tfrac C4\|K\|^2`, is thousands of times smaller than the inverse curvature
-    along a single coefficient, because kernel columns are similar; started from zero, the iteration often stays
-    there. The default algorithm therefore moves single coefficients by their own curvature (while the
+    along a single coefficient, because kernel columns are similar. Started from zero, the iteration often
+    stays there. The default algorithm therefore moves single coefficients by their own curvature (while the
     intercept and the non-zero coefficients adapt), and accepts a move only if the objective falls. Its result
     is also a fixed point of the published iteration, at a lower objective (``benchmarks/baselines.py``).
 
