@@ -22,7 +22,7 @@ from sparseklr import SparseKLR
 from .common import DATA, show
 
 CHOSEN_ON = ("ionosphere", "sonar", "wisconsin", "diabetes", "banknote", "magic")
-SHIFTED_VALUES = 20  # a feature of fewer values has no inner and outer part
+SHIFTED_VALUES = 20  # features with fewer distinct values are not shifted
 
 
 def losses(X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> tuple[float, float, float]:

@@ -37,7 +37,7 @@ CHOSEN_ON = (0, 1)
 
 
 def measure(name: str, fold: int, rows: int, model: str) -> dict[str, Any]:
-    """One fit, on at most ``rows`` rows."""
+    """Measure one fit to at most ``rows`` rows."""
     X, y = load(name)
     train, test = list(StratifiedKFold(5, shuffle=True, random_state=0).split(X, y))[fold]
     train = np.random.default_rng(0).permutation(train)[:rows]
@@ -65,7 +65,7 @@ def stored(path: Path) -> dict[tuple, dict[str, Any]]:
 
 
 def report(title: str, records: dict[tuple[str, int, str], dict[str, Any]], models: list[str]) -> None:
-    """A table of means over folds, and the bars."""
+    """Print a table of means over folds, and the limits."""
 
     def mean(name: str, model: str, what: str) -> float:
         values = [r[what] for (s, _, m), r in records.items() if s == name and m == model]

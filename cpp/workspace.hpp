@@ -74,7 +74,7 @@ template <class T> struct Workspace {
         return all;
     }
 
-    // The point of I_low with the largest decrease together with i.
+    // The point of I_low that yields the largest decrease in a pair with i.
     Extreme second_order(std::size_t i, const T* row) {
         over_pieces([&](std::size_t begin, std::size_t count) {
             Extreme found = simd<T>().second_order(&E[begin], &side[begin], &curvature[begin], row + begin, E[i],

@@ -1,4 +1,4 @@
-"""Changes of test probabilities by threads, precision and random numbers."""
+"""How much do threads, precision and random numbers change the test probabilities?"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS = ["change", "`SparseKLR`, waveform", "`SparseKLR`, spambase", "`Compact
 
 
 def changes(make: Any, X: np.ndarray, y: np.ndarray, new: np.ndarray) -> dict[str, np.ndarray]:
-    """Name of each change, and by how much it moves each probability."""
+    """Map the name of each change to its effect on each probability."""
     base = make().fit(X, y).predict_proba(new)
     order = np.random.default_rng(0).permutation(len(y))
     twice = np.repeat(np.arange(len(y)), 2)

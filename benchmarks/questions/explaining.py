@@ -1,4 +1,4 @@
-"""Features that a model uses if ten noise features are added to three sets."""
+"""Which features does a model use if ten noise features are added?"""
 
 from __future__ import annotations
 

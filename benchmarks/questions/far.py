@@ -1,4 +1,4 @@
-"""Probabilities far from the data, for test rows that are moved away from the centre."""
+"""Probabilities of test rows that are moved away from the centre of the data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One model on four scales of the features."""
+"""Log-loss of one model with four feature scales."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time and memory for numbers of rows and classes; each fit runs in its own process."""
+"""Time and memory as functions of the numbers of rows and classes; each fit runs in its own process."""
 
 from __future__ import annotations
 

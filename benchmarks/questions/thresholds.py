@@ -1,4 +1,4 @@
-"""Thresholds and costs: a missed positive costs ten times a false alarm."""
+"""Cost of decisions if a missed positive costs ten times as much as a false alarm."""
 
 from __future__ import annotations
 

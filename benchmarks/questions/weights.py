@@ -1,4 +1,4 @@
-"""Effect of weights on probabilities, and its correction."""
+"""Effect of weights on probabilities, and how to correct it."""
 
 from __future__ import annotations
 

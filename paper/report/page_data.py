@@ -71,7 +71,7 @@ def charts(summary: Summary) -> dict[str, Any]:
 
 
 def _points(summary: Summary, rule: str) -> dict[str, dict[str, Any]]:
-    """By set and method: accuracy, share, log-loss, standard error, the paper's accuracy and share, sets."""
+    """The accuracy, share, log-loss and standard error of each set and method, and the paper's."""
     found: dict[str, dict[str, Any]] = {"mean": {}}
     for method in summary.methods:
         rows, printed = [], []
@@ -99,7 +99,7 @@ def _grid(summary: Summary, dataset: str) -> dict[str, Any]:
 
 
 def _reliability(summary: Summary) -> dict[str, dict[str, Any]]:
-    """By set (or all) and method: rows (n, predicted, observed, low, high), pooled over the folds."""
+    """Rows (n, predicted, observed, low, high) for each set (or all) and method, pooled over the folds."""
     found: dict[str, dict[str, Any]] = {}
     for dataset in ("all", *summary.datasets):
         for method in summary.methods:

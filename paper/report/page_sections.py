@@ -24,7 +24,10 @@ MODE_NAMES = {"converged": "solved to tolerance", "as-printed": "as printed in t
 SHORT_NAMES = {"converged": "to tolerance", "as-printed": "as printed"}
 DESCRIPTIONS = {
     "converged": "every problem is solved to its tolerance; ties in accuracy go to the sparsest model",
-    "as-printed": "solves have the paper's limit of 10,000 iterations, bound and tolerance of 1e-5; ties go to the sparsest model",
+    "as-printed": (
+        "solves have the paper's limit of 10,000 iterations, bound and tolerance of 1e-5; ties go to the "
+        "sparsest model"
+    ),
 }
 
 

@@ -13,7 +13,7 @@ from ..protocol import TIES, choose
 from ..published import Column
 from .summary import Summary, standard_error
 
-OURS = "S-KLR refit"  # the default of the package, set off in the report
+OURS = "S-KLR refit"  # the default model of the package, which the report highlights
 UNTUNED = (OURS, "Compact")  # nothing is chosen on the validation rows, so all rules give the same model
 TABLE_2 = (
     *published.TABLE_2,
@@ -258,7 +258,10 @@ def table_5(summary: Summary) -> list[Table]:
                 ours = np.nan if best is None else float((accuracy, share)[k][best])
                 values.append(Value(ours, published.TABLE_5[method, rule][dataset][k]))
             rows.append((dataset, values))
-        note = "These models were chosen by their accuracy on the test folds, as in the paper's appendix, so the numbers are optimistic."
+        note = (
+            "These models were chosen by their accuracy on the test folds, as in the paper's appendix, so "
+            "the numbers are optimistic."
+        )
         made.append(
             Table(
                 f"table-5-{metric}",
@@ -312,6 +315,6 @@ def table_ties(summary: Summary) -> Table:
         heads,
         _with_mean(rows),
         "The column of equals gives the number of the 90 candidates that have the highest accuracy on the "
-        "validation rows, averaged over the folds. The paper does not say which of them it chooses: the first "
-        "of its grid, the last, or the sparsest.",
+        "validation rows, averaged over the folds. The paper does not say which of them it chooses: the "
+        "first of its grid, the last, or the sparsest.",
     )
