@@ -1,4 +1,4 @@
-"""What all tests share: benchmark sets, a browser, Hypothesis' settings, and which tests hang on rounding."""
+"""Fixtures and settings for all tests: benchmark sets, a browser, Hypothesis, and the mark ``numerical``."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The same program rounds differently on another processor: compiled loops, NumPy and OpenBLAS pick their code
 by what the processor offers, and threads add up in another order. This script starts the tests marked
-``numerical`` once for each machine of a table that this one can stand for, and prints how many passed.
+``numerical`` once for each machine of a table that this one can imitate, and prints the number that passed.
 
     python tests/machines.py            all machines, all numerical tests
     python tests/machines.py --quick    the machines that differ most, without most of scikit-learn's checks
@@ -26,7 +26,7 @@ from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# What a process can tell of the code it would run: two environments with the same answer are one machine.
+# Prints which code a process would run; two environments with the same answer count as one machine.
 PROBE = """
 import os, numpy as np, scipy.linalg, threadpoolctl
 from numpy._core._multiarray_umath import __cpu_dispatch__ as dispatch, __cpu_features__ as features

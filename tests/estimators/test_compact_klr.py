@@ -157,7 +157,7 @@ def test_noise_features_are_dropped() -> None:
     np.testing.assert_array_equal(model.feature_importances_ > 0, kept)
     assert set(model.search_results_["n_features"]) > {15, kept.sum()}
     assert list(model.feature_names_in_[kept][:5]) == ["x0", "x1", "x2", "x3", "x4"]
-    # what is dropped is not looked at
+    # predictions do not depend on dropped features
     changed = frame.copy()
     changed.loc[:, ~kept] = 7.0
     np.testing.assert_array_equal(model.predict_proba(changed), model.predict_proba(frame))
