@@ -1,7 +1,8 @@
 """Fit times of the paper's baselines.
 
-Times the Import Vector Machine with 200 points on magic and HalfKLR on ring, each on the training rows of
-one of five folds. Their accuracy under the paper's protocol: ``python -m paper --methods IVM l1/2-KLR``.
+The script times the Import Vector Machine with 200 points on magic and HalfKLR on ring, each on the
+training rows of one of five folds. ``python -m paper --methods IVM l1/2-KLR`` measures their accuracy under
+the paper's protocol.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Fit time of SparseKLR relative to a calibrated SVC, on one thread.
 
-CPU seconds of ``SparseKLR`` (without and with the search of the width) divided by those of
-``CalibratedClassifierCV(SVC(), ensemble=False)`` (a sigmoid from five folds): on the 12 sets, features in [0, 1] or
-standardised (``--standard``), and on 26 classes of 3000 rows. Fits of the two alternate, and the fastest of each
-counts. Results are stored in ``--results`` and not measured again; ``--fresh`` deletes them.
+The script divides the CPU seconds of ``SparseKLR`` (without and with the search for the width) by those of
+``CalibratedClassifierCV(SVC(), ensemble=False)`` (a sigmoid from five folds). It uses the 12 sets, with
+features in [0, 1] or standardised (``--standard``), and 3000 rows of 26 classes. Fits of the two models
+alternate, and the fastest of each counts. Results are stored in ``--results`` and not measured again;
+``--fresh`` deletes them.
 """
 
 from __future__ import annotations

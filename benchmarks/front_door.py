@@ -1,11 +1,12 @@
 """``sparseklr fit`` without options, compared with a hand-written pipeline.
 
-Eight of the twelve sets are written as the CSV files that people have: semicolons and decimal commas, an index,
-names of rows, an identifier, money, percent signs, odd tokens, other encodings, empty and constant columns. The
-pipeline, ``make_pipeline(StandardScaler(), SparseKLR())``, gets the same rows as clean arrays. Both are fitted to the
-training rows and evaluated on the same test rows, which the command line reads from files with the same quirks:
-log-loss, accuracy, and the scale that ``fit`` chose. Limit on every set: the ratio of the mean log-losses exceeds 1.00
-by at most its standard error over the splits. ``--sets``, ``--rows`` and ``--splits`` choose a part.
+Eight of the twelve sets are written as messy CSV files of the kinds that occur in practice: with semicolons
+and decimal commas, an index, row names, an identifier, currency and percent signs, odd tokens, other
+encodings, or empty and constant columns. The pipeline, ``make_pipeline(StandardScaler(), SparseKLR())``,
+gets the same rows as clean arrays. Both are fitted to the training rows and evaluated on the same test
+rows, which the command line reads from files with the same quirks: log-loss, accuracy, and the scale that
+``fit`` chose. Limit on every set: the ratio of the mean log-losses exceeds 1.00 by at most its standard
+error over the splits. ``--sets``, ``--rows`` and ``--splits`` choose a part.
 """
 
 from __future__ import annotations

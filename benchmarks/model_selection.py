@@ -1,7 +1,7 @@
-"""SparseKLR(kernel="auto", gamma="auto") against GridSearchCV(SVC) over 4 x 4 values of C and gamma, 5 folds.
+"""Compare SparseKLR(kernel="auto", gamma="auto") with GridSearchCV(SVC) over 4 x 4 values of C and gamma.
 
-Features in [0, 1]. Both are fitted on the training part of an outer fold and measured on the test part: CPU
-seconds of the search, log-loss, accuracy, points. SVC is searched as usual, by accuracy and without
+Features are in [0, 1], and searches use 5 folds. Both models are fitted to the training part of an outer
+fold and evaluated on the test part: CPU seconds of the search, log-loss, accuracy and number of points. SVC is searched as usual, by accuracy and without
 probabilities; its log-loss uses a sigmoid that is cross-fitted afterwards to the chosen SVC (``CalibratedClassifierCV``),
 which does not count in the time. Limits on each of spambase, ring and magic: at most a quarter of the time (goal: a
 tenth) and a lower log-loss.

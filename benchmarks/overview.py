@@ -1,8 +1,8 @@
 """Default models on the twelve benchmark sets: ours, a calibrated SVC, gradient boosting, logistic regression.
 
-Features are standardised, and three test folds of five are used. Each fit is stored in ``benchmarks/overview.csv``, so the
-same command resumes an interrupted run; ``--fresh`` starts again. The tables are written to ``docs/results`` and, between
-its markers, to README.md.
+Features are standardised, and three of five test folds are used. Each fit is stored in
+``benchmarks/overview.csv``, so the same command resumes an interrupted run; ``--fresh`` starts again. The
+tables are written to ``docs/results`` and, between its markers, to README.md.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def friedman(scores: np.ndarray) -> tuple[float, float]:
 
 
 def critical_difference(n_methods: int, n_sets: int, alpha: float = 0.05) -> float:
-    """The critical difference of Nemenyi's test, from which on mean ranks differ significantly.
+    """The critical difference of Nemenyi's test; mean ranks that differ by more differ significantly.
 
     Examples
     --------

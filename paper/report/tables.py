@@ -289,7 +289,7 @@ def by_ties(summary: Summary, dataset: str, rule: str) -> dict[str, tuple[float,
 
 
 def table_ties(summary: Summary) -> Table:
-    """Effect of the choice among equally accurate models on S-KLR's results, and of chance."""
+    """The effect of chance, and of the choice among equally accurate models, on the results of S-KLR."""
     heads = (
         "equals",
         "standard error",
