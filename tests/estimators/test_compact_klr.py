@@ -401,3 +401,14 @@ def test_progress_names_the_stage(moons, capsys) -> None:
     shown = capsys.readouterr().err
     assert "CompactKLR" in shown
     assert "points" in shown
+
+
+@pytest.mark.parametrize("size", [1e5, 1e8, 1e10, -1e10])
+def test_an_outlier_does_not_hide_the_other_rows(size: float) -> None:
+    """Without scaling, rows are stored in float32 relative to a centre that an outlier must not shift."""
+    X = np.random.default_rng(0).normal(size=(39, 1))
+    y = (X[:, 0] > 0).astype(int)
+    X[3] = size
+    model = CompactKLR(scale=None, n_points=7).fit(X, y)
+    others = np.arange(39) != 3
+    assert log_loss(y[others], model.predict_proba(X[others])) < 0.05

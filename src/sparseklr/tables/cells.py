@@ -117,6 +117,8 @@ def parse_numbers(tokens: np.ndarray, decimal: str = ".") -> tuple[np.ndarray, n
         plain = np.array(["" if "." in token else token.replace(",", ".") for token in tokens], dtype=object)
     values = np.array(pd.to_numeric(pd.Series(plain, dtype=object), errors="coerce"), dtype=np.float64)
     values[np.isinf(values)] = np.nan
+    found = ~np.isnan(values)
+    values[found] = plain[found].astype(np.float64)  # pandas before 3 rounds numbers of 16 digits
     units = np.full(len(tokens), "", dtype=object)
     for k in np.flatnonzero(np.isnan(values)):
         values[k], units[k] = _parse_number(tokens[k], decimal)
