@@ -28,6 +28,7 @@ from .kernels import Kernel
 from .refit.copies import rows_are_copies
 from .refit.posterior import Span, reference_quantiles, representatives
 from .samples import DistinctPoints, check_indices, observation_counts, weighted_classes
+from .shapley import Background, ProductExpansion
 from .streaming import ArraySource, Source
 from .streaming.dask import is_dask
 from .streaming.fit import StreamRows, as_source, fit_stream, is_streamed, whole
@@ -388,6 +389,9 @@ class CompactKLR(FamiliarityMixin, CallbackSupportMixin):
             "scaling_": scaling,
             "_kind_": (self.scale, self.relevance),
             "_reference_": _familiarity_reference(model, result.rows, fit.features),
+            "_background_": Background.representing(
+                result.rows.X[:2000, fit.features], result.rows.weight[:2000], model.gamma
+            ),
         }
 
     # -- prediction ---------------------------------------------------------------------------
@@ -423,6 +427,13 @@ class CompactKLR(FamiliarityMixin, CallbackSupportMixin):
 
     def _diagonal(self, rows: Any) -> np.ndarray:
         return np.ones(rows.shape[0])
+
+    def _product_expansion(self) -> ProductExpansion:
+        points, gamma, coef, intercept = self.model_.parts()
+        scaling = self.scaling_
+        return ProductExpansion(
+            True, points, gamma, coef, intercept, scaling.kept, scaling.transform, scaling.slopes
+        )
 
     def _log_proba(self, outputs: np.ndarray) -> np.ndarray:
         if len(self.classes_) > 2:  # one model for all classes: softmax

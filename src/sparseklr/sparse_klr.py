@@ -445,7 +445,7 @@ class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
         self : object
         """
         self._check_is_fitted()
-        _ = self._reference_  # compute it, so that familiarity stays available
+        _ = self._reference_, self._background_  # familiarity and explanations stay available
         for name in ("loo_decision_function_", "_posteriors_", "_training_rows_", "_usual_variances_"):
             self.__dict__.pop(name, None)
         return self
