@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -27,6 +28,7 @@ from ._validation import (
     unused_by_kernel,
     warn_of_unused,
 )
+from .conformal import HeldOut, HeldOutProbabilities
 from .dual.one_vs_rest import BinarySolutions
 from .dual.smo import Settings
 from .kernels import Kernel, summed_duplicates
@@ -542,6 +544,112 @@ class FamiliarityMixin(PointClassifier):
         except ValueError:
             return None
         return Background.representing(expansion.features(rows.X), rows.weight, expansion.width)
+
+
+# -- prediction sets and intervals --------------------------------------------------------------
+
+
+class HeldOutMixin(PointClassifier):
+    """Adds prediction sets and probability intervals. A fit sets ``_held_out_``."""
+
+    _held_out_: HeldOut | None
+
+    def predict_set(self, X: Any, coverage: float = 0.9, *, by_class: bool = False) -> np.ndarray:
+        """Sets of classes that contain the true class of new rows with a given frequency.
+
+        A set contains the classes whose p-value exceeds ``1 - coverage`` (conformal prediction). For rows
+        drawn like the training rows, the true class is in the set with a frequency of about ``coverage``,
+        whether or not the probabilities of the model are right. A set of several classes means that the row
+        is ambiguous. An empty set means that even the most probable class is less probable than those of
+        nearly all training rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        coverage : float, default=0.9
+            Frequency with which the sets contain the true class, between 0 and 1.
+        by_class : bool, default=False
+            Whether the frequency holds for the rows of every class rather than for all rows. Sets are larger,
+            and a class with few training rows is in most of them.
+
+        Returns
+        -------
+        array of bool (n_samples, n_classes)
+
+        References
+        ----------
+        Vovk, Gammerman and Shafer (2022), "Algorithmic learning in a random world", second edition.
+        Barber, Candes, Ramdas and Tibshirani (2021), "Predictive inference with the jackknife+", Annals of
+        Statistics 49, 486-507.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from sparseklr import SparseKLR
+        >>> X, y = make_moons(200, noise=0.3, random_state=0)
+        >>> SparseKLR().fit(X, y).predict_set([[-1.0, 0.5], [0.5, 0.25]], coverage=0.95)
+        array([[ True, False],
+               [ True,  True]])
+        """
+        if isinstance(coverage, bool) or not isinstance(coverage, Real) or not 0 < coverage < 1:
+            raise ValueError(f"coverage must be a number between 0 and 1; got {coverage!r}.")
+        return self.predict_p_values(X, by_class=by_class) > 1 - coverage
+
+    def predict_p_values(self, X: Any, *, by_class: bool = False) -> np.ndarray:
+        r"""p-value of each class: small if the class is less probable than those of most training rows.
+
+        The p-value of class k is :math:`(1 + \sum_i w_i [p_i \le p_k(x)]) / (1 + \sum_i w_i)`, where
+        :math:`p_i` is the probability of the true class of a training row in a model fitted without that row:
+        by leave-one-out, or on the validation rows of the folds.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        by_class : bool, default=False
+            Whether to compare only with training rows of class k.
+
+        Returns
+        -------
+        array (n_samples, n_classes)
+        """
+        log_proba = self.predict_log_proba(X)
+        return self._held_out().p_values(log_proba, bool(by_class))
+
+    def predict_interval(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Venn-Abers intervals of the class probabilities.
+
+        Isotonic regression of the classes of the training rows on their held-out probabilities, with the new
+        row added, calibrates the probability. Its value is the lower end if the new row does not belong to
+        the class, and the upper end if it does: one of both is calibrated, whatever the model. A wide
+        interval means that few training rows have a similar prediction. With more than two classes, each
+        class is compared with the rest.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        lower, upper : arrays (n_samples, n_classes)
+            ``upper / (1 - lower + upper)`` merges the ends of two classes into one probability.
+
+        References
+        ----------
+        Vovk, Petej and Fedorova (2015), "Large-scale probabilistic predictors with and without guarantees of
+        validity", NIPS, 892-900.
+        """
+        log_proba = self.predict_log_proba(X)
+        return self._held_out().intervals(log_proba)
+
+    def _held_out(self) -> HeldOutProbabilities:
+        held_out = self._held_out_
+        if held_out is None:
+            raise ValueError(
+                f"this {type(self).__name__} has no held-out predictions: its fit needed no validation. "
+                "Fit it with C='auto' or n_points='auto', and with at least two rows of each class."
+            )
+        log_proba = self._log_proba(held_out.outputs.astype(np.float64))
+        return HeldOutProbabilities(log_proba, held_out.code, held_out.weight)
 
 
 # -- solutions of the dual ------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from ._utils.arrays import check_floats, check_indices_below
 from ._validation import check_parameters
 from .compact.model import CompactModel
 from .compact.rows import Scaling
+from .conformal import HeldOut
 from .kernels import NAMED_KERNELS, Kernel
 from .refit.posterior import Posterior
 from .samples import check_indices
@@ -92,6 +93,21 @@ def _background(background: Background) -> None:
     _check_rows("background", background.features, (n_rows, n_features))
     check_floats("weights of the background", background.weight, (n_rows,))
     _need(n_rows > 0 and (background.weight >= 0).all(), "the background must have rows and weights")
+
+
+def _held_out(held_out: HeldOut) -> None:
+    n_rows = len(held_out.code)
+    check_floats("held-out outputs", held_out.outputs, (n_rows, None), _FLOATS)
+    check_floats("weights of held-out rows", held_out.weight, (n_rows,), _FLOATS)
+    check_indices_below("classes of held-out rows", held_out.code, np.iinfo(np.int32).max)
+
+
+def _check_held_out(model: Any) -> None:
+    held_out = vars(model).get("_held_out_")
+    if held_out is not None:
+        _need(isinstance(held_out, HeldOut), "the held-out rows have another type")
+        _need(held_out.outputs.shape[1] == _n_outputs(model), "held-out rows have other outputs")
+        check_indices_below("classes of held-out rows", held_out.code, len(model.classes_))
 
 
 def _check_background(model: Any, n_features: int) -> None:
@@ -178,6 +194,7 @@ def _sparse_klr(model: Any) -> None:
         return
     n_outputs, precomputed = _n_outputs(model), model.kernel_.precomputed
     _check_background(model, model.n_features_in_)
+    _check_held_out(model)
     posteriors = vars(model).get("_posteriors_")
     if posteriors is None:
         return
@@ -201,6 +218,7 @@ def _compact_klr(model: Any) -> None:
     _need(len(model.model_.coef) == n_outputs, "coefficients have wrong outputs")
     check_indices_below("kept", model.scaling_.kept, n_features)
     _check_background(model, len(model.scaling_.kept))
+    _check_held_out(model)
     check_floats("points_", model.points_, (n_points, n_features))
     check_floats("dual_coef_", model.dual_coef_, (n_outputs, n_points))
     check_floats("intercept_", model.intercept_, (n_outputs,))
@@ -297,14 +315,14 @@ _OWN: dict[str, tuple[str, str, Callable[[Any], None]]] = {
         "sparse_klr",
         f"""{_KERNEL_CLASSIFIER} n_selected_ gamma_ kkt_violation_ dual_gap_ C_ slope_ n_observations_
         loo_log_loss_ loo_decision_function_ search_results_ validation_log_loss_ _posteriors_
-        _usual_variances_ _reference_ _background_""",
+        _usual_variances_ _reference_ _background_ _held_out_""",
         _sparse_klr,
     ),
     "CompactKLR": (
         "compact_klr",
         """classes_ points_ dual_coef_ intercept_ relevance_ feature_importances_ n_points_ C_ shrinkage_
         gradient_norm_ n_iter_ validation_log_loss_ search_results_ model_ scaling_ _reference_ _kind_
-        _background_""",
+        _background_ _held_out_""",
         _compact_klr,
     ),
     "HalfKLR": (
@@ -330,6 +348,7 @@ _OWN: dict[str, tuple[str, str, Callable[[Any], None]]] = {
     ),
     "Kernel": ("kernels", "", _kernel),
     "Posterior": ("refit.posterior", "", _posterior),
+    "HeldOut": ("conformal", "", _held_out),
     "Background": ("shapley", "", _background),
     "CompactModel": ("compact.model", "", CompactModel.check),
     "Scaling": ("compact.rows", "", _scaling),
