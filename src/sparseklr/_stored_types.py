@@ -346,6 +346,7 @@ _OWN: dict[str, tuple[str, str, Callable[[Any], None]]] = {
         "numbers_ missing_ categorical_ text_ encoder_ imputer_ scaler_ scale_ scale_losses_",
         _table_features,
     ),
+    "TabularPipeline": ("tables.pipeline", "", lambda pipeline: None),
     "Kernel": ("kernels", "", _kernel),
     "Posterior": ("refit.posterior", "", _posterior),
     "HeldOut": ("conformal", "", _held_out),
