@@ -1,8 +1,8 @@
 """Prediction sets, p-values and probability intervals from held-out predictions of the training rows.
 
 A fit predicts every training row, or some of them, by a model without that row: by leave-one-out or on the
-validation rows of its folds. Compared with them, the prediction of a new row has a known frequency, without
-rows that were held out for the purpose.
+validation rows of its folds. Compared with them, the prediction of a new row has a known frequency. No rows
+are set aside for the purpose.
 """
 
 from __future__ import annotations
