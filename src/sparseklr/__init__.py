@@ -11,10 +11,12 @@ __all__ = [
     "SKLRCV",
     "AccuracySparsityDisplay",
     "CompactKLR",
+    "DecisionCurveDisplay",
     "ExplanationDisplay",
     "PrototypesDisplay",
     "RelevanceDisplay",
     "ReliabilityDisplay",
+    "ShapleyDisplay",
     "SparseKLR",
     "klr_path",
     "load",
@@ -32,10 +34,12 @@ if TYPE_CHECKING:
     from .compact_klr import CompactKLR
     from .inspection import (
         AccuracySparsityDisplay,
+        DecisionCurveDisplay,
         ExplanationDisplay,
         PrototypesDisplay,
         RelevanceDisplay,
         ReliabilityDisplay,
+        ShapleyDisplay,
         probability_report,
     )
     from .persistence import load, save

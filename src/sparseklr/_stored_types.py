@@ -23,9 +23,11 @@ from ._utils.arrays import check_floats, check_indices_below
 from ._validation import check_parameters
 from .compact.model import CompactModel
 from .compact.rows import Scaling
+from .conformal import HeldOut
 from .kernels import NAMED_KERNELS, Kernel
 from .refit.posterior import Posterior
 from .samples import check_indices
+from .shapley import Background
 
 _FLOATS = (np.float64, np.float32)
 MOST_JOBS = 1024
@@ -84,6 +86,34 @@ def _posterior(one: Posterior) -> None:
     check_floats("factor", one.factor, (n_points + 1, n_points + 1))
     check_indices_below("places of a posterior", one.of_points, np.iinfo(np.intp).max)
     _check_number("C", one.C, 0.0)
+
+
+def _background(background: Background) -> None:
+    n_rows, n_features = background.features.shape
+    _check_rows("background", background.features, (n_rows, n_features))
+    check_floats("weights of the background", background.weight, (n_rows,))
+    _need(n_rows > 0 and (background.weight >= 0).all(), "the background must have rows and weights")
+
+
+def _held_out(held_out: HeldOut) -> None:
+    n_rows = len(held_out.code)
+    check_floats("held-out outputs", held_out.outputs, (n_rows, None), _FLOATS)
+    check_floats("weights of held-out rows", held_out.weight, (n_rows,), _FLOATS)
+    check_indices_below("classes of held-out rows", held_out.code, np.iinfo(np.int32).max)
+
+
+def _check_held_out(model: Any) -> None:
+    held_out = vars(model).get("_held_out_")
+    if held_out is not None:
+        _need(isinstance(held_out, HeldOut), "the held-out rows have another type")
+        _need(held_out.outputs.shape[1] == _n_outputs(model), "held-out rows have other outputs")
+        check_indices_below("classes of held-out rows", held_out.code, len(model.classes_))
+
+
+def _check_background(model: Any, n_features: int) -> None:
+    background = vars(model).get("_background_")
+    sound = isinstance(background, Background) and background.features.shape[1] == n_features
+    _need(background is None or sound, "the background has other features than the model")
 
 
 def _scaling(scaling: Scaling) -> None:
@@ -163,6 +193,8 @@ def _sparse_klr(model: Any) -> None:
     if "dual_coef_" not in vars(model):
         return
     n_outputs, precomputed = _n_outputs(model), model.kernel_.precomputed
+    _check_background(model, model.n_features_in_)
+    _check_held_out(model)
     posteriors = vars(model).get("_posteriors_")
     if posteriors is None:
         return
@@ -185,6 +217,8 @@ def _compact_klr(model: Any) -> None:
     _need(model.model_.points.shape == (n_points, len(model.scaling_.kept)), "points have wrong features")
     _need(len(model.model_.coef) == n_outputs, "coefficients have wrong outputs")
     check_indices_below("kept", model.scaling_.kept, n_features)
+    _check_background(model, len(model.scaling_.kept))
+    _check_held_out(model)
     check_floats("points_", model.points_, (n_points, n_features))
     check_floats("dual_coef_", model.dual_coef_, (n_outputs, n_points))
     check_floats("intercept_", model.intercept_, (n_outputs,))
@@ -281,13 +315,14 @@ _OWN: dict[str, tuple[str, str, Callable[[Any], None]]] = {
         "sparse_klr",
         f"""{_KERNEL_CLASSIFIER} n_selected_ gamma_ kkt_violation_ dual_gap_ C_ slope_ n_observations_
         loo_log_loss_ loo_decision_function_ search_results_ validation_log_loss_ _posteriors_
-        _usual_variances_ _reference_""",
+        _usual_variances_ _reference_ _background_ _held_out_""",
         _sparse_klr,
     ),
     "CompactKLR": (
         "compact_klr",
         """classes_ points_ dual_coef_ intercept_ relevance_ feature_importances_ n_points_ C_ shrinkage_
-        gradient_norm_ n_iter_ validation_log_loss_ search_results_ model_ scaling_ _reference_ _kind_""",
+        gradient_norm_ n_iter_ validation_log_loss_ search_results_ model_ scaling_ _reference_ _kind_
+        _background_ _held_out_""",
         _compact_klr,
     ),
     "HalfKLR": (
@@ -311,8 +346,11 @@ _OWN: dict[str, tuple[str, str, Callable[[Any], None]]] = {
         "numbers_ missing_ categorical_ text_ encoder_ imputer_ scaler_ scale_ scale_losses_",
         _table_features,
     ),
+    "TabularPipeline": ("tables.pipeline", "", lambda pipeline: None),
     "Kernel": ("kernels", "", _kernel),
     "Posterior": ("refit.posterior", "", _posterior),
+    "HeldOut": ("conformal", "", _held_out),
+    "Background": ("shapley", "", _background),
     "CompactModel": ("compact.model", "", CompactModel.check),
     "Scaling": ("compact.rows", "", _scaling),
     "Column": ("tables.columns", "", _column),
@@ -375,7 +413,7 @@ NOT_STORED = frozenset(
     {"_sklearn_version", "_metadata_request", "_skl_callbacks", "_callbacks", "_training_rows_"}
 )
 # Computed on first use from the training rows, which are not stored.
-COMPUTED_LATER = ("_reference_", "_usual_variances_")
+COMPUTED_LATER = ("_reference_", "_usual_variances_", "_background_")
 
 
 @dataclass(frozen=True)

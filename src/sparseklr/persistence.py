@@ -184,7 +184,7 @@ def _chosen(model: Any) -> Any:
     """Replace a search by its best model, also in the last step of a pipeline."""
     if isinstance(model, Pipeline):
         name, last = model.steps[-1]
-        return Pipeline([*model.steps[:-1], (name, _chosen(last))])
+        return type(model)([*model.steps[:-1], (name, _chosen(last))])
     return getattr(model, "best_estimator_", model)
 
 

@@ -46,6 +46,7 @@ from .dual.path import KLRPath, LamScale, check_grid, solve_grid
 from .dual.smo import Settings, SolveInterrupted, WorkingSet
 from .refit.calibration import fit_sigmoids, link
 from .samples import Samples, weighted_classes
+from .shapley import ProductExpansion
 
 
 class WarmStart(NamedTuple):
@@ -329,6 +330,17 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
             away = np.where(outputs == 0, 1e-9, outputs)  # the ratio has a limit at zero
             return link(away, self.lam_) / away, 0.0
         return (self.sigmoid_[:, 0], self.sigmoid_[:, 1]) if self.calibration_ == "sigmoid" else (1.0, 0.0)
+
+    def _product_expansion(self) -> ProductExpansion:
+        expansion = super()._product_expansion()
+        if self.calibration_ == "link":
+            raise ValueError(
+                "explanations by features need decision values that are sums over points, unlike those of "
+                "calibration='link'. Use calibration='sigmoid' or SparseKLR."
+            )
+        slope, offset = self._calibration_line(self.intercept_[None])
+        coef = self.dual_coef_ * np.reshape(slope, (-1, 1))
+        return replace(expansion, coef=coef, intercept=self.intercept_ * slope + offset)
 
 
 # -- the grid --------------------------------------------------------------------------------------

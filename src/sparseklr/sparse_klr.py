@@ -11,7 +11,15 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ._base import FamiliarityMixin, KernelClassifier, TrainingRows, certificate, expansion, warn_of_solutions
+from ._base import (
+    FamiliarityMixin,
+    HeldOutMixin,
+    KernelClassifier,
+    TrainingRows,
+    certificate,
+    expansion,
+    warn_of_solutions,
+)
 from ._utils.messages import warn
 from ._utils.sklearn_compat import CallbackSupportMixin, StrOptions, fit_task
 from ._validation import (
@@ -22,6 +30,7 @@ from ._validation import (
     kernel_parameters,
     make_samples,
 )
+from .conformal import HeldOut
 from .dual.one_vs_rest import BinarySolutions, BinarySolver
 from .dual.smo import Settings
 from .kernels import NAMED_KERNELS
@@ -41,7 +50,7 @@ _MARGIN = 1000.0
 _STEPS_PER_ROW, _LEAST_ROWS = 100, 10_000
 
 
-class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
+class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClassifier):
     r"""Sparse kernel logistic regression: class probabilities from few training points.
 
     A fit has three steps:
@@ -353,6 +362,7 @@ class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
                 left_out[points.observation_of_row(samples.codes)]
             ),
             "n_observations_": int(points.observations.count.sum()),
+            "_held_out_": HeldOut.of_observations(left_out, points.observations),
             "_posteriors_": [Posterior.of(points, model) for model in models],
             "_training_rows_": None if kernel.precomputed else TrainingRows.of(points, kept),
         }
@@ -445,7 +455,7 @@ class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
         self : object
         """
         self._check_is_fitted()
-        _ = self._reference_  # compute it, so that familiarity stays available
+        _ = self._reference_, self._background_  # familiarity and explanations stay available
         for name in ("loo_decision_function_", "_posteriors_", "_training_rows_", "_usual_variances_"):
             self.__dict__.pop(name, None)
         return self

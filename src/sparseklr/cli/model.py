@@ -189,8 +189,46 @@ class Model:
 
     # -- explanations -------------------------------------------------------------------------
 
+    def predict_p_values(self, rows: Dataset) -> np.ndarray:
+        """p-values of the classes; raises if the model does not have them."""
+        if not hasattr(self.estimator, "predict_p_values"):
+            raise CliError(f"{self.name}: this kind of model has no prediction sets")
+        with self._naming_large_cells(rows):
+            return self.estimator.predict_p_values(self.features(rows.X))
+
+    def columns_explained(self, rows: Dataset, row: int, label: Any) -> dict[str, Any] | None:
+        """Contributions of the columns to the log-odds of a class, the strongest first, and their mean on the
+        training rows; None if the model cannot be explained by columns."""
+        query = rows.take(np.array([row]))
+        features = getattr(self.fitted, "named_steps", {}).get("features")
+        groups = None if features is None else features.column_groups()
+        try:
+            found = self.estimator.explain(self.features(query.X), by="features", groups=groups)
+        except (TypeError, ValueError):  # another kind of model or of kernel
+            return None
+        _, values, base = found.of_row(0, label)
+        names = found.feature_names
+        if rows.svmlight is not None:
+            names = [f"feature {j + rows.svmlight['one_based']}" for j in range(len(names))]
+        cells: dict[str, Any] = {}
+        if rows.table is not None:
+            cells = cells_of(rows.table.frame.iloc[[row]][[*{*names} & {*rows.table.frame.columns}]])
+        strongest = np.argsort(-np.abs(values), kind="stable")
+        return {
+            "base": base,
+            "contributions": [
+                {
+                    "column": names[j],
+                    "cell": cells[names[j]][0] if names[j] in cells else f"{found.data[0, j]:.4g}",
+                    "contribution": float(values[j]),
+                }
+                for j in strongest
+            ],
+        }
+
     def explain(self, rows: Dataset, row: int, label: Any, n_points: int, by: str) -> dict[str, Any]:
-        """Return the kept rows that are most similar to a row, or contribute most to its log-odds."""
+        """Return the contributions of the columns to the log-odds of a row, and the kept rows that are most
+        similar or contribute most."""
         query = rows.take(np.array([row]))
         with self._naming_large_cells(query):
             explanation = self.estimator.explain(self.features(query.X)).of_row(0, label)
@@ -209,6 +247,7 @@ class Model:
             "probability": float(self.predict_proba(query)[0, self.classes.index(label)]),
             "unfamiliar": self.unfamiliar(query)[0],
             "log_odds": explanation.log_odds,
+            "columns": self.columns_explained(rows, row, label),
             "intercept": explanation.intercept,
             "cells": cells,
             "points": [

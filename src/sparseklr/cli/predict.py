@@ -14,6 +14,7 @@ from .options import (
     add_json,
     add_output,
     add_reading,
+    fraction,
     number,
     print_json,
     unknown,
@@ -24,6 +25,7 @@ WRITTEN = ("csv", "tsv", "parquet")
 PREDICT_EXAMPLES = """\
   sparseklr predict model.sklr new.csv -o predictions.csv --id number
   sparseklr predict model.sklr new.parquet -o predictions.parquet --keep --force
+  sparseklr predict model.sklr new.csv --set 0.9
   sparseklr predict model.sklr 'new-*.parquet' -o predictions.parquet
   zcat new.csv.gz | sparseklr predict model.sklr - | head"""
 
@@ -76,6 +78,13 @@ def add_predict(subparsers: Any) -> None:
         help="write a column unfamiliar that states why a row is unlike the training rows, empty "
         "otherwise. DATA may then lack columns that the model uses",
     )
+    parser.add_argument(
+        "--set",
+        metavar="COVERAGE",
+        type=fraction,
+        help="write a column set: the classes, separated by |, that contain the true class with this "
+        "frequency, such as 0.9. Empty: even the most probable class is unlikely",
+    )
     add_reading(parser)
     add_output(parser, "CSV (.csv, .tsv) or Parquet file (default: standard output)", required=False)
     parser.add_argument(
@@ -86,6 +95,8 @@ def add_predict(subparsers: Any) -> None:
 
 
 def run_predict(args: Namespace) -> None:
+    import numpy as np
+
     from .model import Model, unfamiliar_note
     from .reading import check_output, read_for_model
     from .stream import predicts_in_blocks, write_predictions
@@ -103,6 +114,9 @@ def run_predict(args: Namespace) -> None:
         columns = {"predicted": predicted} | {
             f"p_{label}": p for label, p in zip(model.classes, prob.T, strict=True)
         }
+        if args.set is not None:
+            inside = model.predict_p_values(rows) > 1 - args.set
+            columns["set"] = ["|".join(str(model.classes[k]) for k in np.flatnonzero(row)) for row in inside]
         columns |= {"unfamiliar": reasons} if args.flag else {}
         _write_table(args, model, rows, columns, output, form)
         print_notes(args.data, notes + unfamiliar_note(reasons, args.flag))
@@ -209,9 +223,9 @@ def add_explain(subparsers: Any) -> None:
         subparsers,
         "explain",
         run_explain,
-        "Show a row beside the most similar training rows that the model keeps, with the contribution of "
-        "each to the log-odds of a class. Together with the intercept, all contributions add up to the "
-        "log-odds of the predicted probability.",
+        "Show how much each column contributes to the log-odds of a class, and the row beside the most "
+        "similar training rows that the model keeps. The contributions of columns are Shapley values, which "
+        "add up from the mean of the training rows to the row.",
         EXPLAIN_EXAMPLES,
     )
     parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)

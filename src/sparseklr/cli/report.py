@@ -16,6 +16,7 @@ import numpy as np
 
 from ..inspection.metrics import Bins, wilson_interval
 from .model import FAR, Model, count_reasons
+from .options import CliError
 from .reading import Dataset
 from .terminal import MEASURES, kinds_in_words, time_in_words
 
@@ -29,6 +30,8 @@ class PageSettings:
     rows: int = 20_000  # size of the sample embedded in the page
     errors: int = 5  # number of errors shown, the most confident first
     points: int = 4  # number of kept rows shown to explain an error
+    columns: int = 3  # number of columns shown to explain an error
+    coverages: tuple[float, ...] = (0.8, 0.9, 0.95)  # of the prediction sets
     reasons: int = 12  # number of reasons for unfamiliar rows shown, the most frequent first
     bins: int = 20  # number of bins in histograms
     groups: int = 10  # number of groups in reliability diagrams
@@ -81,6 +84,7 @@ def model_page(models: Sequence[ReportedModel], data_name: str) -> str:
         js=assets["chart.js"] + assets["model.js"],
         data=_data(models),
         measures=_cards(measures[0]) if len(models) == 1 else _measures(models, measures),
+        sets=_each(models, _sets),
         errors=_each(models, _errors),
         strange=_each(models, _strange),
         facts=_facts(models, data_name),
@@ -181,6 +185,26 @@ def _measures(models: Sequence[ReportedModel], measures: list[dict[str, Any]]) -
     return _table(["", *(escape(model.name) for model in models)], lines, "Measures of the models")
 
 
+def _sets(entry: ReportedModel) -> str:
+    """Coverage and size of prediction sets on the rows."""
+    try:
+        p_values = entry.model.predict_p_values(entry.rows)
+    except (CliError, ValueError) as error:
+        return f"<p>{escape(str(error))}</p>"
+    weight = np.ones(len(entry.y)) if entry.rows.weight is None else entry.rows.weight
+    true = entry.model.fitted.classes_ == entry.y[:, None]
+    lines = []
+    for coverage in SETTINGS.coverages:
+        inside = p_values > 1 - coverage
+        size = inside.sum(axis=1)
+        found = (
+            np.average(part, weights=weight) for part in ((inside & true).any(axis=1), size == 0, size == 1)
+        )
+        lines.append([f"{coverage:.0%}", *(f"{value:.1%}" for value in found), f"{size.mean():.2f}"])
+    head = ["promised", "contain the true class", "empty", "one class", "mean number of classes"]
+    return _table(head, lines, "Prediction sets")
+
+
 def _errors(entry: ReportedModel) -> str:
     wrong = np.flatnonzero(entry.predicted != entry.y)
     if not len(wrong):
@@ -217,7 +241,15 @@ def _explanation(entry: ReportedModel, row: int) -> str:
         f"other points, {found['intercept']:+.2f} intercept."
     )
     table = _table(["", f"row {number}", *map(escape, names)], lines, f"Why row {number}")
-    return f'{table}<p class="note">{total}</p>'
+    return f'{_strongest_columns(found["columns"])}{table}<p class="note">{total}</p>'
+
+
+def _strongest_columns(columns: dict[str, Any] | None) -> str:
+    if columns is None or not columns["contributions"]:
+        return ""
+    strongest = columns["contributions"][: SETTINGS.columns]
+    parts = [f"{one['column']} = {one['cell']} ({one['contribution']:+.2f})" for one in strongest]
+    return f"<p>Strongest columns: {escape(', '.join(parts))}.</p>"
 
 
 def _strange(entry: ReportedModel) -> str:

@@ -98,7 +98,9 @@ def predicts_in_blocks(args: Namespace, model: Model) -> bool:
     """Whether to predict in blocks: folders, file patterns, and Parquet files unless the model is a
     pipeline."""
     plain = not hasattr(model.fitted, "named_steps")
-    in_memory = [name for name in ("keep", "id", "flag") if getattr(args, name, None) not in (None, False)]
+    in_memory = [
+        name for name in ("keep", "id", "flag", "set") if getattr(args, name, None) not in (None, False)
+    ]
     in_memory += [name for name in ("na", "encoding") if getattr(args, name)]
     if is_many(args.data):
         if in_memory:

@@ -150,7 +150,7 @@ def show_measures(found: Mapping[str, Any], title: str, stderr: bool = False) ->
 
 
 def show_explanation(found: Mapping[str, Any]) -> None:
-    """Print the result of :meth:`.model.Model.explain`: a column for the row and one for each kept row."""
+    """Print the result of :meth:`.model.Model.explain`: the columns of the row, then the kept rows."""
     points, others = found["points"], found["others"]
     head = ["", f"row {found['row']}"]
     head += [
@@ -166,7 +166,11 @@ def show_explanation(found: Mapping[str, Any]) -> None:
         lines.append(["distance", "", *(f"{point['distance']:.3g}" for point in points)])
     for name, cell in (found["cells"] or {}).items():
         lines.append([_short(name), _short(cell), *(_short(point["cells"][name]) for point in points)])
-    show_table(f"Row {found['row']}: {label}, {found['probability']:.1%}", head, lines)
+    title = f"Row {found['row']}: {label}, {found['probability']:.1%}"
+    if found["columns"] is not None:
+        _show_columns(found["columns"], title, f"log-odds of {label}")
+        title = f"Row {found['row']} beside points of the model"
+    show_table(title, head, lines)
     total = sum(point["contribution"] for point in points)
     print(
         f"{log_odds:+.3f} = {total:+.3f} from the {len(points)} points above, {others['for']:+.3f} for and "
@@ -175,6 +179,19 @@ def show_explanation(found: Mapping[str, Any]) -> None:
     )
     if found["unfamiliar"]:
         print(printable(f"Unfamiliar: {found['unfamiliar']}"))
+
+
+def _show_columns(columns: Mapping[str, Any], title: str, log_odds: str, most: int = 8) -> None:
+    """Print the contributions of the columns, which lead from the mean of the training rows to the row."""
+    shown, others = columns["contributions"][:most], columns["contributions"][most:]
+    lines = [["mean of the training rows", "", f"{columns['base']:+.3f}"]]
+    lines += [[_short(one["column"]), _short(one["cell"]), f"{one['contribution']:+.3f}"] for one in shown]
+    if others:
+        total = sum(one["contribution"] for one in others)
+        lines.append([f"{len(others)} other columns", "", f"{total:+.3f}"])
+    total = columns["base"] + sum(one["contribution"] for one in columns["contributions"])
+    lines.append(["this row", "", f"{total:+.3f}"])
+    show_table(title, ("column", "value", log_odds), lines)
 
 
 def _short(text: str, most: int = 28) -> str:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
+#: Colours of contributions, the same for every class: support, opposition, intercept, sum.
+FOR, AGAINST, NEUTRAL, TOTAL = "#1f5fbf", "#b4541a", "#8a929c", "#1f2328"
 #: Colours of two classes; more classes use matplotlib's ``tab10``.
 TWO_CLASSES = ("#b2182b", "#2166ac")
 

@@ -9,10 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from .._utils.sklearn_compat import safe_indexing
-from ._drawing import last_step, pyplot
-
-# Colours, the same for every class: support, opposition, intercept, sum.
-_FOR, _AGAINST, _INTERCEPT, _SUM = "#1f5fbf", "#b4541a", "#8a929c", "#1f2328"
+from ._drawing import AGAINST, FOR, NEUTRAL, TOTAL, last_step, pyplot
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -107,15 +104,15 @@ class ExplanationDisplay:
             _, ax = pyplot().subplots(figsize=(6.4, 1.2 + 0.28 * (n + 1)), layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
         total = float(self.contributions.sum())
-        colors = [_FOR if value > 0 else _AGAINST for value in self.contributions]
+        colors = [FOR if value > 0 else AGAINST for value in self.contributions]
         if n:
-            colors[-1] = _INTERCEPT
+            colors[-1] = NEUTRAL
         self.bars_ = ax.barh(
-            np.arange(n + 1), [*self.contributions, total], color=[*colors, _SUM], height=0.7
+            np.arange(n + 1), [*self.contributions, total], color=[*colors, TOTAL], height=0.7
         )
         ax.bar_label(self.bars_, fmt="%+.2f", padding=3, fontsize="small")
-        ax.axvline(0, color=_SUM, linewidth=0.8)
-        ax.axhline(n - 0.5, color=_INTERCEPT, linewidth=0.8)
+        ax.axvline(0, color=TOTAL, linewidth=0.8)
+        ax.axhline(n - 0.5, color=NEUTRAL, linewidth=0.8)
         ax.set_yticks(np.arange(n + 1), [*self.names, "log-odds"], fontsize="small")
         ax.invert_yaxis()
         ax.margins(x=0.15)

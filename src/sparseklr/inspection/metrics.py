@@ -10,14 +10,18 @@ from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
+from scipy.ndimage import gaussian_filter1d
+from scipy.optimize import brentq
 from scipy.special import ndtri
 from sklearn.utils import check_array, check_scalar, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from ..samples import check_weight
 
-__all__ = ["expected_calibration_error"]
+__all__ = ["expected_calibration_error", "smooth_calibration_error"]
 
+# Number of cells of [0, 1] in which residuals are smoothed.
+_CELLS = 2000
 Strategy = Literal["quantile", "uniform"]
 
 
@@ -90,6 +94,57 @@ def expected_calibration_error(
     event, prob = as_events(y_true, y_prob, pos_label=pos_label, labels=labels)
     bins = Bins.of(event, prob, n_bins=n_bins, strategy=strategy, sample_weight=sample_weight)
     return float(np.average(np.abs(bins.prob_true - bins.prob_pred), weights=bins.weight))
+
+
+def smooth_calibration_error(
+    y_true: Any, y_prob: Any, *, sample_weight: Any = None, pos_label: Any = None, labels: Any = None
+) -> float:
+    r"""Calibration error without bins: the residuals are smoothed along the predicted probability.
+
+    With residuals :math:`y_i - p_i` of weights :math:`w_i` (sum one) and a Gaussian kernel of width s,
+    reflected at 0 and 1,
+
+    .. math:: \mathrm{smECE}_s = \int_0^1 \Bigl| \sum_i w_i (y_i - p_i) K_s(t, p_i) \Bigr| dt ,
+
+    and the result is the value at the width s with :math:`\mathrm{smECE}_s = s`. Unlike the expected
+    calibration error, it changes continuously with the probabilities, and has no number of bins to choose.
+
+    Parameters
+    ----------
+    y_true, y_prob, sample_weight, pos_label, labels
+        As in :func:`expected_calibration_error`.
+
+    Returns
+    -------
+    float
+        Between 0 and 1; smaller is better.
+
+    References
+    ----------
+    Blasiok and Nakkiran (2024), "Smooth ECE: principled reliability diagrams via kernel smoothing", ICLR,
+    arXiv:2309.12236.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparseklr.inspection import smooth_calibration_error
+    >>> p = np.full(1000, 0.3)
+    >>> round(smooth_calibration_error(np.arange(1000) < 500, p), 3)
+    0.2
+    """
+    event, prob = as_events(y_true, y_prob, pos_label=pos_label, labels=labels)
+    weight = check_weight(sample_weight, len(prob))
+    residual = weight / weight.sum() * (event - prob)
+    cells = np.minimum((prob * _CELLS).astype(np.intp), _CELLS - 1)
+    mass = np.bincount(cells, residual, minlength=_CELLS)
+
+    def excess(width: float) -> float:
+        # half-sample reflection at both ends is the reflected kernel
+        smooth = gaussian_filter1d(mass, width * _CELLS, mode="reflect", truncate=6.0)
+        return float(np.abs(smooth).sum() - width)
+
+    least = 1 / _CELLS
+    return float(brentq(excess, least, 1.0, xtol=1e-6)) if excess(least) > 0 else excess(least) + least
 
 
 def as_events(

@@ -23,6 +23,7 @@ from .metrics import (
     as_events,
     expected_calibration_error,
     predicted_probabilities,
+    smooth_calibration_error,
     wilson_interval,
 )
 
@@ -37,6 +38,7 @@ LABELS = {
     "log_loss": ("Log-loss", ".4f"),
     "brier": ("Brier score", ".4f"),
     "ece": ("Calibration error (ECE)", ".4f"),
+    "smooth_ece": ("Smooth calibration error", ".4f"),
     "n_points": ("Points kept", "d"),
     "points_fraction": ("Fraction of training points", ".1%"),
 }
@@ -403,6 +405,7 @@ def prediction_summary(
         "log_loss": float(log_loss(y, y_prob, labels=classes, sample_weight=weight)),
         "brier": float(brier_score_loss(y, y_prob, labels=classes, sample_weight=weight)),
         "ece": expected_calibration_error(y, event_prob, sample_weight=weight, **curve),
+        "smooth_ece": smooth_calibration_error(y, event_prob, sample_weight=weight, **curve),
     }
 
 
@@ -429,6 +432,7 @@ class ProbabilityReport:
         and ``brier`` as in scikit-learn (which replaces a probability of 0 by 2e-16, so that the log-loss
         is at most 36; the Brier score of more than two classes is at most 2); ``ece``, the expected
         calibration error in 15 bins of equal weight, of the most probable class if there are more than two;
+        ``smooth_ece``, the smooth calibration error;
         ``n_points``, the number of points needed for prediction; ``points_fraction``, their fraction of the
         training points (None if unknown, and for :class:`~sparseklr.CompactKLR`, whose points are not
         training points).

@@ -385,6 +385,7 @@ class StreamFit:
             chosen=chosen,
             gradient_norm=end.gradient_norm / self.rows.weight,
             n_iter=end.n_steps,
+            validation=None if chosen is None else self.validation,
         )
 
     # -- sizes ---------------------------------------------------------------------------------

@@ -133,6 +133,30 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         codes = np.delete(encoded, dates)
         return np.array([*self.numbers_, *encoded[dates], *indicators, *codes], dtype=object)
 
+    def column_groups(self) -> dict[str, list[int]]:
+        """Positions of the features that are computed from each column of the table."""
+        check_is_fitted(self)
+        groups: dict[str, list[int]] = {}
+        for j, column in enumerate(self._source_columns()):
+            groups.setdefault(column, []).append(j)
+        return groups
+
+    def _source_columns(self) -> list[str]:
+        """The column of each feature, in the order of :meth:`get_feature_names_out`."""
+        if self.encoder_ is None:
+            return [*self.numbers_, *self.missing_]
+        parts: dict[str, list[str]] = {"dates": [], "text": []}
+        for name, sources in parts.items():
+            applied = self.encoder_.named_transformers_[name]
+            for column, outputs in getattr(applied, "input_to_outputs_", {}).items():
+                sources += [column] * len(outputs)
+        one_hot, codes = self.encoder_.named_transformers_["categories"], []
+        for k, column in enumerate(self.categorical_):
+            rare, dropped = one_hot.infrequent_categories_[k], one_hot.drop_idx_
+            n_codes = len(one_hot.categories_[k]) - (0 if rare is None else len(rare) - 1)
+            codes += [column] * (n_codes - (dropped is not None and dropped[k] is not None))
+        return [*self.numbers_, *parts["dates"], *self.missing_, *codes, *parts["text"]]
+
     def _parts(self, X: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         """Return quantities, to be scaled, and codes: missing-value indicators and encoded text."""
         # C order, because the memory layout determines the order, and so the rounding, of sums
