@@ -1,10 +1,10 @@
 """Compare SparseKLR(kernel="auto", gamma="auto") with GridSearchCV(SVC) over 4 x 4 values of C and gamma.
 
-Features are in [0, 1], and searches use 5 folds. Both models are fitted to the training part of an outer
-fold and evaluated on the test part: CPU seconds of the search, log-loss, accuracy and number of points. SVC is searched as usual, by accuracy and without
-probabilities; its log-loss uses a sigmoid that is cross-fitted afterwards to the chosen SVC (``CalibratedClassifierCV``),
-which does not count in the time. Limits on each of spambase, ring and magic: at most a quarter of the time (goal: a
-tenth) and a lower log-loss.
+Features are in [0, 1], and searches use 5 folds. Both models are fitted to the training part of an outer fold and
+evaluated on the test part: CPU seconds of the search, log-loss, accuracy and number of points. SVC is searched as
+usual, by accuracy and without probabilities; its log-loss uses a sigmoid that is cross-fitted afterwards to the
+chosen SVC (``CalibratedClassifierCV``), which does not count in the time. Limits on each of spambase, ring and magic:
+at most a quarter of the time (goal: a tenth) and a lower log-loss.
 
 ``--grid`` compares the choice of C and lam by SKLRCV with that of C for SVC, with equal numbers of values and folds.
 Limits: half the time on spambase; accuracy within 0.5 percentage points of SVC on 10 of the 12 sets; with the rule

@@ -33,9 +33,7 @@ THRESHOLD = 54 ** (1 / 3) / 4
 class HalfSettings:
     """Settings of the coordinate algorithm; fractions refer to the objective."""
 
-    shortlist: int = (
-        64  # number of coordinates tried per round, beginning with the largest predicted decrease
-    )
+    shortlist: int = 64  # coordinates tried per round, those with the largest predicted decrease
     trials: int = 4  # number of failed trials after which the rest of the short list waits for the next round
     settled: float = 1e-4  # remaining fraction on the support between joins; if larger, the support grows
     worthwhile: float = 1e-9  # smallest predicted decrease for which a coordinate is tried
@@ -271,7 +269,15 @@ class HalfSolver:
     # -- single coordinates, with Newton steps on the support ---------------------------------
 
     def solve(self, C: float, tol: float, max_iter: int, callback: Callback = None) -> Convergence:
-        """Solve by half thresholding single coordinates, starting from the current model."""
+        """Solve by half thresholding of single coordinates, starting from the current model.
+
+        Each iteration has three steps:
+
+        1. Coordinates off the support that half thresholding makes non-zero join it, the best first.
+        2. Newton steps are taken on the support; coordinates that reach zero leave it.
+        3. If no coordinate joined, half thresholding is applied to the support, with the inverse of the
+           bound on the curvature as step size.
+        """
         start, history = time.perf_counter(), [self.objective(C)]
         quiet, goal = 0, tol
         for iteration in range(1, max_iter + 1):
@@ -441,7 +447,7 @@ class HalfSolver:
         return False
 
     def _threshold(self, C: float) -> bool:
-        """Apply half thresholding to the support and drop coordinates that become zero; return whether any did."""
+        """Apply half thresholding to the support, and drop zeros; return whether there were any."""
         slope = self._residual(C) @ self.columns
         kept, _ = step_of(slope, C * self.bound[self.support], self.x)
         if (kept != 0).all():
