@@ -1,1 +1,1 @@
-"""Measurements: each module prints one table; run them with ``python -m benchmarks.NAME``."""
+"""Measurements. Each module prints one table; run it with ``python -m benchmarks.NAME``."""

@@ -1,4 +1,4 @@
-"""One adapter for each baseline: its construction, convergence and number of points."""
+"""One adapter for each baseline, which creates the model and reports its convergence and number of points."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ except ImportError:
 
 @dataclass(frozen=True)
 class Adapter:
-    """A baseline under a name; ``make(C, lam)`` is the model that matches SKLR(C, lam=lam)."""
+    """A named baseline; ``make(C, lam)`` creates the model that matches SKLR(C, lam=lam)."""
 
     name: str
     make: Callable[[float, float], Any]
-    threads: str  # what it uses
+    threads: str  # the threads that it uses
 
 
 def points(model: Any) -> int:
-    """Training points a fitted model keeps."""
+    """The number of training points that a fitted model keeps."""
     if hasattr(model, "calibrated_classifiers_"):
         return sum(points(part.estimator) for part in model.calibrated_classifiers_)
     if hasattr(model, "steps"):
@@ -41,7 +41,7 @@ def points(model: Any) -> int:
 
 
 def fit(adapter: Adapter, C: float, lam: float, X: Any, y: Any) -> tuple[Any, bool]:
-    """A fitted model and whether it converged."""
+    """Fit a model; return it and whether it converged."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         model = adapter.make(C, lam).fit(X, y)
@@ -49,12 +49,12 @@ def fit(adapter: Adapter, C: float, lam: float, X: Any, y: Any) -> tuple[Any, bo
 
 
 def box(C: float, lam: float) -> float:
-    """The SVC box that S-KLR with margin lam tends to."""
+    """The C of the SVC that S-KLR with margin lam approaches."""
     return C / lam if lam > 0 else C
 
 
 def adapters(gamma: float = 0.5) -> list[Adapter]:
-    """All baselines that are installed, ours first."""
+    """All installed baselines, beginning with our own models."""
     found = [
         Adapter("SKLR", lambda C, lam: SKLR(C, lam=lam, gamma=gamma, calibration=None, n_jobs=-1), "all"),
         Adapter("SparseKLR", lambda C, lam: SparseKLR(box=box(C, lam), gamma=gamma), "1"),

@@ -1,4 +1,4 @@
-"""Default models on the 43 tables of ``data`` and ``data/arena``: log-loss and other results of a fit.
+"""Measure default models on the 43 tables of ``data`` and ``data/arena``: log-loss and other results of a fit.
 
 A run stores one row of a CSV file per set, split and model as soon as it is measured; the same command resumes an
 interrupted run. A model is a name of ``MODELS`` or an expression with the public names of sparseklr. To measure a
@@ -33,7 +33,7 @@ from .common import DATA
 
 
 def stored(path: Path, retry: bool = False) -> set[Key]:
-    """Keys of the measurements in a file; with ``retry`` without those that raised."""
+    """The keys of the measurements in a file; ``retry`` omits those that raised an error."""
     if not path.exists():
         return set()
     rows = read([path])
@@ -52,7 +52,7 @@ def append(path: Path, row: dict[str, Any]) -> None:
         try:
             with open(path, "x", newline="") as file:
                 csv.writer(file, lineterminator="\n").writerow(COLUMNS)
-        except FileExistsError:  # another run was faster
+        except FileExistsError:  # another run has created the file
             pass
     line = io.StringIO()
     csv.DictWriter(line, COLUMNS, lineterminator="\n").writerow(row)
@@ -63,7 +63,7 @@ def append(path: Path, row: dict[str, Any]) -> None:
 def tasks(
     sets: Iterable[str], splits: int, models: dict[str, str], seed: int, rows: int
 ) -> Iterator[tuple[Key, str]]:
-    """Key and model of all measurements; the first split of every set precedes the second of any."""
+    """Yield the key and model of each measurement; the first splits of all sets come before the second ones."""
     sets = list(sets)
     for label, model in models.items():
         for split in range(splits):
@@ -87,7 +87,7 @@ def run(
     ``models`` maps labels to names of ``MODELS`` or expressions.
     """
     for model in models.values():
-        maker(model)([], 0)  # an expression that cannot be evaluated, or CatBoost missing, ends the run here
+        maker(model)([], 0)  # end the run here if an expression cannot be evaluated or CatBoost is missing
     known = stored(path, retry)
     todo = [(key, model) for key, model in tasks(sets, splits, models, seed, rows) if key not in known]
     print(f"{len(todo)} fits to measure, {path} has {len(known)}; {os.path.dirname(sparseklr.__file__)}")

@@ -1,4 +1,4 @@
-"""Tables, models and a single measurement of ``benchmarks.arena``."""
+"""The tables and models of ``benchmarks.arena``, and a single measurement."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ import sparseklr
 from paper.datasets import BENCHMARKS, load_benchmark
 from sparseklr import CompactKLR, SparseKLR, baselines
 
-TRAINING_FRACTION = 0.7  # of the rows, unless that exceeds the maximum
-TEST_ROWS = 5000  # at most
+TRAINING_FRACTION = 0.7  # fraction of the rows, unless that exceeds the maximum
+TEST_ROWS = 5000  # largest number of test rows
 SMALLEST_PROBABILITY = 1e-15
 WARNING_LENGTH = 120  # characters kept of a message
 
@@ -42,8 +42,8 @@ STRATA = (
     ("australian", "bands", "cleveland-0_vs_4", "ecoli1", "glass0", "haberman", "page-blocks0", "phoneme", "titanic", "winequality-red-4", "wisconsin-original", "yeast1"),
     ("banknote", "coil2000", "diabetes", "ionosphere", "magic", "monk2", "ring", "sonar", "spambase", "twonorm", "waveform", "wisconsin"),
 )  # fmt: skip
-CHOOSE = tuple(name for stratum in STRATA for name in stratum[0::2])  # may choose a design
-REPORT = tuple(name for stratum in STRATA for name in stratum[1::2])  # reports on it
+CHOOSE = tuple(name for stratum in STRATA for name in stratum[0::2])  # sets on which a design may be chosen
+REPORT = tuple(name for stratum in STRATA for name in stratum[1::2])  # sets on which it is evaluated
 HALVES = {"choose": CHOOSE, "report": REPORT, "all": tuple(sorted(CHOOSE + REPORT))}
 
 Maker = Callable[[list[str], int], BaseEstimator]
@@ -71,7 +71,7 @@ def numbers_or_text(cells: pd.Series) -> pd.Series:
 
 
 def divide(y: np.ndarray, split: int, rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Training and test rows: stratified, the same for all models."""
+    """Draw stratified training and test rows, the same for all models."""
     n_train = min(rows, int(TRAINING_FRACTION * len(y)))
     n_test = min(TEST_ROWS, len(y) - n_train)
     return train_test_split(
@@ -146,7 +146,7 @@ def auc(y: np.ndarray, p: np.ndarray) -> float:
 
 
 def points(model: Any) -> int | None:
-    """Points that a fitted model keeps; None if it is not a sum over points."""
+    """The number of points that a fitted model keeps; None if it is not a sum over points."""
     if hasattr(model, "calibrated_classifiers_"):
         return sum(len(part.estimator.support_) for part in model.calibrated_classifiers_)
     kept = getattr(model, "n_points_", None)
@@ -193,7 +193,7 @@ def measure(key: Key, model: str, data: str) -> dict[str, Any]:
             made.fit(X.iloc[train], y[train])
             row.update(seconds=time.perf_counter() - start, cpu_seconds=time.process_time() - cpu)
             row.update(evaluate(made, X, y, train, test, n_classes))
-        except Exception as error:  # the run continues, and the row reports it
+        except Exception as error:  # the row reports the error, and the run continues
             row["error"] = short(error)
     row["warnings"] = " | ".join(dict.fromkeys(short(w.message) for w in caught))
     return row
@@ -220,6 +220,6 @@ def evaluate(
 
 
 def short(problem: Warning | Exception | str) -> str:
-    """Type and beginning of a message, on one line."""
+    """Shorten a message to its type and beginning, on one line."""
     text = " ".join(str(problem).split())
     return f"{type(problem).__name__}: {text}"[:WARNING_LENGTH]

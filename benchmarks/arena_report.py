@@ -1,7 +1,8 @@
 """Tables of ``benchmarks.arena``: summaries of stored runs, comparisons, and contradictory estimates.
 
-Losses are means over splits. Ratios are taken of losses of at least ``FLOOR``: a set on which 0.0002 becomes 0.0001
-is not informative, and would otherwise dominate a geometric mean. A fit that raised has the loss of the class fractions.
+Losses are means over splits. Losses below ``FLOOR`` count as ``FLOOR`` in ratios, because a set on which
+0.0002 becomes 0.0001 is not informative and would otherwise dominate a geometric mean. A fit that raised an
+error counts with the loss of the class fractions.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from .arena_measure import COLUMNS, HALVES
 from .common import show
 
 FLOOR = 1e-3
-CLOSE = 1.05  # times the best loss
+CLOSE = 1.05  # a model is close if its loss is at most this factor times the best
 KEY = list(COLUMNS[:5])
-CELL = ["set", "split", "seed", "rows"]  # the training and test rows of a fit
+CELL = ["set", "split", "seed", "rows"]  # columns that identify the training and test rows of a fit
 TEXT = ["set", "model", "warnings", "error"]
 
 
@@ -34,7 +35,7 @@ def read(paths: Sequence[Path]) -> pd.DataFrame:
 
 
 def halves(sets: pd.Index) -> Iterator[tuple[str, pd.Index]]:
-    """Those of the sets in each half, and all of them, other sets included."""
+    """Yield the sets of each half, and then all sets, including those in neither half."""
     for half, names in HALVES.items():
         part = sets if half == "all" else sets[sets.isin(names)]
         if len(part):
@@ -115,12 +116,12 @@ def half_of(name: str) -> str:
 
 
 def common(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of the splits that every model has."""
+    """The rows of the splits on which every model was measured."""
     return rows[rows.groupby(CELL)["model"].transform("nunique") == rows["model"].nunique()]
 
 
 def summary(rows: pd.DataFrame, reference: str) -> pd.DataFrame:
-    """One line for each model, of rows from ``common``: means over sets of means over splits."""
+    """One line for each model, from the rows of ``common``: means over splits, averaged over sets."""
     losses = rows.pivot_table(index="set", columns="model", values="loss")
     floored = losses.clip(lower=FLOOR)
     to_best = floored.div(floored.min(axis=1), axis=0)

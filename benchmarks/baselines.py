@@ -1,7 +1,8 @@
 """Fit times of the paper's baselines.
 
-Times the Import Vector Machine with 200 points on magic and HalfKLR on ring, each on the training rows of
-one of five folds. Their accuracy under the paper's protocol: ``python -m paper --methods IVM l1/2-KLR``.
+The script times the Import Vector Machine with 200 points on magic and HalfKLR on ring, each on the
+training rows of one of five folds. ``python -m paper --methods IVM l1/2-KLR`` measures their accuracy under
+the paper's protocol.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def folds(name: str) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.nd
 
 
 def speed(repeats: int, threads: int) -> None:
-    """Seconds of the two fits with a bar, and of HalfKLR away from its default C."""
+    """Measure the two fits that have a time limit, and HalfKLR with values of C other than the default."""
     rows = []
     fits: list[tuple[str, str, str, Any]] = [
         (
@@ -49,7 +50,7 @@ def speed(repeats: int, threads: int) -> None:
         for _ in range(repeats):
             start = time.perf_counter()
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # the published one does not converge
+                warnings.simplefilter("ignore", ConvergenceWarning)  # of the published algorithm
                 model.fit(X, y)
             seconds.append(time.perf_counter() - start)
         objective = float(np.concatenate([np.ravel(path) for path in model.objective_path_])[-1])

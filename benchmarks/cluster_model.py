@@ -18,8 +18,8 @@ import numpy as np
 
 from .common import show
 
-# Microseconds that one core takes for a row of 20 features in a pass with gradients in everything, by number of
-# points: measured on one core of the machine of docs/speed.md (AVX2).
+# Microseconds per row with 20 features in a pass that computes all gradients, by number of points; measured
+# on one core of the machine described in docs/speed.md (AVX2).
 MICROSECONDS = {4: 0.04, 16: 0.08, 64: 0.24, 160: 0.48, 500: 1.40}
 
 
@@ -58,13 +58,13 @@ class Cluster:
 
 
 def simulate(rows: float, cluster: Cluster, seed: int = 0) -> float:
-    """Seconds of a pass: parts first, then the tree of sums, each task followed from queue to result."""
+    """The seconds of a pass; follows each task of the parts and of the tree of sums from queue to result."""
     rng = np.random.default_rng(seed)
     n_parts = max(1, round(rows / cluster.part_rows), min(cluster.cores, round(rows / 20_000)))
     size = 8 * cluster.n_numbers
-    # the model goes to all workers, from one to the next
+    # the workers pass the model on to one another
     ready = np.ceil(np.log2(cluster.cores + 1)) * (cluster.latency + size / cluster.bandwidth)
-    scheduler = 0.0  # when it is free again
+    scheduler = 0.0  # time at which the scheduler is free again
     work = rows / n_parts * cluster.row_seconds * np.exp(cluster.jitter * rng.normal(size=n_parts))
     work[rng.random(n_parts) < 0.01] *= 2
     free = [ready] * cluster.cores
@@ -80,7 +80,7 @@ def simulate(rows: float, cluster: Cluster, seed: int = 0) -> float:
         for k in range(0, len(done), cluster.arity):
             group = done[k : k + cluster.arity]
             scheduler = max(scheduler, max(group)) + cluster.task_seconds
-            # one of the sums is there already, the others arrive through one cable
+            # one of the sums is already on the worker, and the others share one network connection
             transfer = (len(group) - 1) * size / cluster.bandwidth
             adding = len(group) * size / 4e9
             level.append(scheduler + 2 * cluster.latency + transfer + adding)
@@ -89,7 +89,7 @@ def simulate(rows: float, cluster: Cluster, seed: int = 0) -> float:
 
 
 def measured(points: int, features: int = 20, rows: int = 200_000) -> float:
-    """Seconds of one core for a row, on this machine."""
+    """Measure the seconds that one core of this machine takes for a row."""
     from sparseklr.compact.model import CompactModel
     from sparseklr.streaming.gauss_newton import LossPass
     from sparseklr.streaming.sources import Block

@@ -54,7 +54,7 @@ Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 class TunedSVC(CalibratedClassifierCV):
-    """C and gamma by accuracy on three folds of at most 2000 rows, then a sigmoid on all rows."""
+    """SVC with C and gamma chosen by accuracy on three folds of at most 2000 rows, and a sigmoid fitted to all rows."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TunedSVC:
         some = np.random.default_rng(0).permutation(len(y))[:2000]
@@ -100,7 +100,7 @@ def many_classes(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def kept_points(model: Any) -> int:
-    """Points of a fitted model; 0 for trees."""
+    """The number of points of a fitted model; 0 for trees."""
     if hasattr(model, "steps"):
         model = model[-1]
     if hasattr(model, "calibrated_classifiers_"):
@@ -130,7 +130,7 @@ def evaluated(model: Any, split: Split) -> Row:
     }
 
 
-Work = Iterator[tuple[str, int, str, Any]]  # set, fold, model, and the function that measures
+Work = Iterator[tuple[str, int, str, Any]]  # data set, fold, model, and the function that measures it
 
 
 def quality() -> Work:
@@ -198,7 +198,7 @@ def predict_seconds(model: Any, X: np.ndarray, points: int) -> Row:
 
 
 def predict() -> Work:
-    """One thread each; the SVC predicts a hundredth of the rows, and its time is multiplied."""
+    """Measure predictions with one thread; the SVC predicts a hundredth of the rows, and its time is scaled up."""
     X, y = make_twonorm(1_000_000, random_state=0)
     ours = CompactKLR(n_points=16, C=10.0).fit(X[:5000], y[:5000])
     svc = SVC().fit(X[:5000], y[:5000])

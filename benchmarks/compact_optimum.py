@@ -1,4 +1,4 @@
-"""Spread of CompactKLR over optima: training, validation and test loss of fits that should agree.
+"""Measure how much the losses of CompactKLR vary between fits that should agree.
 
 Every set is fitted unchanged, with features changed by a relative 1e-9, and with other folds (``random_state``).
 These fits differ in the minimum of a non-convex objective and in the choice of size and C, not in the data.
@@ -51,7 +51,7 @@ KINDS: dict[str, Callable[[int, int], Data]] = {
 
 
 def siblings(X: np.ndarray, n_siblings: int) -> Iterator[tuple[np.ndarray, int]]:
-    """Features and seed of each fit: the given ones, then other digits and other folds in turn."""
+    """Yield the features and seed of each fit: first the given ones, then perturbed features or other folds in turn."""
     yield X, 0
     for turn in range(1, n_siblings):
         noise = 1e-9 * np.random.default_rng(turn).normal(size=X.shape)
@@ -59,7 +59,7 @@ def siblings(X: np.ndarray, n_siblings: int) -> Iterator[tuple[np.ndarray, int]]
 
 
 def measured(kind: str, n: int, seed: int, n_siblings: int) -> np.ndarray:
-    """Points, validation, training and test loss and seconds of each sibling."""
+    """The number of points, the validation, training and test loss, and the seconds of each fit."""
     X, y = KINDS[kind](n, seed)
     new, labels = KINDS[kind](5000, 1000 + seed)
     found = []

@@ -194,15 +194,15 @@ def _geometric(values: list[float]) -> float:
 
 PAGE = """# CompactKLR in figures
 
-`CompactKLR` compared with `SparseKLR`, an SVC with tuned C and gamma, and boosted trees. Features are standardised for
-`SparseKLR` and the SVC; all other parameters are the defaults. The constants of `CompactKLR` were chosen on folds 0 to 2 and on
-another split of the same sets, so the means of folds 3 and 4, which were not used, are given as well.
-`python -m benchmarks.compact` writes this page.
+This page compares `CompactKLR` with `SparseKLR`, an SVC with tuned C and gamma, and boosted trees. Features are standardised
+for `SparseKLR` and the SVC; all other parameters are the defaults. The constants in `CompactKLR` were chosen on folds 0 to 2
+and on another split of the same data sets. The tables therefore also give the means over folds 3 and 4, which played no part
+in this choice. `python -m benchmarks.compact` writes this page.
 """
 
 
 def number(cell: Any) -> str:
-    """A cell of the page: three digits, and commas between thousands."""
+    """Format a table cell: three significant digits, with commas between thousands."""
     return (
         f"{cell:,.0f}"
         if isinstance(cell, float) and abs(cell) >= 1000
@@ -220,7 +220,7 @@ def write_report(rows: list[Row], path: Path) -> None:
             show(title, columns, table)
             if title != "bars":
                 lines += [f"## {title}", ""]
-            if columns == BARS:  # no limits and goals on the page
+            if columns == BARS:  # the page shows no limits and goals
                 columns, table = ["summary", "value"], [row[:2] for row in table]
             rule = ["---", *["---:"] * (len(columns) - 1)]
             lines += [

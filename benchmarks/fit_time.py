@@ -1,9 +1,10 @@
 """Fit time of SparseKLR relative to a calibrated SVC, on one thread.
 
-CPU seconds of ``SparseKLR`` (without and with the search of the width) divided by those of
-``CalibratedClassifierCV(SVC(), ensemble=False)`` (a sigmoid from five folds): on the 12 sets, features in [0, 1] or
-standardised (``--standard``), and on 26 classes of 3000 rows. Fits of the two alternate, and the fastest of each
-counts. Results are stored in ``--results`` and not measured again; ``--fresh`` deletes them.
+The script divides the CPU seconds of ``SparseKLR`` (without and with the search for the width) by those of
+``CalibratedClassifierCV(SVC(), ensemble=False)`` (a sigmoid from five folds). It uses the 12 sets, with
+features in [0, 1] or standardised (``--standard``), and 3000 rows of 26 classes. Fits of the two models
+alternate, and the fastest of each counts. Results are stored in ``--results`` and not measured again;
+``--fresh`` deletes them.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ MODELS: dict[str, Callable[[], ClassifierMixin]] = {
     "SparseKLR": lambda: SparseKLR(gamma="scale"),
     "width by leave-one-out": lambda: SparseKLR(gamma="auto"),
 }
-# What the ratios should be at most: without and with the search of the width; for each set of two classes
-# and for 26 classes.
+# Upper limits for the ratios, without and with the search for the width: for each set with two classes, and
+# for 26 classes.
 BARS = {"SparseKLR": 0.8, "width by leave-one-out": 1.5}
 BAR_OF_LETTERS = 2.0
 
@@ -77,7 +78,7 @@ def measure(sets: list[str], standard: bool, results: Path) -> dict[str, dict[st
     found = json.loads(results.read_text()) if results.exists() else {}
     scaling = "standardised" if standard else "in [0, 1]"
     with threadpool_limits(1):
-        SparseKLR().fit([[0.0], [1.0]], [0, 1])  # what is loaded by the first fit is not counted
+        SparseKLR().fit([[0.0], [1.0]], [0, 1])  # do not count what the first fit loads
         for name in sets:
             if f"{name}, {scaling}" not in found:
                 found[f"{name}, {scaling}"] = seconds(name, standard)

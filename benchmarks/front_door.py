@@ -1,11 +1,12 @@
 """``sparseklr fit`` without options, compared with a hand-written pipeline.
 
-Eight of the twelve sets are written as the CSV files that people have: semicolons and decimal commas, an index,
-names of rows, an identifier, money, percent signs, odd tokens, other encodings, empty and constant columns. The
-pipeline, ``make_pipeline(StandardScaler(), SparseKLR())``, gets the same rows as clean arrays. Both are fitted to the
-training rows and evaluated on the same test rows, which the command line reads from files with the same quirks:
-log-loss, accuracy, and the scale that ``fit`` chose. Limit on every set: the ratio of the mean log-losses exceeds 1.00
-by at most its standard error over the splits. ``--sets``, ``--rows`` and ``--splits`` choose a part.
+Eight of the twelve sets are written as messy CSV files of the kinds that occur in practice: with semicolons
+and decimal commas, an index, row names, an identifier, currency and percent signs, odd tokens, other
+encodings, or empty and constant columns. The pipeline, ``make_pipeline(StandardScaler(), SparseKLR())``,
+gets the same rows as clean arrays. Both are fitted to the training rows and evaluated on the same test
+rows, which the command line reads from files with the same quirks: log-loss, accuracy, and the scale that
+``fit`` chose. Limit on every set: the ratio of the mean log-losses exceeds 1.00 by at most its standard
+error over the splits. ``--sets``, ``--rows`` and ``--splits`` choose a part.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def with_identifier(frame: pd.DataFrame) -> bytes:
 
 
 def with_odd_tokens(frame: pd.DataFrame) -> bytes:
-    """One value of every fifth column in a hundred rows cannot be read."""
+    """Write a file in which one of a hundred values in every fifth column cannot be read."""
     frame = frame.astype(object)
     for k, name in enumerate(frame.columns[:-1:5]):
         frame.iloc[7 + k :: 101, 5 * k] = ("n/k", "-", "unknown")[k % 3]
@@ -68,7 +69,7 @@ def windows(frame: pd.DataFrame) -> bytes:
 
 
 def names_of_rows(frame: pd.DataFrame) -> bytes:
-    """As R writes them: without a head."""
+    """Write row names without a header, as R does."""
     return frame.set_axis([f"r{k}" for k in range(len(frame))]).to_csv().removeprefix(",").encode()
 
 
@@ -89,7 +90,7 @@ QUIRKS: dict[str, Quirk] = {
 
 
 def by_command(train: pd.DataFrame, test: pd.DataFrame, write: Quirk) -> dict[str, object]:
-    """Log-loss, accuracy and scale of ``sparseklr fit`` and ``evaluate``."""
+    """Run ``sparseklr fit`` and ``evaluate``; return the log-loss, the accuracy and the scale."""
     with tempfile.TemporaryDirectory() as folder:
         paths = {name: str(Path(folder) / f"{name}.csv") for name in ("train", "test")}
         Path(paths["train"]).write_bytes(write(train))

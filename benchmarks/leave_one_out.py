@@ -1,8 +1,9 @@
 """Does the leave-one-out log-loss agree with the log-loss on new rows?
 
-12 sets and the multi-class sets of scikit-learn, features in [0, 1], test folds of a 5-fold split: the log-loss
-of ``SparseKLR()`` on the held-out rows, its ``loo_log_loss_`` and their ratio, and the same for the model without
-pruning. The goal is a ratio of the mean losses within 10% of 1. ``--sets``, ``--folds`` and ``--rows`` choose a part.
+On the 12 sets and the multi-class sets of scikit-learn, with features in [0, 1] and the test folds of a
+5-fold split, the script compares the log-loss of ``SparseKLR()`` on the held-out rows with its
+``loo_log_loss_``, and does the same for the model without pruning. The goal is a ratio of the mean losses
+within 10% of 1. ``--sets``, ``--folds`` and ``--rows`` choose a part.
 """
 
 from __future__ import annotations

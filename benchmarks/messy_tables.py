@@ -30,7 +30,7 @@ N_TRAIN = 400
 
 @dataclass(frozen=True)
 class Messy:
-    """A trap, and what is expected of it."""
+    """A messy file, and the expected outcome."""
 
     name: str
     spoil: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame
@@ -39,7 +39,7 @@ class Messy:
     said: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     suffix: str = ".csv"
-    error: tuple[str, ...] = ()  # words of the one line, where the file cannot be used
+    error: tuple[str, ...] = ()  # words in the error message, if the file cannot be used
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Outcome:
 
 
 def clean_table(n: int = 4400) -> pd.DataFrame:
-    """Classes that depend on all four columns."""
+    """A table whose classes depend on all four columns."""
     rng = np.random.default_rng(7)
     age, income = rng.normal(45, 12, n).round(1), np.round(np.exp(rng.normal(10, 0.5, n)))
     city = rng.choice(["Oslo", "Rome", "Zürich"], n)
@@ -67,7 +67,7 @@ def clean_table(n: int = 4400) -> pd.DataFrame:
 
 
 def with_tokens(column: str, *tokens: str, every: int = 97) -> Callable[[pd.DataFrame], pd.DataFrame]:
-    """A column of text in which tokens take the place of some values."""
+    """Turn a column into text in which tokens replace some values."""
 
     def spoil(frame: pd.DataFrame) -> pd.DataFrame:
         text = frame[column].astype(str).to_numpy().astype(object)
@@ -79,7 +79,7 @@ def with_tokens(column: str, *tokens: str, every: int = 97) -> Callable[[pd.Data
 
 
 def written(column: str, form: Callable[[Any], str]) -> Callable[[pd.DataFrame], pd.DataFrame]:
-    """A column whose values are written in another way."""
+    """Write the values of a column in another notation."""
     return lambda frame: frame.assign(**{column: [form(value) for value in frame[column]]})
 
 
@@ -129,7 +129,7 @@ def csv(encoding: str = "utf-8", **options: Any) -> Callable[[pd.DataFrame], byt
 
 
 def r_table(frame: pd.DataFrame) -> bytes:
-    """As R's write.table: the names of the rows have no head."""
+    """Write the table as R's write.table does: the column of row names has no header."""
     lines = frame.set_axis([f"r{k}" for k in range(len(frame))]).to_csv(quoting=2).splitlines()
     return "\n".join([lines[0].removeprefix('"",'), *lines[1:]]).encode()
 
@@ -209,7 +209,7 @@ MESSY = [
 
 
 def run(messy: Messy, folder: Path) -> Outcome:
-    """Write the file, fit, and measure on rows that are spoiled alike."""
+    """Write the file, fit a model, and evaluate it on rows with the same defects."""
     frame = clean_table()
     paths = {}
     for part, rows in (("train", frame[:N_TRAIN]), ("test", frame[N_TRAIN:])):

@@ -15,8 +15,9 @@ SETS = ("sonar", "ionosphere", "diabetes", "wisconsin", "spambase")
 MODELS = ("`SVC(probability=True)`", "calibrated `SVC()`", "`SparseKLR()`", "`CompactKLR()`")
 KEYS = ("seconds", "points", "loss", "accuracy", "agreement")
 NOTE = (
-    f"Five sets, {FOLDS} test folds of five, features standardised. Calibrated: `CalibratedClassifierCV(SVC(), ensemble=False)`. Agreement: rows for "
-    "which predict is the class of the largest probability. Fit times are wall-clock times."
+    f"Means over {FOLDS} of 5 test folds; features are standardised. *Calibrated* means "
+    "`CalibratedClassifierCV(SVC(), ensemble=False)`. *Agreement* is the fraction of rows for which "
+    "`predict` returns the class with the largest probability. Fit times are wall-clock times."
 )
 
 

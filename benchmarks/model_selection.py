@@ -1,10 +1,10 @@
-"""SparseKLR(kernel="auto", gamma="auto") against GridSearchCV(SVC) over 4 x 4 values of C and gamma, 5 folds.
+"""Compare SparseKLR(kernel="auto", gamma="auto") with GridSearchCV(SVC) over 4 x 4 values of C and gamma.
 
-Features in [0, 1]. Both are fitted on the training part of an outer fold and measured on the test part: CPU
-seconds of the search, log-loss, accuracy, points. SVC is searched as usual, by accuracy and without
-probabilities; its log-loss uses a sigmoid that is cross-fitted afterwards to the chosen SVC (``CalibratedClassifierCV``),
-which does not count in the time. Limits on each of spambase, ring and magic: at most a quarter of the time (goal: a
-tenth) and a lower log-loss.
+Features are in [0, 1], and searches use 5 folds. Both models are fitted to the training part of an outer fold and
+evaluated on the test part: CPU seconds of the search, log-loss, accuracy and number of points. SVC is searched as
+usual, by accuracy and without probabilities; its log-loss uses a sigmoid that is cross-fitted afterwards to the
+chosen SVC (``CalibratedClassifierCV``), which does not count in the time. Limits on each of spambase, ring and magic:
+at most a quarter of the time (goal: a tenth) and a lower log-loss.
 
 ``--grid`` compares the choice of C and lam by SKLRCV with that of C for SVC, with equal numbers of values and folds.
 Limits: half the time on spambase; accuracy within 0.5 percentage points of SVC on 10 of the 12 sets; with the rule
@@ -39,19 +39,19 @@ SVC_CS = (1, 10, 100)
 
 
 def n_support(model: Any, X: np.ndarray, y: np.ndarray) -> int:
-    """As a scorer: points kept."""
+    """A scorer that returns the number of points kept."""
     return len(model.support_)
 
 
 def timed(model: Any, X: np.ndarray, y: np.ndarray) -> float:
-    """CPU seconds of a fit."""
+    """The CPU seconds of a fit."""
     start = time.process_time()
     model.fit(X, y)
     return time.process_time() - start
 
 
 def search_svc(X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> dict[str, Any]:
-    """SVC in one outer fold of the search over kernels."""
+    """Evaluate SVC in one outer fold of the search over kernels."""
     svc = GridSearchCV(SVC(), SVC_GRID)
     seconds = timed(svc, X[train], y[train])
     sigmoid = CalibratedClassifierCV(SVC(**svc.best_params_), ensemble=False).fit(X[train], y[train])
@@ -65,7 +65,7 @@ def search_svc(X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray
 
 
 def search_klr(X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> dict[str, Any]:
-    """SparseKLR in one outer fold of the search over kernels."""
+    """Evaluate SparseKLR in one outer fold of the search over kernels."""
     klr = SparseKLR(kernel="auto", gamma="auto")
     seconds = timed(klr, X[train], y[train])
     return {
@@ -137,12 +137,12 @@ SEARCHES = {"SVC": search_svc, "KLR": search_klr, "grids": compare_grids}
 
 
 def n_outer(n_samples: int) -> int:
-    """Outer folds used: fewer where a fold says much and takes long."""
+    """The number of outer folds to use: fewer for large sets, whose folds are informative and slow."""
     return 5 if n_samples < 3000 else 2 if n_samples < 9000 else 1
 
 
 def measure(name: str, fold: int, rows: int, search: str) -> dict[str, Any]:
-    """One search in one outer fold, on at most ``rows`` rows."""
+    """Measure one search in one outer fold, on at most ``rows`` rows."""
     X, y = load(name)
     train, test = list(StratifiedKFold(5, shuffle=True, random_state=0).split(X, y))[fold]
     return SEARCHES[search](X, y, np.random.default_rng(fold).permutation(train)[:rows], test)

@@ -1,10 +1,11 @@
 """Moderated probabilities, averaged over the uncertainty of the model, compared with plain ones.
 
-Two questions on the twelve sets. On rows like the training rows, by cross-validation, the mean log-loss of
-``predict_proba(X, moderated=True)`` must not be above 1.01 of the plain one. On shifted rows it must be lower: for each of
-the first features with more than 20 values, the model is fitted to the rows between the 10% and the 90% quantile and
-evaluated on the rows outside. The constant of the moderation was chosen on the six marked sets; the others were not
-used. ``--sets``, ``--rows``, ``--folds`` and ``--features`` choose a part.
+The script checks two requirements on the twelve sets. On rows like the training rows, by cross-validation,
+the mean log-loss of ``predict_proba(X, moderated=True)`` must not exceed 1.01 times the plain one. On
+shifted rows it must be lower: for each of the first features with more than 20 values, the model is fitted
+to the rows between the 10% and the 90% quantile and evaluated on the rows outside. The constant of the
+moderation was chosen on the six marked sets; the others were not used. ``--sets``, ``--rows``, ``--folds``
+and ``--features`` choose a part.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from sparseklr import SparseKLR
 from .common import DATA, show
 
 CHOSEN_ON = ("ionosphere", "sonar", "wisconsin", "diabetes", "banknote", "magic")
-SHIFTED_VALUES = 20  # a feature of fewer values has no inner and outer part
+SHIFTED_VALUES = 20  # features with fewer distinct values are not shifted
 
 
 def losses(X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> tuple[float, float, float]:

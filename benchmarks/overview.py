@@ -1,8 +1,8 @@
 """Default models on the twelve benchmark sets: ours, a calibrated SVC, gradient boosting, logistic regression.
 
-Features are standardised, and three test folds of five are used. Each fit is stored in ``benchmarks/overview.csv``, so the
-same command resumes an interrupted run; ``--fresh`` starts again. The tables are written to ``docs/results`` and, between
-its markers, to README.md.
+Features are standardised, and three of five test folds are used. Each fit is stored in
+``benchmarks/overview.csv``, so the same command resumes an interrupted run; ``--fresh`` starts again. The
+tables are written to ``docs/results`` and, between its markers, to README.md.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ Cell = dict[str, Any]
 
 
 def points(model: Any) -> int | None:
-    """Points that a fitted model keeps; None if it has none."""
+    """The number of points that a fitted model keeps; None if it has no points."""
     if isinstance(model, CalibratedClassifierCV):
         return sum(len(part.estimator.support_) for part in model.calibrated_classifiers_)
     return getattr(model, "n_points_", None) or (len(model.support_) if hasattr(model, "support_") else None)
 
 
 def measure(name: str, fold: int, label: str) -> Cell:
-    """One model on one test fold of one set."""
+    """Measure one model on one test fold of one set."""
     data = load_benchmark(name, data_home=DATA)
     X, y = data.data, data.target
     train, test = list(StratifiedKFold(5, shuffle=True, random_state=0).split(X, y))[fold]
@@ -106,7 +106,7 @@ def tables(cells: list[Cell], sets: list[str]) -> None:
         ]
         return float(np.mean(values)) if values else None
 
-    note = f"Means over {len(sets)} benchmark sets and {FOLDS} test folds of five; features standardised, default parameters. Fit times are wall-clock times."
+    note = f"Means over {len(sets)} benchmark sets and {FOLDS} of 5 test folds, with standardised features and default parameters. Fit times are wall-clock times."
     rows = [
         [label, *(mean(key, label) for key in ("loss", "accuracy", "points", "seconds"))] for label in SHOWN
     ]
@@ -124,7 +124,7 @@ def tables(cells: list[Cell], sets: list[str]) -> None:
     store(
         "overview_losses",
         COMMAND,
-        f"Log-loss on each set, mean of {FOLDS} test folds of five; the lowest in bold.",
+        f"Log-loss on each set, averaged over {FOLDS} of 5 test folds. The lowest is in bold.",
         ["set", *SHOWN],
         losses,
     )
@@ -132,7 +132,7 @@ def tables(cells: list[Cell], sets: list[str]) -> None:
 
 
 def write_readme(rows: list[list[Any]], losses: list[list[str]]) -> None:
-    """The table of means between its markers in README.md, and the sets on which a baseline is better."""
+    """Update the table of means in README.md, and the list of sets on which a baseline is better."""
     page = ROOT / "README.md"
     text = page.read_text(encoding="utf-8")
     begin, end = "<!-- written by make bench -->\n", "<!-- end -->"

@@ -1,4 +1,4 @@
-"""Literal implementation of the paper's SMO algorithm: a Python loop, and SciPy's Newton-CG for every pair.
+"""Literal implementation of the paper's SMO algorithm as a Python loop, with SciPy's Newton-CG for every pair.
 
 Written from the text of the paper, with its first three errors corrected (docs/errata.md), to measure the speed of the
 compiled solver and to compare results.
@@ -20,7 +20,7 @@ def solve(
     tol: float = 1e-5,
     max_iter: int = 10_000,
 ) -> tuple[np.ndarray, int]:
-    """alpha and the number of iterations."""
+    """Return alpha and the number of iterations."""
     n, low, high = len(y), gamma, C - gamma
     positive = y > 0
     alpha = np.full(n, low)  # feasible: class sums equal, inside the box

@@ -73,7 +73,7 @@ def main() -> None:
     rows = []
     for n_jobs in arguments.n_jobs:
         options = {"gamma": 0.5, "tol": arguments.tol, "n_jobs": n_jobs}
-        before, _ = follow(X, y, options)  # and after: what else the machine does weighs on both
+        before, _ = follow(X, y, options)  # and after, because other programs may slow down either
         cold_seconds, cold_steps, cold = cold_fits(X, y, objective, options)
         after, path = follow(X, y, options)
         seconds = (before + after) / 2

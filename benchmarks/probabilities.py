@@ -1,9 +1,10 @@
 """Are the probabilities honest, and how many points do they cost?
 
-12 sets, features in [0, 1], rbf gamma = 0.5, test folds of a 5-fold split: log-loss, accuracy and
-points of SparseKLR, compared with the SKLR(C=1e4, lam=1e3) that selects its points, plain kernel logistic
-regression with C tuned by 5-fold cross-validation of the log-loss, and a calibrated SVC(C=10). The limits
-are printed below the table. ``--sets`` and ``--folds`` choose a part.
+On the test folds of a 5-fold split of the 12 sets (features in [0, 1], rbf kernel with gamma = 0.5), the
+script compares the log-loss, accuracy and points of SparseKLR with three models: the SKLR(C=1e4, lam=1e3)
+that selects its points, plain kernel logistic regression with C tuned by 5-fold cross-validation of the
+log-loss, and a calibrated SVC(C=10). The limits are printed below the table. ``--sets`` and ``--folds``
+choose a part.
 """
 
 from __future__ import annotations

@@ -35,14 +35,14 @@ BASELINES = ("HistGradientBoosting", "Nystroem 300 + logistic", "RBFSampler 300 
 
 
 class Store:
-    """Results by key, on disk."""
+    """Results stored on disk, by key."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "scale.json"
         self.results: dict[str, Any] = json.loads(self.file.read_text()) if self.file.exists() else {}
 
     def run(self, measure: str, **arguments: Any) -> dict[str, Any]:
-        """A stored result, or a new one measured in its own process."""
+        """Return a stored result, or measure it in its own process."""
         told = {name: value for name, value in arguments.items() if name != "folder"}
         key = f"{measure} {json.dumps(told)}"
         if key not in self.results:
@@ -95,7 +95,7 @@ def predict(store: Store, rows: int, folder: str) -> None:
 
 
 def table(store: Store) -> list[list[Any]]:
-    """Rows: quantity, value and target; the page has no targets."""
+    """The rows of the table: quantity, value and target; the page omits the targets."""
     out: list[list[Any]] = []
     by_name: dict[str, dict[str, Any]] = {}
     for result in store.of("million"):
@@ -114,14 +114,20 @@ def table(store: Store) -> list[list[Any]]:
     for name in BAYES:
         runs = sorted((r for r in store.of("growth") if r["name"] == name), key=lambda r: r["n"])
         for run in runs:
-            text = f"{name}, {run['n']:,} rows from Parquet: seconds / MB above the interpreter"
+            text = f"{name}, {run['n']:,} rows from Parquet: seconds / MB in addition to the interpreter"
             out.append([text, f"{run['seconds']:.1f} / {run['peak_mb']:.0f}", "MB <= 1500"])
         if len(runs) > 1:
             exponent = np.polyfit(np.log([r["n"] for r in runs]), np.log([r["seconds"] for r in runs]), 1)[0]
-            out.append([f"{name}: exponent of the time in the number of rows", float(exponent), "<= 1.05"])
             out.append(
                 [
-                    f"{name}: ratio of times, largest size to the one before",
+                    f"{name}: exponent with which the time grows with the number of rows",
+                    float(exponent),
+                    "<= 1.05",
+                ]
+            )
+            out.append(
+                [
+                    f"{name}: time for the largest number of rows / for the next smaller one",
                     runs[-1]["seconds"] / runs[-2]["seconds"],
                     "<= 10",
                 ]
@@ -129,12 +135,18 @@ def table(store: Store) -> list[list[Any]]:
     for run in store.of("cluster"):
         out.append([f"{run['name']}: time with two Dask workers / with two threads", run["slower"], "<= 1.5"])
         out.append(
-            [f"{run['name']}: largest relative difference of the models", run["difference"], "<= 1e-8"]
+            [
+                f"{run['name']}: largest relative difference between the two models",
+                run["difference"],
+                "<= 1e-8",
+            ]
         )
     for run in store.of("dead worker"):
-        out.append(["difference of the models after a worker was killed", run["difference"], "<= 1e-8"])
+        out.append(
+            ["difference between the models with and without a killed worker", run["difference"], "<= 1e-8"]
+        )
     for run in store.of("killed fit"):
-        out.append(["difference of the models after a fit was killed and resumed", run["difference"], "0"])
+        out.append(["difference between the models with and without an interruption", run["difference"], "0"])
     for run in store.of("predict"):
         text = f"predict {run['n']:,} rows, Parquet to Parquet: million rows/s / MB"
         out.append([text, f"{run['rows_per_second'] / 1e6:.2f} / {run['peak_mb']:.0f}", ">= 1"])
@@ -143,26 +155,26 @@ def table(store: Store) -> list[list[Any]]:
 
 PAGE = """# Measurements with many rows
 
-`CompactKLR` on data drawn from known densities, so that the log-loss of the best possible classifier is known: ring,
-twonorm and waveform (class 1 against the others) of Breiman, and a mixture of 24 clusters in 20 features. Log-losses are
-expectations under the true probabilities of 200,000 new rows. Every fit ran once, on two cores; `benchmarks/scale_measures.py`
-has the parameters of the baselines. [](how_far.md) explains the numbers; `python -m benchmarks.scale all` repeats the
-measurements.
+This page measures `CompactKLR` on data drawn from known densities, so that the log-loss of the best possible classifier is
+known: Breiman's ring, twonorm and waveform (class 1 against the others), and a mixture of 24 clusters in 20 features.
+Log-losses are expectations under the true probabilities of 200,000 new rows. Every fit ran once, on two cores;
+`benchmarks/scale_measures.py` contains the parameters of the baselines. [](how_far.md) explains the numbers; `python -m
+benchmarks.scale all` repeats the measurements.
 
 {table}
 
-## Limits on the mixture
+## Why is the mixture hard?
 
-The mixture is the hardest of the four: `CompactKLR` needs a minute, and its log-loss stays 9% above the best possible. Every
-cluster has its own standard deviations in all 20 features, and the centres differ in six of them. A classifier with the true
-densities of these six features has 1.065 of the best possible log-loss, and 1.101 if the clusters have common standard
-deviations. Widths that all points share cannot represent that one cluster is wider than another in a noise feature; many points
-together can, at a cost. So the model is close to what the six features allow. 128 points that move in all 20 features reached
-1.091 in 25 steps on 300,000 rows; 128 points that move in the six reached 1.095 in 20 steps on 10^6 rows, each step at a third
-of the cost.
+The mixture is the hardest of the four: `CompactKLR` needs a minute, and its log-loss stays 9% above the best possible. The
+cluster centres differ in only six of the 20 features, but every cluster has its own standard deviations in all of them. A
+classifier that knows the true densities of these six features has 1.065 times the best possible log-loss, or 1.101 times if
+it assumes the same standard deviations for all clusters. If all points share the same widths, a single point cannot represent
+a cluster that is wider than another in a noise feature; many points together can, at a cost. So the model comes close to what
+the six features allow. With 128 points that move in all 20 features the ratio was 1.091 after 25 steps on 300,000 rows; with
+128 points that move only in the six it was 1.095 after 20 steps on 10^6 rows, where each step cost a third as much.
 
-A prototype with 48 points shows the effect of other widths. It was fitted to the true probabilities of 100,000 rows, all
-parameters together, in 40 Gauss-Newton steps:
+A prototype with 48 points shows what other widths would gain. All its parameters were fitted together to the true
+probabilities of 100,000 rows, in 40 Gauss-Newton steps:
 
 | widths | log-loss / best possible |
 |---|---:|
@@ -170,9 +182,9 @@ parameters together, in 40 Gauss-Newton steps:
 | shared, with a factor for each point | 1.079 |
 | separate for each point and feature | 1.033 |
 
-The last, fitted to the labels of 500,000 rows, has 1.043 after 15 steps, with twice the parameters. On real data a factor for
-each point did not help. Log-losses before and after 40 further iterations of L-BFGS, without and with the factor (magic and
-spambase: 3000 rows, three folds; the others: five folds):
+The last variant, fitted to the labels of 500,000 rows, reached 1.043 after 15 steps, with twice as many parameters. On real
+data a factor for each point did not help. The next table compares the log-loss of a fitted model with the log-loss after 40
+further L-BFGS iterations without and with the factor (magic and spambase: 3000 rows, three folds; the others: five folds):
 
 | set | before | without the factor | with the factor |
 |---|---:|---:|---:|
@@ -181,7 +193,7 @@ spambase: 3000 rows, three folds; the others: five folds):
 | sonar | 0.26 | 0.44 | 0.48 |
 | ionosphere | 0.16 | 0.22 | 0.25 |
 
-So `CompactKLR` has neither.
+So `CompactKLR` offers neither variant.
 """
 
 

@@ -1,4 +1,4 @@
-"""Measurements of benchmarks/scale.py, each in its own process: data with a known best log-loss, and fits to them."""
+"""The measurements of benchmarks/scale.py, each run in its own process on data with a known best log-loss."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sparseklr.datasets import (
     true_log_proba,
 )
 
-CHUNK = 250_000  # rows drawn at once, each chunk with a seed of its own
+CHUNK = 250_000  # number of rows drawn at once; each chunk has its own seed
 TEST_ROWS = 200_000
 
 
@@ -59,7 +59,7 @@ def arrays(name: str, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def parquet_folder(folder: Path, name: str, n: int) -> Path:
-    """Parts of a million rows, written once."""
+    """Write files of a million rows each, unless they exist."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -88,7 +88,7 @@ def parquet_folder(folder: Path, name: str, n: int) -> Path:
 
 
 def peak_above(start: float) -> float:
-    """MB of the high-water mark of this process above a start."""
+    """The peak memory of this process in MB, minus ``start``."""
     return status("VmHWM") - start
 
 
@@ -159,7 +159,7 @@ def measure_growth(name: str, n: int, folder: str) -> dict[str, Any]:
     from sparseklr import CompactKLR
     from sparseklr.streaming import TableSource
 
-    CompactKLR(n_points=2, C=10.0).fit(*draw(name, 2000, 0))  # whatever is loaded on first use
+    CompactKLR(n_points=2, C=10.0).fit(*draw(name, 2000, 0))  # loads everything that is needed on first use
     source = TableSource(parquet_folder(Path(folder), name, n), "y")
     Path("/proc/self/clear_refs").write_text("5")
     base, start = status("VmRSS"), time.perf_counter()
@@ -183,9 +183,10 @@ def difference(model: Any, other: Any) -> float:
 
 
 def measure_cluster(name: str, n: int, folder: str) -> dict[str, Any]:
-    """The same estimator on files and on a Dask data frame; while it works on its sample, the workers wait.
+    """Fit the same estimator to files and to a Dask data frame; the workers wait while it works on its
+    sample.
 
-    A fit to a few rows comes first, so that all libraries are loaded.
+        A first fit to a few rows loads all libraries.
     """
     import dask.dataframe as dd
     from distributed import Client, LocalCluster
@@ -217,7 +218,7 @@ def _import() -> None:
 
 
 def measure_dead_worker(name: str, n: int, folder: str) -> dict[str, Any]:
-    """One of two workers is killed when all rows are gone through for the second time."""
+    """Kill one of two workers during the second pass over all rows."""
     import dask.dataframe as dd
     from distributed import Client, LocalCluster
 
@@ -263,7 +264,7 @@ CompactKLR(n_jobs=-1).fit_source(TableSource(sys.argv[1], "y"), checkpoint=sys.a
 
 
 def measure_killed_fit(name: str, n: int, folder: str) -> dict[str, Any]:
-    """SIGKILL after three checkpoints, then the same fit again."""
+    """Kill a fit (SIGKILL) after three checkpoints, then run the same fit again."""
     from sparseklr import CompactKLR
     from sparseklr.streaming import TableSource
 
@@ -284,7 +285,7 @@ def measure_killed_fit(name: str, n: int, folder: str) -> dict[str, Any]:
 
 
 def measure_predict(name: str, n: int, folder: str) -> dict[str, Any]:
-    """The command line: model from 10^5 rows, predictions of all."""
+    """Measure the command line: fit a model to 10^5 rows and predict all rows."""
     path = parquet_folder(Path(folder), name, n)
     small = parquet_folder(Path(folder), name, min(n, 100_000))
     with tempfile.TemporaryDirectory(dir=folder) as scratch:

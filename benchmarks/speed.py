@@ -53,7 +53,7 @@ def fits(names: list[str], repeats: int, methods: list[str] | None) -> list[Row]
                 for adapter in chosen:
                     slow = adapter.name in ("SparseKLR", "SVC calibrated", "Nystroem 600 + logistic")
                     if slow and (repeat or regime != "sparse"):
-                        continue  # one run of the slow methods
+                        continue  # run slow methods only once
                     seconds, (model, converged) = timed(partial(fit, adapter, C, lam, X, y))
                     times.setdefault(adapter.name, []).append(seconds)
                     facts[adapter.name] = points(model), converged, adapter.threads
@@ -70,7 +70,7 @@ def fits(names: list[str], repeats: int, methods: list[str] | None) -> list[Row]
 
 
 def paper(iterations: int) -> list[Row]:
-    """10,000 iterations with the paper's settings, compared with a literal implementation (scaled if it runs fewer)."""
+    """Time 10,000 iterations with the paper's settings, here and in a literal implementation."""
     X, y01 = load("spambase")
     y, K = np.where(y01 == 1, 1.0, -1.0), rbf_kernel(X, gamma=0.5)
     ours, solution = timed(lambda: solve_dual(K, y, C=1e4, lam=100.0, **Settings.paper()))
@@ -88,7 +88,7 @@ def paper(iterations: int) -> list[Row]:
 
 
 def predictions(repeats: int) -> list[Row]:
-    """Prediction of 20,000 rows; ratios are per support vector."""
+    """Measure the prediction of 20,000 rows; ratios are per support vector."""
     X, y = load("magic")
     ours = SKLR(1e4, lam=1e3, gamma=0.5, calibration=None, n_jobs=-1).fit(X, y)
     svc = SVC(C=10, gamma=0.5).fit(X, y)
@@ -109,7 +109,7 @@ def predictions(repeats: int) -> list[Row]:
     ]  # fmt: skip
 
 
-# The high-water mark of the process itself: ru_maxrss also counts what its parent had.
+# Reads the peak memory of the process itself, because ru_maxrss also includes that of its parent.
 MEMORY_SCRIPT = """
 import sys, time
 from pathlib import Path
@@ -149,7 +149,7 @@ def memory() -> list[Row]:
 
 
 def growth(sizes: list[int]) -> list[Row]:
-    """Exponent of the fit time in the number of rows, magic subsets."""
+    """The exponent with which the fit time grows with the number of rows, on subsets of magic."""
     X, y = load("magic")
     order = np.random.default_rng(0).permutation(len(y))
     seconds = []

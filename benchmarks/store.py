@@ -1,4 +1,4 @@
-"""Tables of results that the documentation shows: ``docs/results/NAME.json``, with the conditions of the measurement."""
+"""Store result tables for the documentation in ``docs/results/NAME.json``, with the conditions of the measurement."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RESULTS = ROOT / "docs" / "results"
 
 
 def conditions() -> str:
-    """Machine, threads and versions."""
+    """Describe the machine, the threads and the versions."""
     cpu = Path("/proc/cpuinfo")
     names = (
         [line for line in cpu.read_text().splitlines() if line.startswith("model name")]

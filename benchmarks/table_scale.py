@@ -1,4 +1,4 @@
-"""Log-loss of SparseKLR on the arena's tables for each scale of numbers, in units of that of ``scale="auto"``.
+"""Log-loss of SparseKLR on the arena's tables for each scale, relative to that of ``scale="auto"``.
 
 Run as ``python -m benchmarks.table_scale``; "rule" is the scaling of CompactKLR.
 """
@@ -35,13 +35,13 @@ class RuleFeatures(TableFeatures):
 
 
 def pipeline(scale: str) -> Pipeline:
-    """A pipeline with a scale."""
+    """A pipeline with the given scale."""
     model = tabular_pipeline(SparseKLR(), scale="standard" if scale == "rule" else scale)
     return model.set_params(features=RuleFeatures("standard")) if scale == "rule" else model
 
 
 def losses(path, splits: int = 6, rows: int = 1500) -> pd.DataFrame:
-    """Log-losses of a table: a row for each split, a column for each scale."""
+    """The log-losses on a table, with a row for each split and a column for each scale."""
     frame = pd.read_csv(path, keep_default_na=False, na_values=[""])
     y = frame.pop("target").astype(str).to_numpy()
     if not any(kind.kind in "if" for kind in frame.dtypes):

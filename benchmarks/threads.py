@@ -32,7 +32,7 @@ SLOWER, FASTER = 1.1, 1 / 1.5
 
 @contextmanager
 def load_on_one_core(busy: bool) -> Iterator[None]:
-    """A process that computes all the time while the block runs."""
+    """Keep one core busy with another process while the block runs."""
     if not busy:
         yield
         return
@@ -56,7 +56,7 @@ def seconds(X: np.ndarray, y: np.ndarray, repetitions: int) -> dict[int, float]:
 
 
 def side_by_side(name: str, repetitions: int) -> float:
-    """Half the seconds of a fit in each of two processes at once against those in one process alone."""
+    """Half the time of a fit in two processes at once, relative to the time in one process alone."""
     code = (
         "import sys, time; from benchmarks.fit_time import load_any; from sparseklr import SparseKLR\n"
         f"X, y = load_any({name!r}, standard=False); SparseKLR(gamma='scale', n_jobs=1).fit(X, y)\n"
@@ -76,7 +76,7 @@ def side_by_side(name: str, repetitions: int) -> float:
             print("go", file=process.stdin)
         return max(float(process.stdout.readline()) for process in which if process.stdout)
 
-    fit(processes)  # both are ready now
+    fit(processes)  # both processes are ready now
     alone, both = np.inf, np.inf
     for _ in range(repetitions):
         alone, both = min(alone, fit(processes[:1])), min(both, fit(processes))
@@ -92,7 +92,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="*", default=list(SETS))
     arguments = parser.parse_args()
     load("diabetes")
-    SparseKLR(n_jobs=2).fit([[0.0], [1.0]], [0, 1])  # what is loaded by the first fit is not counted
+    SparseKLR(n_jobs=2).fit([[0.0], [1.0]], [0, 1])  # do not count what the first fit loads
     table = []
     for busy in (False, True):
         with load_on_one_core(busy):

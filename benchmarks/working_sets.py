@@ -1,6 +1,7 @@
 """Number of pair steps to convergence for each working-set rule, on the 12 sets.
 
-Features in [0, 1], rbf gamma = 0.5, default tolerance; a sparse and a dense regime.
+Features are in [0, 1], the kernel is rbf with gamma = 0.5, and the tolerance is the default; one setting
+gives sparse models and one dense models.
 """
 
 from __future__ import annotations

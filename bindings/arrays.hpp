@@ -1,4 +1,4 @@
-// Helpers of the bindings: arrays from Python as views, arrays to Python, validation of arguments.
+// Helpers for the bindings: view Python arrays, return arrays to Python, validate arguments.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -29,7 +29,7 @@ struct CompactRowSet {
 struct CompactSolver {
     CompactRowSet rows;  // kept alive
     std::variant<std::unique_ptr<CompactInner<float>>, std::unique_ptr<CompactInner<double>>> inner;
-    std::mutex in_use;  // every method changes the inner solver: one at a time
+    std::mutex in_use;  // every method changes the inner solver, so only one may run at a time
 };
 
 template <class In>

@@ -16,6 +16,7 @@
 #include "decision.hpp"
 #include "isa.hpp"
 #include "rows.hpp"
+#include "shapley.hpp"
 #include "smo.hpp"
 
 namespace nb = nanobind;
@@ -43,7 +44,7 @@ struct PointSet {
     }
 };
 
-// A RowSource of either precision.  Its cache is modified by the solver: one solver at a time.
+// A RowSource of either precision. The solver modifies its cache, so only one solver may use it at a time.
 struct AnyRowSource {
     std::variant<std::shared_ptr<RowSource<float>>, std::shared_ptr<RowSource<double>>> source;
     nb::object keep_alive;  // the matrix behind GramRows
@@ -175,7 +176,7 @@ void translate_non_finite_kernel(const std::exception_ptr& thrown, void* python_
     }
 }
 
-// K @ coef, from the rows of the solver.
+// Computes K @ coef from the rows of the solver.
 nb::object row_sum(AnyRowSource& row_source, vector<double> coef, int threads) {
     check_threads(threads);
     const std::size_t n = row_source.size();
@@ -232,6 +233,33 @@ nb::tuple solve_in_place(AnyRowSource& row_source, vector<double> y, vector<doub
             row_source.source);
     }
     return nb::make_tuple(std::move(info), error);
+}
+
+nb::tuple shapley(matrix<double> points, matrix<double> coef, vector<std::size_t> group_start, bool squared,
+                  matrix<double> rows, matrix<double> background, vector<double> weight, bool interactions,
+                  int threads) {
+    check_threads(threads);
+    const std::size_t p = points.shape(1), n_groups = group_start.shape(0) - 1;
+    if (coef.shape(1) != points.shape(0)) throw nb::value_error("coef must have one column per point");
+    if (rows.shape(1) != p || background.shape(1) != p)
+        throw nb::value_error("points, rows and background must have the same number of columns");
+    if (background.shape(0) == 0 || weight.shape(0) != background.shape(0))
+        throw nb::value_error("background must not be empty, and weight must have one entry per row of it");
+    if (group_start.shape(0) == 0 || group_start(0) != 0 || group_start(n_groups) != p)
+        throw nb::value_error("group_start must begin with 0 and end with the number of columns");
+    for (std::size_t g = 0; g < n_groups; ++g)
+        if (group_start(g + 1) < group_start(g)) throw nb::value_error("group_start must not decrease");
+    const std::size_t n = rows.shape(0), m = coef.shape(0);
+    std::vector<double> values(n * m * n_groups), pairs(interactions ? n * m * n_groups * n_groups : 0);
+    {
+        nb::gil_scoped_release release;
+        shapley_values({view(points), view(coef), view(group_start), squared}, view(rows), view(background),
+                       view(weight), {values.data(), n, m * n_groups},
+                       {pairs.data(), interactions ? n : 0, m * n_groups * n_groups}, threads);
+    }
+    nb::object both = nb::none();
+    if (interactions) both = to_numpy(std::move(pairs), {n, m, n_groups, n_groups});
+    return nb::make_tuple(to_numpy(std::move(values), {n, m, n_groups}), both);
 }
 
 }  // namespace
@@ -314,6 +342,8 @@ NB_MODULE(_core, m) {
     m.def("row_sum", &row_sum, "row_source"_a, "coef"_a, "threads"_a);
     m.def("solve_in_place", &solve_in_place, "row_source"_a, "y"_a, "box"_a, "bound"_a, "lam"_a, "above"_a.noconvert(),
           "F"_a.noconvert(), "settings"_a, "callback"_a.none());
+    m.def("shapley_values", &shapley, "points"_a, "coef"_a, "group_start"_a, "squared"_a, "rows"_a, "background"_a,
+          "weight"_a, "interactions"_a, "threads"_a);
     bind_compact(m);
     bind_refit(m);
 }

@@ -17,7 +17,8 @@ using namespace sparseklr::python;
 
 namespace {
 
-// Losses and derivatives of points in the three rows of `out`; returns the weighted sum of the losses.
+// Stores the losses and derivatives of points in the three rows of `out`; returns the weighted sum of the
+// losses.
 double cross_entropy(vector<double> f, vector<double> target, vector<double> weight, out_matrix<double> out) {
     const std::size_t n = f.shape(0);
     if (target.shape(0) != n || weight.shape(0) != n || out.shape(0) != 3 || out.shape(1) != n)

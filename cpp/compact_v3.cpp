@@ -1,8 +1,10 @@
-// Loops of CompactKLR, losses and dense algebra for x86-64-v3 (AVX2, FMA); compiled with -march=x86-64-v3, used only where present.
+// Loops of CompactKLR, losses, dense algebra and Shapley values for x86-64-v3 (AVX2, FMA); compiled with -march=x86-64-v3, used only where present.
 #define SPARSEKLR_ISA v3
 #include "compact_loops_impl.hpp"
 #include "dense_algebra_impl.hpp"
 #include "logistic_loops_impl.hpp"
+#include "shapley_loops_impl.hpp"
 SPARSEKLR_EXPORT_COMPACT(v3)
 SPARSEKLR_EXPORT_DENSE_ALGEBRA(v3)
 SPARSEKLR_EXPORT_LOGISTIC(v3)
+SPARSEKLR_EXPORT_SHAPLEY(v3)

@@ -11,7 +11,7 @@
 namespace sparseklr {
 namespace {
 
-// Kernel rows of queries [first, last) with the data, in a reused buffer.
+// Kernel values between the queries [first, last) and the data, in a reused buffer.
 template <class T> class BlockRows {
 public:
     BlockRows(const Points<T>& data, std::size_t max_rows)
@@ -33,8 +33,8 @@ private:
     Scratch<T> scratch_;
 };
 
-// Carries an exception out of a parallel loop: that of the first failing block, whatever the number of
-// threads.
+// Carries an exception out of a parallel loop. It is that of the first failing block, whatever the number
+// of threads.
 class FirstFailure {
 public:
     template <class Work> void attempt(std::size_t block, const Work& work) noexcept {

@@ -1,4 +1,5 @@
-// Dense linear algebra of the size of a model; triangles are lower.  CompactKLR and the refit of SparseKLR use it.
+// Dense linear algebra for matrices of the size of a model; triangular matrices are lower.  CompactKLR and
+// the refit of SparseKLR use it.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Order of backward elimination of the points of a model.
+// The order in which backward elimination removes the points of a model.
 #pragma once
 
 #include <cstdint>

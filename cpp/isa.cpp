@@ -6,6 +6,7 @@
 #include "compact_loops.hpp"
 #include "dense_algebra_loops.hpp"
 #include "logistic_loops.hpp"
+#include "shapley_loops.hpp"
 #include "simd.hpp"
 
 #ifdef SPARSEKLR_HAVE_V3
@@ -20,7 +21,8 @@ namespace sparseklr {
     extern const CompactLoops<float> compact_float_##isa;   \
     extern const CompactLoops<double> compact_double_##isa; \
     extern const LogisticLoops logistic_##isa;              \
-    extern const DenseAlgebra dense_algebra_##isa;
+    extern const DenseAlgebra dense_algebra_##isa;          \
+    extern const ShapleyLoops shapley_##isa;
 SPARSEKLR_DECLARE(baseline)
 #ifdef SPARSEKLR_HAVE_V3
 SPARSEKLR_DECLARE(v3)
@@ -63,6 +65,7 @@ template <> const Simd<double>& simd<double>() { return SPARSEKLR_CHOOSE(simd_do
 template <> const CompactLoops<float>& compact_loops<float>() { return SPARSEKLR_CHOOSE(compact_float); }
 template <> const CompactLoops<double>& compact_loops<double>() { return SPARSEKLR_CHOOSE(compact_double); }
 const LogisticLoops& logistic_loops() { return SPARSEKLR_CHOOSE(logistic); }
+const ShapleyLoops& shapley_loops() { return SPARSEKLR_CHOOSE(shapley); }
 const DenseAlgebra& dense_algebra() { return SPARSEKLR_CHOOSE(dense_algebra); }
 
 }  // namespace sparseklr

@@ -1,7 +1,7 @@
 // The instruction set of the time-critical loops, chosen once per process.
 //
 // The loops are compiled once per instruction set, each time into a table of functions: Simd, CompactLoops,
-// LogisticLoops and DenseAlgebra.  isa.cpp chooses among the tables.  Functions in the tables take raw pointers and
+// LogisticLoops, ShapleyLoops and DenseAlgebra.  isa.cpp chooses among the tables.  Functions in the tables take raw pointers and
 // sizes: a unit compiled for one instruction set must not instantiate a library template such as std::span, because
 // the linker could share the instance with units for a smaller machine.
 #pragma once

@@ -16,7 +16,7 @@ class Pieces {
 public:
     struct Piece {
         MatrixView<const double> rows;
-        std::size_t first;  // of its rows, counted over all blocks
+        std::size_t first;  // number of its first row, counted over all blocks
     };
 
     Pieces(const RowBlocks& blocks, std::size_t m, int threads) : team_(threads_for(blocks, m, threads)) {
@@ -61,7 +61,7 @@ private:
     Team team_;
 };
 
-// The matrix of the system times vectors, in one pass over the rows.
+// Multiplies the matrix of the system with vectors, in one pass over the rows.
 class Product {
 public:
     Product(const NewtonSystem& system, int threads)

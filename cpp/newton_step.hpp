@@ -1,4 +1,4 @@
-// Products with stored rows, and the solution of Newton's equations of a penalised likelihood.
+// Products with stored rows, and the solution of the Newton equations for a penalised likelihood.
 #pragma once
 
 #include <cstddef>

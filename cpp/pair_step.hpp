@@ -6,8 +6,8 @@
 
 namespace sparseklr {
 
-// A dual variable as its distances from the lower and the upper bound, so that neither suffers from cancellation
-// (Yu, Huang and Lin, Machine Learning 85, 2011, for the ends of the box itself).
+// A dual variable, stored as its distances from the lower and the upper bound so that neither suffers from
+// cancellation (Yu, Huang and Lin, Machine Learning 85, 2011, for the ends of the box itself).
 struct Dual {
     double above, below, lo;  // alpha = lo + above, C - alpha = lo + below
 
@@ -17,8 +17,8 @@ struct Dual {
     double curvature() const { return 1 / alpha() + 1 / rest(); }  // G''(alpha / C) / C
     Dual moved(double by) const { return {above + by, below - by, lo}; }
 
-    // Moves by `by` between the bounds, keeps both distances consistent and ends exactly on a bound that it reaches;
-    // room is above + below.  Returns the change of alpha, which rounding and the bounds may make smaller.
+    // Moves the variable by `by` between the bounds, keeps both distances consistent, and ends exactly on a bound that
+    // it reaches; `room` is above + below.  Returns the change of alpha, which rounding and the bounds may make smaller.
     double move(double by, double room) {
         const Dual before = *this;
         if (above <= below) {

@@ -1,4 +1,4 @@
-// Dense and CSR points: storage in the layout of the hot loops, threads over the data.
+// Dense and CSR points, stored in the layout that the hot loops need; threads divide the data.
 #include "points.hpp"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ bool float_suffices(const Kernel& kernel, double largest_norm) {
     constexpr double large = 1e30;
     if (!(largest_norm <= large && largest_value(kernel, largest_norm) <= large)) return false;
     if (!by_distance(kernel)) return true;
-    // A distance loses the last digits of the norms.
+    // A distance has the absolute rounding error of the norms.
     return kernel.gamma >= 1 / large && kernel.gamma <= large && kernel.gamma * largest_norm <= 128;
 }
 
@@ -172,7 +172,7 @@ protected:
 
 private:
     static constexpr std::size_t L = lanes<T>;
-    std::vector<T> panels_;  // n/L panels of p lines of L values
+    std::vector<T> panels_;  // n/L panels, each of p lines with L values
     std::vector<T> norms_;
 };
 

@@ -1,4 +1,4 @@
-// Sets of points, dense or CSR, that evaluate a kernel among each other.
+// Sets of points, dense or CSR, that evaluate a kernel between each other.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct NonFiniteKernel : std::exception {
     NonFiniteKernel(const Kernel& k, std::size_t i) : kernel(k), row(i) {}
     const char* what() const noexcept override { return "a kernel value is not finite"; }
     Kernel kernel;
-    std::size_t row;  // of the points or of the queries
+    std::size_t row;  // row of the points or of the queries
 };
 
 // Scratch memory of kernel_rows, owned and reused by the caller.
@@ -31,7 +31,8 @@ template <class T> struct Scratch {
 
 enum class Layout { dense, csr };
 
-// A set of points with a kernel: kernel values between points of another set of the same layout and these.
+// A set of points with a kernel. It computes kernel values between its points and those of another set of
+// the same layout.
 template <class T> class Points {
 public:
     virtual ~Points() = default;
@@ -58,7 +59,7 @@ protected:
     virtual void compute_rows(const Points& queries, std::span<const std::size_t> indices, std::span<T* const> out,
                               Team& team, Scratch<T>& scratch) const = 0;
     virtual T norm(std::size_t i) const = 0;
-    void find_largest_norm();  // to be called when all norms are known
+    void find_largest_norm();  // call when all norms are known
     bool norms_overflow() const { return largest_norm_ == std::numeric_limits<double>::infinity(); }
 
     Kernel kernel_;

@@ -19,7 +19,7 @@ KernelRows<T>::KernelRows(std::shared_ptr<const Points<T>> points, std::size_t c
       chunk_rows_(std::clamp<std::size_t>((std::size_t{32} << 20) / (stride_ * sizeof(T)), 1, slots_)),
       slot_of_(points_->size(), none) {}
 
-// A free slot: a new one, or that of the least recently used row.
+// Returns a free slot: a new one, or that of the least recently used row.
 template <class T> std::uint32_t KernelRows<T>::claim_slot() {
     if (slot_.size() < slots_) {
         const std::size_t slot = slot_.size();

@@ -133,7 +133,7 @@ template <class T> T norm(KernelKind kind, const T* row, std::size_t n_values) {
     return sum;
 }
 
-// R queries against one panel.  Each panel line is loaded once for R queries; R * per_panel
+// Computes R queries against one panel.  Each panel line is loaded once for R queries; R * per_panel
 // accumulators stay in registers, which requires explicit unrolling.
 template <class T, KernelKind kind, int R>
 inline void dense_tile(const Kernel& kernel, const T* panel, const T* panel_norm, const T* queries, const T* query_norm,
@@ -223,7 +223,7 @@ void csr_rows(const Kernel& kernel, const T* values, const std::int32_t* columns
 template <class T>
 void add_rows(double* F, const T* const* rows, const double* weight, std::size_t n_rows, std::size_t begin,
               std::size_t end) {
-    constexpr std::size_t strip = 1024;  // of F, resident in L1 while the rows stream by
+    constexpr std::size_t strip = 1024;  // part of F that stays in L1 while the rows stream by
     for (std::size_t first = begin; first < end; first += strip) {
         const std::size_t last = first + strip < end ? first + strip : end;
         std::size_t b = 0;

@@ -18,7 +18,8 @@ namespace {
 
 // Iterations of the loop, tens of microseconds in all, in which a thread stays awake and polls for work.
 constexpr int turns_awake = 1000;
-// A wait longer than this plus two pieces was not for the end of a piece.
+// If the caller waits longer than this plus the time of two pieces, it was not waiting for the end of a
+// piece.
 constexpr std::chrono::microseconds long_wait{50};
 constexpr int rest_per_wait = 10;
 // A woken thread may have to share the processor of the caller and delay it: wake rarely, unless loops are so long
@@ -54,7 +55,7 @@ struct Team::Crew {
     // The caller takes pieces from the front and the others from the back, so a thread finds the same data in its cache
     // from loop to loop.
     alignas(64) std::atomic<std::uint64_t> left = 0;      // remaining pieces: the first, and the end in the upper half
-    alignas(64) std::atomic<std::uint32_t> finished = 0;  // by the others
+    alignas(64) std::atomic<std::uint32_t> finished = 0;  // pieces finished by the other threads
     alignas(64) Task task{};
     std::mutex mutex;
     std::condition_variable work, done;

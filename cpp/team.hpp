@@ -22,7 +22,7 @@ namespace sparseklr {
 // fork starts new threads in the child.
 class Team {
 public:
-    // For loops of at most n_pieces pieces: more threads would have nothing to do.
+    // For loops of at most n_pieces pieces, because more threads would have nothing to do.
     explicit Team(int threads, std::size_t n_pieces = SIZE_MAX);
     ~Team();
     Team(const Team&) = delete;
@@ -80,7 +80,7 @@ private:
 
     int threads_;
     std::shared_ptr<Crew> crew_;  // created by the first loop; its threads share the ownership
-    unsigned process_ = 0;        // in which the crew was started
+    unsigned process_ = 0;        // the process in which the crew was started
     clock::time_point next_waking_{};
 };
 

@@ -1,4 +1,4 @@
-// Helpers of the bodies of several tables, for the instruction set SPARSEKLR_ISA; see simd_impl.hpp.
+// Helpers for the loop bodies of several tables, for the instruction set SPARSEKLR_ISA; see simd_impl.hpp.
 #pragma once
 
 #include "simd_impl.hpp"

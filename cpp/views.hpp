@@ -25,8 +25,8 @@ template <class T> struct MatrixView {
     }
 };
 
-// Rows of a matrix of n_features columns in compressed form: row i has values[indptr[i]] to values[indptr[i + 1] - 1],
-// in the columns of the same positions.
+// Rows of a matrix with n_features columns in compressed form: row i consists of values[indptr[i]] to
+// values[indptr[i + 1] - 1], in the columns given by the same positions of `columns`.
 template <class T, class Index> struct CsrView {
     std::span<const T> values;
     std::span<const Index> columns;

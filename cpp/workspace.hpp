@@ -1,4 +1,4 @@
-// The arrays of a run of the pair loop, and the loops over all points of a step.
+// The arrays used by a run of the pair loop, and the loops over all points in a step.
 #pragma once
 
 #include <cstddef>
@@ -67,14 +67,14 @@ template <class T> struct Workspace {
             return found;
         });
         Extremes all = of_piece_[0];
-        for (const Extremes& next : of_piece_) {  // of equal values, the one of the lowest index
+        for (const Extremes& next : of_piece_) {  // among equal values, the one with the lowest index
             if (next.up.value > all.up.value) all.up = next.up;
             if (next.low.value < all.low.value) all.low = next.low;
         }
         return all;
     }
 
-    // The point of I_low with the largest decrease together with i.
+    // The point of I_low that yields the largest decrease in a pair with i.
     Extreme second_order(std::size_t i, const T* row) {
         over_pieces([&](std::size_t begin, std::size_t count) {
             Extreme found = simd<T>().second_order(&E[begin], &side[begin], &curvature[begin], row + begin, E[i],

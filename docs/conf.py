@@ -39,7 +39,7 @@ suppress_warnings = ["config.cache"]  # sphinx-gallery's settings hold functions
 # -- prose ----------------------------------------------------------------------------------------
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
-myst_fence_as_directive = ["mermaid"]  # as GitHub draws them; docs/extensions/layers.py draws them here
+myst_fence_as_directive = ["mermaid"]  # GitHub draws these fences; docs/extensions/layers.py draws them here
 myst_links_external_new_tab = False
 
 # -- reference ------------------------------------------------------------------------------------
@@ -48,10 +48,10 @@ autosummary_ignore_module_all = False
 templates_path = ["_templates"]
 numpydoc_show_class_members = False  # the template of a class lists its methods
 numpydoc_class_members_toctree = False
-autodoc_typehints = "none"  # the docstrings say it in words
+autodoc_typehints = "none"  # the docstrings describe the types
 autodoc_member_order = "bysource"
 nitpicky = True
-nitpick_ignore_regex = [("py:.*", r"(?!sparseklr).*")]  # of names that are not ours
+nitpick_ignore_regex = [("py:.*", r"(?!sparseklr).*")]  # references to other packages
 
 # -- gallery --------------------------------------------------------------------------------------
 sphinx_gallery_conf = {
@@ -91,7 +91,13 @@ html_theme_options = {
     "pygments_light_style": "default",
     "pygments_dark_style": "monokai",
 }
-_ALONE = ("index", "quickstart", "coming-from-svc", "changelog", "explorer")  # pages without a section
+_ALONE = (
+    "index",
+    "quickstart",
+    "coming-from-svc",
+    "changelog",
+    "explorer",
+)  # pages outside sections
 html_sidebars: dict = {page: [] for page in _ALONE}
 
 
@@ -108,7 +114,7 @@ def skip_inherited(app, what, name, obj, skip, options):
 
 
 def signature_of_init(app, what, name, obj, options, signature, returns):
-    """The parameters of a class are those of its ``__init__``, even if the class has a ``__new__``."""
+    """Show the parameters of ``__init__`` as those of a class, even if it has a ``__new__``."""
     if what != "class" or not (signature or "").startswith("(*args"):
         return None
     parameters = list(inspect.signature(obj.__init__).parameters.values())[1:]
@@ -116,9 +122,9 @@ def signature_of_init(app, what, name, obj, options, signature, returns):
 
 
 def resolve_where_defined(app, env, node, contnode):
-    """Links to the module in which a public name is defined lead to where it is documented.
+    """Redirect links from the module that defines a public name to the page that documents it.
 
-    Other names of the package are left without a link if they exist; if not, Sphinx warns of them.
+    Other names of the package remain without a link if they exist; otherwise Sphinx issues a warning.
     """
     parts = node.get("reftarget", "").split(".")
     if parts[0] != "sparseklr":

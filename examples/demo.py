@@ -2,7 +2,7 @@
 
 The width of the kernel matters most. The default, ``gamma="scale"``, is too narrow for the breast cancer
 data, where a calibrated SVC has the lower log-loss; ``gamma="auto"`` finds a better width from the training
-rows alone. CPU times are for a single fit.
+rows alone. The CPU times are those of one fit.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def evaluate(
     train: np.ndarray,
     test: np.ndarray,
 ) -> tuple[float, ...]:
-    """Points, accuracy, log-loss on the test rows, and CPU seconds of the fit."""
+    """Return the number of points, the test accuracy, the test log-loss and the CPU seconds of the fit."""
     scaler = StandardScaler().fit(X[train])
     start = time.process_time()
     fitted = clone(model).fit(scaler.transform(X[train]), y[train])

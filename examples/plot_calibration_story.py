@@ -2,11 +2,11 @@
 One sigmoid cannot repair the scores of a support vector machine
 ================================================================
 
-A support vector machine fits a boundary. Its score is not informative about probabilities beyond the
-margin, because the hinge loss is zero for all points that are far enough on their side. The usual remedy,
-Platt's sigmoid (``CalibratedClassifierCV``), maps equal scores to equal probabilities. Sparse kernel
-logistic regression keeps a few of the same points and fits their coefficients *again*, by maximum
-likelihood: the function changes, not just its scale.
+A support vector machine fits a boundary, not probabilities. Beyond the margin its score carries no
+information about them, because the hinge loss is zero for all points that are far enough on their side. The
+usual remedy, Platt's sigmoid (``CalibratedClassifierCV``), maps equal scores to equal probabilities. Sparse
+kernel logistic regression keeps a few of the same points and fits their coefficients *again*, by maximum
+likelihood, so that the function itself changes and not just its scale.
 
 The data are drawn from known densities, so every prediction can be compared with the true probability.
 """
@@ -60,9 +60,10 @@ plt.show()
 # %%
 # Calibrated on average is not right everywhere
 # ---------------------------------------------
-# The reliability diagram of the sigmoid is good: among rows with the same predicted probability, that
-# fraction belongs to the class. The diagram does not show whether rows are in the wrong group. The log-loss
-# does, and so does the distance from the true probabilities, which are unknown in practice.
+# The reliability diagram of the sigmoid is good: among rows with the same predicted probability, this
+# fraction belongs to the class. The diagram does not show, however, whether rows that deserve different
+# probabilities get the same one. The log-loss does, and so does the distance from the true probabilities,
+# which are unknown in practice.
 figure, axes = plt.subplots(1, 2, figsize=(9, 5), layout="constrained")
 for axis, (name, prob) in zip(axes, predicted.items(), strict=True):
     ReliabilityDisplay.from_predictions(y_test, prob, n_bins=12, ax=axis)

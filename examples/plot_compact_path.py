@@ -4,7 +4,7 @@ A handful of points that move replaces hundreds of rows
 
 How many points does a model need? :class:`~sparseklr.CompactKLR` tries 2, 4, 8, ... points and measures the
 log-loss on validation rows. It chooses the smallest model whose loss is within one standard error of the
-minimum, or within 0.2% for each doubling, because the gain of more points is within the noise.
+minimum, or within 0.2% for each doubling, because what more points would gain is within the noise.
 ``search_results_`` lists all sizes.
 """
 
@@ -48,7 +48,7 @@ axis.legend(fontsize="small")
 plt.show()
 
 # %%
-# The search results in numbers.
+# The search results as a table.
 print("points      C   validation log-loss")
 for n_points, C, loss, error in zip(
     path["n_points"], path["C"], path["log_loss"], path["standard_error"], strict=True

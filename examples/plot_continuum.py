@@ -5,8 +5,9 @@ A margin turns kernel logistic regression into a support vector machine
 The loss of sparse kernel logistic regression, :class:`~sparseklr.SKLR`, is ``log(1 + exp(lam - y f))``. At
 ``lam = 0`` it is logistic regression: every point has a coefficient, so all points are kept. As ``lam``
 grows, with ``C / lam`` fixed at 10, the coefficients of points beyond the margin vanish, and the model
-approaches a support vector machine. :class:`~sparseklr.SparseKLR` selects points in this way and then fits
-the likelihood on them: it needs only a few points and has the probabilities of logistic regression.
+approaches a support vector machine. :class:`~sparseklr.SparseKLR` selects points in this way and then
+refits their coefficients by maximum likelihood: it needs only a few points, and its probabilities are as
+good as those of logistic regression.
 """
 
 import matplotlib.pyplot as plt

@@ -22,17 +22,17 @@ from sparseklr import SKLR, SparseKLR
 data = load_breast_cancer()
 X, y = data.data, data.target_names[data.target]
 malignant = y == "malignant"
-costs = np.geomspace(1, 100, 25)  # of a missed tumour; a false alarm costs 1
+costs = np.geomspace(1, 100, 25)  # costs of a missed tumour; a false alarm costs 1
 
 # Every patient is predicted by models fitted to others, in five different partitions.
 folds = [StratifiedKFold(5, shuffle=True, random_state=seed) for seed in range(5)]
-probability = {}  # of a malignant tumour, (n_partitions, n_patients)
+probability = {}  # probability of a malignant tumour, shape (n_partitions, n_patients)
 for name, classifier in [("raw", SKLR(calibration=None)), ("refit", SparseKLR())]:
     model = make_pipeline(MinMaxScaler(), classifier)
     predictions = [cross_val_predict(model, X, y, cv=cv, method="predict_proba") for cv in folds]
     probability[name] = np.array(predictions)[:, :, 1]
 
-# Both kinds of mistake per patient at each threshold, (n_costs, n_partitions).
+# Missed tumours and false alarms per patient at each threshold; arrays of shape (n_costs, n_partitions).
 policies = {
     "raw, threshold 1 / (1 + c)": ("raw", 1 / (1 + costs), "C1"),
     "refit, threshold 1/2": ("refit", np.full(len(costs), 0.5), "C2"),
@@ -56,8 +56,13 @@ for policy, (name, _, color) in policies.items():
 right.axhline(np.mean(~malignant), color="gray", ls=":", label="call every tumour malignant")
 left.set(ylabel="Mistakes per 100 patients, out of sample", yscale="log", ylim=(0.1, 40))
 left.set(yticks=[0.1, 1, 10], yticklabels=["0.1", "1", "10"])
-left.set_title("Threshold 1 / (1 + c): only calibrated decisions follow it,")
-right.set(ylabel="Cost per patient, out of sample", title="and cost less", ylim=(0, 1.2), xscale="log")
+left.set_title("Only calibrated probabilities respond to the threshold 1 / (1 + c)")
+right.set(
+    ylabel="Cost per patient, out of sample",
+    title="Decisions from calibrated probabilities cost less",
+    ylim=(0, 1.2),
+    xscale="log",
+)
 for axis in (left, right):
     axis.set(xticks=[1, 3, 10, 30, 100], xticklabels=["1", "3", "10", "30", "100"])
     axis.set_xlabel("Cost c of a missed tumour (a false alarm costs 1)")
@@ -75,7 +80,7 @@ print(f"probabilities within 0.001 of 0 or 1: raw {saturated[0]:.0%}, refit {sat
 expensive = costs >= 20
 assert (refit[expensive] < 0.75 * raw[expensive]).all()
 assert (refit[expensive] < 0.8 * half[expensive]).all()
-assert (refit < np.mean(~malignant)).all()  # always better than calling every tumour malignant,
-assert raw[-1] > np.mean(~malignant)  # which raw probabilities are not
+assert (refit < np.mean(~malignant)).all()  # the refit is always better than calling every tumour malignant
+assert raw[-1] > np.mean(~malignant)  # raw probabilities are not
 assert saturated[0] > 0.9
 plt.show()

@@ -5,7 +5,7 @@ Twenty points that move recognise ten digits, and you can look at them
 A kernel classifier usually consists of hundreds of training rows. :class:`~sparseklr.CompactKLR` optimises
 the positions of its points and shares them between the classes. On handwritten digits of 8 x 8 pixels,
 twenty points are about as accurate as a support vector machine with several hundred support vectors, and
-few enough to inspect each.
+they are few enough to inspect one by one.
 """
 
 import matplotlib.pyplot as plt
@@ -34,14 +34,15 @@ display = PrototypesDisplay.from_estimator(model, image_shape=(8, 8))
 plt.show()
 
 # %%
-# For comparison, the test image nearest to each point, in the distance that the model has learnt.
+# For comparison, this figure shows the test image nearest to each point, in the distance that the model has
+# learnt.
 nearest = model.explain(X_test).distance.argmin(axis=0)[display.shown_]
 figure, axes = plt.subplots(2, 10, figsize=(11, 2.9), layout="constrained")
 for axis, row in zip(axes.flat, nearest, strict=True):
     axis.imshow(X_test[row].reshape(8, 8), cmap="gray_r")
     axis.set(xticks=[], yticks=[])
     axis.set_title(f"a {y_test[row]}", fontsize="small")
-figure.suptitle("The nearest test image of each point")
+figure.suptitle("The test image nearest to each point")
 plt.show()
 
 assert len(set(display.codes)) == 10  # every digit has a point that supports it

@@ -28,8 +28,8 @@ print(f"{len(model[-1].support_)} of {len(y)} patients kept, test accuracy {mode
 # %%
 # A clear case and a doubtful one
 # -------------------------------
-# The doubtful patient has kept patients of both classes nearby, nearer than those of the clear case: their
-# contributions are large, and cancel.
+# Near the doubtful patient the model has kept patients of both classes, closer than those near the clear
+# case. Their contributions are large and cancel.
 clear, doubtful = int(np.argmax(prob)), int(np.argmin(np.abs(prob - 0.5)))
 figure, axes = plt.subplots(1, 2, figsize=(13, 5), layout="constrained")
 for axis, row, word in zip(axes, (clear, doubtful), ("A clear case", "A doubtful one"), strict=True):
@@ -38,8 +38,8 @@ for axis, row, word in zip(axes, (clear, doubtful), ("A clear case", "A doubtful
 plt.show()
 
 # %%
-# The patient in question beside the nearest patients that the model keeps, in the five features in which
-# the classes differ most.
+# The table shows the patient in question beside the nearest patients that the model keeps, in the five
+# features in which the classes differ most.
 explanation = model[-1].explain(model[:-1].transform(X_test[[doubtful]]))
 of_row = explanation.of_row(0, "malignant")
 nearest = of_row.nearest(4)

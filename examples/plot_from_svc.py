@@ -3,9 +3,10 @@ Coming from SVC(probability=True): one line changes
 ===================================================
 
 scikit-learn 1.9 deprecates ``SVC(probability=True)``, whose ``predict`` may contradict its
-``predict_proba``. It recommends ``CalibratedClassifierCV(SVC(), ensemble=False)``: six fits, a sigmoid, and
-all the support vectors. :class:`~sparseklr.SparseKLR` replaces it in a pipeline without further changes:
-one fit, fewer points, and a ``predict`` that always returns the most probable class.
+``predict_proba``. The recommended replacement, ``CalibratedClassifierCV(SVC(), ensemble=False)``, needs six
+fits, applies a single sigmoid, and keeps all support vectors. :class:`~sparseklr.SparseKLR` takes its place
+in a pipeline without further changes. It needs one fit and fewer points, and its ``predict`` always returns
+the most probable class.
 """
 
 import matplotlib.pyplot as plt
@@ -24,14 +25,14 @@ before = make_pipeline(StandardScaler(), CalibratedClassifierCV(SVC(), ensemble=
 after = make_pipeline(StandardScaler(), SparseKLR())
 
 # %%
-# Five draws of training and test rows from each of four sets.
+# We draw training and test rows five times from each of four data sets.
 sets = {
     "breast cancer": load_breast_cancer(return_X_y=True),
     "iris": load_iris(return_X_y=True),
     "wine": load_wine(return_X_y=True),
     "two moons": make_moons(800, noise=0.3, random_state=0),
 }
-loss = np.zeros((2, len(sets), 5))  # of the models, sets, draws
+loss = np.zeros((2, len(sets), 5))  # axes: models, data sets, draws
 points = np.zeros_like(loss)
 for j, (X, y) in enumerate(sets.values()):
     for draw in range(5):

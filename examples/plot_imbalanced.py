@@ -19,7 +19,7 @@ from sparseklr.datasets import make_ringnorm
 
 
 def rare(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Two overlapping classes, of which class 1 is kept in one of nineteen cases."""
+    """Draw two overlapping classes, and keep one of nineteen rows of class 1."""
     X, y = make_ringnorm(2 * n_rows, n_features=4, random_state=seed)
     kept = (y == 0) | (np.random.default_rng(seed).random(len(y)) < 1 / 19)
     return X[kept], y[kept]
@@ -32,7 +32,7 @@ weighted = SparseKLR(class_weight="balanced").fit(X, y)
 fraction = y.mean()
 print(f"{len(y)} rows, {fraction:.1%} of class 1")
 
-# Weights w1 and w0 add log(w1 / w0) to the log-odds; balanced ones are 1 / (2 fraction) and 1 / (2 (1 -
+# Weights w1 and w0 add log(w1 / w0) to the log-odds; balanced weights are 1 / (2 fraction) and 1 / (2 (1 -
 # fraction)).
 corrected = expit(weighted.decision_function(X_test) - np.log((1 - fraction) / fraction))
 predicted = {
@@ -51,7 +51,8 @@ for (name, prob), color in zip(predicted.items(), colors, strict=True):
 left.set_title("Weights distort the probabilities ...")
 
 # %%
-# The cost per row if a missed row of class 1 costs as much as c false alarms, at the threshold 1 / (1 + c).
+# Suppose that a missed row of class 1 costs as much as c false alarms. This is the cost per row at the
+# threshold 1 / (1 + c).
 costs = np.geomspace(1, 100, 30)
 cost = {}
 for (name, prob), color in zip(predicted.items(), colors, strict=True):

@@ -3,10 +3,10 @@ The kernel's width matters most, and the fit can choose it
 ==========================================================
 
 The most important parameter of :class:`~sparseklr.SparseKLR` is the width ``gamma`` of the kernel. A factor
-of ten in ``box`` changes little: it decides only which points are candidates; the likelihood fitted to them
-has a C of its own. No other parameter compensates for a width that is wrong by a factor of ten. The
-leave-one-out log-loss finds a good width without cross-validation: ``SparseKLR(kernel="auto", gamma="auto")``
-tries several kernels and widths, and ``search_results_`` lists them.
+of ten in ``box`` changes little: it decides only which points are candidates, and the likelihood fitted to
+them has its own C. No other parameter compensates for a width that is wrong by a factor of ten. The
+leave-one-out log-loss finds a good width without cross-validation: ``SparseKLR(kernel="auto",
+gamma="auto")`` tries several kernels and widths, and ``search_results_`` lists them.
 """
 
 import matplotlib.pyplot as plt
@@ -54,14 +54,14 @@ for axis in (left, right):
 plt.show()
 
 # %%
-# The table of results.
+# The search results as a table.
 print("kernel     gamma   leave-one-out log-loss")
 for kernel, gamma, value, error in zip(
     *(tried[name] for name in ("kernel", "gamma", "log_loss", "standard_error")), strict=True
 ):
     print(f"{kernel:9s} {gamma:6.3g}   {value:.4f} +- {error:.4f}")
 print(f"log-loss at the best width of the grid {by_gamma.min():.3f}, of the chosen kernel {loss:.3f}")
-print(f"worst for the wrong width {by_gamma.max():.3f}, for the wrong box {by_box.max():.3f}")
+print(f"highest log-loss for a wrong width {by_gamma.max():.3f}, for a wrong box {by_box.max():.3f}")
 assert np.ptp(by_box) < 0.2 * np.ptp(by_gamma)
 assert loss < 1.1 * by_gamma.min()
 assert len(tried["gamma"]) > 2

@@ -2,11 +2,11 @@
 A file of any size is fitted and predicted in passes
 ====================================================
 
-A support vector machine needs kernel values of pairs of rows, and its predictions one for each support
-vector: beyond some ten thousand rows both are slow. :class:`~sparseklr.CompactKLR` needs only sums over the
-rows. ``fit_source`` reads a file in blocks, a few times, and learns from all rows; the few points of the
-model then predict a million rows in a fraction of a second. The data are drawn from known densities, so the
-best possible log-loss is known.
+A support vector machine needs a kernel value for each pair of rows to train, and one for each support
+vector to predict a row. With more than about ten thousand rows both are slow.
+:class:`~sparseklr.CompactKLR` needs only sums over the rows. ``fit_source`` reads a file in blocks, a few
+times, and learns from all rows; the few points of the model then predict a million rows in a fraction of a
+second. The data are drawn from known densities, so the best possible log-loss is known.
 """
 
 import tempfile
@@ -27,14 +27,14 @@ folder = tempfile.TemporaryDirectory()
 features, labels = Path(folder.name) / "X.npy", Path(folder.name) / "y.npy"
 X = np.lib.format.open_memmap(features, mode="w+", dtype=np.float32, shape=(N_ROWS, 3))
 y = np.lib.format.open_memmap(labels, mode="w+", dtype=np.int8, shape=(N_ROWS,))
-for start in range(0, N_ROWS, BLOCK):  # as from a data base
+for start in range(0, N_ROWS, BLOCK):  # as if it came from a database
     X[start : start + BLOCK], y[start : start + BLOCK] = make_clusters(BLOCK, random_state=start, **KIND)
 X.flush()
 y.flush()
 
 # %%
-# Three fits to parts of the file in memory, and one to the whole file by its path. Parquet and CSV files,
-# generators and Dask collections are processed in the same way (:mod:`sparseklr.streaming`).
+# We fit parts of the file in memory three times, and then pass the path to fit the whole file. Parquet and
+# CSV files, generators and Dask collections are processed in the same way (:mod:`sparseklr.streaming`).
 X_test, _ = make_clusters(20_000, random_state=1, **KIND)
 truth = true_log_proba("clusters", X_test, n_clusters=12)
 models, seconds = {}, {}
@@ -52,8 +52,8 @@ for n, model in models.items():
     print(f"{n:7d} rows: {model.n_points_} points, log-loss {loss[n]:.4f}, {seconds[n]:.1f} s")
 
 # %%
-# Prediction times: the compact model predicts the whole file, and a support vector machine fitted to 5000
-# rows predicts a hundredth of it.
+# To compare prediction times, the compact model predicts the whole file, and a support vector machine
+# fitted to 5000 rows predicts a hundredth of it.
 svc, compact = SVC(C=10).fit(X[:5000], y[:5000]), models[N_ROWS]
 
 

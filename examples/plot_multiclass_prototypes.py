@@ -3,8 +3,9 @@ Three points distinguish three wines
 ====================================
 
 With more than two classes :class:`~sparseklr.CompactKLR` fits one model whose points are shared by all
-classes, not one model for each class or pair of classes. For the chemistry of 178 wines from three growers
-three points suffice: a typical wine of each grower, in the units of the table, which a chemist can read.
+classes, not one model for each class or pair of classes. For the chemical analyses of 178 wines from three
+growers, three points suffice. Each is a typical wine of one grower, described in the units of the table, so
+a chemist can read it.
 """
 
 import matplotlib.pyplot as plt
@@ -33,13 +34,13 @@ plt.show()
 # %%
 # The plane of two features
 # -------------------------
-# The colours mix those of the growers by their probabilities, with all other features at their median; the
-# dots are the wines.
+# The background mixes the colours of the growers in proportion to their probabilities, with all other
+# features at their median. The dots are the wines.
 plane = PrototypesDisplay.from_estimator(model, X, y, features=("flavanoids", "color_intensity"))
 plt.show()
 
 # %%
-# Comparison with a calibrated support vector machine in three folds.
+# Finally, we compare the model with a calibrated support vector machine in three folds.
 folds = StratifiedKFold(3, shuffle=True, random_state=0)
 svc = make_pipeline(StandardScaler(), CalibratedClassifierCV(SVC(), ensemble=False))
 losses = {

@@ -1,11 +1,12 @@
 r"""
-With nu, the norm of w grows and the number of points falls
-===========================================================
+A larger nu means a larger norm of w and fewer points
+=====================================================
 
-The paper's second illustration, with the data of the first (``plot_synth_scatter.py``): eight values of
-``nu`` from 500 to 1000. A larger ``nu`` means a larger margin, which gives the loss more weight relative to
-:math:`\|w\|^2`, so the norm grows. The number of selected points falls to about a fifth and then stays
-constant, because at least ``nu / C`` dual variables below C are needed for the sum ``nu``.
+This is the paper's second illustration. It uses the data of the first (``plot_synth_scatter.py``) and eight
+values of ``nu`` from 500 to 1000. A larger ``nu`` means a larger margin, which gives the loss more weight
+relative to :math:`\|w\|^2`, so the norm grows. The number of selected points falls to about a fifth and
+then stays constant, because dual variables of at most C can have the sum ``nu`` only if there are at least
+``nu / C`` of them.
 
 The data and the figure come from the package ``paper`` in the repository. From its root, run ``PYTHONPATH=.
 python examples/plot_synth_nu.py``.
@@ -28,7 +29,8 @@ figure.suptitle("Synth, linear kernel, C = 60")
 plt.show()
 
 # %%
-# The trend of the paper's figure. On the plateau the number may increase by one, like its lower bound.
+# These assertions check the trend in the paper's figure. On the plateau the number of points may increase
+# by one, like its lower bound.
 assert np.all(np.diff(norms) > 0), norms
 assert np.all(np.diff(selected) <= 1), selected
 assert selected[-1] < 0.25 * len(y) < selected[0]

@@ -2,11 +2,11 @@
 A larger nu keeps only the points near the boundary
 ===================================================
 
-The paper's first illustration: sparse kernel logistic regression with a linear kernel and C = 60 on two
-overlapping classes. ``nu`` is the sum of the dual variables. At ``nu=0`` the model is kernel logistic
-regression, which keeps nearly every point. As ``nu`` grows, so does the margin ``lam_``: points far from
-the boundary are dropped, and the boundary hardly moves. The data imitate the paper's Synth, which is not
-published.
+This is the paper's first illustration: sparse kernel logistic regression with a linear kernel and C = 60
+separates two overlapping classes. ``nu`` is the sum of the dual variables. At ``nu=0`` the model is kernel
+logistic regression, which keeps nearly every point. As ``nu`` grows, so does the margin ``lam_``: points
+far from the boundary are dropped, and the boundary hardly moves. The data imitate the paper's Synth, which
+is not published.
 
 The data and the figure come from the package ``paper`` in the repository. From its root, run ``PYTHONPATH=.
 python examples/plot_synth_scatter.py``.
@@ -30,8 +30,8 @@ figure.supylabel("Second feature")
 plt.show()
 
 # %%
-# At every step fewer points are selected, the predictions hardly change, and the selected points lie nearer
-# to the boundary (median of abs(f) of plain KLR).
+# At every step fewer points are selected, the predictions hardly change, and the selected points lie closer
+# to the boundary, as measured by the median of abs(f) in plain KLR.
 selected = [len(model.support_) for model in models]
 assert all(more > fewer for more, fewer in pairwise(selected)), selected
 assert selected[0] > 0.85 * len(y)

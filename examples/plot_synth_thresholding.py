@@ -1,13 +1,13 @@
 """
-Dropping the small dual variables of a trained model turns its boundary
-=======================================================================
+Dropping the small dual variables of a trained model changes its boundary
+=========================================================================
 
 Sparse kernel logistic regression at nu = 1100 selects 20 of 99 points and keeps the boundary of the dense
-model. Keeping the 20 largest dual variables of the dense model instead, the thresholding heuristic that the
-paper argues against, gives another boundary: the balance ``sum(alpha * y) = 0`` and the influence of the
-many well-classified points are lost. The remaining points are mostly on the wrong side, and usually reverse
-the boundary. Retraining on the kept points repairs it on data like these; in the paper's example it did
-not.
+model. The paper argues against the thresholding heuristic, which keeps the 20 largest dual variables of the
+dense model instead. This gives a different boundary, because the balance ``sum(alpha * y) = 0`` and the
+influence of the many well-classified points are lost. The remaining points are mostly on the wrong side,
+and usually reverse the boundary. On data like these, retraining on the kept points repairs the boundary; in
+the paper's example it did not.
 
 The data and the figure come from the package ``paper`` in the repository. From its root, run ``PYTHONPATH=.
 python examples/plot_synth_thresholding.py``.

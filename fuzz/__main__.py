@@ -45,7 +45,7 @@ def try_case(seed: int, only: str | None, announce: Callable[[str], None]) -> Fi
 
 
 def work(limit: float) -> None:
-    """Try the cases that come on standard input; a line that says what is tried, one of what was found.
+    """Try the cases that arrive on standard input; print a line with each case, and one with its findings.
 
     A case that takes too long ends the process with a trace: by its processor time, so that other load does
     not matter, and by the clock in case it sleeps.

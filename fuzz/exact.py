@@ -88,7 +88,8 @@ def dual_gap(
 def half_violation(
     K: np.ndarray, y: np.ndarray, weight: np.ndarray, coef: np.ndarray, f: np.ndarray, fit_intercept: bool
 ) -> float:
-    r"""By how much half thresholding certainly moves a non-zero coefficient, over the largest or 4 / max |K|.
+    r"""A lower bound on the move of a non-zero coefficient by half thresholding, over the largest or 4 /
+    max |K|.
 
     Its step leads to zero or solves ``G + h d = 0`` to first order, with ``G`` the derivative of ``sum_i w_i
     loss_i + sum_j |x_j|^(1/2)`` in the coefficient and ``h`` at most a quarter of ``sum_i w_i (K_ij -

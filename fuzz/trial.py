@@ -167,7 +167,7 @@ class Trial:
         return kept, number, weight[kept]
 
     def merged_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """As :meth:`weighted_rows`, with rows of the same class and content as one, of their weights' sum.
+        """Like :meth:`weighted_rows`, but equal rows of a class become one row with the sum of their weights.
 
         Rows of a given kernel matrix are the same if they differ by at most 1e-10 of the root of
         k(x, x) k(y, y); the last array has for each the row whose kernel values count, the first of its

@@ -1,8 +1,9 @@
 """The paper's experiments, run by ``make reproduce`` or ``python -m paper``.
 
-`protocol` has the cells (a method on a fold of a data set) and the splits, `methods` the compared methods;
-`run` computes cells, `store` keeps their results in a file; `published` has the numbers that the paper
-prints, `synth` the data of its illustrations, and `report` compares.
+A cell is one method on one fold of one data set. `protocol` defines the cells and splits, and `methods` the
+compared methods. `run` computes cells, and `store` keeps their results in a file. `published` contains the
+numbers printed in the paper, `synth` generates the data of its illustrations, and `report` compares our
+results with the paper.
 """
 
 from .protocol import METHODS, MODES, Cell, plan

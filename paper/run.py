@@ -1,4 +1,4 @@
-"""Computation of cells in local processes or on a Dask cluster; each is stored when it is finished."""
+"""Compute cells in local processes or on a Dask cluster, and store each as soon as it is finished."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .methods import compute
 from .protocol import Cell, split
 from .store import Results
 
-# Seconds that a cell takes for a training set of n = 1000, and the power of n with which they grow. The order
-# of work and the time left are estimated from them.
+# The seconds that a cell takes with n = 1000 training rows, and the power of n with which they grow. They
+# determine the order of work and the estimate of the time left.
 _COST = {
     "S-KLR": (0.6, 2.0),
     "S-KLR refit": (0.4, 1.2),
@@ -61,7 +61,7 @@ class Failure:
 
 
 def expected_cost(cell: Cell) -> float:
-    """Relative expected time of a cell."""
+    """The expected time of a cell, relative to other cells."""
     seconds, power = _COST[cell.method]
     return seconds * (BENCHMARKS[cell.dataset].n_samples / 1000) ** power
 
@@ -75,18 +75,18 @@ def run(
     data_home: str | os.PathLike[str] | None = None,
     progress: Callable[[RunState], None] = lambda state: None,
 ) -> list[Failure]:
-    """Compute the cells that a file of results lacks, and store each at once.
+    """Compute the cells that are missing in a file of results, and store each at once.
 
     A run may be interrupted or killed at any time; the same call resumes it.
 
     Parameters
     ----------
     cells : iterable of Cell
-        What is wanted, see :func:`~paper.protocol.plan`.
+        The cells to compute; see :func:`~paper.protocol.plan`.
     path : path
-        File of results, created if it is not there.
+        File of results, created if it does not exist.
     jobs : int, default=-1
-        Processes; -1 for one on each core.
+        Number of processes; -1 means one per core.
     scheduler : str, optional
         Address of the scheduler of a Dask cluster to compute on, instead of this machine's processes. Its
         workers need sparseklr, this package on their path, and the data at the same ``data_home``.
@@ -106,7 +106,7 @@ def run(
         todo = sorted(results.missing(cells), key=expected_cost, reverse=True)  # the longest come first
         if todo and scheduler is None:
             for name in dict.fromkeys(cell.dataset for cell in todo):
-                load_benchmark(name, data_home=home)  # a missing set is an error before anything is run
+                load_benchmark(name, data_home=home)  # raises for a missing set before any work
         run_id = results.start_run(jobs=jobs, scheduler=scheduler, cells=len(todo))
         costs, start = {cell: expected_cost(cell) for cell in todo}, time.perf_counter()
         total, done, work, failures = sum(costs.values()) or 1.0, 0, 0.0, []
@@ -136,7 +136,7 @@ def _compute(cell: Cell, data_home: str | None) -> tuple[Cell, float, Any]:
 
 @contextmanager
 def _interrupts_ignored() -> Iterator[None]:
-    """Processes started meanwhile ignore Ctrl-C for good: it is this process that answers, and ends them.
+    """Let processes that are started here ignore Ctrl-C; this process handles it and ends them.
 
     Without this, a worker that is interrupted while it still imports its modules prints a traceback.
     """
@@ -152,7 +152,7 @@ def _interrupts_ignored() -> Iterator[None]:
 
 @contextmanager
 def _backend(jobs: int, scheduler: str | None) -> Iterator[Callable[[Any], Iterable[Any]]]:
-    """A function that maps delayed calls to results, in the order in which they are finished."""
+    """Provide a function that maps delayed calls to results, in the order in which they finish."""
     if scheduler is None:
         if effective_n_jobs(jobs) == 1:
             yield lambda calls: (function(*args, **kwargs) for function, args, kwargs in calls)

@@ -1,4 +1,4 @@
-"""Results on disk: one SQLite file, one row for each finished cell, written as soon as it is finished."""
+"""Store results in an SQLite file, with one row for each finished cell."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ CREATE TABLE IF NOT EXISTS cells (
   run INTEGER NOT NULL REFERENCES runs(id), finished TEXT NOT NULL, seconds REAL NOT NULL,
   result TEXT NOT NULL, PRIMARY KEY (mode, dataset, method, fold, seed));
 """
-_FORMAT = 0x534B4C52  # "SKLR", in the header of the file
+_FORMAT = 0x534B4C52  # "SKLR" in the header of the file
 _KEY = ", ".join(field.name for field in fields(Cell))
 
 
 class ResultsError(ValueError):
-    """A file that holds no results, or cannot be read or written."""
+    """Error for a file that contains no results, or cannot be read or written."""
 
 
 @dataclass(frozen=True, eq=False)
 class StoredCell:
-    """A finished cell: what :func:`~paper.methods.compute` found, when, in which run."""
+    """A finished cell: the result of :func:`~paper.methods.compute`, its time, and its run."""
 
     cell: Cell
     run: int
@@ -44,7 +44,7 @@ class StoredCell:
 
 
 class Results:
-    """A file of results, opened to add to it or (``readonly``) to read.
+    """A file of results, opened for adding cells or, with ``readonly``, for reading.
 
     Examples
     --------
@@ -84,12 +84,12 @@ class Results:
         self._db.commit()
 
     def missing(self, cells: Iterable[Cell]) -> list[Cell]:
-        """Those of the cells that are not stored."""
+        """The given cells that are not stored."""
         stored = {Cell(*row) for row in self._db.execute(f"SELECT {_KEY} FROM cells")}
         return [cell for cell in cells if cell not in stored]
 
     def cells(self, **where: Any) -> list[StoredCell]:
-        """Stored cells, in order; ``mode="converged"`` and the like select."""
+        """The stored cells, in order; select some with arguments such as ``mode="converged"``."""
         condition = " AND ".join(f"{name} = ?" for name in where) or "1"
         n = len(fields(Cell))
         rows = self._db.execute(f"SELECT * FROM cells WHERE {condition} ORDER BY {_KEY}", [*where.values()])

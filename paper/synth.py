@@ -1,8 +1,8 @@
-"""A set like the paper's Synth, and the model of its four figures.
+"""A data set like the paper's Synth, and the model shown in its four figures.
 
-The paper's data (99 points, two features, classes of 50 and 49 that overlap) are not published; this
-draws a set of the same kind. The seed was chosen so that the numbers come close to the paper's: 90
-of 99 points are selected at nu = 0 (paper: 92), 30 at nu = 625 (37), 20 at nu = 1100 (20).
+The paper's data (99 points with two features, in overlapping classes of 50 and 49 points) are not published;
+this module draws a similar set. The seed was chosen so that the numbers come close to the paper's: 90 of 99
+points are selected at nu = 0 (paper: 92), 30 at nu = 625 (37), 20 at nu = 1100 (20).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MARKERS = ("x", "D")
 
 
 def make_synth(seed: int = SEED) -> tuple[np.ndarray, np.ndarray]:
-    """99 points of two normal distributions whose means are 3.4 standard deviations apart."""
+    """Draw 99 points from two normal distributions whose means are 3.4 standard deviations apart."""
     rng = np.random.default_rng(seed)
     X = np.vstack([rng.normal(1.2, 1.0, (50, 2)), rng.normal(-1.2, 1.0, (49, 2))])
     return X, np.repeat([1, 0], [50, 49])
@@ -34,7 +34,7 @@ def sparse_klr(nu: float) -> SKLR:
 
 
 def weights(model: Any) -> np.ndarray:
-    """w of the linear decision function w.x + b."""
+    """The weights w of the linear decision function w.x + b."""
     return (model.dual_coef_ @ model.support_vectors_)[0]
 
 

@@ -1,4 +1,4 @@
-"""What all tests share: benchmark sets, a browser, Hypothesis' settings, and which tests hang on rounding."""
+"""Fixtures and settings for all tests: benchmark sets, a browser, Hypothesis, and the mark ``numerical``."""
 
 from __future__ import annotations
 
@@ -49,8 +49,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def jobs_by_default() -> Iterator[None]:
-    """Runs everything whose ``n_jobs`` is None with as many threads as tests/machines.py asks for."""
-    with parallel_config(n_jobs=int(os.environ.get("SPARSEKLR_TEST_JOBS", "1"))):
+    """Everything whose ``n_jobs`` is None uses the number of threads that tests/machines.py sets.
+
+    Joblib's default would start processes, each with its own threads of linear algebra.
+    """
+    with parallel_config("threading", n_jobs=int(os.environ.get("SPARSEKLR_TEST_JOBS", "1"))):
         yield
 
 

@@ -2,7 +2,9 @@
 
 The same program rounds differently on another processor: compiled loops, NumPy and OpenBLAS pick their code
 by what the processor offers, and threads add up in another order. This script starts the tests marked
-``numerical`` once for each machine of a table that this one can stand for, and prints how many passed.
+``numerical`` once for each machine of a table that this one can imitate, and prints the number that passed.
+The output of the tests goes to files; a machine that exceeds its time limit counts as failed, and the script
+prints which tests were running.
 
     python tests/machines.py            all machines, all numerical tests
     python tests/machines.py --quick    the machines that differ most, without most of scikit-learn's checks
@@ -12,12 +14,15 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +31,7 @@ from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# What a process can tell of the code it would run: two environments with the same answer are one machine.
+# Prints which code a process would run; two environments with the same answer count as one machine.
 PROBE = """
 import os, numpy as np, scipy.linalg, threadpoolctl
 from numpy._core._multiarray_umath import __cpu_dispatch__ as dispatch, __cpu_features__ as features
@@ -51,6 +56,15 @@ class Machine:
         # The tests that use threads by themselves do so in every environment.
         single = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "SPARSEKLR_TEST_JOBS": "1"}
         return {**os.environ, **single, **self.variables}
+
+    def processes(self, jobs: int) -> int:
+        """Test processes such that all threads together are at most ``jobs``.
+
+        The threads of an OpenBLAS product spin until the last one has finished its part. With more threads
+        than processors, most of them spin while the thread that they wait for has no processor: small
+        products take a hundred times as long.
+        """
+        return max(1, jobs // int(self.environment()["OPENBLAS_NUM_THREADS"]))
 
     def probe(self) -> str | None:
         """The code that runs there; None if this processor cannot run it."""
@@ -94,35 +108,81 @@ class Outcome:
     seconds: float
 
 
-def run_tests(machine: Machine, quick: bool, jobs: int, more: list[str]) -> Outcome:
+def run_tests(machine: Machine, quick: bool, jobs: int, limit: float, more: list[str]) -> Outcome:
+    """Run the tests of a machine for at most ``limit`` seconds.
+
+    Their output goes to a file: a pipe would remain open as long as any process that a test has started.
+    """
     start = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.xml"
-        command = [sys.executable, "-m", "pytest", "-m", "numerical", f"--junitxml={report}", "-q", "-r", "N"]
-        command += ["-p", "no:cacheprovider", "--tb=short", "-n", str(jobs), "--dist", "worksteal"]
-        if quick:  # of scikit-learn's checks those that compare two fits
-            command += ["-k", "not estimator_checks or weight_equivalence"]
-        done = subprocess.run(
-            [*command, *more], env=machine.environment(), capture_output=True, text=True, cwd=ROOT
+    folder = Path(tempfile.mkdtemp(prefix="machine-"))
+    report, log = folder / "report.xml", folder / "output.txt"
+    command = [sys.executable, "-m", "pytest", "-m", "numerical", f"--junitxml={report}", "-v", "-r", "N"]
+    command += [
+        "-n",
+        str(machine.processes(jobs)),
+        "--dist",
+        "worksteal",
+        "-p",
+        "no:cacheprovider",
+        "--tb=short",
+    ]
+    if quick:  # of scikit-learn's checks those that compare two fits
+        command += ["-k", "not estimator_checks or weight_equivalence"]
+    print(f"  output in {log}", flush=True)
+    with log.open("w") as output:
+        tests = subprocess.Popen(
+            [*command, *more],
+            env=machine.environment(),
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=ROOT,
+            start_new_session=True,
         )
-        cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []
-    failures = [
+        try:
+            tests.wait(limit)
+            failures = []
+        except subprocess.TimeoutExpired:
+            os.killpg(tests.pid, signal.SIGABRT)  # every process of the tests writes its stacks to the file
+            time.sleep(5)
+            running = ", ".join(unfinished(log.read_text(errors="replace"))) or "no test"
+            failures = [f"the time limit of {limit:g} s, while running: {running}"]
+        finally:
+            kill_group(tests)
+    cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []
+    failed = [
         f"{case.get('classname')}::{case.get('name')}"
         for case in cases
         if case.find("failure") is not None or case.find("error") is not None
     ]
-    if failures or not cases:
-        print(done.stdout[-20_000:], done.stderr[-2_000:], sep="\n", file=sys.stderr)
-    if not cases:
-        failures = ["the tests did not run at all"]
     skipped = sum(case.find("skipped") is not None for case in cases)
-    return Outcome(len(cases) - len(failures) - skipped, failures, time.perf_counter() - start)
+    passed = len(cases) - len(failed) - skipped
+    failures += failed
+    if not failures and (not cases or tests.returncode != 0):
+        failures = [f"the tests ended with status {tests.returncode}"]
+    if failures:
+        print(log.read_text(errors="replace")[-20_000:], file=sys.stderr)
+    return Outcome(passed, failures, time.perf_counter() - start)
+
+
+def kill_group(tests: subprocess.Popen) -> None:
+    """End the test process and all processes that it has left behind."""
+    with suppress(ProcessLookupError):  # if all have ended
+        os.killpg(tests.pid, signal.SIGKILL)
+    tests.wait()
+
+
+def unfinished(output: str) -> list[str]:
+    """The tests that began and did not end, from the output of ``pytest -v -n``."""
+    ended = set(re.findall(r"^\[gw\d+\] \[ *\d+%\] [A-Z]+ (.+?) *$", output, re.MULTILINE))
+    begun = re.findall(r"^([^\s\[]\S*::.+?) *(?:Fatal Python error.*)?$", output, re.MULTILINE)
+    return [test for test in dict.fromkeys(begun) if test not in ended]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a short selection")
-    parser.add_argument("--jobs", type=int, default=2, help="processes for the tests of one machine")
+    parser.add_argument("--jobs", type=int, default=2, help="threads of all test processes together")
+    parser.add_argument("--limit", type=float, default=1800, help="seconds for the tests of one machine")
     args, more = parser.parse_known_args()
     console = Console()
     table = Table("machine", "code", "passed", "failed", "seconds", title="numerical tests as other machines")
@@ -142,7 +202,7 @@ def main() -> int:
             continue
         seen[code] = machine.name
         console.print(f"{machine.name}: {code}")
-        outcome = run_tests(machine, args.quick, args.jobs, more)
+        outcome = run_tests(machine, args.quick, args.jobs, args.limit, more)
         cells = (str(outcome.passed), str(len(outcome.failures)), f"{outcome.seconds:.0f}")
         table.add_row(machine.name, code, *cells)
         if outcome.failures:

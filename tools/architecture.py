@@ -1,4 +1,4 @@
-"""Diagram of the layers in docs/architecture.md, from the imports of the package.
+"""Draw the layer diagram in docs/architecture.md from the imports of the package.
 
 ``python tools/architecture.py`` writes it; with ``--check`` it fails if the page is outdated.
 """
@@ -51,7 +51,7 @@ def reachable(edges: dict[str, set[str]], start: str) -> set[str]:
 
 
 def reduced(edges: dict[str, set[str]]) -> dict[str, set[str]]:
-    """Without the arrows that follow from others."""
+    """Remove the arrows that others imply."""
     return {
         room: {b for b in direct if not any(b in reachable(edges, a) for a in direct - {b})}
         for room, direct in edges.items()

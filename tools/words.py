@@ -1,4 +1,4 @@
-"""Phrases that must not come back into texts of this repository, and what to write instead.
+"""Find phrases that must not return to the texts of this repository, and suggest replacements.
 
 python tools/words.py            prints file:line, the phrase and the replacement; ``make lint`` runs it
 python tools/words.py --count    the number of phrases in each folder
@@ -28,6 +28,19 @@ PHRASES = {
     # a number has a name
     r"so many": "the name of the number",
     r"so few": "the name of the number",
+    r"that many\b(?! \w+s\b)": "this number of ...",
+    r"half more\b": "50% more",
+    # nouns and prepositions where English uses a verb or another preposition
+    r"in units of (?:that|those|its)\b": "relative to, divided by",
+    r"of least (?!squares)\w+": "with the smallest ...",
+    r"goes? to (?:its|their) tolerance": "is solved to its tolerance",
+    r"warns? of\b": "warns about",
+    r"bit for bit\b": "bit-identical",
+    r", mean over\b": "averaged over",
+    r"None is ``": "None means",
+    r"in few words\b": "briefly",
+    r"(?:is|are) wanted\b": "required, expected",
+    r"what (?:was|were) (?:done|read|found)\b": "name it: the steps, the values, the results",
     # "of" and "none" in the wrong place
     r"(?<=[.!?] )Of (?:an?|the|all|each|every|its|these|those|several|two|[0-9])\b": "subject first",
     r"of which[^.]{1,80} (?:is|are) none\b": "name the noun",
@@ -85,14 +98,14 @@ MARKDOWN = {
     r"(?m)^#+ (?:What|How|Where|Of)\b[^?\n]*$": "a heading is a noun phrase or a question",
 }
 CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.M | re.S)  # is not prose
-DOCSTRING = re.compile(r"(?:What|How|Where|Of)\b")
+DOCSTRING = re.compile(r"(?:What|How|Where|Of|By|Those|As|Without)\b")
 
 # Exceptions: file or folder, pattern of the line, reason.
 ALLOWED = (("CHANGELOG.md", r"`sparseklr\.rivals`", "a former name that users may search for"),)
 
 
 def files(chosen: list[str]) -> Iterator[Path]:
-    """Texts under version control."""
+    """Yield the texts under version control."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", *(chosen or (*FOLDERS, *PAGES))], cwd=ROOT, capture_output=True, text=True
     )
@@ -103,7 +116,7 @@ def files(chosen: list[str]) -> Iterator[Path]:
 
 
 def compiled(phrases: dict[str, str]) -> list[tuple[re.Pattern[str], str]]:
-    """Patterns in which a blank also matches line ends and the marks of comments, except in lookbehinds."""
+    """Compile patterns in which a blank, except in a lookbehind, also matches line ends and comment marks."""
     found = []
     for phrase, advice in phrases.items():
         behind, rest = re.fullmatch(r"((?:\(\?<[^)]*\))*)(.*)", phrase).groups()  # type: ignore[union-attr]
@@ -113,7 +126,7 @@ def compiled(phrases: dict[str, str]) -> list[tuple[re.Pattern[str], str]]:
 
 
 def docstrings(text: str) -> Iterator[tuple[int, str]]:
-    """Line and first line of the docstrings that begin with a word that no title begins with."""
+    """Yield the line number and first line of docstrings that begin with a word that no title begins with."""
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -123,7 +136,7 @@ def docstrings(text: str) -> Iterator[tuple[int, str]]:
 
 
 def problems(path: Path) -> Iterator[tuple[int, str, str]]:
-    """Line, phrase and advice."""
+    """Yield the line number, phrase and advice of each problem in a file."""
     text = path.read_text(encoding="utf-8")
     name = str(path.relative_to(ROOT))
     searches = [(text, pattern, advice) for pattern, advice in compiled(PHRASES)]
@@ -141,7 +154,7 @@ def problems(path: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def allowed(name: str, line: str) -> bool:
-    """Whether the list of exceptions has this line of this file."""
+    """Whether the list of exceptions covers this line of this file."""
     return any(name.startswith(place) and re.search(pattern, line) for place, pattern, _ in ALLOWED)
 
 

@@ -1,6 +1,7 @@
-"""Figures for the user guide, one module for each of its questions.
+"""Measurements for the user guide, with one module for each of its questions.
 
-Each has NOTE (what was measured), COLUMNS and ``measure()``, which returns rows.
+Each module defines NOTE, which describes the measurement, COLUMNS, and ``measure()``, which returns the
+rows.
 """
 
 QUESTIONS = (

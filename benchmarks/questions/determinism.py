@@ -1,4 +1,4 @@
-"""Changes of test probabilities by threads, precision and random numbers."""
+"""How much do threads, precision and random numbers change the test probabilities?"""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from sparseklr import CompactKLR, SparseKLR
 from .rows import splits
 
 NOTE = (
-    "Largest change of a probability (and the mean change) of the test rows of waveform (1000 training rows) and spambase (2500), standardised, against the model with "
-    "the defaults on one thread."
+    "Largest change of a test probability (mean change in brackets) relative to the model with "
+    "default parameters on one thread. Features are standardised; waveform has 1000 training rows, "
+    "spambase 2500."
 )
 COLUMNS = ["change", "`SparseKLR`, waveform", "`SparseKLR`, spambase", "`CompactKLR`, waveform"]
 
 
 def changes(make: Any, X: np.ndarray, y: np.ndarray, new: np.ndarray) -> dict[str, np.ndarray]:
-    """Name of each change, and by how much it moves each probability."""
+    """Map the name of each change to its effect on each probability."""
     base = make().fit(X, y).predict_proba(new)
     order = np.random.default_rng(0).permutation(len(y))
     twice = np.repeat(np.arange(len(y)), 2)

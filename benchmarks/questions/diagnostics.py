@@ -16,8 +16,9 @@ from .rows import splits
 
 SETS = ("sonar", "ionosphere", "diabetes", "wisconsin", "spambase", "waveform", "magic", "coil2000")
 NOTE = (
-    "SparseKLR on standardised features, at most 1000 training rows, two splits. The ECE that chance alone would give is that of "
-    "labels drawn from the predicted probabilities themselves (mean of 20 draws)."
+    "`SparseKLR` with standardised features and at most 1000 training rows; means over two splits. "
+    "*ECE by chance* is the ECE of labels drawn from the predicted probabilities themselves (mean of "
+    "20 draws)."
 )
 COLUMNS = ["set", "`loo_log_loss_`", "log-loss, new rows", "ECE", "ECE by chance", "`dual_gap_`"]
 

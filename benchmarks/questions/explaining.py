@@ -1,4 +1,4 @@
-"""Features that a model uses if ten noise features are added to three sets."""
+"""Which features does a model use if ten noise features are added?"""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from sparseklr import CompactKLR
 from .rows import splits, test_loss
 
 SETS = ("diabetes", "wisconsin", "banknote")
-NOTE = 'Ten noise features are added to each set (at most 500 training rows). Fraction of `feature_importances_` due to noise, features kept by `relevance="sparse"`, and log-loss on new rows.'
+NOTE = (
+    "Ten noise features were added to each set (at most 500 training rows). The table shows the "
+    "fraction of `feature_importances_` that the noise features get, the number of features that "
+    '`relevance="sparse"` keeps, and the log-loss on new rows.'
+)
 COLUMNS = [
     "set",
     "importance of the noise",

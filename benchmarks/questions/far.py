@@ -1,4 +1,4 @@
-"""Probabilities far from the data, for test rows that are moved away from the centre."""
+"""Probabilities of test rows that are moved away from the centre of the data."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from .rows import splits
 
 FACTORS = (1, 2, 4, 8, 16)
 NOTE = (
-    "Mean largest class probability of test rows of waveform (standardised, 1000 training rows, two splits) after their distance from the centre "
-    "is multiplied."
+    "Mean of the largest class probability over the test rows of waveform, after multiplying their "
+    "distance from the centre by the factor in the heading (features standardised, 1000 training "
+    "rows, two splits)."
 )
 COLUMNS = ["model", *(f"{factor} times" for factor in FACTORS)]
 MODELS = {

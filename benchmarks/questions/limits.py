@@ -20,7 +20,10 @@ from sparseklr import CompactKLR, SparseKLR
 
 from .rows import best_in_bold
 
-NOTE = "Log-loss on 5000 new rows and, in brackets, seconds of the fit, on problems whose form is known; the lowest log-loss in bold."
+NOTE = (
+    "Log-loss on 5000 new rows, with the fit time in seconds in brackets, on problems of known form. "
+    "The lowest log-loss is in bold."
+)
 MODELS = {
     "`SparseKLR()`": SparseKLR(),
     "`CompactKLR()`": CompactKLR(),
@@ -36,13 +39,13 @@ def drawn(X: np.ndarray, logit: np.ndarray, rng: np.random.Generator) -> tuple[n
 
 
 def linear(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """A linear rule of 200 features."""
+    """A linear function of 200 features."""
     X = rng.normal(size=(n, 200))
     return drawn(X, X @ np.random.default_rng(1).normal(size=200) / 5, rng)
 
 
 def steps(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Thresholds in three features, and interactions of them; 17 features of noise."""
+    """Thresholds in three features and their interactions; 17 further features are noise."""
     X = rng.uniform(size=(n, 20))
     cells = (X[:, :3] > [0.3, 0.5, 0.8]) @ [1, 2, 4]
     return drawn(X, np.array([2, -2, -2, 2, 3, -3, -1, 1])[cells], rng)

@@ -15,9 +15,9 @@ from .rows import splits, test_loss
 
 SETS = ("diabetes", "ionosphere", "waveform", "spambase")
 NOTE = (
-    "SparseKLR with one parameter changed, on standardised features of diabetes, ionosphere, waveform and spambase (at most 500 "
-    "training rows). Change of the test log-loss against the default, mean over the sets; gamma is given as a "
-    'multiple of `"scale"`.'
+    "Change of the test log-loss relative to the defaults when one parameter of `SparseKLR` is "
+    "changed; means over diabetes, ionosphere, waveform and spambase (features standardised, at most "
+    '500 training rows). The values of gamma are multiples of `"scale"`.'
 )
 COLUMNS = ["parameter", "values tried", "best", "worst", "points"]
 CHANGES: dict[str, tuple[str, list[dict[str, Any]]]] = {

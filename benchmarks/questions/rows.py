@@ -17,7 +17,7 @@ Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def splits(name: str, *, n_train: int = 500, repeats: int = 1) -> Iterator[Split]:
-    """Training rows, their labels, test rows, their labels; features as they are in the set."""
+    """Yield training rows with labels and test rows with labels; features are not scaled."""
     data = load_benchmark(name, data_home=DATA)
     X, y = data.data, data.target
     size = min(n_train, int(0.7 * len(y)))
@@ -35,5 +35,5 @@ def test_loss(model: Any, split: Split) -> float:
 
 
 def best_in_bold(values: list[float]) -> list[str]:
-    """Losses as text, the lowest in bold."""
+    """Format losses as text, with the lowest in bold."""
     return [f"**{value:.4f}**" if value == min(values) else f"{value:.4f}" for value in values]

@@ -1,4 +1,4 @@
-"""One model on four scales of the features."""
+"""Log-loss of one model with four feature scales."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from sparseklr import CompactKLR, SparseKLR
 from .rows import best_in_bold, splits, test_loss
 
 SETS = ("wisconsin", "diabetes", "banknote", "magic", "spambase", "waveform")
-NOTE = "Test log-loss of SparseKLR on four scales of the features, and of CompactKLR, which scales them itself; at most 500 training rows."
+NOTE = (
+    "Test log-loss of `SparseKLR` with four feature scales, and of `CompactKLR`, which scales the "
+    "features itself; at most 500 training rows."
+)
 SCALERS = {
     "as they are": FunctionTransformer(),
     "[0, 1]": MinMaxScaler(),

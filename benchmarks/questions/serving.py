@@ -24,7 +24,11 @@ from sparseklr.export import to_c, to_json, to_onnx
 
 from .rows import splits
 
-NOTE = "Pipelines of a StandardScaler and a classifier, fitted to 1000 rows of spambase (57 features). Latency: predict_proba of one row and of 1000 rows, median of 50 calls."
+NOTE = (
+    "Pipelines of a `StandardScaler` and a classifier, fitted to 1000 rows of spambase (57 "
+    "features). The times are medians over 50 calls of `predict_proba`, for one row and for 1000 "
+    "rows."
+)
 COLUMNS = ["model", "form", "kB", "one row (µs)", "1000 rows (ms)"]
 
 

@@ -1,4 +1,4 @@
-"""Time and memory for numbers of rows and classes; each fit runs in its own process."""
+"""Time and memory as functions of the numbers of rows and classes; each fit runs in its own process."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from ..store import ROOT
 
 NOTE = (
-    "Each fit runs in its own process: seconds, memory above that of the interpreter and the data (peak), points kept, log-loss "
-    "of 5000 new rows. Rows of two classes are clusters in 10 features (`make_clusters`), those of several classes a noisy "
-    "mixture in 20 features."
+    "Each fit ran in its own process. Memory is the peak in excess of the interpreter and the data; "
+    "the log-loss is that of 5000 new rows. The data with two classes are clusters in 10 features "
+    "(`make_clusters`), and those with more classes a noisy mixture in 20 features."
 )
 COLUMNS = ["model", "rows", "classes", "seconds", "memory (MB)", "points", "log-loss"]
 CASES = [

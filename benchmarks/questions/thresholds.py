@@ -1,4 +1,4 @@
-"""Thresholds and costs: a missed positive costs ten times a false alarm."""
+"""Cost of decisions if a missed positive costs ten times as much as a false alarm."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from .rows import splits
 
 COST = 10.0
 SETS = ("diabetes", "coil2000", "spambase")
-NOTE = "Mean cost per row of the test rows where a missed positive costs 10 and a false alarm 1; at most 1000 training rows, two splits."
+NOTE = (
+    "Mean cost per test row if a missed positive costs 10 and a false alarm 1; at most 1000 training "
+    "rows, two splits."
+)
 COLUMNS = ["decision", *SETS]
 
 

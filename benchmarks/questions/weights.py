@@ -1,4 +1,4 @@
-"""Effect of weights on probabilities, and its correction."""
+"""Effect of weights on probabilities, and how to correct it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from sparseklr.inspection import expected_calibration_error
 from .rows import splits
 
 NOTE = (
-    "coil2000, 6% of the rows positive, 2500 training rows, two splits, 4000 test rows. The last two lines decide at other "
-    "thresholds or correct the probabilities; no model is fitted again."
+    "Results on coil2000, where 6% of the rows are positive: 2500 training rows, 4000 test rows, two "
+    "splits. The last two lines change the threshold or correct the probabilities without fitting "
+    "another model."
 )
 COLUMNS = ["model", "log-loss", "mean probability", "fraction of positives", "ECE", "balanced accuracy"]
 

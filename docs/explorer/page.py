@@ -1,6 +1,6 @@
-"""The explorer: a page on which a reader drags points and sees the model change.
+"""The explorer, a page on which you drag points and watch the model change.
 
-The page is one HTML file that loads nothing. Its solver is the compiled core of the package, as WebAssembly:
+The page is one self-contained HTML file. Its solver is the core of the package compiled to WebAssembly:
 ``solver.js``, made by ``make explorer`` from ``cpp/`` and ``wasm/``. ``python docs/explorer/page.py > FILE``
 writes the page; ``docs/conf.py`` puts it on the site.
 """

@@ -1,6 +1,6 @@
-"""The directive ``mermaid`` for one kind of picture: the layers of docs/architecture.md, as boxes in rows.
+"""The directive ``mermaid``, which draws the layers of docs/architecture.md as rows of boxes.
 
-GitHub draws the same text as a graph. Here every box says what it imports, which needs no script.
+GitHub draws the same text as a graph. Here every box lists its imports, which needs no script.
 """
 
 import re

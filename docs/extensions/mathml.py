@@ -1,16 +1,17 @@
-"""Formulas as MathML, which browsers draw themselves: no script, and nothing to load."""
+"""Convert formulas to MathML, which browsers draw without a script or further files."""
 
 import re
 
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 
-# TeX takes one digit as an argument, docutils the whole number: \tfrac12 becomes \tfrac{1}2.
+# TeX takes a single digit as an argument, but docutils takes the whole number, so write \tfrac12 as
+# \tfrac{1}2.
 _DIGIT = re.compile(r"(\\[td]?frac)\s*(\d)")
 
 
 def mathml(tex, *, block):
-    """The formula as an element ``math``."""
+    """Convert a formula to a ``math`` element."""
     return str(tex2mathml(_DIGIT.sub(r"\1{\2}", tex), as_block=block))
 
 

@@ -10,14 +10,14 @@ from sphinx.util.docutils import SphinxDirective
 
 
 def cell(value):
-    """A number to three or four significant digits; other values unchanged."""
+    """Format a number with three or four significant digits; leave other values unchanged."""
     if not isinstance(value, float):
         return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}" if abs(value) < 1 else f"{value:.3g}"
 
 
 class Measured(SphinxDirective):
-    """``{measured} NAME`` with a table of that name."""
+    """The directive ``{measured} NAME``, which shows the table of that name."""
 
     required_arguments = 1
 

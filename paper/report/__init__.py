@@ -1,4 +1,4 @@
-"""The report on stored results: the paper's tables with ours beside them (:mod:`tables`), tests of the
+"""Report on stored results: the paper's tables with ours beside them (:mod:`tables`), tests of the
 differences (:mod:`comparison`), the paper's figures drawn again (:mod:`figures`), and the page, Markdown and
 LaTeX made of them (:mod:`page`). Figures need matplotlib; the tables do not.
 """

@@ -1,4 +1,4 @@
-"""Comparing methods over several data sets: ranks, Friedman, Nemenyi, Wilcoxon with Holm.
+"""Compare methods over several data sets by mean ranks and the tests of Friedman, Nemenyi and Wilcoxon.
 
 Demsar (2006), "Statistical comparisons of classifiers over multiple data sets", Journal of Machine Learning
 Research 7, 1-30. Scores are arrays (n_sets, n_methods); the larger the better.
@@ -12,12 +12,12 @@ from itertools import combinations
 import numpy as np
 from scipy import stats
 
-MIN_SETS = 5  # with fewer the tests say nothing
+MIN_SETS = 5  # with fewer sets the tests are meaningless
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Mean ranks (1 is best) and what the tests say of them.
+    """Mean ranks (1 is best) and the results of the tests.
 
     ``groups`` are the sets of methods, as indices by rank, whose mean ranks differ by less than the critical
     difference; ``pairs`` holds (i, j, p, p after Holm) of the signed-rank test.
@@ -34,7 +34,7 @@ class Comparison:
 
 
 def compare(names: tuple[str, ...], scores: np.ndarray, alpha: float = 0.05) -> Comparison:
-    """All tests at once; raises if there are fewer than 5 sets or 3 methods."""
+    """Run all tests; raises if there are fewer than 5 sets or 3 methods."""
     n, k = np.shape(scores)
     if n < MIN_SETS or k < 3:
         raise ValueError(f"{n} sets and {k} methods are too few: at least {MIN_SETS} and 3 are needed.")
@@ -47,7 +47,7 @@ def compare(names: tuple[str, ...], scores: np.ndarray, alpha: float = 0.05) -> 
 
 
 def mean_ranks(scores: np.ndarray) -> np.ndarray:
-    """Mean over the sets of the rank of each method; ties share their ranks.
+    """The rank of each method, averaged over the sets; tied methods share their mean rank.
 
     Examples
     --------
@@ -67,11 +67,11 @@ def friedman(scores: np.ndarray) -> tuple[float, float]:
 
 
 def critical_difference(n_methods: int, n_sets: int, alpha: float = 0.05) -> float:
-    """Nemenyi: mean ranks that differ by at least this much differ significantly.
+    """The critical difference of Nemenyi's test; mean ranks that differ by more differ significantly.
 
     Examples
     --------
-    >>> round(critical_difference(4, 14), 2)  # Demsar has 1.25
+    >>> round(critical_difference(4, 14), 2)  # Demsar gives 1.25
     1.25
     """
     q = stats.studentized_range.ppf(1 - alpha, n_methods, np.inf) / np.sqrt(2)
@@ -90,7 +90,7 @@ def groups(ranks: np.ndarray, width: float) -> list[list[int]]:
 
 
 def signed_rank_pairs(scores: np.ndarray) -> list[tuple[int, int, float, float]]:
-    """Wilcoxon's signed-rank test of every pair: (i, j, p, p after Holm).
+    """Run Wilcoxon's signed-rank test for every pair; return (i, j, p, p after Holm).
 
     Sets on which two methods are equal count half for each, as Demsar recommends.
     """
@@ -107,7 +107,7 @@ def _signed_rank(differences: np.ndarray) -> float:
 
 
 def holm(p: np.ndarray) -> np.ndarray:
-    """P-values corrected for their number by Holm's step-down method.
+    """Correct p-values for multiple testing by Holm's step-down method.
 
     Examples
     --------
@@ -123,5 +123,5 @@ def holm(p: np.ndarray) -> np.ndarray:
 
 
 def _rounded(scores: np.ndarray) -> np.ndarray:
-    """Rounded scores, so that ties are recognised."""
+    """Round scores, so that ties are recognised."""
     return np.round(np.asarray(scores, dtype=float), 9)

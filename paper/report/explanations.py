@@ -4,30 +4,58 @@ from __future__ import annotations
 
 #: Plain text by name of the data set, found by looking at the candidates of each fold (seed 0).
 EXPLANATIONS: dict[str, str] = {
-    "banknote": "Chance of one fold, in which the only candidates without an error on the 55 validation rows are three with "
-    "lam = 0, which keep 72% of the points; the other four folds keep 8%.",
-    "coil2000": "94% of the rows are of one class, and in three folds 75 or more of the 90 candidates make the same errors on the "
-    "393 validation rows. Solved to tolerance, in the other two a candidate that keeps every point (C = 100) is better by one row "
-    "or two. As printed no solve of the chosen candidates converges, and few points have been moved from the start when the "
-    "iterations end: the fraction of points is that of an unfinished optimisation.",
-    "diabetes": "31 validation rows: in two to four folds a dense model (lam = 0, or C of at most 10) is best on them by one row. "
-    "The standard error of the accuracy is 0.02 to 0.03, as large as the difference.",
-    "ionosphere": "15 validation rows: in two of five folds only candidates with lam = 0, which keep every point, have no error.",
-    "magic": "Convergence. Solved to tolerance, plain kernel logistic regression (C = 10000, lam = 0) is the best candidate in "
-    "every fold, has 0.873 on the test rows, and keeps 99% of the points. 10,000 iterations are not enough, so the paper's "
-    "protocol chooses larger margins, which are less accurate and sparser.",
-    "monk2": "18 validation rows: in one of five folds a single candidate with lam = 0, which keeps 83%, has no error on them. The "
-    "data are KEEL's, with the labels of the third MONK problem and no noise.",
-    "ring": "Chance of single folds. The choice is one between candidates that differ by a row or two of 296: in two of five folds "
-    "a dense one (lam = 0, or C of 10 or 100) is better by that many; in the others 10% of the points are kept, as in the paper.",
-    "sonar": "9 validation rows, on which 10 to 50 of the 90 candidates are equally good: the choice is arbitrary.",
-    "spambase": "Convergence, and chance: solved to tolerance, a dense candidate (C = 100, or lam = 0) is best in four of five "
-    "folds, by a row or two of 184. As printed these have not converged and lose to larger margins, which keep 26 to 34%.",
-    "twonorm": "Chance of single folds. In each, 7 to 78 of the 90 candidates are within one row of the best on 296 validation "
-    "rows, from C = 0.001 on. Two or three folds take one with a small C, where nearly every point is kept; the others keep 7 to "
-    "10%, as in the paper.",
-    "waveform": "Chance of one fold, in which only candidates that keep every point (C = 0.1) are best on 200 validation rows; the "
-    "other four keep 22 to 24%.",
+    "banknote": (
+        "One fold differs by chance: its only candidates without an error on the 55 validation rows are three with lam = "
+        "0, which keep 72% of the points. The other four folds keep 8%."
+    ),
+    "coil2000": (
+        "94% of the rows belong to one class, and in three folds 75 or more of the 90 candidates make the same errors on "
+        "the 393 validation rows. If solved to tolerance, a candidate that keeps every point (C = 100) is better by one "
+        "or two rows in the other two folds. With the paper's settings no solve of the chosen candidates converges, and "
+        "few points have moved from the starting point when the iterations end, so the fraction of points is that of an "
+        "unfinished optimisation."
+    ),
+    "diabetes": (
+        "There are only 31 validation rows, and in two to four folds a dense model (lam = 0, or C of at most 10) is "
+        "better on them by one row. The standard error of the accuracy is 0.02 to 0.03, as large as the difference."
+    ),
+    "ionosphere": (
+        "There are only 15 validation rows, and in two of five folds only candidates with lam = 0, which keep every "
+        "point, make no error on them."
+    ),
+    "magic": (
+        "The difference is due to convergence. If solved to tolerance, plain kernel logistic regression (C = 10,000, lam "
+        "= 0) is the best candidate in every fold, with an accuracy of 0.873 on the test rows, and keeps 99% of the "
+        "points. 10,000 iterations are not enough for it, so the paper's protocol chooses larger margins, which are less "
+        "accurate and sparser."
+    ),
+    "monk2": (
+        "There are only 18 validation rows. In one of five folds the only candidate without an error on them has lam = 0 "
+        "and keeps 83% of the points. The data are KEEL's, with the labels of the third MONK problem and no noise."
+    ),
+    "ring": (
+        "Single folds differ by chance, because the best candidates differ by only one or two of the 296 validation rows. "
+        "In two of five folds a dense candidate (lam = 0, or C of 10 or 100) is better by that number; in the others 10% "
+        "of the points are kept, as in the paper."
+    ),
+    "sonar": (
+        "There are only 9 validation rows, on which 10 to 50 of the 90 candidates are equally good, so the choice is "
+        "arbitrary."
+    ),
+    "spambase": (
+        "The difference is due to convergence and chance. If solved to tolerance, a dense candidate (C = 100, or lam = 0) "
+        "is best in four of five folds, by one or two of the 184 validation rows. With the paper's settings these "
+        "candidates do not converge, and larger margins, which keep 26 to 34% of the points, are better."
+    ),
+    "twonorm": (
+        "Single folds differ by chance. In each fold, 7 to 78 of the 90 candidates, from C = 0.001 on, are within one row "
+        "of the best on 296 validation rows. Two or three folds choose a candidate with a small C, which keeps nearly "
+        "every point; the others keep 7 to 10%, as in the paper."
+    ),
+    "waveform": (
+        "One fold differs by chance: its best candidates on the 200 validation rows all keep every point (C = 0.1). The "
+        "other four folds keep 22 to 24%."
+    ),
 }
 
 # Descriptions of the names in the tables.

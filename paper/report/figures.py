@@ -1,4 +1,4 @@
-"""The paper's figures, drawn again; each function draws on a figure of its own or on the one it is given."""
+"""The paper's figures, drawn again; each function uses the given figure or creates one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sparseklr.baselines import ThresholdedKLR
 
 from ..synth import C, draw_boundary, draw_points, make_synth, sparse_klr, weights
 
-INK = "#010203"  # is replaced by the colour of the text around the figure
+INK = "#010203"  # placeholder for the colour of the surrounding text
 NUS = (0, 500, 562.5, 625)
 SPARSE_NU = 1100
 
@@ -114,7 +114,7 @@ def synth_nu(fig: Any = None) -> Any:
 
 
 def sparse_and_thresholded(X: np.ndarray, y: np.ndarray) -> tuple[Any, Any]:
-    """Sparse KLR, and plain KLR cut to as many points."""
+    """Fit sparse KLR, and plain KLR thresholded to the same number of points."""
     sparse = sparse_klr(SPARSE_NU).fit(X, y)
     return sparse, ThresholdedKLR(C, n_points=len(sparse.support_), kernel="linear").fit(X, y)
 
@@ -143,7 +143,7 @@ def synth_thresholding(fig: Any = None) -> Any:
 
 
 def relative_weights(model: Any) -> dict[int, float]:
-    """Shares of the sum of the dual variables, by index of the point."""
+    """The fraction that each point contributes to the sum of the dual variables, by index."""
     alpha = np.abs(model.dual_coef_[0])
     return dict(zip(model.support_.tolist(), (alpha / alpha.sum()).tolist(), strict=True))
 
@@ -168,12 +168,12 @@ def synth_weights(fig: Any = None) -> Any:
 #: The figures and their captions, in the order of the paper.
 FIGURES: dict[Callable[[], Any], str] = {
     losses: "Hinge loss of the support vector machine and logistic loss.",
-    shift: "A shift by rho = 1 raises the loss of points near the boundary, hardly that of easy ones.",
-    second_derivative: "Second derivative of the logistic loss: it bends only near zero.",
+    shift: "A shift by rho = 1 raises the loss of points near the boundary, but hardly that of easy points.",
+    second_derivative: "Second derivative of the logistic loss: the loss is curved only near zero.",
     synth_scatter: "Synth: a larger nu keeps only the points near the boundary (bold).",
-    synth_nu: "Synth: selected points fall and the norm of w grows with nu.",
-    synth_thresholding: "Synth: sparse KLR keeps the boundary of plain KLR, thresholding turns it.",
-    synth_weights: "Synth: sparse KLR shares the weight out evenly, thresholding does not.",
+    synth_nu: "Synth: as nu grows, fewer points are selected and the norm of w grows.",
+    synth_thresholding: "Synth: sparse KLR keeps the boundary of plain KLR; thresholding changes it.",
+    synth_weights: "Synth: sparse KLR distributes the weight evenly; thresholding does not.",
 }
 
 
@@ -181,7 +181,7 @@ FIGURES: dict[Callable[[], Any], str] = {
 
 
 def to_svg(draw: Callable[[], Any]) -> str:
-    """A figure as SVG for a page, in which text stays text and has the colour of the text around it."""
+    """Convert a figure to SVG whose text remains text and takes the colour of the surrounding text."""
     names = ["text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"]
     name = getattr(draw, "__name__", "figure")
     style: dict[Any, Any] = {

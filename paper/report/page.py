@@ -1,4 +1,4 @@
-"""The report on stored results: one HTML page that loads nothing, or its tables as Markdown or LaTeX."""
+"""Write the report on stored results as one self-contained HTML page, or its tables as Markdown or LaTeX."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .tables import OURS, Table, all_tables, findings
 
 
 def write_report(results: str | os.PathLike[str], output: str | os.PathLike[str]) -> None:
-    """Write what a file of results says.
+    """Write a report on a file of results.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def write_report(results: str | os.PathLike[str], output: str | os.PathLike[str]
 
 
 def _tables(summary: Summary, first: Table | None = None) -> list[Table]:
-    """Tables of a mode, with names of their own."""
+    """The tables of a mode, with distinct names."""
     made = [*([first] if first else []), *all_tables(summary)]
     return [replace(table, name=f"{summary.mode}-{table.name}") for table in made]
 
@@ -63,8 +63,8 @@ def _tables(summary: Summary, first: Table | None = None) -> list[Table]:
 def markdown(summaries: list[Summary], runs: Runs) -> str:
     parts = [
         "# The paper's experiments, run again\n",
-        "Written by `python -m paper`. In brackets the paper's number and the difference; in bold the best "
-        "of a row.\n",
+        "`python -m paper` wrote this page. Brackets contain the paper's number and the difference; the "
+        "best number of a row is in bold.\n",
     ]
     for summary in summaries:
         words = sections.DESCRIPTIONS[summary.mode]
@@ -78,7 +78,7 @@ def markdown(summaries: list[Summary], runs: Runs) -> str:
 
 
 def latex(summaries: list[Summary], runs: Runs) -> str:
-    """A document; tables wider than the page are made smaller."""
+    """Write a LaTeX document; tables wider than the page are shrunk."""
     fit = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%" "\n"
     parts = [
         r"\documentclass{article}",
@@ -102,12 +102,12 @@ def latex(summaries: list[Summary], runs: Runs) -> str:
 def html_page(summaries: list[Summary], runs: Runs) -> str:
     assets = {
         file.name: file
-        for package in (__package__, "sparseklr.cli")  # whose page on models has the same charts and colours
+        for package in (__package__, "sparseklr.cli")  # its report page uses the same charts and colours
         for file in (resources.files(package) / "assets").iterdir()
     }
 
     def each(section: Callable[[Summary], str]) -> str:
-        """A section for every mode; the page shows one of them."""
+        """Repeat a section for every mode; the page shows one of them."""
         return "".join(f'<div data-mode="{s.mode}">{section(s)}</div>' for s in summaries)
 
     data = {
@@ -133,7 +133,7 @@ def html_page(summaries: list[Summary], runs: Runs) -> str:
 
 
 def _json(data: Any) -> str:
-    """JSON that may stand in a page: without tags, without NaN, numbers with six digits."""
+    """Encode data as JSON for an HTML page: no tags, no NaN, and numbers with six digits."""
 
     def clean(value: Any) -> Any:
         if isinstance(value, dict):

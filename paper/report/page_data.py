@@ -1,4 +1,4 @@
-"""Everything on the page except the tables, computed from the stored cells."""
+"""Compute everything on the page except the tables from the stored cells."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from .comparison import MIN_SETS, Comparison, compare
 from .summary import Summary, standard_error
 from .tables import TABLE_2, by_ties, theirs
 
-ACCURACY_LIMIT, SHARE_LIMIT = 0.02, 0.15  # larger differences from the paper call for an explanation
+ACCURACY_LIMIT, SHARE_LIMIT = 0.02, 0.15  # larger differences from the paper need an explanation
 
 
 # -- what was run -----------------------------------------------------------------------------
 
 
 def missing(summary: Summary) -> list[Cell]:
-    """Cells of the paper's whole grid, for every seed that occurs, that are not stored."""
+    """The cells of the paper's whole grid that are not stored, for every seed that occurs."""
     stored = {record.cell for record in summary.records}
     seeds = sorted({cell.seed for cell in stored})
     return [cell for cell in plan(mode=summary.mode, seeds=seeds) if cell not in stored]
 
 
 def in_words(cells: list[Cell], n_seeds: int) -> list[str]:
-    """Missing cells in few words: first whole sets, then methods with the sets or folds that they lack."""
+    """Describe missing cells: first whole sets, then methods with the sets or folds that they lack."""
     count: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
         count.setdefault((cell.dataset, cell.method), []).append(cell)
@@ -55,7 +55,7 @@ def in_words(cells: list[Cell], n_seeds: int) -> list[str]:
 
 
 def charts(summary: Summary) -> dict[str, Any]:
-    """Numbers of the interactive figures of one mode."""
+    """The numbers for the interactive figures of one mode."""
     return {
         "sets": summary.datasets,
         "methods": summary.methods,
@@ -71,7 +71,7 @@ def charts(summary: Summary) -> dict[str, Any]:
 
 
 def _points(summary: Summary, rule: str) -> dict[str, dict[str, Any]]:
-    """By set and method: accuracy, share, log-loss, standard error, the paper's accuracy and share, sets."""
+    """The accuracy, share, log-loss and standard error of each set and method, and the paper's."""
     found: dict[str, dict[str, Any]] = {"mean": {}}
     for method in summary.methods:
         rows, printed = [], []
@@ -99,7 +99,7 @@ def _grid(summary: Summary, dataset: str) -> dict[str, Any]:
 
 
 def _reliability(summary: Summary) -> dict[str, dict[str, Any]]:
-    """By set (or all) and method: rows (n, predicted, observed, low, high), pooled over the folds."""
+    """Rows (n, predicted, observed, low, high) for each set (or all) and method, pooled over the folds."""
     found: dict[str, dict[str, Any]] = {}
     for dataset in ("all", *summary.datasets):
         for method in summary.methods:
@@ -114,7 +114,7 @@ def _pooled(records: list[StoredCell]) -> list[list[float]]:
     if not bins or None in bins:
         return []
     n, p, y = (np.sum([found[key] for found in bins], axis=0) for key in ("n", "p", "y"))
-    seeds = len({record.cell.seed for record in records})  # each holds every row once
+    seeds = len({record.cell.seed for record in records})  # each seed contains every row once
     some = n > 0
     n, p, y = n[some], p[some], y[some]
     low, high = wilson_interval(y / n, n / seeds, 0.95)
@@ -150,7 +150,7 @@ def _ranks(found: Comparison | str) -> dict[str, Any] | None:
 
 
 def converged(summary: Summary, dataset: str, method: str) -> float:
-    """Share of the solves that reached their tolerance."""
+    """The fraction of the solves that reached their tolerance."""
     records = summary.of(dataset, method)
     found = [v for record in records for v in record.result["grid"]["converged"] if v is not None]
     return float(np.mean(found)) if found else np.nan
@@ -158,7 +158,7 @@ def converged(summary: Summary, dataset: str, method: str) -> float:
 
 @dataclass(frozen=True)
 class Difference:
-    """A set on which S-KLR differs from the paper, and what may explain it."""
+    """A data set on which our S-KLR differs from the paper, and evidence that may explain it."""
 
     dataset: str
     rule: str

@@ -23,13 +23,16 @@ Runs = dict[int, dict[str, Any]]
 MODE_NAMES = {"converged": "solved to tolerance", "as-printed": "as printed in the paper"}
 SHORT_NAMES = {"converged": "to tolerance", "as-printed": "as printed"}
 DESCRIPTIONS = {
-    "converged": "every solve goes to its tolerance; ties in accuracy go to the sparsest model",
-    "as-printed": "the paper's 10000 iterations, bound and tolerance 1e-5; ties go to the sparsest model",
+    "converged": "every problem is solved to its tolerance; ties in accuracy go to the sparsest model",
+    "as-printed": (
+        "solves have the paper's limit of 10,000 iterations, bound and tolerance of 1e-5; ties go to the "
+        "sparsest model"
+    ),
 }
 
 
 def _table(heads: list[str], rows: list[list[str]], label: str, kind: str = "") -> str:
-    """A table of HTML cells (whole ones, or what is in them) in a box that scrolls."""
+    """A table in a scrolling box; cells are HTML, either whole cells or their contents."""
     head = "".join(text if text.startswith("<th") else f"<th scope=col>{text}</th>" for text in heads)
     body = ""
     for first, *rest in rows:
@@ -42,7 +45,7 @@ def _table(heads: list[str], rows: list[list[str]], label: str, kind: str = "") 
 
 
 def switch(summaries: list[Summary]) -> str:
-    """The choice of the mode, if there are several."""
+    """The control that selects the mode, if there are several."""
     if len(summaries) == 1:
         return ""
     inputs = "".join(
@@ -131,7 +134,7 @@ def _duration(seconds: float) -> str:
 
 
 def coverage(summary: Summary) -> str:
-    """Which cells are there, by set and method."""
+    """List the stored cells by set and method."""
     missing = page_data.missing(summary)
     if not missing:
         return "<p>No cell of the paper's grid is missing.</p>"
@@ -152,11 +155,13 @@ def coverage(summary: Summary) -> str:
 
 
 def findings(summary: Summary) -> str:
-    """The package's own model against the paper's method in cards, and the means of all columns."""
+    """Compare the package's own model with the paper's method in cards, and show the means of all columns."""
     table = replace(means_table(summary), name=f"{summary.mode}-findings")
     pair = means_table(summary, ((OURS, "best"), ("S-KLR", "best"))).rows
     cards = ""
-    if len(pair) == 2 and any(value.best for _, values in pair for value in values):  # on the same sets
+    if len(pair) == 2 and any(
+        value.best for _, values in pair for value in values
+    ):  # compare on the same sets
         (_, (sets, *ours)), (_, (_, *raw)) = pair
         for name, own, other in zip(table.columns[1:], ours, raw, strict=True):
             printed = "" if other.paper is None else f"; the paper prints {number(other.paper)}"
@@ -181,7 +186,7 @@ def comparison(summary: Summary) -> str:
 
 
 def pairs(summary: Summary) -> str:
-    """Pairwise tests, the clearest first."""
+    """The pairwise tests, sorted by p-value."""
     found = page_data.comparison(summary)
     if not isinstance(found, Comparison):
         return ""
@@ -200,7 +205,7 @@ def _p_value(p: float) -> str:
 
 
 def convergence(summary: Summary) -> str:
-    """Share of the solves that converged, as a heat table."""
+    """The fraction of the solves that converged, as a coloured table."""
     rows = [
         [dataset, *(_heat(page_data.converged(summary, dataset, method)) for method in summary.methods)]
         for dataset in summary.datasets
@@ -215,7 +220,7 @@ def _heat(share: float) -> str:
 
 
 def _percent(share: float) -> str:
-    """Whole percents, but 100% only where it is all."""
+    """Round to whole percents, with 100% only if it is exact."""
     return f"{share:.1%}" if 0.99 <= share < 1 else f"{share:.0%}"
 
 
@@ -245,7 +250,7 @@ def differences(summary: Summary) -> str:
 
 
 def _evidence(found: page_data.Difference) -> list[str]:
-    """A row: each number and the paper's, its range over the ways to break ties, chance, convergence."""
+    """A table row: each number beside the paper's, its range over the ways to break ties, and convergence."""
     cells = []
     for k in (0, 1):
         value = Value(found.ours[k], found.paper[k])

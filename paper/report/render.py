@@ -1,4 +1,4 @@
-"""Tables as text for a terminal, Markdown, LaTeX and HTML."""
+"""Render tables for a terminal and as Markdown, LaTeX and HTML."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .tables import OURS, Table, Value
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A number as the tables write it; a dash where there is none."""
+    """Format a number for a table; a dash if there is none."""
     if not np.isfinite(value):
         return "-"
     return f"{value:.{digits}f}" if abs(value) < 1000 else f"{value:,.0f}"
@@ -35,7 +35,7 @@ def cell(value: Value) -> str:
 
 
 def to_rich(table: Table, split: bool = False) -> Any:
-    """A rich table, the best of a row in bold; with ``split`` the paper's numbers in columns of their own."""
+    """A rich table, the best of each row in bold; ``split`` gives the paper's numbers their own columns."""
     from rich import box
     from rich.table import Table as RichTable
 
@@ -103,7 +103,7 @@ def _tex(text: str) -> str:
 
 
 def to_html(table: Table) -> str:
-    """A table whose cells hold our number, with the paper's and the difference in small type below it."""
+    """A table whose cells contain our number, and below it the paper's and the difference in small type."""
     heads = "".join(f"<th scope=col{_ours(column)}>{_broken(column)}</th>" for column in table.columns)
     rows = []
     for name, values in table.rows:
@@ -113,7 +113,7 @@ def to_html(table: Table) -> str:
             text = f"<b>{text}</b>" if value.best else text
             if value.paper is not None:
                 theirs = number(value.paper, value.digits)
-                # The counts agree.
+                # the counts are equal
                 change = "" if difference(value) == "0" else f" <i>{difference(value)}</i>"
                 text += f'<small title="paper, difference">{theirs}{change}</small>'
             cells.append(f"<td{_ours(column)}>{text}</td>")
@@ -129,10 +129,10 @@ def to_html(table: Table) -> str:
 
 
 def _ours(name: str) -> str:
-    """The mark of a row or column of the package's own model."""
+    """The CSS class that marks a row or column of the package's own model."""
     return " class=ours" if name == OURS else ""
 
 
 def _broken(name: str) -> str:
-    """A head in two lines, where it has two parts."""
+    """Break a heading with two parts into two lines."""
     return escape(name).replace(", ", ",<br>")

@@ -13,7 +13,7 @@ from ..store import StoredCell
 
 
 class Summary:
-    """Means over folds and seeds of what was stored in one mode.
+    """Means over folds and seeds of the results stored in one mode.
 
     ``value(dataset, method, rule, metric)``; metrics are those of the stored grid.
     """
@@ -42,12 +42,12 @@ class Summary:
         return float(found.mean()) if len(found) else np.nan
 
     def grid(self, dataset: str, method: str, metric: str) -> np.ndarray:
-        """The metric of every candidate, mean over the folds; empty if nothing is stored."""
+        """The metric of every candidate, averaged over the folds; empty if nothing is stored."""
         columns = [[_number(v) for v in r.result["grid"][metric]] for r in self.of(dataset, method)]
         return np.mean(columns, axis=0) if columns else np.empty(0)
 
     def seconds(self, dataset: str, method: str) -> float:
-        """Seconds of a fit, mean over the folds and the candidates that were fitted."""
+        """The seconds per fit, averaged over the folds and the fitted candidates."""
         found = [v for r in self.of(dataset, method) for v in r.result["grid"]["seconds"] if v is not None]
         return float(np.mean(found)) if found else np.nan
 

@@ -13,8 +13,8 @@ from ..protocol import TIES, choose
 from ..published import Column
 from .summary import Summary, standard_error
 
-OURS = "S-KLR refit"  # the default of the package, set off in the report
-UNTUNED = (OURS, "Compact")  # nothing is chosen on the validation rows, so that the rules are all the same
+OURS = "S-KLR refit"  # the default model of the package, which the report highlights
+UNTUNED = (OURS, "Compact")  # nothing is chosen on the validation rows, so all rules give the same model
 TABLE_2 = (
     *published.TABLE_2,
     ("IVM", "sparsest-of-3"),
@@ -25,7 +25,7 @@ NAMES = {"best": "best", "sparsest-of-3": "sparsest of 3"}
 
 @dataclass(frozen=True)
 class Value:
-    """A number of ours, the paper's beside it where it has one."""
+    """One of our numbers, with the paper's if there is one."""
 
     ours: float
     paper: float | None = None
@@ -39,7 +39,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of values under a caption; ``name`` is that of a file or an anchor."""
+    """Rows of values under a caption; ``name`` serves as file name or anchor."""
 
     name: str
     title: str
@@ -76,9 +76,10 @@ def theirs(method: str, rule: str, dataset: str) -> tuple[float, float] | None:
 
 
 def findings(summary: Summary, columns: tuple[Column, ...] = TABLE_2) -> Table:
-    """Means of each column over the sets that all columns have, and the paper's over the same sets.
+    """Average each column, and the paper's numbers, over the sets that all columns have.
 
-    If there is no such set, each mean is over the sets of its own column, and none is marked as best.
+        If there is no such set, each mean is taken over the sets of its own column, and none is marked as
+    best.
     """
     has = {column: [d for d in summary.datasets if summary.of(d, column[0])] for column in columns}
     has = {column: sets for column, sets in has.items() if sets}
@@ -98,7 +99,7 @@ def findings(summary: Summary, columns: tuple[Column, ...] = TABLE_2) -> Table:
             marked = bool(common and found) and round(values[k].ours, 3) == best(found)
             values[k] = replace(values[k], best=marked)
     over = ", ".join(common) if common else "the sets of each column, which differ and cannot be compared"
-    note = f"Over {over}; the paper's means over the same."
+    note = f"Over {over}; the paper's means are over the same sets."
     heads = ("sets", "accuracy", "points kept", "log-loss")
     return Table("findings", "Means over the data sets", heads, rows, note)
 
@@ -195,7 +196,11 @@ def additions(summary: Summary) -> list[Table]:
     chosen = _columns(summary, TABLE_2)
     made = []
     for metric, words, note in (
-        ("log_loss", "test log-loss", "Of sigmoid(f); a support vector machine has no probabilities."),
+        (
+            "log_loss",
+            "test log-loss",
+            "The log-loss of sigmoid(f); a support vector machine has no probabilities.",
+        ),
         ("brier", "Brier score", ""),
         ("converged", "fraction of folds whose chosen model converged", ""),
     ):
@@ -227,7 +232,7 @@ def table_4(summary: Summary) -> Table:
         ]
         if np.isfinite(first) and np.isfinite(second):
             rows.append((dataset, values))
-    note = "Seconds of the solver alone, mean over the grid and the folds."
+    note = "Seconds of the solver alone, averaged over the grid and the folds."
     return Table(
         "table-4",
         "Table 4: training time, first- and second-order working set",
@@ -253,7 +258,10 @@ def table_5(summary: Summary) -> list[Table]:
                 ours = np.nan if best is None else float((accuracy, share)[k][best])
                 values.append(Value(ours, published.TABLE_5[method, rule][dataset][k]))
             rows.append((dataset, values))
-        note = "Chosen by the accuracy on the test folds, as in the paper's appendix: optimistic."
+        note = (
+            "These models were chosen by their accuracy on the test folds, as in the paper's appendix, so "
+            "the numbers are optimistic."
+        )
         made.append(
             Table(
                 f"table-5-{metric}",
@@ -281,11 +289,11 @@ def by_ties(summary: Summary, dataset: str, rule: str) -> dict[str, tuple[float,
 
 
 def table_ties(summary: Summary) -> Table:
-    """Effect of the choice among equally accurate models on S-KLR's results, and of chance."""
+    """The effect of chance, and of the choice among equally accurate models, on the results of S-KLR."""
     heads = (
         "equals",
         "standard error",
-        *(f"{what}, {ties}" for ties in TIES for what in ("accuracy", "share")),
+        *(f"{what}, {ties}" for ties in TIES for what in ("accuracy", "fraction")),
     )
     rows = []
     for dataset in summary.datasets:
@@ -303,10 +311,10 @@ def table_ties(summary: Summary) -> Table:
         rows.append((dataset, values))
     return Table(
         "ties",
-        "S-KLR, best: what the choice among equally accurate models does",
+        "S-KLR, best: effect of the choice among equally accurate models",
         heads,
         _with_mean(rows),
-        "Equals are those of the 90 candidates that have the highest accuracy on the validation rows, mean "
-        "over the folds. The paper does not say which it takes: the first of its grid, the last, or the "
-        "sparsest.",
+        "The column of equals gives the number of the 90 candidates that have the highest accuracy on the "
+        "validation rows, averaged over the folds. The paper does not say which of them it chooses: the "
+        "first of its grid, the last, or the sparsest.",
     )

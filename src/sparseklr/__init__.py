@@ -1,4 +1,4 @@
-"""Sparse kernel logistic regression: few points kept, probabilities you can act on."""
+"""Sparse kernel logistic regression: classifiers with few points and probabilities you can act on."""
 
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -11,10 +11,12 @@ __all__ = [
     "SKLRCV",
     "AccuracySparsityDisplay",
     "CompactKLR",
+    "DecisionCurveDisplay",
     "ExplanationDisplay",
     "PrototypesDisplay",
     "RelevanceDisplay",
     "ReliabilityDisplay",
+    "ShapleyDisplay",
     "SparseKLR",
     "klr_path",
     "load",
@@ -25,17 +27,19 @@ __all__ = [
 
 try:
     __version__ = version("sparseklr")
-except PackageNotFoundError:  # run from the sources
+except PackageNotFoundError:  # the package is not installed
     __version__ = "0+unknown"
 
 if TYPE_CHECKING:
     from .compact_klr import CompactKLR
     from .inspection import (
         AccuracySparsityDisplay,
+        DecisionCurveDisplay,
         ExplanationDisplay,
         PrototypesDisplay,
         RelevanceDisplay,
         ReliabilityDisplay,
+        ShapleyDisplay,
         probability_report,
     )
     from .persistence import load, save
@@ -56,7 +60,7 @@ else:
     _EXTRAS = {"tables": "tables"}  # the extra that a module needs
 
     def __getattr__(name: str) -> Any:
-        """Load a public name or module on first use: ``sparseklr --help`` then needs no scikit-learn."""
+        """Load a public name or module on first use, so that ``sparseklr --help`` needs no scikit-learn."""
         if name in __all__:
             module = _MODULES.get(name, "inspection")
             try:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from numbers import Real
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.linalg import LinAlgError
@@ -27,12 +28,21 @@ from ._validation import (
     unused_by_kernel,
     warn_of_unused,
 )
+from .conformal import HeldOut, HeldOutProbabilities
 from .dual.one_vs_rest import BinarySolutions
 from .dual.smo import Settings
 from .kernels import Kernel, summed_duplicates
 from .refit.calibration import ONE_VS_REST, Link, log_probabilities
 from .refit.posterior import Span, rank, reference_quantiles, representatives
 from .samples import DistinctPoints, Samples, check_indices
+from .shapley import (
+    Background,
+    Groups,
+    ProductExpansion,
+    ShapleyValues,
+    as_interactions,
+    column_positions,
+)
 from .streaming.dask import is_dask, lazily
 
 ALL = slice(None)
@@ -193,6 +203,14 @@ class PointClassifier(ClassifierMixin, BaseEstimator):
         """Slope and offset of the calibrated output ``slope * outputs + offset``."""
         return 1.0, 0.0
 
+    def _product_expansion(self) -> ProductExpansion:
+        """The outputs as a sum of products over features; raises if the kernel is not such a product."""
+        raise TypeError(f"{type(self).__name__} must implement _product_expansion")
+
+    def _default_background(self) -> Background | None:
+        """Rows that represent the training rows; None if the model does not have them."""
+        return None
+
     # -- prediction -----------------------------------------------------------------------------
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -272,22 +290,53 @@ class PointClassifier(ClassifierMixin, BaseEstimator):
         dtype = self.classes_.dtype if method == "predict" else np.float64
         return lazily(X, getattr(self, method), columns.get(method, n_classes), dtype)
 
-    def explain(self, X: Any) -> Explanation:
-        """Contribution of each point of the model to the decision values of the rows.
+    # -- explanation ----------------------------------------------------------------------------
+
+    def explain(
+        self,
+        X: Any,
+        by: Literal["points", "features"] = "points",
+        *,
+        background: Any = None,
+        groups: Mapping[str, Sequence[Any]] | None = None,
+        interactions: bool = False,
+    ) -> Any:
+        """Contribution of each point of the model, or of each feature, to the decision values of the rows.
+
+        By points, the contributions are the terms of the sum over points. By features, they are Shapley
+        values: the mean change of the decision value when the value of the feature replaces that of a
+        background row, over all orders in which features are replaced (interventional Shapley values). Both
+        are exact and add up to the decision values.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The result has one number for each pair of row and point.
+            The result has one number for each pair of row and point, or of row and feature.
+        by : {"points", "features"}, default="points"
+            Features need the kernel "rbf" or "laplacian", whose values are products over features.
+        background : {array-like, sparse matrix} of shape (n_background, n_features), default=None
+            Rows that the rows of X are compared with; None is up to 100 weighted rows that represent the
+            training rows.
+        groups : mapping of str to sequence of column names or positions, default=None
+            Columns that count as one feature, such as a one-hot encoded category.
+        interactions : bool, default=False
+            Whether to compute the interactions of all pairs of features.
 
         Returns
         -------
-        Explanation
+        Explanation or ShapleyValues
 
         See Also
         --------
-        sparseklr.ExplanationDisplay : Plot of the explanation of one row.
+        sparseklr.ExplanationDisplay : Plot of the points that contribute to one row.
+        sparseklr.ShapleyDisplay : Plot of the Shapley values of one row or of many.
         """
+        if by == "features":
+            return self._shapley_values(X, background, groups, interactions)
+        if by != "points":
+            raise ValueError(f"by must be 'points' or 'features'; got {by!r}.")
+        if background is not None or groups is not None or interactions:
+            raise ValueError("background, groups and interactions need by='features'.")
         self._outputs(X)  # raises if a value overflows
         rows = self._checked(X)
         contributions = self._kernel_to_points(rows)[:, None, :] * self.dual_coef_
@@ -299,6 +348,86 @@ class PointClassifier(ClassifierMixin, BaseEstimator):
             contributions, intercept = contributions[:, 0], intercept[:, 0]
         support = getattr(self, "support_", None)
         return Explanation(contributions, intercept, self._distance_to_points(rows), support, self.classes_)
+
+    def _shapley_values(
+        self, X: Any, background: Any, groups: Mapping[str, Sequence[Any]] | None, interactions: bool
+    ) -> ShapleyValues:
+        rows = self._checked(X)
+        expansion = self._product_expansion()
+        others = self._background(expansion, background)
+        columns = Groups.of(groups, self._column_names())
+        n_jobs = getattr(self, "n_jobs", None)
+        values, pairs = expansion.shapley(
+            expansion.features(rows), others, columns.of_column, bool(interactions), n_jobs
+        )
+        both = None if pairs is None else as_interactions(pairs, values)
+        base = np.tile(others.weight @ expansion.outputs(others.features), (len(values), 1))
+        values = values.swapaxes(1, 2)
+        both = None if both is None else np.moveaxis(both, 1, 3)
+        if len(self.classes_) == 2:
+            values, base, both = values[..., 0], base[:, 0], None if both is None else both[..., 0]
+        return ShapleyValues(values, base, columns.data(rows), columns.names, self.classes_, both)
+
+    def partial_dependence(self, columns: Any, grid: Any, *, background: Any = None) -> np.ndarray:
+        """Mean decision value of the background rows with some columns set to given values.
+
+        Parameters
+        ----------
+        columns : str, int, or sequence of these
+            Columns of X, by name or position.
+        grid : array-like of shape (n_grid,) or (n_grid, n_columns)
+            Values of the columns.
+        background : {array-like, sparse matrix} of shape (n_background, n_features), default=None
+            As in :meth:`explain`.
+
+        Returns
+        -------
+        array (n_grid,) or (n_grid, n_classes)
+        """
+        check_is_fitted(self)
+        expansion = self._product_expansion()
+        names = self._column_names()
+        chosen = [columns] if isinstance(columns, str | int | np.integer) else list(columns)
+        values = check_array(np.asarray(grid).reshape(len(grid), -1), input_name="grid")
+        if values.shape[1] != len(chosen):
+            raise ValueError(f"grid must have {len(chosen)} columns, like columns; got {values.shape[1]}.")
+        others = self._background(expansion, background)
+        mean = expansion.partial_dependence(column_positions(chosen, names), values, others, len(names))
+        return mean[:, 0] if len(self.classes_) == 2 else mean
+
+    def gradient(self, X: Any) -> np.ndarray:
+        """Derivatives of the decision values with respect to the features of each row.
+
+        The Laplacian kernel has a kink at the points of the model, where the derivative is the mean of both
+        sides. Features that the model clips have the derivative zero beyond the limits.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array (n_samples, n_features) or (n_samples, n_classes, n_features)
+        """
+        rows = self._checked(X)
+        slopes = self._product_expansion().gradient(rows, self.n_features_in_)
+        return slopes[:, 0] if len(self.classes_) == 2 else slopes
+
+    def _column_names(self) -> list[str]:
+        names = getattr(self, "feature_names_in_", None)
+        return (
+            [f"x{j}" for j in range(self.n_features_in_)] if names is None else [str(name) for name in names]
+        )
+
+    def _background(self, expansion: ProductExpansion, given: Any) -> Background:
+        """The given rows with equal weights, or the rows that represent the training rows."""
+        if given is not None:
+            features = expansion.features(self._checked(given))
+            return Background(features, np.full(features.shape[0], 1.0 / features.shape[0]))
+        background = self._default_background()
+        if background is None:
+            raise ValueError(f"this {type(self).__name__} does not keep training rows: give background=.")
+        return background
 
 
 # -- familiarity --------------------------------------------------------------------------------
@@ -401,6 +530,127 @@ class FamiliarityMixin(PointClassifier):
         sampled = places < len(explained)
         explained[places[sampled]] = span.explained_by_others()[sampled]
         return reference_quantiles(explained, weight)
+
+    def _default_background(self) -> Background | None:
+        return self._background_
+
+    @cached_property
+    def _background_(self) -> Background | None:
+        """Rows that represent the training rows; None if the kernel is not a product over features."""
+        rows = getattr(self, "_training_rows_", None)
+        if rows is None or not rows.weight.any():
+            return None
+        try:
+            expansion = self._product_expansion()
+        except ValueError:
+            return None
+        return Background.representing(expansion.features(rows.X), rows.weight, expansion.width)
+
+
+# -- prediction sets and intervals --------------------------------------------------------------
+
+
+class HeldOutMixin(PointClassifier):
+    """Adds prediction sets and probability intervals. A fit sets ``_held_out_``."""
+
+    _held_out_: HeldOut | None
+
+    def predict_set(self, X: Any, coverage: float = 0.9, *, by_class: bool = False) -> np.ndarray:
+        """Sets of classes that contain the true class of new rows with a given frequency.
+
+        A set contains the classes whose p-value exceeds ``1 - coverage`` (conformal prediction). For rows
+        drawn like the training rows, the true class is in the set with a frequency of about ``coverage``,
+        whether or not the probabilities of the model are right. A set of several classes means that the row
+        is ambiguous. An empty set means that even the most probable class is less probable than those of
+        nearly all training rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        coverage : float, default=0.9
+            Frequency with which the sets contain the true class, between 0 and 1.
+        by_class : bool, default=False
+            Whether the frequency holds for the rows of every class rather than for all rows. Sets are larger,
+            and a class with few training rows is in most of them.
+
+        Returns
+        -------
+        array of bool (n_samples, n_classes)
+
+        References
+        ----------
+        Vovk, Gammerman and Shafer (2022), "Algorithmic learning in a random world", second edition.
+        Barber, Candes, Ramdas and Tibshirani (2021), "Predictive inference with the jackknife+", Annals of
+        Statistics 49, 486-507.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from sparseklr import SparseKLR
+        >>> X, y = make_moons(200, noise=0.3, random_state=0)
+        >>> SparseKLR().fit(X, y).predict_set([[-1.0, 0.5], [0.5, 0.25]], coverage=0.95)
+        array([[ True, False],
+               [ True,  True]])
+        """
+        if isinstance(coverage, bool) or not isinstance(coverage, Real) or not 0 < coverage < 1:
+            raise ValueError(f"coverage must be a number between 0 and 1; got {coverage!r}.")
+        return self.predict_p_values(X, by_class=by_class) > 1 - coverage
+
+    def predict_p_values(self, X: Any, *, by_class: bool = False) -> np.ndarray:
+        r"""p-value of each class: small if the class is less probable than those of most training rows.
+
+        The p-value of class k is :math:`(1 + \sum_i w_i [p_i \le p_k(x)]) / (1 + \sum_i w_i)`, where
+        :math:`p_i` is the probability of the true class of a training row in a model fitted without that row:
+        by leave-one-out, or on the validation rows of the folds.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        by_class : bool, default=False
+            Whether to compare only with training rows of class k.
+
+        Returns
+        -------
+        array (n_samples, n_classes)
+        """
+        log_proba = self.predict_log_proba(X)
+        return self._held_out().p_values(log_proba, bool(by_class))
+
+    def predict_interval(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Venn-Abers intervals of the class probabilities.
+
+        Isotonic regression of the classes of the training rows on their held-out probabilities, with the new
+        row added, calibrates the probability. Its value is the lower end if the new row does not belong to
+        the class, and the upper end if it does: one of both is calibrated, whatever the model. A wide
+        interval means that few training rows have a similar prediction. With more than two classes, each
+        class is compared with the rest.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        lower, upper : arrays (n_samples, n_classes)
+            ``upper / (1 - lower + upper)`` merges the ends of two classes into one probability.
+
+        References
+        ----------
+        Vovk, Petej and Fedorova (2015), "Large-scale probabilistic predictors with and without guarantees of
+        validity", NIPS, 892-900.
+        """
+        log_proba = self.predict_log_proba(X)
+        return self._held_out().intervals(log_proba)
+
+    def _held_out(self) -> HeldOutProbabilities:
+        held_out = self._held_out_
+        if held_out is None:
+            raise ValueError(
+                f"this {type(self).__name__} has no held-out predictions: its fit needed no validation. "
+                "Fit it with C='auto' or n_points='auto', and with at least two rows of each class."
+            )
+        log_proba = self._log_proba(held_out.outputs.astype(np.float64))
+        return HeldOutProbabilities(log_proba, held_out.code, held_out.weight)
 
 
 # -- solutions of the dual ------------------------------------------------------------------------
@@ -564,6 +814,24 @@ class KernelClassifier(PointClassifier):
 
     def _diagonal(self, rows: Any) -> np.ndarray | None:
         return None if self.kernel_.precomputed else self.kernel_.diagonal(rows)
+
+    def _product_expansion(self) -> ProductExpansion:
+        kernel, points = self.kernel_, self.support_vectors_
+        if kernel.name not in ("rbf", "laplacian"):
+            raise ValueError(
+                "explanations by features need kernel='rbf' or 'laplacian', whose values are products over "
+                f"features; this model has kernel={kernel.name!r}. Use explain(X, by='points')."
+            )
+        return ProductExpansion(
+            squared=kernel.name == "rbf",
+            points=points.astype(np.float64),
+            width=np.full(self.n_features_in_, kernel.gamma),
+            coef=self.dual_coef_,
+            intercept=self.intercept_,
+            column=np.arange(self.n_features_in_),
+            features=lambda rows: rows.astype(np.float64),
+            slopes=lambda rows: 1.0,
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

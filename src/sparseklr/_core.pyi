@@ -117,6 +117,18 @@ class Curvature(Enum):
     diagonal = ...
     full = ...
 
+def shapley_values(
+    points: np.ndarray,
+    coef: np.ndarray,
+    group_start: np.ndarray,
+    squared: bool,
+    rows: np.ndarray,
+    background: np.ndarray,
+    weight: np.ndarray,
+    interactions: bool,
+    threads: int,
+) -> tuple[np.ndarray, np.ndarray | None]: ...
+
 class CompactRows:
     def __len__(self) -> int: ...
     def sums(

@@ -1,9 +1,9 @@
 """The types that a model file may contain: public names, stored attributes, and checks.
 
-Prediction passes arrays to compiled code of this package and of SciPy, which trusts their indices. The author
-of a model file controls these arrays, so the reader calls ``check`` of every object, which raises unless the
-arrays are consistent. NumPy checks the arrays of scikit-learn's and skrub's transformers when they are used;
-transformers that index without checks have a check here too.
+Prediction passes arrays to compiled code of this package and of SciPy, which trusts their indices. The
+author of a model file controls these arrays, so the reader calls ``check`` of every object, which raises an
+error unless the arrays are consistent. NumPy checks the arrays of scikit-learn's and skrub's transformers
+when they are used; transformers that index without checks have a check here too.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from scipy import sparse
 from ._utils.arrays import check_floats, check_indices_below
 from ._validation import check_parameters
 from .compact.model import CompactModel
+from .conformal import HeldOut
 from .kernels import NAMED_KERNELS, Kernel
 from .refit.posterior import Posterior
 from .samples import check_indices
 from .scaling import Scaling
+from .shapley import Background
 
 _FLOATS = (np.float64, np.float32)
 MOST_JOBS = 1024
@@ -40,7 +42,7 @@ def _need(holds: Any, what: str) -> None:
 
 
 def _check_jobs(n_jobs: Any) -> None:
-    """Raise for implausible numbers of threads: a file must not start a million of them."""
+    """Reject implausible numbers of threads, because a file must not start a million of them."""
     sane = n_jobs is None or (_whole(n_jobs) and 0 < abs(n_jobs) <= MOST_JOBS)
     _need(sane, f"n_jobs must be None or between 1 and {MOST_JOBS}, or negative; it is {n_jobs!r}")
 
@@ -86,6 +88,34 @@ def _posterior(one: Posterior) -> None:
     _check_number("C", one.C, 0.0)
 
 
+def _background(background: Background) -> None:
+    n_rows, n_features = background.features.shape
+    _check_rows("background", background.features, (n_rows, n_features))
+    check_floats("weights of the background", background.weight, (n_rows,))
+    _need(n_rows > 0 and (background.weight >= 0).all(), "the background must have rows and weights")
+
+
+def _held_out(held_out: HeldOut) -> None:
+    n_rows = len(held_out.code)
+    check_floats("held-out outputs", held_out.outputs, (n_rows, None), _FLOATS)
+    check_floats("weights of held-out rows", held_out.weight, (n_rows,), _FLOATS)
+    check_indices_below("classes of held-out rows", held_out.code, np.iinfo(np.int32).max)
+
+
+def _check_held_out(model: Any) -> None:
+    held_out = vars(model).get("_held_out_")
+    if held_out is not None:
+        _need(isinstance(held_out, HeldOut), "the held-out rows have another type")
+        _need(held_out.outputs.shape[1] == _n_outputs(model), "held-out rows have other outputs")
+        check_indices_below("classes of held-out rows", held_out.code, len(model.classes_))
+
+
+def _check_background(model: Any, n_features: int) -> None:
+    background = vars(model).get("_background_")
+    sound = isinstance(background, Background) and background.features.shape[1] == n_features
+    _need(background is None or sound, "the background has other features than the model")
+
+
 def _scaling(scaling: Scaling) -> None:
     n = len(scaling.kept)
     check_indices_below("kept", scaling.kept, np.iinfo(np.intp).max)
@@ -102,7 +132,7 @@ def _scaling(scaling: Scaling) -> None:
 
 
 def _classifier(model: Any) -> bool:
-    """Check parameters and classes; False if the model is not fitted, as a part of another may be."""
+    """Check parameters and classes; return False if the model is not fitted, as a part of another may be."""
     constraints = type(model)._parameter_constraints
     given = {name: value for name, value in vars(model).items() if name in constraints}
     check_parameters(constraints, given, type(model).__name__)
@@ -119,7 +149,7 @@ def _classifier(model: Any) -> bool:
         _whole(model.n_features_in_) and model.n_features_in_ > 0, "n_features_in_ must be a positive number"
     )
     if "feature_names_in_" in vars(model):
-        _need(len(model.feature_names_in_) == model.n_features_in_, "feature_names_in_ has another length")
+        _need(len(model.feature_names_in_) == model.n_features_in_, "feature_names_in_ has the wrong length")
         _check_strings("feature_names_in_", model.feature_names_in_)
     if (reference := vars(model).get("_reference_")) is not None:
         check_indices_below("reference", reference, 10**6 + 1)
@@ -164,12 +194,14 @@ def _sparse_klr(model: Any) -> None:
         return
     n_outputs, precomputed = _n_outputs(model), model.kernel_.precomputed
     _need(model.link_ in ("softmax", "one-vs-rest"), f"unknown link {model.link_!r}")
+    _check_background(model, model.n_features_in_)
+    _check_held_out(model)
     posteriors = vars(model).get("_posteriors_")
     if posteriors is None:
         return
     _need(len(posteriors) == n_outputs, "there must be a posterior for each output")
     for one in posteriors:
-        _need(isinstance(one, Posterior), "a posterior has another type")
+        _need(isinstance(one, Posterior), "a posterior has the wrong type")
         n = one.points.shape[0]
         _check_rows("points of a posterior", one.points, (n, n if precomputed else model.n_features_in_))
     if (usual := vars(model).get("_usual_variances_")) is not None:
@@ -186,6 +218,8 @@ def _compact_klr(model: Any) -> None:
     _need(model.model_.points.shape == (n_points, len(model.scaling_.kept)), "points have wrong features")
     _need(len(model.model_.coef) == n_outputs, "coefficients have wrong outputs")
     check_indices_below("kept", model.scaling_.kept, n_features)
+    _check_background(model, len(model.scaling_.kept))
+    _check_held_out(model)
     check_floats("points_", model.points_, (n_points, n_features))
     check_floats("dual_coef_", model.dual_coef_, (n_outputs, n_points))
     check_floats("intercept_", model.intercept_, (n_outputs,))
@@ -210,7 +244,7 @@ def _table_reader(reader: Any) -> None:
         return
     _check_strings("names of columns", (*reader.columns_, *reader.feature_names_in_, *reader.report_))
     columns = reader.columns_.values()
-    _need(all(type(column).__name__ == "Column" for column in columns), "a column has another type")
+    _need(all(type(column).__name__ == "Column" for column in columns), "a column has the wrong type")
     _need(reader.decimal_ in (".", ","), f"decimal_ is {reader.decimal_!r}")
     repeated, n_rows = (vars(reader).get(name, 0) for name in ("n_repeated_rows_", "n_rows_"))
     _need(_whole(repeated) and _whole(n_rows) and 0 <= repeated <= n_rows, "numbers of rows are inconsistent")
@@ -232,14 +266,14 @@ def _table_features(features: Any) -> None:
 
 
 def _vocabulary(vectorizer: Any) -> None:
-    """The values become column indices of a CSR matrix."""
+    """Check the vocabulary, whose values become column indices of a CSR matrix."""
     if "vocabulary_" in vars(vectorizer):
         values = [*vectorizer.vocabulary_.values()]
         _need(all(map(_whole, values)) and sorted(values) == [*range(len(values))], "vocabulary_ has gaps")
 
 
 def _one_hot(encoder: Any) -> None:
-    """The codes of a feature, after grouping and dropping, become column indices of a CSR matrix."""
+    """Check an encoder, whose codes become column indices of a CSR matrix after grouping and dropping."""
     if "categories_" not in vars(encoder):
         return
     n_features, none = len(encoder.categories_), [None] * len(encoder.categories_)
@@ -251,7 +285,7 @@ def _one_hot(encoder: Any) -> None:
     sizes = []
     for categories, few, groups, drop in zip(encoder.categories_, rare, group_of, dropped, strict=True):
         _need(type(categories) is np.ndarray and categories.ndim == 1, "categories_ must be arrays")
-        if categories.dtype.kind not in "OUS":  # searched by bisection
+        if categories.dtype.kind not in "OUS":  # such categories are searched by bisection
             _need(not (np.diff(categories) <= 0).any(), "categories_ must ascend")
         size = len(categories)
         if groups is not None or few is not None:
@@ -282,13 +316,14 @@ _OWN: dict[str, tuple[str, str, Callable[[Any], None]]] = {
         "sparse_klr",
         f"""{_KERNEL_CLASSIFIER} n_selected_ gamma_ kkt_violation_ dual_gap_ C_ slope_ link_ n_observations_
         loo_log_loss_ loo_decision_function_ search_results_ validation_log_loss_ _posteriors_
-        _usual_variances_ _reference_""",
+        _usual_variances_ _reference_ _background_ _held_out_""",
         _sparse_klr,
     ),
     "CompactKLR": (
         "compact_klr",
         """classes_ points_ dual_coef_ intercept_ relevance_ feature_importances_ n_points_ C_ shrinkage_
-        gradient_norm_ n_iter_ validation_log_loss_ search_results_ model_ scaling_ _reference_ _kind_""",
+        gradient_norm_ n_iter_ validation_log_loss_ search_results_ model_ scaling_ _reference_ _kind_
+        _background_ _held_out_""",
         _compact_klr,
     ),
     "HalfKLR": (
@@ -312,8 +347,11 @@ _OWN: dict[str, tuple[str, str, Callable[[Any], None]]] = {
         "numbers_ missing_ categorical_ text_ encoder_ imputer_ scaler_ scale_ scale_losses_",
         _table_features,
     ),
+    "TabularPipeline": ("tables.pipeline", "", lambda pipeline: None),
     "Kernel": ("kernels", "", _kernel),
     "Posterior": ("refit.posterior", "", _posterior),
+    "HeldOut": ("conformal", "", _held_out),
+    "Background": ("shapley", "", _background),
     "CompactModel": ("compact.model", "", CompactModel.check),
     "Scaling": ("scaling", "", _scaling),
     "Column": ("tables.columns", "", _column),
@@ -376,21 +414,21 @@ NOT_STORED = frozenset(
     {"_sklearn_version", "_metadata_request", "_skl_callbacks", "_callbacks", "_training_rows_"}
 )
 # Computed on first use from the training rows, which are not stored.
-COMPUTED_LATER = ("_reference_", "_usual_variances_")
+COMPUTED_LATER = ("_reference_", "_usual_variances_", "_background_")
 
 
 @dataclass(frozen=True)
 class StoredType:
     """A class whose objects a model file may contain."""
 
-    name: str  # in model files
+    name: str  # name in model files
     cls: type
     parameters: frozenset[str]  # arguments of the constructor
     attributes: frozenset[str]  # further attributes of an object
     check: Callable[[Any], None] | None
 
     def parts(self, part: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Parameters and attributes of an object, including those computed on first use."""
+        """Return the parameters and attributes of an object, including those computed on first use."""
         if self.check and "_training_rows_" in vars(part):
             self.check(part)  # the computation uses compiled code
             for name in COMPUTED_LATER:
@@ -402,7 +440,7 @@ class StoredType:
         return parameters, {name: value for name, value in state.items() if name not in self.parameters}
 
     def make(self, parameters: dict[str, Any], attributes: dict[str, Any]) -> Any:
-        """The checked object with these parameters and attributes."""
+        """Create an object with these parameters and attributes, and check it."""
         for given, known in ((parameters, self.parameters), (attributes, self.attributes)):
             if unknown := given.keys() - known:
                 raise ValueError(f"{self.name} has an unknown attribute {min(unknown)!r}")
@@ -419,7 +457,7 @@ class StoredType:
 
 
 def _places() -> Iterator[tuple[str, tuple[str, str, Callable[[Any], None] | None]]]:
-    """Names in model files, with import path, stored attributes and check."""
+    """Yield the names in model files, with the import path, the stored attributes and the check of each."""
     for name, (module, attributes, check) in _OWN.items():
         yield name, (f"sparseklr.{module}.{name}", attributes, check)
     for library, table in (("sklearn", _SCIKIT_LEARN), ("skrub", _SKRUB)):
@@ -436,7 +474,7 @@ NAMES = tuple(_PLACES)
 
 @cache
 def stored_type(name: str) -> StoredType:
-    """The type of a name in ``NAMES``; imports its library."""
+    """The type with a name in ``NAMES``; imports its library."""
     place, attributes, check = _PLACES[name]
     module, _, attribute = place.rpartition(".")
     cls: Any = getattr(import_module(module), attribute)

@@ -1,4 +1,4 @@
-"""Validation of the parameters of an estimator and of the data given to ``fit``."""
+"""Validate the parameters of an estimator and the data given to ``fit``."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _KERNELS_WITH = {
 
 
 def check_parameters(constraints: Mapping[str, list[Any]], given: Mapping[str, Any], caller: str) -> None:
-    """Raise, naming ``caller``, unless every given parameter satisfies its constraint."""
+    """Raise an error that names ``caller`` unless every given parameter satisfies its constraint."""
     validate_parameter_constraints(constraints, given, caller_name=caller)
     if given.get("n_jobs") == 0:
         raise ValueError("n_jobs must not be 0; use None or 1 for one thread, -1 for all.")
@@ -77,7 +77,7 @@ def unused_by_kernel(kernel: Any) -> dict[str, str]:
 
 
 def warn_of_unused(function: Callable[..., Any], given: Mapping[str, Any], unused: Mapping[str, str]) -> None:
-    """Warn of unused parameters whose value is not the default of ``function``."""
+    """Warn about unused parameters whose value is not the default of ``function``."""
     defaults = _defaults(function)
     for name, reason in unused.items():
         if given[name] != defaults[name]:
@@ -102,7 +102,7 @@ ROWS: dict[str, Any] = {
 def check_data(
     X: Any, y: Any, sample_weight: Any, *, precomputed: bool = False, estimator: Any = None
 ) -> tuple[Any, np.ndarray, np.ndarray | None, dict[str, Any]]:
-    """Validated X, y and weights, and the attributes ``n_features_in_`` and ``feature_names_in_``.
+    """Validate X, y and the weights; return them with ``n_features_in_`` and ``feature_names_in_``.
 
     The estimator, which error messages name, is not modified.
     """
@@ -130,7 +130,7 @@ def check_data(
 
 
 def _plain_labels(y: Any) -> Any:
-    """Nullable pandas integers and booleans as NumPy's; scikit-learn would convert them to floats."""
+    """Convert nullable pandas integers and booleans to NumPy's; scikit-learn would convert them to floats."""
     plain = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
     if plain is not None and plain.kind in "biu" and not y.isna().any():
         return y.to_numpy(dtype=plain)
@@ -140,7 +140,7 @@ def _plain_labels(y: Any) -> Any:
 def make_samples(
     X: Any, y: np.ndarray, weight: np.ndarray | None, *, class_weight: Any, kernel: Any, **parameters: Any
 ) -> Samples:
-    """The rows of positive weight with integer class codes, and the kernel with numeric parameters.
+    """Return the rows of positive weight with integer class codes, and the kernel with numeric parameters.
 
     ``kernel`` and ``parameters`` are the arguments of :meth:`~sparseklr.kernels.Kernel.resolve`.
     """
@@ -163,7 +163,7 @@ def naming_rows(X: Any, weight: np.ndarray | None, *, kernel: Any, **parameters:
     try:
         yield
     except NonFiniteKernel as error:
-        parameters["gamma"] = 1.0  # ignored by a callable
+        parameters["gamma"] = 1.0  # a callable ignores gamma
         if error.kernel is not None:  # the fit may have chosen the kernel
             kernel, parameters["gamma"] = error.kernel.kind.name, error.kernel.gamma
         resolved = Kernel.resolve(kernel, X, **parameters)
@@ -172,9 +172,10 @@ def naming_rows(X: Any, weight: np.ndarray | None, *, kernel: Any, **parameters:
 
 
 def _row_not_finite(kernel: Kernel, X: Any, weight: np.ndarray | None) -> int | None:
-    """The first row with a non-finite kernel value, with itself or, failing that, with another row.
+    """Find the first row that has a non-finite kernel value with itself or, failing that, with another row.
 
-    Rows with positive weight are searched first; then all rows, because a scorer may use those of weight 0.
+        Rows with positive weight are searched first, and then all rows, because a scorer may use rows of
+    weight 0.
     """
     everything = np.arange(X.shape[0])
     used = everything if weight is None else np.flatnonzero(weight)

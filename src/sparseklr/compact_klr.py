@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import _core
-from ._base import ALL, FamiliarityMixin, set_fitted
+from ._base import ALL, FamiliarityMixin, HeldOutMixin, set_fitted
 from ._utils.messages import warn
 from ._utils.progress import StageProgressBar
 from ._utils.sklearn_compat import CallbackSupportMixin, Interval, StrOptions, fit_task
@@ -23,12 +23,14 @@ from .compact.fit import CompactFit, fit_compact, refit_compact
 from .compact.model import CompactModel
 from .compact.rows import LabelledRows, by_point, relative_weights, scaled_rows
 from .compact.size_search import CompactSettings
+from .conformal import HeldOut
 from .kernels import Kernel
 from .refit.calibration import SOFTMAX
 from .refit.copies import rows_are_copies
 from .refit.posterior import Span, reference_quantiles, representatives
 from .samples import DistinctPoints, check_indices, observation_counts, weighted_classes
 from .scaling import Scaling
+from .shapley import Background, ProductExpansion
 from .streaming import ArraySource, Source
 from .streaming.dask import is_dask
 from .streaming.fit import StreamRows, as_source, fit_stream, is_streamed, whole
@@ -45,7 +47,7 @@ class FitResult:
     fit: CompactFit
 
 
-class CompactKLR(FamiliarityMixin, CallbackSupportMixin):
+class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
     r"""Kernel logistic regression on a few points whose positions are fitted.
 
     The model is :math:`f(x) = \sum_b \beta_b \exp(-\sum_j \gamma_j (x_j - z_{bj})^2) + c`. The points
@@ -390,6 +392,10 @@ class CompactKLR(FamiliarityMixin, CallbackSupportMixin):
             "scaling_": scaling,
             "_kind_": (self.scale, self.relevance),
             "_reference_": _familiarity_reference(model, result.rows, fit.features),
+            "_held_out_": _held_out(fit),
+            "_background_": Background.representing(
+                result.rows.X[:2000, fit.features], result.rows.weight[:2000], model.gamma
+            ),
         }
 
     # -- prediction ---------------------------------------------------------------------------
@@ -426,6 +432,13 @@ class CompactKLR(FamiliarityMixin, CallbackSupportMixin):
     def _diagonal(self, rows: Any) -> np.ndarray:
         return np.ones(rows.shape[0])
 
+    def _product_expansion(self) -> ProductExpansion:
+        points, gamma, coef, intercept = self.model_.parts()
+        scaling = self.scaling_
+        return ProductExpansion(
+            True, points, gamma, coef, intercept, scaling.kept, scaling.transform, scaling.slopes
+        )
+
     def get_support(self, indices: bool = False) -> np.ndarray:
         """The features that the model uses, as a mask or as indices."""
         check_is_fitted(self)
@@ -444,6 +457,15 @@ def _are_copies(X: np.ndarray, weight: np.ndarray, count: np.ndarray) -> bool:
     rows = np.arange(n)
     kernel = Kernel("rbf", 1 / max(p, 1))
     return rows_are_copies(DistinctPoints(X.astype(np.float64), rows, rows, weight, kernel, None, count))
+
+
+def _held_out(fit: CompactFit) -> HeldOut | None:
+    """Outputs of the validation rows by the models of the folds; None without validation."""
+    if fit.chosen is None or fit.validation is None:
+        return None
+    rows, count = fit.validation.rows, fit.validation.count
+    n_observations = float(np.sum(np.broadcast_to(count, len(rows))))
+    return HeldOut.of(fit.plan.shrinkage * fit.chosen.outputs, rows.label, rows.weight, n_observations)
 
 
 def _familiarity_reference(model: CompactModel, rows: LabelledRows, features: np.ndarray) -> np.ndarray:

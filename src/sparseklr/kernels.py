@@ -1,8 +1,9 @@
 """Kernel functions: rows for the solver, matrices, and sums for prediction.
 
-A :class:`Kernel` has numeric parameters (``gamma="scale"`` is resolved once per fit) and provides a *row
-source* for the solver, the *matrix* between two sets of points, and the *sum* ``sum_j coef_j k(x_j, x)`` of a
-prediction. The compiled core evaluates named kernels; callables and precomputed matrices share the interface.
+A :class:`Kernel` has numeric parameters (``gamma="scale"`` is resolved once per fit). It provides a *row
+source* for the solver, the *matrix* of kernel values between two sets of points, and the *sum* ``sum_j
+coef_j k(x_j, x)`` for predictions. The compiled core evaluates named kernels; callables and precomputed
+matrices have the same interface.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ KERNELS_WITH_GAMMA = ("rbf", "laplacian", "poly", "sigmoid")
 RowSource = _core.RowSource
 NonFiniteKernel = _core.NonFiniteKernel
 
-# Up to this many points the Gram matrix is kept in float64: it is small.
+# Up to this number of points the kernel matrix is small enough to be kept in float64.
 _DOUBLE_UP_TO = 2000
 # Below this size in bytes, skip the query for available memory, which takes milliseconds.
 _ALWAYS_THERE = 16 << 20
-# Approximate number of rows from which the centre of the data is computed.
+# Approximate size of the sample from which the centre of the data is computed.
 _ROWS_OF_CENTER = 25
-# Query rows passed to the core at once, which bounds the memory of predictions.
+# Number of query rows passed to the core at once, which limits the memory needed for predictions.
 _QUERY_BLOCK = 8192
 
 
@@ -67,7 +68,7 @@ class Kernel:
         degree: float = 3,
         weight: np.ndarray | None = None,
     ) -> Kernel:
-        """The kernel for training data ``X``; ``gamma`` is ``"scale"`` or a number.
+        """Create the kernel for training data ``X``; ``gamma`` is ``"scale"`` or a number.
 
         ``"scale"`` weights the rows by ``weight``. Kernels that do not use gamma have ``gamma=1``.
         """
@@ -88,7 +89,7 @@ class Kernel:
                 )
             if variance < 1e-10 * mean_square:  # only rounding errors are left
                 variance = 0.0
-            # The sums of reordered or rescaled rows differ by rounding; the width must not.
+            # Sums over reordered or rescaled rows differ by rounding errors, but the width must not.
             value = 1.0 / (X.shape[1] * float(rounded(variance, 32))) if variance > 0 else 1.0
         return cls(name, value, float(coef0), float(degree))
 
@@ -112,12 +113,14 @@ class Kernel:
     # -- rows, matrices and sums --------------------------------------------------------------
 
     def row_source(self, X: Any, *, cache_size: float | str = "auto") -> RowSource:
-        """Provider of the rows of the kernel matrix of ``X`` (which is ``X`` itself if precomputed).
+        """Create a provider for the rows of the kernel matrix of ``X`` (which is ``X`` itself if
+        precomputed).
 
-        Rows are kept in float32 if ``X`` is float32, and for distance kernels of more than 2000 points,
-        whose values in [0, 1] then have an error of about 1e-7 times the squared distance from the centre of
-        the data in units of the kernel's width. They are kept in float64 otherwise, and if this error
-        might exceed 2e-5 (a row more than 11 widths from the centre) or values exceed 1e30.
+                Rows are stored as float32 if ``X`` is float32, and for distance kernels with more than 2000
+        points. The values of distance kernels lie in [0, 1]; their error in float32 is about 1e-7 times the
+        squared distance from the centre of the data relative to the kernel's width. Rows are stored as
+        float64 otherwise, and also if this error might exceed 2e-5 (if a row is more than 11 widths from
+        the centre) or if values exceed 1e30.
         """
         if not self._named:
             return gram_row_source(X if self.precomputed else self.matrix(X, X))
@@ -151,7 +154,7 @@ class Kernel:
         return _core.kernel_matrix(points, points, n_threads(n_jobs))
 
     def matrix(self, X: Any, Y: Any, *, n_jobs: int | None = None) -> np.ndarray:
-        """Kernel values between the rows of ``X`` and of ``Y``.
+        """Compute the kernel values between the rows of ``X`` and those of ``Y``.
 
         For ``"precomputed"``, ``X`` is the matrix and ``Y`` contains column indices.
         """
@@ -162,12 +165,12 @@ class Kernel:
         X, Y = _alike(X, Y)
         center, single = self._center(Y), X.dtype == np.float32 and Y.dtype == np.float32
         data, queries = self._points(Y, single, center), self._points(X, single, center)
-        if data.single != queries.single:  # float32 is accurate enough for one of them only
+        if data.single != queries.single:  # float32 is accurate enough for only one of them
             data, queries = self._points(Y, False, center), self._points(X, False, center)
         return _core.kernel_matrix(data, queries, n_threads(n_jobs))
 
     def diagonal(self, X: Any) -> np.ndarray:
-        """k(x, x) of every row, float64; for ``"precomputed"``, X is the matrix."""
+        """The values k(x, x) of all rows, as float64; for ``"precomputed"``, X is the matrix."""
         if self.precomputed:
             return X.diagonal().astype(np.float64)
         n = X.shape[0]
@@ -177,7 +180,7 @@ class Kernel:
         return np.concatenate([np.empty(0), *(self.matrix(block, block).diagonal() for block in blocks)])
 
     def sum(self, X: Any, support: Any, coef: np.ndarray, *, n_jobs: int | None = None) -> np.ndarray:
-        """``K(X, support) @ coef.T``, computed in blocks; ``coef`` is (n_outputs, n_support).
+        """Compute ``K(X, support) @ coef.T`` in blocks; ``coef`` has shape (n_outputs, n_support).
 
         For ``"precomputed"``, ``X`` already contains k(x, support) and ``support`` is ignored.
         """

@@ -1,4 +1,4 @@
-"""Model files: :func:`save` and :func:`load`. Reading a file does not execute any code of it.
+"""Save and load model files. Loading a file does not execute code from it.
 
 A model file is a zip archive of three kinds of members:
 
@@ -42,26 +42,26 @@ from ._utils.messages import listing, warn
 
 FORMAT = 1
 HEADER, TREE = "sparseklr.json", "model.json"
-_LIBRARIES = ("scikit-learn", "skrub")  # whose classes a file may contain
+_LIBRARIES = ("scikit-learn", "skrub")  # libraries whose classes a file may contain
 _MEMBER = re.compile(r"sparseklr\.json|model\.json|[0-9]{1,9}\.npy")
-_KINDS = "biufUSMm"  # of arrays and NumPy scalars: all except objects and records
+_KINDS = "biufUSMm"  # kinds of arrays and NumPy scalars: all except objects and records
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of the unpacked size: ``ratio`` times the size of the file, or ``always`` if that is more."""
+    """Limits on the unpacked size: ``ratio`` times the size of the file, or ``always`` if that is more."""
 
     always: int = 256 << 20  # bytes
-    ratio: int = 100  # arrays of doubles rarely shrink tenfold, columns of zeros and ones fiftyfold
+    ratio: int = 100  # packing shrinks columns of zeros and ones fiftyfold, doubles hardly
     copies: int = 4  # number of copies in memory while a file is read
-    json: int = 8  # weight of a byte of JSON, whose values take more memory than text
+    json: int = 8  # factor for JSON, whose values take more memory than their text
 
 
 LIMITS = Limits()
 
 
 class ModelFileError(ValueError):
-    """The file is not a model, is damaged or too large, or has another version."""
+    """Error for a file that is not a model, is damaged or too large, or has a different version."""
 
 
 def save(model: Any, path: str | Path, *, metadata: dict[str, Any] | None = None) -> None:
@@ -74,10 +74,10 @@ def save(model: Any, path: str | Path, *, metadata: dict[str, Any] | None = None
         and scikit-learn's transformers. A search (:class:`SKLRCV`, GridSearchCV) is stored as its best
         model.
     path : str or Path
-        The file, by convention ``*.sklr``. It is replaced only when the new content is complete.
+        The file to write, by convention ``*.sklr``. It is replaced only when the new content is complete.
     metadata : dict or None, default=None
-        Further content: numbers, text, lists, dicts and arrays. The command line uses ``target``, the name
-        of the column of classes.
+        Further content to store: numbers, text, lists, dicts and arrays. The command line uses ``target``,
+        the name of the column that holds the classes.
 
     Raises
     ------
@@ -115,14 +115,14 @@ def save(model: Any, path: str | Path, *, metadata: dict[str, Any] | None = None
 
 
 def load(path: str | Path, *, max_bytes: int | None = None) -> Any:
-    """Read a model written by :func:`save` or the command line. No code of the file is executed.
+    """Read a model written by :func:`save` or the command line, without executing code from the file.
 
     Parameters
     ----------
     path : str or Path
     max_bytes : int or None, default=None
-        Largest unpacked size in bytes, with JSON counted eightfold. None is 100 times the size of the file,
-        and at least 256 MB.
+        Largest unpacked size in bytes, with JSON counted eightfold. None means 100 times the size of the
+        file, and at least 256 MB.
 
     Returns
     -------
@@ -133,7 +133,7 @@ def load(path: str | Path, *, max_bytes: int | None = None) -> Any:
     ------
     ValueError
         If the file is not a model, is damaged, unpacks to more than ``max_bytes`` or the available memory,
-        has another format, contains an untrusted type, or contains inconsistent arrays.
+        has a different format, contains an untrusted type, or contains inconsistent arrays.
 
     See Also
     --------
@@ -145,7 +145,7 @@ def load(path: str | Path, *, max_bytes: int | None = None) -> Any:
 def load_with_metadata(
     data: bytes, name: str, max_bytes: int | None = None
 ) -> tuple[BaseEstimator, dict[str, Any]]:
-    """Model and metadata from the content of a file; ``name`` is for messages."""
+    """Read the model and metadata from the content of a file; messages mention ``name``."""
     members, header = unpack(data, name, max_bytes)
     try:
         model, metadata = decode(members)
@@ -170,7 +170,7 @@ def load_with_metadata(
 
 
 def versions() -> dict[str, str]:
-    """Versions of this package and of the installed libraries."""
+    """The versions of this package and of the installed libraries."""
     found = {"sparseklr": __version__}
     for library in _LIBRARIES:
         try:
@@ -181,10 +181,10 @@ def versions() -> dict[str, str]:
 
 
 def _chosen(model: Any) -> Any:
-    """The best model of a search, also as the last step of a pipeline."""
+    """Replace a search by its best model, also in the last step of a pipeline."""
     if isinstance(model, Pipeline):
         name, last = model.steps[-1]
-        return Pipeline([*model.steps[:-1], (name, _chosen(last))])
+        return type(model)([*model.steps[:-1], (name, _chosen(last))])
     return getattr(model, "best_estimator_", model)
 
 
@@ -196,7 +196,7 @@ def _minor(number: str) -> list[str]:
 
 
 def pack(members: dict[str, bytes]) -> bytes:
-    """The archive of some members, with a header."""
+    """Pack members into an archive, with a header."""
     header = {
         "format": FORMAT,
         "versions": versions(),
@@ -212,7 +212,7 @@ def pack(members: dict[str, bytes]) -> bytes:
 
 
 def unpack(data: bytes, name: str, max_bytes: int | None = None) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """The members of an archive and its header; ``name`` is for messages."""
+    """Return the members of an archive and its header; messages mention ``name``."""
     try:
         with ZipFile(io.BytesIO(data)) as archive:
             names = archive.namelist()
@@ -240,7 +240,7 @@ def unpack(data: bytes, name: str, max_bytes: int | None = None) -> tuple[dict[s
 
 
 def _read(archive: ZipFile, member: ZipInfo) -> bytes:
-    """A member, unpacked up to the announced size; zipfile raises if there is more."""
+    """Unpack a member up to its announced size; zipfile raises if there is more."""
     with archive.open(member) as file:
         return file.read(member.file_size)
 
@@ -250,7 +250,7 @@ def _damaged(name: str) -> str:
 
 
 def _check_size(unpacked: int, packed: int, name: str, max_bytes: int | None) -> None:
-    """Raise if an archive unpacks to implausibly many bytes, or to more than the available memory."""
+    """Reject an archive that unpacks to implausibly many bytes, or to more than the available memory."""
     limit = max(LIMITS.always, LIMITS.ratio * packed) if max_bytes is None else max_bytes
     if unpacked > limit:
         raise ModelFileError(
@@ -265,7 +265,7 @@ def _check_size(unpacked: int, packed: int, name: str, max_bytes: int | None) ->
 
 
 def _digest(members: dict[str, bytes]) -> str:
-    """SHA-256 of names and contents, sorted by name."""
+    """The SHA-256 digest of names and contents, sorted by name."""
     digest = hashlib.sha256()
     for name, content in sorted(members.items()):
         digest.update(f"{name}\0{len(content)}\0".encode())
@@ -277,7 +277,7 @@ def _digest(members: dict[str, bytes]) -> str:
 
 
 def encode(model: Any, metadata: Any) -> dict[str, bytes]:
-    """The members of a model file, by name."""
+    """Encode a model and its metadata as the members of a model file, by name."""
     writer = _Writer()
     tree = {"model": writer.value(model), "metadata": writer.value(metadata)}
     text = json.dumps({"objects": writer.objects, **tree}, allow_nan=False)
@@ -290,7 +290,7 @@ class _Writer:
     def __init__(self) -> None:
         self.objects: list[dict[str, Any]] = []
         self.arrays: dict[str, bytes] = {}
-        self._written: dict[int, tuple[Any, dict[str, Any]]] = {}  # by id; the value is kept alive
+        self._written: dict[int, tuple[Any, dict[str, Any]]] = {}  # by id of the value, which is kept alive
 
     def value(self, value: Any, where: str = "") -> Any:
         """Encode a value of any storable kind; ``where`` is its location, for messages."""
@@ -365,7 +365,7 @@ def _not_storable(what: str, where: str) -> ValueError:
 
 
 def decode(members: dict[str, bytes]) -> tuple[Any, dict[str, Any]]:
-    """Model and metadata from the members of a model file."""
+    """Decode the model and metadata from the members of a model file."""
     tree = json.loads(members[TREE], object_pairs_hook=_distinct)
     types = {str(one["type"]) for one in tree["objects"]}
     if foreign := sorted(types - {*NAMES}):
@@ -437,7 +437,7 @@ class _Reader:
         return {name: self.value(one) for name, one in values.items()}
 
     def array(self, name: str) -> np.ndarray:
-        """An array with consistent header and size, and its own memory."""
+        """Read an array, check its header and size, and give it its own memory."""
         content = self.members[name]
         buffer = io.BytesIO(content)
         major, _ = np.lib.format.read_magic(buffer)
@@ -449,6 +449,6 @@ class _Reader:
         if min(shape, default=0) < 0 or size != len(content) - start:
             raise ValueError(f"an array of shape {shape} has {len(content) - start} bytes")
         if dtype.kind == "b" and (np.frombuffer(content, np.uint8, offset=start) > 1).any():
-            raise ValueError("a bool array contains other values")  # which NumPy would miscount
+            raise ValueError("a bool array contains other values")  # NumPy would miscount them
         flat = np.frombuffer(content, dtype, offset=start) if size else np.empty(shape, dtype)
         return flat.reshape(shape, order="F" if by_columns else "C").copy(order="K")

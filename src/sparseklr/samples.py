@@ -1,7 +1,7 @@
 """Training data: validated rows with class codes and weights, and the distinct points among them.
 
-Equal rows are merged, and the distinct rows are sorted by a hash of their contents. A fit therefore gives the
-same result, bit for bit, whether a row is repeated or weighted, and in whatever order the rows are passed.
+Equal rows are merged, and the distinct rows are sorted by a hash of their contents. The result of a fit is
+therefore bit-identical whether a row is repeated or weighted, and in whatever order the rows are passed.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from .kernels import Kernel, rounded, summed_duplicates
 
 # Largest weight; sums and squares of larger weights might overflow.
 _LARGEST_WEIGHT = 1e150
-# Weights are counts of observations if they are integer multiples of (smallest weight / k) for some
-# k <= MOST_PARTS, within the relative tolerance _WHOLE, and at most MOST_COPIES. For larger multiples the
+# Weights count observations if, for some k <= MOST_PARTS, they are integer multiples of (smallest weight /
+# k) within the relative tolerance _WHOLE, and these multiples are at most MOST_COPIES. For larger multiples
+# the
 # tolerance would accept too many non-integers.
 MOST_PARTS, MOST_COPIES, _WHOLE = 16, 1_000_000, 1e-9
-# Range of C times the largest weight in which fourth powers and their inverses do not overflow.
+# The range of C times the largest weight in which fourth powers and their inverses do not overflow.
 _LOSS_WEIGHTS = 1e-75, 1e75
-# The kernel matrix of up to this many points is computed once and kept (128 MB).
+# Up to this number of points the kernel matrix is computed once and kept (128 MB).
 _WHOLE_MATRIX = 4096
 
 
@@ -39,10 +40,10 @@ class Samples:
     codes: np.ndarray
     classes: np.ndarray
     weight: np.ndarray
-    positions: np.ndarray  # of the rows in the user's data
+    positions: np.ndarray  # positions of the rows in the user's data
     n_samples: int  # number of rows in the user's data
     kernel: Kernel
-    count: np.ndarray | None = None  # number of observations that each row represents; None for one each
+    count: np.ndarray | None = None  # number of observations that each row represents; None means one each
 
     def points(self, indices: np.ndarray) -> Any:
         """The rows at ``indices``; for a precomputed kernel, the kernel matrix among them."""
@@ -51,13 +52,13 @@ class Samples:
         return self.X[indices]
 
     def in_given_order(self, indices: np.ndarray) -> np.ndarray:
-        """The indices sorted by the position of the row in the user's data."""
+        """Sort indices by the position of the row in the user's data."""
         return indices[np.argsort(self.positions[indices])]
 
     def in_given_rows(self, values: np.ndarray) -> np.ndarray:
-        """Values (n, n_outputs) expanded to all rows of the user's data: NaN for rows of weight 0.
+        """Expand values (n, n_outputs) to all rows of the user's data, with NaN for rows of weight 0.
 
-        A single output gives an array (n_samples,).
+        A single output gives an array of shape (n_samples,).
         """
         out = np.full((self.n_samples, values.shape[1]), np.nan)
         out[self.positions] = values
@@ -75,7 +76,7 @@ class Samples:
         )
 
     def signs(self) -> np.ndarray:
-        """Labels -1/+1, one row per one-vs-rest problem (a single row for two classes)."""
+        """The labels -1 and +1, one row per one-vs-rest problem (a single row for two classes)."""
         if len(self.classes) == 2:
             return np.where(self.codes == 1, 1.0, -1.0)[None, :]
         return np.where(self.codes == np.arange(len(self.classes))[:, None], 1.0, -1.0)
@@ -90,8 +91,8 @@ class Observations:
     point : array of int (n,)
         The distinct point of each group.
     weight : array (n, n_classes)
-        Total weight of the group by class. Only one class has weight, unless equal rows are copies: then a
-        group is a point with all its copies.
+        Total weight of the group for each class. Only one class has weight, unless equal rows are copies; a
+        group then consists of a point with all its copies.
     count : array (n,)
         Number of observations in the group.
     """
@@ -118,7 +119,7 @@ class DistinctPoints:
     kernel : Kernel
     n_jobs : int or None
     count : array (n, n_classes) or None
-        Number of observations by class on each point; None for one wherever the weight is positive.
+        Number of observations of each class on each point; None means one wherever the weight is positive.
     copies : bool
         Whether equal rows are copies of one observation rather than independent observations.
     """
@@ -134,7 +135,7 @@ class DistinctPoints:
 
     @classmethod
     def of(cls, data: Samples, n_jobs: int | None = None) -> DistinctPoints:
-        """Merge equal rows; points are sorted by their hash keys (precomputed kernel: by appearance)."""
+        """Merge equal rows and sort the points by hash key (by appearance for a precomputed kernel)."""
         X, precomputed = data.X, data.kernel.precomputed
         keys = nearly_equal_rows(X) if precomputed else shuffled_keys(X, seed=0)
         _, first, code = np.unique(keys, return_index=True, return_inverse=True)
@@ -164,7 +165,8 @@ class DistinctPoints:
     def relative(self) -> DistinctPoints:
         """The same points with weights scaled to sum to the number of observations.
 
-        A common factor on all weights then has no effect. Rounding to 24 bits removes its rounding error too.
+        Multiplying all weights by a common factor then has no effect. Rounding to 24 bits also removes the
+        rounding error of such a factor.
         """
         tiny = np.finfo(np.float64).tiny
         weight = np.where(self.weight > 0, np.maximum(self.weight / self.weight.max(), tiny), 0.0)
@@ -173,7 +175,7 @@ class DistinctPoints:
 
     @property
     def observations(self) -> Observations:
-        """The groups of leave-one-out: observations, or points with all their rows if those are copies."""
+        """The groups for leave-one-out: observations, or points with all their rows if these are copies."""
         if self.copies:
             n = len(self)
             return Observations(np.arange(n), self.weight, np.ones(n))
@@ -184,27 +186,27 @@ class DistinctPoints:
         return Observations(point, weight, count)
 
     def observations_by_class(self) -> np.ndarray:
-        """Number of observations of each class."""
+        """The number of observations of each class."""
         groups = self.observations
         sizes: np.ndarray = groups.count @ (groups.weight > 0)
         return sizes
 
     def observation_of_row(self, codes: np.ndarray) -> np.ndarray:
-        """Index into :attr:`observations` of each training row; ``codes`` are the classes of the rows."""
+        """The index of each training row into :attr:`observations`; ``codes`` are the classes of the rows."""
         if self.copies:
             return self.point_of_row
         pairs = np.flatnonzero(self.weight)
         return np.searchsorted(pairs, self.point_of_row * self.weight.shape[1] + codes)
 
     def labelled(self, samples: Samples | None = None) -> tuple[Samples, np.ndarray]:
-        """One weighted row for each class of each point, in the order of the points, and its point.
+        """Return one weighted row for each class of each point, in the order of the points, and their points.
 
         ``samples`` are the rows that the points were made from; they determine the classes and positions of
         the result. Without them, positions are the indices of the points.
         """
         point, code = np.nonzero(self.weight)
         X = self.X
-        if len(point) > len(self):  # some points carry several classes
+        if len(point) > len(self):  # some points belong to several classes
             X = X[np.ix_(point, point)] if self.kernel.precomputed else X[point]
         n_classes = self.weight.shape[1]
         classes, positions, n_samples = np.arange(n_classes), point, len(self)
@@ -222,8 +224,7 @@ class DistinctPoints:
         return replace(self, X=X, first=self.first[indices], weight=self.weight[indices], count=count)
 
     def fraction(self, fractions: np.ndarray) -> DistinctPoints:
-        """The points with the given fractions (n, n_classes) of their observations; points that have none
-        left are dropped."""
+        """Keep the given fractions (n, n_classes) of the observations; points without any are dropped."""
         count = (self.weight > 0) if self.count is None else self.count
         left = np.flatnonzero((self.weight * fractions).any(axis=1))
         rest = replace(
@@ -243,15 +244,15 @@ class DistinctPoints:
         X = self.X[rows]
         if len(columns) == 0:
             return np.zeros((X.shape[0], 0))
-        # Columns in float64 force evaluation in float64 even if the data are float32.
+        # float64 columns force evaluation in float64 even if the data are float32.
         return self.kernel.matrix(X, self.X[columns].astype(np.float64), n_jobs=self.n_jobs)
 
     def diagonal(self) -> np.ndarray:
-        """k(x, x) of every point, float64."""
+        """The values k(x, x) of all points, as float64."""
         return self.kernel.diagonal(self.X)
 
     def kernel_unit(self) -> float:
-        """Magnitude of kernel values, rounded to a power of four: dividing by it or its root is exact."""
+        """The magnitude of kernel values as a power of four, so that dividing by it or its root is exact."""
         values = self.X if self.kernel.precomputed else self.diagonal()
         size = float(max(values.max(), -values.min()))
         return float(np.ldexp(1.0, (np.frexp(size)[1] - 1) // 2 * 2)) if size > 0 else 1.0
@@ -260,11 +261,12 @@ class DistinctPoints:
 def weighted_mean(
     values: np.ndarray, weight: np.ndarray, count: np.ndarray | float = 1.0
 ) -> tuple[float, float]:
-    r"""Weighted mean of one value per group of observations, and its standard error.
+    r"""Compute the weighted mean of one value per group of observations, and its standard error.
 
     For groups of :math:`n_g` observations (``count``) and total weight :math:`w_g`, the mean is
     :math:`m = \sum w_g l_g / \sum w_g` and its standard error
-    :math:`\sqrt{\sum_g w_g^2 (l_g - m)^2 / n_g} / \sum_g w_g`. Neither depends on a factor on all weights.
+    :math:`\sqrt{\sum_g w_g^2 (l_g - m)^2 / n_g} / \sum_g w_g`. Multiplying all weights by a factor changes
+    neither.
     """
     fraction = weight / weight.sum()
     mean = float(fraction @ values)
@@ -273,7 +275,7 @@ def weighted_mean(
 
 
 def check_weight(sample_weight: Any, n_samples: int) -> np.ndarray:
-    """Sample weights as float64, ones for None; raises unless finite, non-negative and not all zero."""
+    """Return sample weights as float64, ones for None; raises unless they are finite and non-negative."""
     if sample_weight is None or isinstance(sample_weight, Real):
         sample_weight = np.full(n_samples, 1.0 if sample_weight is None else sample_weight)
     weight: np.ndarray = check_array(
@@ -295,13 +297,13 @@ def check_weight(sample_weight: Any, n_samples: int) -> np.ndarray:
 def weighted_classes(
     y: np.ndarray, weight: np.ndarray | None, class_weight: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Positions and class codes of the rows of positive weight, the classes, and the weights of the rows.
+    """Return the positions and class codes of the rows with positive weight, the classes, and the weights.
 
     The weights include the factors of ``class_weight``.
     """
     weight = np.ones(len(y)) if weight is None else weight
     if class_weight is not None:
-        rows = weight > 0  # rows of weight 0 do not count
+        rows = weight > 0  # rows of weight 0 are ignored
         present, codes = np.unique(y[rows], return_inverse=True)
         by_class = class_factors(class_weight, present, y[rows], weight[rows])
         weight = weight.copy()
@@ -318,11 +320,12 @@ def weighted_classes(
 
 
 def observation_counts(weight: np.ndarray) -> np.ndarray:
-    """Number of observations that each row represents, as int64; 0 for a row of weight 0.
+    """The number of observations that each row represents, as int64; 0 for a row of weight 0.
 
-    If all weights are integer multiples of a common unit, they count copies: a row of weight 2 among rows of
-    weight 1 is a repeated row. The unit is the largest possible one, so a common factor has no effect and
-    equal weights are one observation each. Other weights measure importance: each row is one observation.
+        If all weights are integer multiples of a common unit, they count copies: a row of weight 2 among
+    rows of weight 1 is a repeated row. The unit is the largest possible one, so a common factor has no
+    effect, and rows of equal weight represent one observation each. Other weights measure importance, and
+    each row represents one observation.
 
     Examples
     --------
@@ -347,7 +350,7 @@ def observation_counts(weight: np.ndarray) -> np.ndarray:
 
 
 def check_indices(X: Any) -> None:
-    """Raise unless the indices of a sparse matrix are within range: compiled code does not check them."""
+    """Check that the indices of a sparse matrix are in range, because compiled code does not."""
     if getattr(X, "format", None) == "coo" and X.ndim == 2:
         _check_range("row", X.row, X.shape[0])
         _check_range("column", X.col, X.shape[1])
@@ -384,7 +387,7 @@ def check_largest(name: str, weight: np.ndarray) -> None:
 
 
 def class_factors(class_weight: Any, classes: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """The factor of each class given by ``class_weight``; raises unless finite and non-negative.
+    """The factor that ``class_weight`` gives to each class; it must be finite and non-negative.
 
     Examples
     --------
@@ -406,7 +409,7 @@ def class_factors(class_weight: Any, classes: np.ndarray, y: np.ndarray, weight:
 
 
 def loss_weights(C: float, weight: np.ndarray, unit: float = 1.0) -> np.ndarray:
-    """``C * weight * unit``, the weight of each row's loss in the objective; raises if out of range."""
+    """The weight ``C * weight * unit`` of each row's loss in the objective; raises if it is out of range."""
     with np.errstate(over="ignore"):
         product = C * weight * unit
     least, most = _LOSS_WEIGHTS
@@ -443,7 +446,7 @@ def row_keys(X: Any) -> np.ndarray:
 
 
 def nearly_equal_rows(K: np.ndarray) -> np.ndarray:
-    """Group numbers of the rows of a kernel matrix; rows that agree up to rounding have the same number.
+    """Number the rows of a kernel matrix by group; rows that agree up to rounding have the same number.
 
     Rows a and b are equal if k(a, x) and k(b, x) differ by at most 1e-10 sqrt(k(a, a) k(x, x)) for all x
     (4e-7 in float32), which allows for the rounding errors of a matrix product. Rows are sorted by a fixed
@@ -470,8 +473,8 @@ def shuffled_keys(X: Any, seed: int) -> np.ndarray:
     """64-bit hash keys; sorting by them gives a random order that depends on row contents and ``seed``.
 
     Equal rows have equal keys. The order depends on the rows rounded to about a millionth of the largest
-    value of each feature, so rounding errors in the features, for instance of a standardisation on another
-    machine, almost surely leave the order unchanged.
+    value of each feature, so rounding errors in the features, for instance if they were standardised on
+    another machine, almost surely leave the order unchanged.
 
     Examples
     --------
@@ -500,7 +503,7 @@ def shuffled_keys(X: Any, seed: int) -> np.ndarray:
 
 
 def _rounded_row_keys(X: Any) -> np.ndarray:
-    """Keys of rows whose features are rounded to 20 bits: a sum with a random factor for each feature."""
+    """Keys of rows with features rounded to 20 bits; a key is a sum with a random factor for each feature."""
     if X.shape[0] == 0:
         return np.empty(0, dtype=np.uint64)
     least, most = min_max_axis(X, axis=0) if sparse.issparse(X) else (X.min(axis=0), X.max(axis=0))
@@ -522,7 +525,7 @@ def _rounded_row_keys(X: Any) -> np.ndarray:
 
 
 def _row_sums(X: Any, values: np.ndarray) -> np.ndarray:
-    """Sums modulo 2**64 over each row of a CSR matrix of one value per entry."""
+    """Sum one value per entry over each row of a CSR matrix, modulo 2**64."""
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values, dtype=np.uint64)])
     return sums[X.indptr[1:]] - sums[X.indptr[:-1]]
 

@@ -40,7 +40,10 @@ class Scaling:
 
     @classmethod
     def of(cls, X: Any, weight: np.ndarray, *, auto: bool = True) -> Scaling:
-        """The scaling of weighted rows; without ``auto``, features are only shifted."""
+        """The scaling of weighted rows; without ``auto``, features are only shifted by their medians.
+
+        An outlier shifts a mean, but not a median: rows far from zero lose their differences in float32.
+        """
         fraction = weight / weight.sum()
         varies: list[int] = []
         centre: list[float] = []
@@ -60,7 +63,7 @@ class Scaling:
                 if abs(skewness) > SCALING.skewness and np.abs(z).max() > SCALING.clip:
                     knots[len(varies)] = rank_knots(x, weight)
             varies.append(j)
-            centre.append(mean * size)
+            centre.append(mean * size if auto else _median(x, fraction))
             spread.append(scale * size if scale * size > 0 else 1.0)
         return cls(
             np.array(varies, dtype=np.intp),
@@ -100,10 +103,20 @@ class Scaling:
         scaled = self.transform(X)
         if (size := np.abs(scaled).max(initial=0.0)) > np.finfo(np.float32).max:
             raise ValueError(
-                f"scale=None supports values of X up to 3.4e+38; one is {size:.3g} away from the mean. "
+                f"scale=None supports values of X up to 3.4e+38; one is {size:.3g} away from the centre. "
                 'Use scale="auto".'
             )
         return scaled.astype(np.float32)
+
+    def slopes(self, X: Any) -> np.ndarray:
+        """Derivative of each scaled value with respect to its feature; zero beyond the limits."""
+        X = X[:, self.kept]
+        X = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
+        slopes = np.where(np.abs((X - self.centre) / self.spread) < self.clip, 1 / self.spread, 0.0)
+        for j, (x, z) in self.knots.items():
+            steps = np.concatenate([[0.0], np.diff(z) / np.diff(x), [0.0]])
+            slopes[:, j] = steps[np.searchsorted(x, X[:, j])]
+        return slopes
 
     def inverse(self, scaled: np.ndarray) -> np.ndarray:
         """Values of the kept features for given scaled values, or the nearest possible ones."""
@@ -119,6 +132,12 @@ class Scaling:
         """The scaling of some features, given by their positions among the kept ones."""
         knots = {new: self.knots[old] for new, old in enumerate(features.tolist()) if old in self.knots}
         return Scaling(self.kept[features], self.centre[features], self.spread[features], self.clip, knots)
+
+
+def _median(x: np.ndarray, fraction: np.ndarray) -> float:
+    """The lower weighted median, also where rounding makes the sum of half the weights exceed one half."""
+    order = np.argsort(x, kind="stable")
+    return float(x[order[np.searchsorted(np.cumsum(fraction[order]), 0.5 - 1e-9)]])
 
 
 def _columns(X: Any) -> Iterator[np.ndarray]:

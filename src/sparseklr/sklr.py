@@ -1,4 +1,4 @@
-"""SKLR, the model of the paper; klr_path, its solutions on a grid of (C, lam); SKLRCV, their choice by CV."""
+"""The paper's model (SKLR), its solutions on a grid (klr_path), and their cross-validation (SKLRCV)."""
 
 from __future__ import annotations
 
@@ -46,10 +46,11 @@ from .dual.path import KLRPath, LamScale, check_grid, solve_grid
 from .dual.smo import Settings, SolveInterrupted, WorkingSet
 from .refit.calibration import fit_sigmoids, link
 from .samples import Samples, weighted_classes
+from .shapley import ProductExpansion
 
 
 class WarmStart(NamedTuple):
-    """Dual variables of an earlier fit, the start of the next one."""
+    """The dual variables of an earlier fit, from which the next one starts."""
 
     support: np.ndarray
     coef: np.ndarray
@@ -58,13 +59,13 @@ class WarmStart(NamedTuple):
 
     @classmethod
     def of(cls, solved: BinarySolutions, samples: Samples) -> WarmStart:
-        """The warm start given by the solutions of some or all of the problems."""
+        """Create a warm start from the solutions of some or all of the problems."""
         coef = solved.coef
         kept = np.flatnonzero(coef.any(axis=0))
         return cls(samples.positions[kept], coef[:, kept], solved.margins, samples.n_samples)
 
     def start_of(self, k: int, samples: Samples) -> tuple[np.ndarray | None, float]:
-        """Dual variables and margin of output k for ``samples``; None and 0 if the data are different."""
+        """The dual variables and margin of output k for ``samples``; None and 0 if the data are different."""
         if k >= len(self.coef) or self.n_samples != samples.n_samples:
             return None, 0.0
         alpha = np.zeros(self.n_samples)
@@ -75,19 +76,19 @@ class WarmStart(NamedTuple):
 class SKLR(CallbackSupportMixin, KernelClassifier):
     r"""Sparse kernel logistic regression (S-KLR), the model of Consolo, Manno and Amaldi.
 
-    Minimises :math:`\tfrac12\|f\|^2 + C \sum_i c_i \log(1 + e^{\lambda - y_i f(x_i)})`: logistic
-    regression in the kernel's feature space with a margin :math:`\lambda` in the loss. With
-    ``lam=0`` it is kernel logistic regression, which keeps every training point. As ``lam`` grows,
-    it approaches a support vector machine with ``C / lam`` as its C, which keeps few. More than two
+    The model minimises :math:`\tfrac12\|f\|^2 + C \sum_i c_i \log(1 + e^{\lambda - y_i f(x_i)})`. This is
+    logistic regression in the kernel's feature space with a margin :math:`\lambda` in the loss. With
+    ``lam=0`` it is kernel logistic regression, which keeps every training point. As ``lam`` grows, it
+    approaches a support vector machine with parameter ``C / lam``, which keeps few points. More than two
     classes are handled one-vs-rest with a common kernel.
 
     Parameters
     ----------
     C : float, default=10000
-        Weight of the loss against the norm of f.
+        Weight of the loss relative to the norm of f.
     lam : float or "auto", default="auto"
-        The margin, >= 0. ``"auto"`` is ``C / 10``, the rule of the paper, which is close to a support vector
-        machine with C = 10. The smaller C, the smoother the loss.
+        The margin, >= 0. ``"auto"`` means ``C / 10``, the rule of the paper; the model is then close to a
+        support vector machine with C = 10. The smaller C is, the smoother the loss.
     nu : float or None, default=None
         Alternative to ``lam``: the sum of the dual variables of each binary problem (reached within
         ``tol * nu``); a root search finds the corresponding margin. It must be below ``2 * C * n_min``, where
@@ -95,31 +96,32 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
     kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed"} or callable, default="rbf"
         A callable takes two arrays of rows and returns the matrix of kernel values.
     gamma : "scale" or float, default="scale"
-        Kernel coefficient; ``"scale"`` is ``1 / (n_features * X.var())`` with weighted rows.
+        Kernel coefficient; ``"scale"`` means ``1 / (n_features * X.var())``, where the variance is weighted.
     degree, coef0 : float, default=3, 0
         Parameters of the polynomial kernel; the sigmoid kernel uses ``coef0`` too.
     working_set : {"mixed", "second-order", "first-order"}, default="mixed"
-        Working-set selection of the solver, see :class:`sparseklr.dual.Settings`.
+        How the solver selects pairs of variables; see :class:`sparseklr.dual.Settings`.
     tol : float, default=1e-3
-        Stop when the KKT violation is at most ``tol * max(1, lam)``, that is, in units of the margin as in
-        :class:`~sklearn.svm.SVC`. Probabilities need more accurate solutions: ``calibration="sigmoid"`` uses
-        ``tol / 10``, and ``"link"`` does not multiply by the margin.
+        Stop when the KKT violation is at most ``tol * max(1, lam)``; like that of
+        :class:`~sklearn.svm.SVC`, this tolerance is relative to the margin. Probabilities need more
+        accurate solutions: ``calibration="sigmoid"`` uses ``tol / 10``, and ``"link"`` does not multiply
+        the tolerance by the margin.
     max_iter : int, default=-1
         Maximum number of pair steps for each binary problem; -1 for no limit.
     bound : float or None, default=None
-        Points with a dual variable below this number are dropped; None is ``1e-9 * C * weight``.
+        Points with a dual variable below this number are dropped; None means ``1e-9 * C * weight``.
     calibration : {"sigmoid", "link"} or None, default="sigmoid"
-        Map from f to a probability. ``"sigmoid"``: Platt's sigmoid, fitted to cross-fitted values of f.
-        ``"link"``: the link function of the margin loss. None: ``sigmoid(f)``, equation 3 of the paper, which
-        is far too confident for sparse models.
+        How to map f to a probability. ``"sigmoid"`` fits Platt's sigmoid to cross-fitted values of f.
+        ``"link"`` applies the link function of the margin loss. None applies ``sigmoid(f)``, equation 3 of
+        the paper, which is far too confident for sparse models.
     cache_size : float or "auto", default="auto"
-        Memory for kernel rows in MB; ``"auto"`` is half of the available memory, at most 256 MB, or 2 GB for
-        sparse data and for more than 64 features.
+        Memory for kernel rows in MB. ``"auto"`` means half of the available memory, but at most 256 MB, or
+        2 GB for sparse data and for more than 64 features.
     class_weight : dict, "balanced" or None, default=None
-        Factors on C by class; ``"balanced"`` gives all classes the same total weight.
+        Factors that multiply C for each class; ``"balanced"`` gives all classes the same total weight.
     warm_start : bool, default=False
-        Start the next fit from the current solution if the number of samples is the same. The next fit also
-        resumes a fit interrupted by Ctrl-C; until then the model cannot predict.
+        Start the next fit from the current solution if the number of samples is the same. If Ctrl-C
+        interrupts a fit, the next fit resumes it; until then the model cannot predict.
     n_jobs : int or None, default=None
         Number of threads; -1 for all cores. Results do not depend on it.
     verbose : int, default=0
@@ -137,7 +139,7 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
         ``alpha_j y_j``; one row for two classes.
     intercept_ : array (n_outputs,)
     n_support_ : array (n_classes,)
-        Kept points of each class.
+        Number of kept points of each class.
     lam_ : array (n_outputs,)
         The margins; at the optimum they equal the slack rho of the paper.
     sigmoid_ : array (n_outputs, 2) or None
@@ -149,7 +151,7 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
     gamma_ : float
         The kernel coefficient; absent for kernels without one.
     n_iter_ : int
-        Pair steps.
+        Number of pair steps.
     converged_ : bool
     kkt_violation_ : float
         Largest violation of the optimality conditions (absolute).
@@ -164,14 +166,14 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
     See Also
     --------
     SparseKLR : Selects points by S-KLR and fits their coefficients by penalised likelihood.
-    SKLRCV : Choice of C and lam by cross-validation.
+    SKLRCV : Chooses C and lam by cross-validation.
 
     Notes
     -----
-    A common factor on all weights is equivalent to the same factor on C. Kernel values are computed in
+    Multiplying all weights by a factor is equivalent to multiplying C by it. Kernel values are computed in
     float64, with two exceptions. Training uses float32 for float32 input, and for the rbf and Laplacian
-    kernels of more than 2000 rows (:meth:`sparseklr.kernels.Kernel.row_source`); prediction uses float32 if
-    training and query rows are float32. A kernel value that is not finite raises an error.
+    kernels with more than 2000 rows (:meth:`sparseklr.kernels.Kernel.row_source`); prediction uses float32
+    if training and query rows are float32. A kernel value that is not finite raises an error.
 
     References
     ----------
@@ -268,7 +270,7 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
         }
 
     def _solve(self, solver: BinarySolver, solved: BinarySolutions, part: Any) -> None:
-        """Append the solution of every problem; an interruption leaves the last one unfinished."""
+        """Solve every problem and append its solution; an interruption leaves the last one unfinished."""
         samples, start, problems = solver.data, self._start(), solved.problems
         try:
             for k, problem in enumerate(problems):
@@ -316,7 +318,7 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
     # -- probabilities ----------------------------------------------------------------------------
 
     def _outputs(self, X: Any) -> np.ndarray:
-        """Logits of the one-vs-rest probabilities, (n_queries, n_outputs)."""
+        """The logits of the one-vs-rest probabilities, of shape (n_queries, n_outputs)."""
         f = super()._outputs(X)
         if self.calibration_ == "link":
             return link(f, self.lam_)
@@ -328,6 +330,17 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
             away = np.where(outputs == 0, 1e-9, outputs)  # the ratio has a limit at zero
             return link(away, self.lam_) / away, 0.0
         return (self.sigmoid_[:, 0], self.sigmoid_[:, 1]) if self.calibration_ == "sigmoid" else (1.0, 0.0)
+
+    def _product_expansion(self) -> ProductExpansion:
+        expansion = super()._product_expansion()
+        if self.calibration_ == "link":
+            raise ValueError(
+                "explanations by features need decision values that are sums over points, unlike those of "
+                "calibration='link'. Use calibration='sigmoid' or SparseKLR."
+            )
+        slope, offset = self._calibration_line(self.intercept_[None])
+        coef = self.dual_coef_ * np.reshape(slope, (-1, 1))
+        return replace(expansion, coef=coef, intercept=self.intercept_ * slope + offset)
 
 
 # -- the grid --------------------------------------------------------------------------------------
@@ -427,25 +440,25 @@ def klr_path(
 
 # Scores that differ by less than this are equal up to rounding.
 _SAME_SCORE = 1e-12
-# Measurements of a candidate on a fold.
+# The measurements of a candidate on a fold.
 _MEASURES = ("test_score", "n_support", "support_fraction", "fit_time", "score_time")
 
 
 def select_best(results: Mapping[str, Any]) -> int:
-    """Index of the highest mean score; of the sparsest model among ties."""
+    """The index of the model with the highest mean score; ties go to the sparsest."""
     score = results["mean_test_score"]
     return _sparsest(results, np.flatnonzero(score >= score.max() - _SAME_SCORE))
 
 
 def select_sparsest_of_3(results: Mapping[str, Any]) -> int:
-    """Index of the sparsest of the three most accurate models, the rule of the paper's tables."""
+    """The index of the sparsest of the three most accurate models, as in the paper's tables."""
     score, fraction = results["mean_test_score"], results["mean_support_fraction"]
     ranked = np.lexsort((fraction, -np.round(score / _SAME_SCORE) * _SAME_SCORE))
     return _sparsest(results, ranked[:3])
 
 
 def select_one_se(results: Mapping[str, Any]) -> int:
-    """Index of the sparsest model within one standard error of the best (Breiman et al. 1984)."""
+    """The index of the sparsest model within one standard error of the best (Breiman et al. 1984)."""
     score = results["mean_test_score"]
     best = int(score.argmax())
     error = results["standard_error"][best]
@@ -453,7 +466,7 @@ def select_one_se(results: Mapping[str, Any]) -> int:
 
 
 def _sparsest(results: Mapping[str, Any], among: np.ndarray) -> int:
-    """The sparsest of the candidates ``among``; of equally sparse ones, the first of the highest score."""
+    """The sparsest of the candidates ``among``; ties go to the first with the highest score."""
     fraction, score = results["mean_support_fraction"][among], results["mean_test_score"][among]
     return int(among[np.lexsort((among, -score, fraction))[0]])
 
@@ -481,15 +494,16 @@ class SKLRCV(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     lam_scale : {"ratio", "absolute"}, default="ratio"
         Whether ``lams`` are multiples of C or the margins themselves.
     estimator : SKLR or None, default=None
-        Provides all other parameters (kernel, tol, calibration, class_weight, ...); None is ``SKLR()``.
+        Provides all other parameters (kernel, tol, calibration, class_weight, ...); None means ``SKLR()``.
     cv : int, cross-validation generator, iterable or None, default=None
-        Splits, as in :class:`~sklearn.model_selection.GridSearchCV`; None is 5 stratified folds.
+        Splits, as in :class:`~sklearn.model_selection.GridSearchCV`; None means 5 stratified folds.
     scoring : str, callable or None, default=None
-        A scorer; None is accuracy.
+        A scorer; None means accuracy.
     selection : {"best", "sparsest-of-3", "one-se"} or callable, default="best"
-        ``"best"``: the highest mean score, or the sparsest model among ties. ``"sparsest-of-3"``: the
-        sparsest of the three highest, the rule of the paper. ``"one-se"``: the sparsest within one standard
-        error of the highest. A callable takes ``cv_results_`` and returns an index.
+        ``"best"`` chooses the highest mean score, and the sparsest model among ties. ``"sparsest-of-3"``
+        chooses the sparsest of the three models with the highest scores, as in the paper. ``"one-se"``
+        chooses the sparsest model within one standard error of the highest score. A callable takes
+        ``cv_results_`` and returns an index.
     n_jobs : int or None, default=None
         Number of threads; -1 for all cores. Results do not depend on it.
     verbose : int, default=0
@@ -501,10 +515,10 @@ class SKLRCV(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         The chosen model, fitted to all rows.
     best_params_ : dict
     best_index_ : int
-        Row of ``cv_results_``.
+        Index of the chosen model in ``cv_results_``.
     best_score_ : float
-        Mean score of the chosen model. It is optimistic, because the model was chosen for it; nested
-        cross-validation (``cross_val_score(SKLRCV(), X, y)``) is not.
+        Mean score of the chosen model. It is optimistic, because the model was chosen for it; for an
+        unbiased estimate use nested cross-validation, ``cross_val_score(SKLRCV(), X, y)``.
     cv_results_ : dict of arrays
         As in :class:`~sklearn.model_selection.GridSearchCV`, with additional columns: ``standard_error`` of
         the mean score; ``mean_n_support`` and ``std_n_support``, the number of points kept;
@@ -568,7 +582,7 @@ class SKLRCV(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     # -- fitting ----------------------------------------------------------------------------------
 
-    __metadata_request__fit: ClassVar[dict] = {"groups": UNUSED}  # only the splitter uses them
+    __metadata_request__fit: ClassVar[dict] = {"groups": UNUSED}  # only the splitter uses groups
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None, **metadata: Any) -> Self:
         """Evaluate all candidates and fit the chosen one to all rows.
@@ -615,7 +629,7 @@ class SKLRCV(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             results = _results_table(params, np.swapaxes(measured, 0, 1))
             if not np.isfinite(results["mean_test_score"]).all():
                 raise ValueError(
-                    f"scoring={self.scoring!r} returned NaN or infinite scores; finite ones are expected."
+                    f"scoring={self.scoring!r} returned NaN or infinite scores; expected finite scores."
                 )
             best = self._selected(results)
             start = time.perf_counter()
@@ -636,7 +650,7 @@ class SKLRCV(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return set_fitted(self, attributes)
 
     def _template(self) -> SKLR:
-        """The estimator in which C and lam are replaced."""
+        """The estimator whose C and lam are replaced by those of the candidates."""
         template = SKLR() if self.estimator is None else self.estimator
         if not isinstance(template, SKLR):
             raise TypeError(f"estimator must be an SKLR or None; got {self.estimator!r}.")
@@ -654,7 +668,7 @@ class SKLRCV(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return check_scoring(SKLR(), "accuracy" if self.scoring is None else self.scoring)
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Metadata requested by the splitter and the scorer, see scikit-learn's metadata routing.
+        """The metadata requested by the splitter and the scorer; see scikit-learn's metadata routing.
 
         Returns
         -------

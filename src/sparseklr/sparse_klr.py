@@ -12,7 +12,15 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from ._base import FamiliarityMixin, KernelClassifier, TrainingRows, certificate, expansion, warn_of_solutions
+from ._base import (
+    FamiliarityMixin,
+    HeldOutMixin,
+    KernelClassifier,
+    TrainingRows,
+    certificate,
+    expansion,
+    warn_of_solutions,
+)
 from ._utils.messages import warn
 from ._utils.sklearn_compat import CallbackSupportMixin, StrOptions, fit_task
 from ._validation import (
@@ -23,6 +31,7 @@ from ._validation import (
     kernel_parameters,
     make_samples,
 )
+from .conformal import HeldOut
 from .dual.one_vs_rest import BinarySolutions, BinarySolver
 from .dual.smo import Settings
 from .kernels import NAMED_KERNELS, Kernel
@@ -44,7 +53,7 @@ _MARGIN = 1000.0
 _STEPS_PER_ROW, _LEAST_ROWS = 100, 10_000
 
 
-class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
+class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClassifier):
     r"""Sparse kernel logistic regression: class probabilities from few training points.
 
     A fit has three steps:
@@ -365,7 +374,7 @@ class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
         coef = np.zeros((len(model.coef), len(rows.codes)))
         coef[:, np.searchsorted(point_of_row, model.points)] = model.coef
         kept = point_of_row[rows.in_given_order(np.flatnonzero(coef.any(axis=0)))]
-        losses = losses_of(points, model)
+        losses, left_out = losses_of(points, model), left_out_outputs(points, model)
         kernel = samples.kernel
         single = {"kernel": str(kernel.name), "gamma": kernel.gamma, "C": model.C}
         single |= {"log_loss": losses.estimate, "standard_error": losses.error, "seconds": np.nan}
@@ -383,9 +392,10 @@ class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
             "loo_log_loss_": losses.estimate,
             "validation_log_loss_": chosen.validation_loss if chosen else None,
             "loo_decision_function_": samples.in_given_rows(
-                left_out_outputs(points, model)[points.observation_of_row(samples.codes)]
+                left_out[points.observation_of_row(samples.codes)]
             ),
             "n_observations_": int(points.observations.count.sum()),
+            "_held_out_": HeldOut.of_observations(left_out, points.observations),
             "_posteriors_": Posterior.of(points, model),
             "_training_rows_": None if kernel.precomputed else TrainingRows.of(points, kept),
         }
@@ -496,7 +506,7 @@ class SparseKLR(FamiliarityMixin, CallbackSupportMixin, KernelClassifier):
         self : object
         """
         self._check_is_fitted()
-        _ = self._reference_  # compute it, so that familiarity stays available
+        _ = self._reference_, self._background_  # familiarity and explanations stay available
         for name in ("loo_decision_function_", "_posteriors_", "_training_rows_", "_usual_variances_"):
             self.__dict__.pop(name, None)
         return self

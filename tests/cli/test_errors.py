@@ -349,7 +349,7 @@ def test_classes_of_too_few_rows(fails: Any, tmp_path: Path) -> None:
     for n, file in files.items():
         file.write_text("x,y\n" + "".join(f"{k % 7},{'ab'[k % 2]}\n" for k in range(60)) + "3,c\n" * n)
     argv = ["--target", "y", "--scale", "standard", "-o", tmp_path / "m.sklr"]
-    one = "1.csv: --test-size 0.2: class c has 1 row; expected at least one to fit and one to test"
+    one = "1.csv: --test-size 0.2: class c has 1 row; expected at least one row to fit and one to test"
     fails(["fit", files[1], "--test-size", "0.2", *argv], one)
     few = "2.csv: --test-size 0.02 leaves 2 of 62 rows to test; expected at least one for each of 3 classes"
     fails(["fit", files[2], "--test-size", "0.02", *argv], few)

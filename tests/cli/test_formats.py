@@ -85,7 +85,7 @@ def test_predict(home: Path, tmp_path: Path, form: str) -> None:
     """Both formats give the same result as the pipeline."""
     output = tmp_path / f"predictions.{form}"
     assert main(["predict", str(home / "model.sklr"), str(home / f"test.{form}"), "-o", str(output)]) == 0
-    found = pd.read_csv(output) if form == "csv" else pd.read_parquet(output)
+    found = pd.read_csv(output, float_precision="round_trip") if form == "csv" else pd.read_parquet(output)
     assert list(found.columns) == ["predicted", "p_no", "p_yes"]
     frame = mixed_frame()[160:]
     pipeline = Model.load(str(home / "model.sklr")).fitted

@@ -254,6 +254,12 @@ def test_explain_shows_kept_rows_with_original_cells(home: Path, tmp_path: Path,
         others = one["others"]
         total = sum(point["contribution"] for point in one["points"]) + others["for"] + others["against"]
         assert total + one["intercept"] == pytest.approx(one["log_odds"])
+        columns = one["columns"]["contributions"]
+        by_column = one["columns"]["base"] + sum(column["contribution"] for column in columns)
+        assert by_column == pytest.approx(one["log_odds"])
+        assert {c["column"]: c["cell"] for c in columns} == new.loc[
+            row - 1, ["x", "z", "city", "day"]
+        ].to_dict()
         names = ["x", "z", "city", "day"]
         assert one["cells"] == new.loc[row - 1, names].to_dict()
         assert len(one["points"]) == 4
@@ -266,6 +272,7 @@ def test_explain_shows_kept_rows_with_original_cells(home: Path, tmp_path: Path,
     run("explain", home / "model.sklr", home / "new.csv", "--row", 5, "--class", "no", "--by", "contribution")
     text = capsys.readouterr().out
     assert "log-odds of no" in text
+    assert text.index("mean of the training rows") < text.index("kept row")
     assert new["day"][4] in text
     assert "kept row" in text
     assert "Unfamiliar" not in text
@@ -291,6 +298,22 @@ def test_explain_with_bad_input_and_models_from_python(home: Path, tmp_path: Pat
     run("fit", tmp_path / "rows.svm", "-o", tmp_path / "svm.sklr")
     run("explain", tmp_path / "svm.sklr", tmp_path / "rows.svm", "--row", 3)
     assert "log-odds of" in capsys.readouterr().out
+
+
+# -- prediction sets ------------------------------------------------------------------------------
+
+
+def test_sets_are_a_column(home: Path, capsys: Any) -> None:
+    capsys.readouterr()
+    run("predict", home / "model.sklr", home / "new.csv", "--set", "0.9")
+    found = pd.read_csv(io.StringIO(capsys.readouterr().out), keep_default_na=False)
+    assert list(found.columns) == ["predicted", "p_no", "p_yes", "set"]
+    assert set(found["set"]) <= {"", "no", "yes", "no|yes"}
+    ambiguous = (found["p_yes"] - 0.5).abs().idxmin()
+    certain = (found["p_yes"] - 0.5).abs().idxmax()
+    assert len(found["set"][certain]) <= len(found["set"][ambiguous])
+    run("predict", home / "model.sklr", home / "new.csv", "--set", "90", code=2)
+    assert "expected a number between 0 and 1; got '90'" in capsys.readouterr().err
 
 
 # -- unfamiliar rows ------------------------------------------------------------------------------
@@ -332,7 +355,7 @@ def test_missing_columns_are_an_error_unless_rows_are_flagged(
     run("predict", home / "model.sklr", tmp_path / "part.csv", code=2)
     assert "columns of the model are missing: z, city" in capsys.readouterr().err
     run("predict", home / "model.sklr", tmp_path / "part.csv", "--flag", "-o", tmp_path / "out.csv")
-    assert "missing and treated as unknown: z, city" in capsys.readouterr().err
+    assert "which are treated as missing values: z, city" in capsys.readouterr().err
     assert pd.read_csv(tmp_path / "out.csv")["unfamiliar"].str.contains("z is missing; city is missing").all()
     (tmp_path / "none.csv").write_text("a,b\n1,2\n")
     run("predict", home / "model.sklr", tmp_path / "none.csv", "--flag", code=2)

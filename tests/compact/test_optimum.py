@@ -20,7 +20,7 @@ pytestmark = pytest.mark.numerical
 
 @pytest.mark.slow
 def test_a_fit_to_all_rows_is_as_good_as_those_of_the_folds() -> None:
-    """The ninth digit of the features once determined whether the test loss was 0.23 or 0.33."""
+    """Regression test: a relative change of 1e-9 in the features changed the test loss from 0.23 to 0.33."""
     X, y = make_moons(300, noise=0.3, random_state=0)
     new, labels = make_moons(5000, noise=0.3, random_state=100)
     losses = []

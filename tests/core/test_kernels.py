@@ -140,13 +140,13 @@ def test_baseline_loops_agree_with_the_wide_ones() -> None:
         "print(*m.decision_function(X[:5]))"
     )
     values = []
-    for wish in ("baseline", ""):
+    for choice in ("baseline", ""):
         run = subprocess.run(
             [sys.executable, "-c", script],
             capture_output=True,
             text=True,
             check=True,
-            env=os.environ | {"SPARSEKLR_SIMD": wish},
+            env=os.environ | {"SPARSEKLR_SIMD": choice},
         )
         name, numbers = run.stdout.strip().splitlines()
         values.append((name, np.array(numbers.split(), dtype=float)))

@@ -55,7 +55,8 @@ def test_certificate(
     box = C * weight
     problem = DualProblem(y, box, 1e-9 * box, share * C)
     F, tolerance = K @ (solution.alpha * y), 1e-6 * max(1.0, share * C)
-    # The solver also keeps box - alpha, and may know of a distance to the bound that alpha has lost.
+    # The solver also stores box - alpha, which may contain a distance to the bound that alpha has lost
+    # to rounding.
     lost = 4 * np.finfo(float).eps * box
     least, violation = (
         DualProblem(y, box, bound, share * C).kkt_violation(solution.alpha, F)

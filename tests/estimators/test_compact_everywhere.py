@@ -13,6 +13,7 @@ import pytest
 import sklearn
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file, load_iris, make_moons
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -54,8 +55,8 @@ def test_predict_evaluate_and_report(home: Path, tmp_path: Path, capsys: pytest.
         main(["predict", str(home / "model.sklr"), str(home / "test.csv"), "-o", str(tmp_path / "p.csv")])
         == 0
     )
-    test = pd.read_csv(home / "test.csv")
-    found = pd.read_csv(tmp_path / "p.csv")
+    test = pd.read_csv(home / "test.csv", float_precision="round_trip")
+    found = pd.read_csv(tmp_path / "p.csv", float_precision="round_trip")
     np.testing.assert_array_equal(found[["p_no", "p_yes"]], model.predict_proba(test))
     evaluation = run_json(capsys, "evaluate", home / "model.sklr", home / "test.csv")
     assert evaluation["n_points"] == model[-1].n_points_
@@ -211,12 +212,13 @@ def test_routed_weights_reach_the_fit() -> None:
     weight = np.random.default_rng(0).integers(1, 4, 120).astype(float)
     splits = [(np.arange(0, 120, 2), np.arange(1, 120, 2))]
     with sklearn.config_context(enable_metadata_routing=True):
-        model = CompactKLR(3, C=10).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        model = CompactKLR(3, C=10).set_fit_request(sample_weight=True)
         routed = cross_validate(
             make_pipeline(StandardScaler().set_fit_request(sample_weight=False), model),
             X,
             y,
             cv=splits,
+            scoring=get_scorer("accuracy").set_score_request(sample_weight=True),
             params={"sample_weight": weight},
             return_estimator=True,
         )["estimator"][0][-1]

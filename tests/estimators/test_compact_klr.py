@@ -157,7 +157,7 @@ def test_noise_features_are_dropped() -> None:
     np.testing.assert_array_equal(model.feature_importances_ > 0, kept)
     assert set(model.search_results_["n_features"]) > {15, kept.sum()}
     assert list(model.feature_names_in_[kept][:5]) == ["x0", "x1", "x2", "x3", "x4"]
-    # what is dropped is not looked at
+    # predictions do not depend on dropped features
     changed = frame.copy()
     changed.loc[:, ~kept] = 7.0
     np.testing.assert_array_equal(model.predict_proba(changed), model.predict_proba(frame))
@@ -401,3 +401,14 @@ def test_progress_names_the_stage(moons, capsys) -> None:
     shown = capsys.readouterr().err
     assert "CompactKLR" in shown
     assert "points" in shown
+
+
+@pytest.mark.parametrize("size", [1e5, 1e8, 1e10, -1e10])
+def test_an_outlier_does_not_hide_the_other_rows(size: float) -> None:
+    """Without scaling, rows are stored in float32 relative to a centre that an outlier must not shift."""
+    X = np.random.default_rng(0).normal(size=(39, 1))
+    y = (X[:, 0] > 0).astype(int)
+    X[3] = size
+    model = CompactKLR(scale=None, n_points=7).fit(X, y)
+    others = np.arange(39) != 3
+    assert log_loss(y[others], model.predict_proba(X[others])) < 0.05

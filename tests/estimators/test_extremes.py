@@ -118,8 +118,8 @@ def test_balanced_classes_of_too_unequal_weights(make) -> None:
 def test_intercept_is_stationary_whatever_the_weights(seed) -> None:
     """Half the squared Newton decrement of the intercept alone is at most the remaining decrease.
 
-    With classes told apart at weights of 1e20 the curvature is that of a few rows; a ridge of 1e-10 times the
-    weights hid all that was left.
+    If classes are separated at weights of 1e20, only few rows have curvature; a ridge of 1e-10 times the
+    weights hid all of it.
     """
     X, y = rows(30, 5, seed)
     weight = weights(30, 20, seed)
@@ -194,7 +194,7 @@ def test_import_vectors_of_classes_of_any_weight(digits) -> None:
     model = ImportVectorMachine(epsilon=0.0, max_iter=1000).fit(np.ones((12, 2)), y, sample_weight=weight)
     shares = np.bincount(y, weight) / weight.sum()
     assert model.converged_
-    # to 1e-3, for the objective is accurate to 1e-8 and quadratic in a class of a share of it
+    # accurate to 1e-3, because the objective is quadratic and accurate to 1e-8
     common = shares > 1e-4
     P = model.predict_proba(np.ones((1, 2)))[0]
     np.testing.assert_allclose(P[common], shares[common], rtol=1e-2)
@@ -246,7 +246,7 @@ def test_import_vectors_without_curvature(seed) -> None:
 
 @pytest.mark.parametrize("seed", [0, 2, 7, 10])
 def test_half_coordinates_that_shrink_reach_zero(seed) -> None:
-    """With the identity as kernel, coordinates are independent; at 1e-100 one could never recover."""
+    """With the identity as kernel, coordinates are independent; from 1e-100 they could never recover."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 3, 145)
     weight = rng.uniform(0.2, 3, 145) * np.array([58.0, 0.66, 12.6])[y]

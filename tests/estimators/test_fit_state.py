@@ -282,8 +282,8 @@ def test_pruning_may_be_turned_off(moons) -> None:
 def test_resuming_a_converged_fit_takes_no_steps(seed: int, log_C: float, lam: float, log_tol) -> None:
     """On any problem: points at a bound stay there, and F is computed from the solver's own rows.
 
-    The last digits of C - alpha are lost when alpha is stored, a part of 2e-7 of the smallest C - alpha there
-    is; up to two steps may be made where that matters.
+    Storing alpha loses digits of C - alpha, up to 2e-7 of its smallest value; if that matters, the solver can
+    take up to two steps.
     """
     rng = np.random.default_rng(seed)
     n = int(rng.integers(20, 120))

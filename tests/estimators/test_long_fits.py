@@ -212,7 +212,9 @@ print(peak() - before, X.nbytes / 2**20)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="Linux tells the peak of a process")
+@pytest.mark.skipif(
+    not os.path.exists("/proc/self/status"), reason="only Linux reports the peak memory of a process"
+)
 def test_large_data_takes_the_memory_of_the_cache() -> None:
     """100000 x 50, a kernel matrix of 40 GB of which a thousand steps look at up to 800 MB.
 

@@ -93,7 +93,7 @@ def test_a_row_is_explained_for_a_class() -> None:
     for row, label in enumerate(model.predict(X)):
         found = explanation.of_row(row)
         assert found.label == label
-        assert found.log_odds > 0  # what speaks for the class that is predicted prevails
+        assert found.log_odds > 0  # the evidence for the predicted class prevails
     yes, no = explanation.of_row(3, "yes"), explanation.of_row(3, "no")
     np.testing.assert_array_equal(yes.contributions, -no.contributions)
     assert yes.log_odds == pytest.approx(model.decision_function(X)[3])

@@ -180,7 +180,7 @@ def noisy() -> tuple[pd.DataFrame, CompactKLR]:
 def test_bars_are_ordered_and_dropped_features_are_marked(noisy, values) -> None:
     _, model = noisy
     kept = model.get_support()
-    assert 0 < kept.sum() < 8  # else there is nothing to be told apart
+    assert 0 < kept.sum() < 8  # otherwise the test would check nothing
     display = RelevanceDisplay.from_estimator(model, values=values)
     lengths = np.array([bar.get_width() for bar in display.bars_])
     expected = model.feature_importances_ if values == "importance" else model.relevance_

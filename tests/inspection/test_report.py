@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from sparseklr import SKLR, SparseKLR
-from sparseklr.inspection.metrics import expected_calibration_error
+from sparseklr.inspection.metrics import expected_calibration_error, smooth_calibration_error
 from sparseklr.inspection.reliability import ProbabilityReport, kept_points, probability_report
 
 X, y = make_moons(500, noise=0.3, random_state=0)
@@ -46,6 +46,7 @@ def test_summary_agrees_with_the_metrics(model: SparseKLR, report: ProbabilityRe
         "log_loss": pytest.approx(log_loss(y[test], p)),
         "brier": pytest.approx(brier_score_loss(y[test], p)),
         "ece": pytest.approx(expected_calibration_error(y[test], p)),
+        "smooth_ece": pytest.approx(smooth_calibration_error(y[test], p)),
         "n_points": len(model.support_),
         "points_fraction": pytest.approx(len(model.support_) / 200),
     }

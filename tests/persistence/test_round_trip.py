@@ -86,7 +86,7 @@ def test_everything_except_training_rows_is_stored(name: str, tmp_path: Path) ->
     before = copy.deepcopy(vars(model))
     save(model, tmp_path / "m.sklr")
     # what is computed on first use is there now; nothing else has changed
-    assert vars(model).keys() - before.keys() <= {"_reference_", "_usual_variances_"}
+    assert vars(model).keys() - before.keys() <= {"_reference_", "_usual_variances_", "_background_"}
     assert all(same(value, vars(model)[attribute]) for attribute, value in before.items())
     loaded = load(tmp_path / "m.sklr")
     assert vars(model).keys() - vars(loaded).keys() <= {"_training_rows_"}

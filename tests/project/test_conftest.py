@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from joblib import Parallel, delayed
 
 SCRIPT = """
 import conftest
@@ -24,3 +25,7 @@ def test_hypothesis_draws_new_inputs_and_keeps_failing_ones_on_ci() -> None:
     command = [sys.executable, "-c", SCRIPT]
     shown = subprocess.check_output(command, cwd=tests, env=variables, text=True)
     assert shown.strip() == f"False {tests.parent / '.hypothesis' / 'examples'}"
+
+
+def test_parallel_work_of_tests_runs_in_threads() -> None:
+    assert Parallel(n_jobs=2)(delayed(os.getpid)() for _ in range(2)) == [os.getpid()] * 2

@@ -10,8 +10,8 @@ import pytest
 import sparseklr
 
 NAMES = """
-AccuracySparsityDisplay CompactKLR ExplanationDisplay PrototypesDisplay RelevanceDisplay ReliabilityDisplay
-SKLR SKLRCV SparseKLR klr_path load probability_report save tabular_pipeline
+AccuracySparsityDisplay CompactKLR DecisionCurveDisplay ExplanationDisplay PrototypesDisplay RelevanceDisplay
+ReliabilityDisplay ShapleyDisplay SKLR SKLRCV SparseKLR klr_path load probability_report save tabular_pipeline
 """
 FOLDERS = "dual baselines inspection datasets tables streaming export"
 

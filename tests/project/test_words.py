@@ -28,6 +28,10 @@ def test_phrases_are_found_with_their_lines(folder: Path) -> None:
     assert found(folder, "a.py", "# at most so\n# many points\n") == [(1, "so # many")]
     assert found(folder, "b.py", '"""How it is done."""\n') == [(1, "How it is done.")]
     assert found(folder, "b.md", "Done. Of a list all is used.") == [(1, "Of a")]
+    assert found(folder, "c.md", "The loss in units\nof that of SVC.") == [(1, "in units of that")]
+    assert found(folder, "c.py", '"""By set and method: accuracy."""\n') == [
+        (1, "By set and method: accuracy.")
+    ]
 
 
 def test_numbers_and_headings_of_pages(folder: Path) -> None:

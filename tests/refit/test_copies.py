@@ -94,7 +94,7 @@ def test_labels_agree_only_if_significantly_more_often() -> None:
     assert labels_agree(copied, P)
     assert not labels_agree(copied[:2], P[:2])  # too few
     certain = np.eye(3)[copied.argmax(axis=1)] * 0.999 + 0.0005
-    assert not labels_agree(copied, certain)  # predicted with certainty: not to be told apart
+    assert not labels_agree(copied, certain)  # labels predicted with certainty do not distinguish the cases
 
 
 @pytest.mark.parametrize("n", [2, 3, 5])

@@ -52,7 +52,7 @@ def test_fit_resumes_from_a_checkpoint(small_is_large, ring, tmp_path, monkeypat
         assert_same(model.fit_source(ArraySource(*ring), checkpoint=file), expected)
     assert not file.exists()
     assert list(tmp_path.iterdir()) == []
-    # what was done is not done again
+    # finished work is not repeated
     assert len(saved) < len(expected.search_results_["n_points"]) - 1 + expected.n_iter_
 
 

@@ -383,7 +383,7 @@ def test_bad_generators():
         GeneratorSource(lambda: [(X, y), (X[:, :1], y)]).n_rows  # noqa: B018
     with pytest.raises(ValueError, match=r"y of item 0"):
         GeneratorSource(lambda: [(X, y[1:])])
-    with pytest.raises(ValueError, match="only one has labels"):
+    with pytest.raises(ValueError, match="only one of the first item and item"):
         GeneratorSource(lambda: [(X, y), (X, None)]).n_rows  # noqa: B018
     once = iter([(X, y)] * 3)
     with pytest.raises(ValueError, match="same rows each time"):

@@ -1,1 +1,1 @@
-"""What several tests use: data, reference solvers, runners, and checks that estimators share."""
+"""Helpers for several tests: data, reference solvers, runners, and checks that estimators share."""

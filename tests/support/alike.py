@@ -1,4 +1,4 @@
-"""What several estimators promise alike, checked on any of them."""
+"""Checks of properties that several estimators share."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def assert_kernels_and_storage_agree(
 
 
 def clearly_less(one: np.ndarray, other: np.ndarray) -> bool:
-    """Of many draws: in the mean by more than two standard errors of the paired differences."""
+    """Whether the mean over draws is lower by more than two standard errors of the paired differences."""
     difference = np.subtract(other, one)
     return bool(difference.mean() > 2 * difference.std(ddof=1) / np.sqrt(len(difference)))
 
 
 def assert_refused(model: Any, data: tuple[np.ndarray, np.ndarray], message: str) -> None:
-    """A bad parameter is named, and nothing of a fit is set."""
+    """Check that the error names the bad parameter and that no fitted attribute is set."""
     with pytest.raises(ValueError, match=message):
         model.fit(*data)
     assert not hasattr(model, "classes_")

@@ -68,7 +68,7 @@ TABLES = {
 
 
 def nodes(part: Any, path: str = "") -> Iterator[tuple[Any, Any, str]]:
-    """Every value in a tree of JSON: what holds it, its key there, and a path to it."""
+    """Yield every value in a JSON tree with its container, its key there, and its path."""
     pairs = part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ()
     for key, value in list(pairs):
         name = part.get("type", path) if isinstance(part, dict) else path
@@ -77,7 +77,7 @@ def nodes(part: Any, path: str = "") -> Iterator[tuple[Any, Any, str]]:
 
 
 def stored(node: Any, members: dict[str, bytes]) -> Any:
-    """The array or sparse matrix that a node of the tree stands for, or the node itself."""
+    """The array or sparse matrix that a node of the tree represents, or the node itself."""
     if isinstance(node, dict) and "array" in node:
         return np.load(io.BytesIO(members[node["array"]]))
     if isinstance(node, dict) and "csr" in node:
@@ -93,7 +93,7 @@ def as_node(value: Any) -> tuple[Any, dict[str, bytes]]:
 
 
 def changed(value: Any) -> Iterator[Any]:
-    """Other values in its place."""
+    """Yield values that could replace it."""
     yield None
     if isinstance(value, bool | int | float):
         yield from (-1, 0, 2**30, 100_000, 1e308, float("nan"), "text")
@@ -124,7 +124,7 @@ def changed(value: Any) -> Iterator[Any]:
 
 
 def alterations(model: Any) -> Iterator[tuple[str, Callable[[], dict[str, bytes]]]]:
-    """A model file with one part altered, again and again, with a name of what was altered."""
+    """Yield model files with one part altered, and the name of that part."""
     members = encode(model, {})
     tree = json.loads(members["model.json"])
     for holder, key, path in list(nodes(tree)):
@@ -164,7 +164,7 @@ def attempt(call: Callable[[], Any]) -> str:
 
 
 def alter(name: str, step: int) -> None:
-    """Every part of a model is altered, or each of ``step`` of them."""
+    """Alter every part of a model, or one part in ``step``."""
     fitted = TABLES[name]() if name in TABLES else MODELS[name]()
     model = getattr(fitted, "best_estimator_", fitted)
     rows = DENSE[:6] @ DENSE[:6].T if name == "precomputed" else DENSE[:6]

@@ -1,4 +1,4 @@
-"""Archives that somebody edited."""
+"""Helpers that edit archives."""
 
 from __future__ import annotations
 

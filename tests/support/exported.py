@@ -1,4 +1,4 @@
-"""Models to export, and exported models run by what users run them with."""
+"""Models to export, and the runtimes with which users run exported models."""
 
 from __future__ import annotations
 

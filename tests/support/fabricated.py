@@ -1,4 +1,4 @@
-"""Results that nobody computed, near the paper's numbers: for tests of what is made of results."""
+"""Made-up results close to the paper's numbers, for tests of the report."""
 
 from __future__ import annotations
 

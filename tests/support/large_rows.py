@@ -1,4 +1,4 @@
-"""Rows that count as many, and how two models of them are compared."""
+"""Data large enough to be streamed, and the comparison of two models fitted to them."""
 
 import numpy as np
 

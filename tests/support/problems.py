@@ -10,7 +10,7 @@ from sparseklr.samples import DistinctPoints, Samples
 
 
 def hard_problem(n: int = 6000) -> tuple[np.ndarray, np.ndarray]:
-    """Labels that have nothing to do with the rows."""
+    """A problem whose labels do not depend on the rows."""
     rng = np.random.default_rng(0)
     return rng.normal(size=(n, 5)), rng.integers(0, 2, n)
 

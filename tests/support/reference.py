@@ -1,4 +1,4 @@
-"""An independent solver, Newton's method on the primal, and what a certificate of the dual promises."""
+"""An independent solver (Newton's method on the primal), and the accuracy that a certificate guarantees."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def largest_gap(problem: DualProblem, f: np.ndarray, violation: float) -> float:
 
     The gap is the sum of C_i KL(d_i || s_i) with d = alpha / C and s = sigmoid(lam - y f), divergences of two
     coins. Where alpha is free the logits of d and s differ by at most the violation, and the divergence is at
-    most an eighth of its square; at a bound it is at most the share of the box that is cut off, times the
+    most an eighth of its square; at a bound it is at most the fraction of the box that is cut off, times the
     distance of the logits.
     """
     share = problem.bound / problem.box
@@ -61,7 +61,7 @@ def largest_gap(problem: DualProblem, f: np.ndarray, violation: float) -> float:
 
 
 def decision_accuracy(problem: DualProblem, violation: float, largest_kernel_value: float = 1.0) -> float:
-    """How far two solutions of one dual with at most this violation can be apart in decision values.
+    """A bound on the difference in decision values of two solutions with at most this violation.
 
     Both satisfy the optimality conditions up to the violation v, so that
     ``<grad(a) - grad(b), a - b> <= v |a - b|_1``. The left side is at least

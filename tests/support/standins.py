@@ -1,4 +1,4 @@
-"""Data for the tests: the published benchmark sets where they are there, stand-ins for them elsewhere.
+"""Data for the tests: the published benchmark sets if they are available, and stand-ins otherwise.
 
 Two of the twelve sets need no file: ``wisconsin`` comes with scikit-learn, and ``monk2`` follows from its
 definition. For the others a stand-in of the same shape and class counts is drawn from Breiman's generators.

@@ -348,3 +348,42 @@ def test_error_names_the_missing_extra() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stderr.splitlines()[-1].endswith('needs skrub: pip install "sparseklr[tables]"')
     assert sparseklr.tabular_pipeline is tabular_pipeline
+
+
+# -- explanations and sets -------------------------------------------------------------------------
+
+
+def test_predictions_are_explained_by_the_columns_of_the_table(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    n = 120
+    frame = pd.DataFrame(
+        {"income": rng.normal(size=n).round(3), "city": rng.choice(["Oslo", "Rome", "Bern"], n)}
+    )
+    frame["two"] = rng.choice(["a", "b"], n)
+    frame["day"] = pd.date_range("2020-01-01", periods=n, freq="37h").astype(str)
+    frame["text"] = [" ".join(rng.choice(list("abcdefgh"), 6)) + str(k) for k in range(n)]
+    frame.loc[3:9, "income"] = np.nan
+    frame.loc[0, "city"] = "Rare"
+    y = np.where((frame["income"] > 0) == (frame["city"] == "Oslo"), "yes", "no")
+    model = tabular_pipeline(scale="standard").fit(frame, y)
+    groups, names = model["features"].column_groups(), model["features"].get_feature_names_out()
+    assert sorted(j for positions in groups.values() for j in positions) == list(range(len(names)))
+    for column, positions in groups.items():
+        assert all(str(names[j]).startswith(column) for j in positions)
+    found = model.explain(frame[:6])
+    assert set(found.feature_names) == {"income", "city", "two", "day", "text"}
+    total = found.values.sum(axis=1) + found.base_values
+    np.testing.assert_allclose(total, model.decision_function(frame[:6]), atol=1e-10)
+    city = found.feature_names.index("city")
+    assert list(found.data[:, city]) == list(frame["city"][:6])
+    # a column that only the row has changed has all of the difference
+    other = frame[1:2].assign(city="Oslo" if frame["city"][1] != "Oslo" else "Rome")
+    alone = model.explain(other, background=frame[1:2]).values[0]
+    assert np.flatnonzero(alone).tolist() == [city]
+    save(model, tmp_path / "model.sklr")
+    again = load(tmp_path / "model.sklr")
+    np.testing.assert_array_equal(again.explain(frame[:6]).values, found.values)
+    np.testing.assert_array_equal(again.predict_set(frame, 0.8), model.predict_p_values(frame) > 1 - 0.8)
+    lower, upper = again.predict_interval(frame)
+    assert (lower <= upper).all()
+    assert again.explain(frame[:2], by="points").contributions.shape[0] == 2

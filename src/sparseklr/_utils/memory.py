@@ -12,8 +12,8 @@ _UNKNOWN = 1 << 40
 def available_memory(root: str | Path = "/") -> int:
     """Bytes that can be allocated without swapping or termination, as far as the system reports them.
 
-    This is the minimum of the available memory of the machine and of what the limits of the process's
-    control groups (versions 1 and 2) and their parents leave. Reclaimable page cache counts as available.
+    The result is the machine's available memory, or less if the limits of the process's control groups
+    (versions 1 and 2) or their parents leave less. Reclaimable page cache counts as available.
 
     Parameters
     ----------
@@ -50,9 +50,9 @@ def _memory_groups(root: Path) -> Iterator[tuple[Path, str, str, str]]:
     """Every cgroup directory whose memory limit applies to this process, with the names of its limit and
     usage files.
 
-    The fourth item of each tuple is the prefix of the page-cache statistics that include child groups. Inside
-    a container the reported path may be that of the host; all directories up to the mounted root are
-    therefore considered.
+    The fourth item of each tuple is the prefix of the page-cache statistics that include child groups.
+    Inside a container the reported path may refer to the host, so all directories up to the mounted root
+    are considered.
     """
     mounted = root / "sys/fs/cgroup"
     for line in _read(root / "proc/self/cgroup").splitlines():
@@ -80,11 +80,11 @@ def _read(path: Path) -> str:
 
 def _number(path: Path) -> int | None:
     text = _read(path).strip()
-    return int(text) if text.isdigit() else None  # "max": no limit
+    return int(text) if text.isdigit() else None  # "max" means no limit
 
 
 def _table(path: Path) -> dict[str, int]:
-    """A file of lines "name number" as a dictionary."""
+    """Read a file with lines of the form "name number" as a dictionary."""
     lines = (line.split() for line in _read(path).splitlines())
     return {words[0]: int(words[1]) for words in lines if len(words) > 1 and words[1].isdigit()}
 

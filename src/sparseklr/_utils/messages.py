@@ -29,14 +29,14 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066
 
 
 def listing(names: Iterable[Any], most: int = 12) -> str:
-    """Names separated by commas, at most ``most`` of them."""
+    """Join at most ``most`` names with commas."""
     names = list(map(str, names))
     more = f", ... ({len(names)} in all)" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
 def printable(text: Any) -> str:
-    """Text with control characters escaped, because text from files may contain terminal commands.
+    """Escape control characters, because text from files may contain terminal commands.
 
     >>> printable("\\x1b[2Jred")
     '\\\\x1b[2Jred'

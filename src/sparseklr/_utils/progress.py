@@ -15,15 +15,15 @@ class Iteration:
     """State of an iterative method; the compiled solver reports the same three numbers."""
 
     n_iter: int
-    violation: float  # distance from convergence, in the units of the tolerance
+    violation: float  # distance from convergence, to be compared with the tolerance
     seconds: float
 
 
 class ProgressBar:
-    """Progress of the KKT violation towards its tolerance, on a logarithmic scale; a callback of solvers.
+    """Solver callback that shows how the KKT violation approaches its tolerance, on a logarithmic scale.
 
-    On a terminal or in a notebook with tqdm (extra ``sparseklr[progress]``) it is a ``tqdm`` bar, otherwise a
-    line on standard error every two seconds.
+        On a terminal or in a notebook with tqdm (extra ``sparseklr[progress]``) it shows a ``tqdm`` bar;
+    otherwise it prints a line on standard error every two seconds.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class ProgressBar:
 
 
 class GridProgressBar(ProgressBar):
-    """Number of finished fits out of the expected number, which a search may exceed."""
+    """Shows the number of finished fits out of the expected number, which a search may exceed."""
 
     def __init__(self, title: str, total: int, show: bool) -> None:
         super().__init__(title, tolerance=1.0, show=show)
@@ -90,7 +90,7 @@ class GridProgressBar(ProgressBar):
 
 
 class StageProgressBar(ProgressBar):
-    """Name of the current stage of a fit, and the finished fraction."""
+    """Shows the name of the current stage of a fit, and the finished fraction."""
 
     def __init__(self, title: str, show: bool = True) -> None:
         super().__init__(title, tolerance=1.0, show=show)

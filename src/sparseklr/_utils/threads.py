@@ -34,7 +34,9 @@ class ThreadPool(ThreadPoolExecutor):
         future: Future = Future()
         begun = threading.Lock()
 
-        def call() -> None:  # runs once: the pool also queues calls for which it could not start a thread
+        def call() -> (
+            None
+        ):  # runs at most once, because the pool also queues calls for which it could not start a thread
             if not begun.acquire(blocking=False) or not future.set_running_or_notify_cancel():
                 return
             try:
@@ -58,13 +60,13 @@ class _PoolMap:
 
     def __call__(self, function: Callable[..., Any], *items: Iterable) -> Iterable:
         arguments = list(zip(*items, strict=True))
-        if len(arguments) < 2:  # a thread would gain nothing
+        if len(arguments) < 2:  # a thread would not help
             return [function(*each) for each in arguments]
         return self.pool.map(lambda each: function(*each), arguments)
 
 
 class _OneThread:
-    """Limits linear algebra to one thread: with a few hundred unknowns, more threads only wait.
+    """Limits linear algebra to one thread, because with a few hundred unknowns more threads only wait.
 
     The limit belongs to the process. If uses overlap, the first one sets it and the last one restores the
     original number of threads.
@@ -74,7 +76,7 @@ class _OneThread:
         self.lock, self.inside = threading.RLock(), 0
 
     def after_fork_in_child(self) -> None:
-        """Reset the state in a forked child: the threads inside exist only in the parent."""
+        """Reset the state in a forked child, because the counted threads exist only in the parent."""
         if self.inside:
             self._restore()
         self.inside = 0
@@ -100,7 +102,7 @@ class _OneThread:
 
 @cache
 def _linear_algebra() -> ThreadpoolController:
-    """The linear algebra libraries, searched once: the search takes as long as a small fit."""
+    """Find the linear algebra libraries once, because the search takes as long as a small fit."""
     return ThreadpoolController()
 
 
@@ -129,10 +131,10 @@ if hasattr(os, "register_at_fork"):  # no other thread may hold the lock during 
 
 @contextmanager
 def ordered_threads(n_jobs: int | None) -> Iterator[Map]:
-    """A ``map`` that calls its function in ``n_jobs`` threads, with single-threaded linear algebra in each.
+    """Provide a ``map`` that uses ``n_jobs`` threads, each with single-threaded linear algebra.
 
     The pieces of work do not depend on the number of threads, and their results are summed in order, so
-    results are bit-identical for any ``n_jobs``. Multithreaded matrix products would not be.
+    results are bit-identical for any ``n_jobs``. With multithreaded matrix products they would not be.
     """
     with one_thread:
         if (n := n_threads(n_jobs)) == 1:

@@ -31,13 +31,13 @@ THRESHOLD = 54 ** (1 / 3) / 4
 
 @dataclass(frozen=True)
 class HalfSettings:
-    """Settings of the coordinate algorithm; "fraction" refers to the objective."""
+    """Settings of the coordinate algorithm; fractions refer to the objective."""
 
     shortlist: int = 64  # coordinates tried per round, those with the largest predicted decrease
-    trials: int = 4  # failed trials after which the rest of the short list waits for the next round
+    trials: int = 4  # number of failed trials after which the rest of the short list waits for the next round
     settled: float = 1e-4  # remaining fraction on the support between joins; if larger, the support grows
-    worthwhile: float = 1e-9  # smallest fraction that a coordinate must promise
-    worthwhile_at_end: float = 1e-13  # the same before the solve may end: more than rounding
+    worthwhile: float = 1e-9  # smallest predicted decrease for which a coordinate is tried
+    worthwhile_at_end: float = 1e-13  # the same at the end of a solve; it exceeds rounding errors
     vanishing: float = 1e-6  # coordinates below this fraction of the smallest size at a minimum become zero
     newton_steps: int = 20  # maximum number of Newton steps on a support
     block: int = 512  # kernel columns computed at once
@@ -88,7 +88,7 @@ def half_threshold(z: Any, t: Any) -> Any:
 
 
 def step_of(slope: Array, curvature: Array, at: Array | float = 0.0) -> tuple[Array, Array]:
-    """Minimisers x of ``slope (x - at) + curvature (x - at)^2 / 2 + |x|^(1/2)``, and the decreases."""
+    """The minimisers x of ``slope (x - at) + curvature (x - at)^2 / 2 + |x|^(1/2)``, and the decreases."""
     x = half_threshold(at - slope / curvature, 2 / curvature)
     move = x - at
     return x, np.sqrt(np.abs(at)) - np.sqrt(np.abs(x)) - slope * move - curvature * move**2 / 2
@@ -121,7 +121,7 @@ class Gram:
         return kernel.matrix(single[block], single, n_jobs=self.points.n_jobs)
 
     def product(self, r: np.ndarray, exact: bool = False) -> np.ndarray:
-        """K r; in float64 throughout if ``exact``."""
+        """The product K r, computed in float64 throughout if ``exact``."""
         if self.matrix is not None and not (exact and self.matrix.dtype == np.float32):
             return (self.matrix @ r.astype(self.matrix.dtype)).astype(np.float64)
         points = self.points
@@ -180,7 +180,7 @@ class _Metric:
 class _Promise:
     """Models of the loss along c coordinates off the support, see ``HalfSolver._promise``."""
 
-    slope: Array  # (c,) while the support and the intercept adapt
+    slope: Array  # (c,) slope while the support and the intercept adapt
     curvature: Array
     along: Array  # (s + 1, c) their negative move for a unit step of the coordinate
     rest: Array  # (s + 1,) their negative Newton step without the coordinate
@@ -269,11 +269,14 @@ class HalfSolver:
     # -- single coordinates, with Newton steps on the support ---------------------------------
 
     def solve(self, C: float, tol: float, max_iter: int, callback: Callback = None) -> Convergence:
-        """Half thresholding with the curvature of each coordinate as its step, from the current model.
+        """Solve by half thresholding of single coordinates, starting from the current model.
 
-        1. Coordinates off the support that half thresholding makes non-zero join, best first.
-        2. Newton steps on the support; coordinates that reach zero leave.
-        3. If none joins, the support is thresholded with the bound on the curvature as step.
+        Each iteration has three steps:
+
+        1. Coordinates off the support that half thresholding makes non-zero join it, the best first.
+        2. Newton steps are taken on the support; coordinates that reach zero leave it.
+        3. If no coordinate joined, half thresholding is applied to the support, with the inverse of the
+           bound on the curvature as step size.
         """
         start, history = time.perf_counter(), [self.objective(C)]
         quiet, goal = 0, tol
@@ -314,7 +317,7 @@ class HalfSolver:
         return most
 
     def _shortlist(self, C: float, metric: _Metric | None) -> Array:
-        """Coordinates off the support that are worth a trial, by their slopes or from all columns."""
+        """The coordinates off the support that are worth a trial, by their slopes or from all columns."""
         self.b = self._best_intercept(self.h)  # the slopes are then those of Phi
         n = len(self.points)
         if metric is None:
@@ -444,7 +447,7 @@ class HalfSolver:
         return False
 
     def _threshold(self, C: float) -> bool:
-        """Half thresholding of the support: coordinates that become zero leave; whether any did."""
+        """Apply half thresholding to the support, and drop zeros; return whether there were any."""
         slope = self._residual(C) @ self.columns
         kept, _ = step_of(slope, C * self.bound[self.support], self.x)
         if (kept != 0).all():
@@ -467,7 +470,7 @@ class HalfSolver:
     # -- the published algorithm --------------------------------------------------------------
 
     def iterate(self, C: float, tol: float, max_iter: int, callback: Callback = None) -> Convergence:
-        """Half thresholding of all coordinates at once, with a common step size."""
+        """Apply half thresholding to all coordinates at once, with a common step size."""
         beta = np.zeros(len(self.points))
         beta[self.support] = self.x
         lipschitz = self._lipschitz()

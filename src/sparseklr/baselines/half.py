@@ -35,7 +35,7 @@ __all__ = ["HalfKLR", "half_klr_path", "half_threshold"]
 class HalfKLR(KernelClassifier):
     r"""Kernel logistic regression with the l1/2 penalty on its coefficients.
 
-    Finds a local minimum of
+    The estimator finds a local minimum of
 
     .. math:: C \sum_i c_i \log(1 + e^{-y_i f(x_i)}) + \sum_j |\beta_j|^{1/2},
               \qquad f(x) = \sum_j \beta_j k(x_j, x) + b
@@ -85,7 +85,7 @@ class HalfKLR(KernelClassifier):
         beta; one row for two classes, otherwise one per class.
     intercept_ : array (n_outputs,)
     n_support_ : array (n_classes,)
-        Kept points of each class.
+        Number of kept points of each class.
     n_iter_ : int
     objective_path_ : list of n_outputs arrays
         The objective after each iteration.
@@ -99,10 +99,10 @@ class HalfKLR(KernelClassifier):
 
     Notes
     -----
-    With smaller steps, half thresholding has more poor fixed points. The published step, the inverse of the
-    largest curvature :math:`\tfrac C4\|K\|^2`, is thousands of times smaller than the inverse curvature along
-    a single coefficient, because kernel columns are similar; started from zero, the iteration often stays
-    there. The default algorithm therefore moves single coefficients by their own curvature (while the
+    With smaller steps, half thresholding has more poor fixed points. The published step size, the inverse of
+    the largest curvature :math:`\tfrac C4\|K\|^2`, is thousands of times smaller than the inverse curvature
+    along a single coefficient, because kernel columns are similar. Started from zero, the iteration often
+    stays there. The default algorithm therefore moves single coefficients by their own curvature (while the
     intercept and the non-zero coefficients adapt), and accepts a move only if the objective falls. Its result
     is also a fixed point of the published iteration, at a lower objective (``benchmarks/baselines.py``).
 
@@ -239,9 +239,9 @@ class HalfKLR(KernelClassifier):
 def half_klr_path(
     X: Any, y: Any, Cs: Sequence[float], *, sample_weight: Any = None, **params: Any
 ) -> list[HalfKLR]:
-    """Models for several values of C with a common kernel matrix, each started from the previous one.
+    """Fit models for several values of C with a common kernel matrix, each started from the previous one.
 
-    Values are visited in ascending order. The penalty is not convex, so a model of the path and that of a
+    The values are visited in ascending order. The penalty is not convex, so a model on the path and that of a
     single fit may be different local minima.
 
     Parameters

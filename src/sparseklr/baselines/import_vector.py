@@ -96,12 +96,12 @@ class ImportVectorMachine(KernelClassifier):
     support_vectors_, import_vectors_ : array or CSR (n_import, n_features)
         The import vectors; for ``kernel="precomputed"``, the kernel matrix among them.
     selection_ : array (n_import,)
-        Indices of the import vectors in the order of their import.
+        Indices of the import vectors in the order in which they were imported.
     dual_coef_ : array (n_outputs, n_import)
         beta; one row for two classes, otherwise one per class.
     intercept_ : array (n_outputs,)
     n_support_ : array (n_classes,)
-        Import vectors of each class.
+        Number of import vectors of each class.
     objective_path_ : array (n_import + 1,)
         The objective with 0, 1, 2, ... import vectors.
     n_iter_ : int
@@ -209,7 +209,7 @@ class ImportVectorMachine(KernelClassifier):
     def _fit(self, X: Any, y: np.ndarray, weight: np.ndarray | None, names: Any = None) -> dict[str, Any]:
         data = make_samples(X, y, weight, class_weight=self.class_weight, **kernel_parameters(self))
         points = DistinctPoints.of(data, self.n_jobs).with_gram()
-        # Rescaling the kernel is equivalent to another C.
+        # Rescaling the kernel is equivalent to changing C.
         unit = points.kernel_unit()
         loss = LogisticLoss.of(loss_weights(float(self.C), points.weight.T, unit))
         # Predictions in float32 have an error of 1e-7 times the coefficients, which must therefore be small.
@@ -239,7 +239,7 @@ class ImportVectorMachine(KernelClassifier):
         }
 
     def _search(self, machine: Machine, progress: ProgressBar) -> list[float]:
-        """Import points until the stopping rule holds; returns the objective by number of points."""
+        """Import points until the stopping rule holds; return the objective for each number of points."""
         random = check_random_state(self.random_state)
         converged = self.update == "converged"
         limit = min(self.max_points or len(machine.points), len(machine.points))
@@ -248,7 +248,7 @@ class ImportVectorMachine(KernelClassifier):
         path = [machine.objective]
         spanned = np.zeros(len(machine.points), dtype=bool)
         while len(machine.chosen) < limit:
-            # 1. The candidates: points that the chosen ones do not span.
+            # 1. Find the candidates: points that the chosen ones do not span.
             pool = np.flatnonzero(~spanned)
             pool = pool[~np.isin(pool, machine.chosen)]
             if len(pool) == 0:
@@ -323,7 +323,7 @@ class Machine:
         return np.tril(self.A[self.chosen, self.first :])
 
     def coefficients(self) -> tuple[Array, Array]:
-        """beta and intercepts; intercepts of several classes are centred."""
+        """The coefficients beta and the intercepts; the intercepts of several classes are centred."""
         beta = np.zeros((len(self.w), 0))
         if self.chosen:
             beta = (
@@ -355,7 +355,7 @@ class Machine:
         return self.points.columns(candidates) / self.unit
 
     def whiten(self, candidates: Array) -> tuple[Array, Array]:
-        """The columns that candidates would add to A (zero if A spans them), and which ones A spans."""
+        """Return the columns that candidates would add to A, and which candidates A already spans."""
         Z = self.A[:, self.first :]
         R = self._kernel(candidates)
         diagonal = R[candidates, np.arange(len(candidates))]
@@ -366,7 +366,7 @@ class Machine:
         return R, spanned
 
     def bordered(self, phi: Array) -> tuple[Array, Array]:
-        """H^-1 u (n_outputs, q, c) and Schur complements (n_outputs, c) for new columns phi (n, c)."""
+        """Return H^-1 u (n_outputs, q, c) and Schur complements (n_outputs, c) for columns phi (n, c)."""
         curved = self.W[:, :, None] * phi
         U = self.A.T @ curved
         HU = self.inverse @ U
@@ -374,7 +374,7 @@ class Machine:
         return HU, np.maximum(schur, 1.0)  # at least the penalty, up to rounding
 
     def gains(self, candidates: Array) -> Array:
-        """Decrease of the quadratic model for each candidate; -1 for those that A spans.
+        """The decrease of the quadratic model for each candidate; -1 for those that A spans.
 
         Let R = K_J - Z Z_J', where Z is the part of A that belongs to points. Every product with R follows
         from that with K_J and from A'WA, so one large matrix product suffices. Digits cancel only for nearly
@@ -426,7 +426,7 @@ class Machine:
             slope = np.einsum("kqc,kqc->c", G, dw) + (Gv * dv).sum(axis=0)
             if step == 0:
                 first_slope = np.abs(slope).max()
-            elif np.abs(slope).max() <= 1e-3 * first_slope:  # the ranking will not change
+            elif np.abs(slope).max() <= 1e-3 * first_slope:  # the ranking will not change any more
                 break
             D = self.A @ dw + phi * dv[:, None, :]
             linear = (penalty * w * dw).sum(axis=(0, 1)) + (v * dv).sum(axis=0)
@@ -450,7 +450,7 @@ class Machine:
         self.curve()
 
     def minimise(self, tol: float, max_iter: int) -> None:
-        """Newton's method on the chosen points, preconditioned by the last update of the curvature.
+        """Minimise the objective on the chosen points by Newton's method.
 
         Sets w, F, objective, and updates the curvature. Stops when the remaining decrease, estimated by half
         the Newton decrement, is below ``tol`` times the objective. A step that changes outputs by r may lower
@@ -515,7 +515,7 @@ class Machine:
 
 
 def _centred(step: Array) -> Array:
-    """A step in the weights (n_outputs, ...) without the component shared by all outputs.
+    """Remove the component shared by all outputs from a step in the weights (n_outputs, ...).
 
     The softmax does not depend on a common component, and the penalty is smallest without it. Along this
     component only the penalty has curvature, but the diagonal blocks of the Hessian would wrongly include
@@ -525,9 +525,9 @@ def _centred(step: Array) -> Array:
 
 
 def _inverse(H: Array) -> Array:
-    """Inverses of positive definite matrices (k, q, q), scaled to a unit diagonal for accuracy.
+    """Invert positive definite matrices (k, q, q), scaled to a unit diagonal for accuracy.
 
-    The added ridge is of the size of the rounding errors of H.
+    The added ridge has the size of the rounding errors of H.
     """
     scale = 1 / np.sqrt(np.einsum("kqq->kq", H))
     scale = scale[:, :, None] * scale[:, None, :]
@@ -535,7 +535,7 @@ def _inverse(H: Array) -> Array:
 
 
 def _line_search(loss: LogisticLoss, F: Array, D: Array, linear: Any, square: Any, slope: Any) -> Array:
-    """Steps t (c,) that approximately minimise ``loss(F + t D) + linear t + square t**2 / 2`` of c problems.
+    """Find steps t (c,) that roughly minimise ``loss(F + t D) + linear t + square t**2 / 2`` of c problems.
 
     ``slope`` is the derivative at 0. The function is convex in t; Newton's method starts at t = 1.
     """

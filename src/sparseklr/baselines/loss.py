@@ -1,12 +1,13 @@
-r"""The logistic loss for labels that are weights of classes on points.
+r"""The logistic loss of points with a weight for each class.
 
-A point of weight m, of which t belongs to the positive class, has the loss
+A point of total weight m, of which the weight t belongs to the positive class, has the loss
 
 .. math:: \ell(f) = t \log(1 + e^{-f}) + (m - t) \log(1 + e^{f}), \qquad
           \ell' = (m - t) p - t q, \qquad \ell'' = m p q,
 
-where p is the sigmoid of f and q = 1 - p that of -f. This form avoids cancellation for p close to 0 or 1, and
-exchanging the classes exchanges p and q exactly. More than two classes have the softmax loss.
+where p is the sigmoid of f, and q = 1 - p is the sigmoid of -f. This form avoids cancellation for p close
+to 0 or 1, and exchanging the classes exchanges p and q exactly. More than two classes have the softmax
+loss.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ Array = np.ndarray
 
 
 def cross_entropies(target: Any, f: Array, other: Any = None) -> Array:
-    """Loss of each point for weights ``target`` of the positive class and ``other`` (default: 1 - target)."""
-    both = np.log1p(np.exp(-np.abs(f)))  # of f and -f; about twice as fast as logaddexp
+    """The loss of points with weights ``target`` (positive class) and ``other`` (default: 1 - target)."""
+    both = np.log1p(np.exp(-np.abs(f)))  # the term common to f and -f; about twice as fast as logaddexp
     other = 1 - target if other is None else other
     return target * (both + np.maximum(-f, 0)) + other * (both + np.maximum(f, 0))
 
@@ -35,8 +36,8 @@ class LogisticLoss:
     .. math:: \sum_i m_i A(F_i) - \sum_i t_i^\top F_i
 
     with one output :math:`A(f) = \log(1+e^f)` (logistic), with several
-    :math:`A(F) = \log\sum_k e^{F_k}` (softmax). All summed terms are non-negative. The
-    weights of the classes are kept apart, because their sum m may round the smaller one away. Trailing axes
+    :math:`A(F) = \log\sum_k e^{F_k}` (softmax). All summed terms are non-negative. The weights of the
+    classes are stored separately, because rounding in their sum m may lose the smaller one. Trailing axes
     are independent problems.
 
     Attributes
@@ -59,11 +60,11 @@ class LogisticLoss:
 
     @property
     def total(self) -> Array:
-        """Weight of each point, m, an array (n,)."""
+        """The weight m of each point, an array (n,)."""
         return self.target[0] + self.other[0]
 
     def value(self, F: Array) -> Any:
-        """The loss; an array over the trailing axes of F."""
+        """The loss, as an array over the trailing axes of F."""
         if len(F) == 1:
             target, other = (_alongside(F, weight)[0] for weight in (self.target, self.other))
             return cross_entropies(target, F[0], other).sum(axis=0)
@@ -81,7 +82,7 @@ class LogisticLoss:
 
 
 def _sum_over_others(values: Array) -> Array:
-    """For each class the sum over all other classes, computed without subtraction."""
+    """For each class, compute the sum over all other classes without subtraction."""
     summed: Array = _all_but_one(len(values)) @ values.reshape(len(values), -1)
     return summed.reshape(values.shape)
 
@@ -92,7 +93,7 @@ def _all_but_one(n: int) -> Array:
 
 
 def _alongside(F: Array, weight: Array) -> Array:
-    """Weights with as many trailing axes as the outputs F."""
+    """Append trailing axes to weights, as many as the outputs F have."""
     return weight.reshape(weight.shape + (1,) * (F.ndim - 2))
 
 
@@ -108,16 +109,16 @@ class Derivatives:
 
     @property
     def slope(self) -> Array:
-        """First derivatives, of the shape of the outputs."""
+        """The first derivatives, in the shape of the outputs."""
         return self.other * self.P - self.target * self.Q
 
     @property
     def curvature(self) -> Array:
-        """Diagonal of the second derivatives."""
+        """The diagonal of the second derivatives."""
         return self.total * self.P * self.Q
 
     def curved(self, D: Array) -> Array:
-        """Second derivatives times D."""
+        """The product of the second derivatives and D."""
         if len(D) == 1:
             return self.curvature * D
         return self.total * self.P * (self.Q * D - _sum_over_others(self.P * D))

@@ -17,22 +17,22 @@ from ..dual.one_vs_rest import BinarySolutions, BinarySolver
 from ..dual.smo import Settings
 from ..samples import DistinctPoints, Samples
 
-# Below this the paper's illustrations treat a dual variable as zero.
+# The paper's illustrations treat smaller dual variables as zero.
 PAPER_THRESHOLD = 1e-5
 
 
 class ThresholdedKLR(KernelClassifier):
     r"""Kernel logistic regression made sparse after training.
 
-    Two heuristics from the section "Differences with respect to thresholding heuristics" of the
-    paper: kernel logistic regression
+    These are two heuristics from the section "Differences with respect to thresholding heuristics" of the
+    paper. Kernel logistic regression
 
     .. math:: \min_f \tfrac12\|f\|^2 + C \sum_i c_i \log(1 + e^{-y_i f(x_i)}),
               \qquad f(x) = \sum_j \alpha_j y_j k(x_j, x) + b
 
     is solved, and only the points with the largest :math:`\alpha_j` are kept: those near the decision
-    boundary or on its wrong side. Their coefficients and b are unchanged, or, with ``retrain``, fitted again
-    on the kept points alone.
+    boundary or on its wrong side. Their coefficients and b stay unchanged or, with ``retrain``, are fitted
+    again to the kept points alone.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class ThresholdedKLR(KernelClassifier):
         Number of points to keep, those with the largest dual variables.
     threshold : float or None, default=None
         Alternative to ``n_points``: keep the points whose dual variable is larger than this. If neither is
-        given, 1e-5, below which the paper treats a dual variable as zero.
+        given, the threshold is 1e-5, below which the paper treats a dual variable as zero.
     retrain : bool, default=False
         Whether to fit again on the kept points.
     kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed"} or callable, default="rbf"
@@ -74,7 +74,7 @@ class ThresholdedKLR(KernelClassifier):
     converged_ : bool
         Whether every binary problem was solved to ``tol``; otherwise a ConvergenceWarning is issued.
     n_iter_ : int
-        Pair steps of the last training.
+        Number of pair steps in the last training.
     n_features_in_ : int
     feature_names_in_ : array
         Only when X has column names.
@@ -82,8 +82,8 @@ class ThresholdedKLR(KernelClassifier):
     Notes
     -----
     Equal rows of a class are one point, which is kept or dropped as a whole, and the order of rows does not
-    matter: weights are exactly equivalent to repetitions. With more than two classes, points are ranked by
-    their largest dual variable over the one-vs-rest problems.
+    matter. Weights are therefore exactly equivalent to repetitions. With more than two classes, points are
+    ranked by their largest dual variable over the one-vs-rest problems.
 
     References
     ----------
@@ -183,7 +183,7 @@ class ThresholdedKLR(KernelClassifier):
         }
 
     def _kept(self, importance: np.ndarray) -> np.ndarray:
-        """Positions of the points to keep, ascending; of ties, the first ones."""
+        """The positions of the points to keep, ascending; ties go to the first points."""
         if self.n_points is not None:
             return np.sort(np.argsort(-importance, kind="stable")[: self.n_points])
         threshold = PAPER_THRESHOLD if self.threshold is None else self.threshold
@@ -196,7 +196,7 @@ class ThresholdedKLR(KernelClassifier):
         return kept
 
     def _logistic(self, data: Samples) -> BinarySolutions:
-        """Plain kernel logistic regression."""
+        """Solve plain kernel logistic regression."""
         settings = Settings(tol=self.tol, max_iter=self.max_iter)
         solver = BinarySolver(data, settings, self.cache_size, self.n_jobs)
         problems = solver.problems(float(self.C), lam=0.0)

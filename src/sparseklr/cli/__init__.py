@@ -1,7 +1,7 @@
 """The command ``sparseklr``: fit, show, predict, evaluate, explain, report and export on your files.
 
-``add_COMMAND(subparsers)`` adds the parser of a command, with the function that runs it. The modules of
-commands import nothing heavy before that function runs, so that ``sparseklr --help`` is fast.
+Each command has a function ``add_COMMAND(subparsers)`` that adds its parser and sets the function that runs
+it. The modules import heavy packages only inside that function, so that ``sparseklr --help`` is fast.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ COMMANDS = {
     "report": "show",
     "export": "show",
 }
-EXTRA = ("rich", "skrub", "pandas", "pyarrow")  # of sparseklr[cli]
+EXTRA = ("rich", "skrub", "pandas", "pyarrow")  # packages installed by sparseklr[cli]
 
 
 def make_parser() -> Parser:
     """The parser of the whole command line."""
     parser = Parser(
         prog="sparseklr",
-        description="Sparse kernel logistic regression: classifiers that keep few training points and give "
+        description="Sparse kernel logistic regression: classifiers that keep a few training points and give "
         "probabilities you can act on.",
-        epilog="sparseklr COMMAND --help has the options of a command, with examples.",
+        epilog="sparseklr COMMAND --help shows the options of a command, with examples.",
     )
     parser.add_argument("--version", action="version", version=f"sparseklr {__version__}")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
@@ -48,14 +48,14 @@ def make_parser() -> Parser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns 0, or 2 after a one-line error, or 130 if interrupted."""
+    """Run the command line; return 0, or 2 after a one-line error, or 130 if interrupted."""
     return run_command_line("sparseklr", make_parser, argv)
 
 
 def run_command_line(
     program: str, make_parser: Callable[[], Parser], argv: Sequence[str] | None = None
 ) -> int:
-    """Run ``args.run`` of the parsed arguments; lines of warnings and errors begin with ``program``."""
+    """Call ``args.run`` with the parsed arguments; warnings and errors are printed after ``program``."""
     argv = sys.argv[1:] if argv is None else list(argv)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # print a question mark for characters the terminal cannot show
@@ -84,7 +84,7 @@ def _stop(program: str, text: str, code: int) -> int:
 
 
 def _explain(error: Exception) -> str:
-    """The error in one line."""
+    """Describe an error in one line."""
     if isinstance(error, ModuleNotFoundError) and (package := (error.name or "").split(".")[0]) in EXTRA:
         return f'this command needs {package}: pip install "sparseklr[cli]"'
     if isinstance(error, OSError) and error.strerror and error.filename:

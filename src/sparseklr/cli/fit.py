@@ -1,4 +1,4 @@
-"""``sparseklr fit``: read, split off test rows, fit the pipeline, measure, save."""
+"""``sparseklr fit``: read a file, split off test rows, fit the pipeline, evaluate it and save it."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def train(args: Namespace, estimator: Any) -> tuple[Any, Dataset, dict[str, Any]
     pipeline = _make_pipeline(estimator, rows, args)
     steps = () if part.weight is None else ("model",) if rows.table is None else ("features", "model")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TableWarning)  # they are in the summary
+        warnings.simplefilter("ignore", TableWarning)  # the summary lists them
         start = time.perf_counter()
         try:
             pipeline.fit(part.X, part.y, **{f"{step}__sample_weight": part.weight for step in steps})
@@ -129,7 +129,8 @@ def _make_pipeline(estimator: Any, rows: Dataset, args: Namespace) -> Any:
 
     if rows.table is None:  # sparse rows are only scaled
         return Pipeline([("scale", MaxAbsScaler()), ("model", estimator)])
-    # "auto" also for new data; a decimal comma suggested only by the separator must be passed on
+    # The reader detects the decimal sign of new data too. A decimal comma that only the separator suggests
+    # must be passed on.
     suggested = "," if rows.table.decimal is None and rows.table.facts.get("decimal") == "," else "auto"
     return tabular_pipeline(
         estimator,
@@ -154,7 +155,7 @@ def _split(args: Namespace, name: str, y: np.ndarray) -> tuple[np.ndarray, np.nd
     classes, counts = np.unique(y, return_counts=True)
     if counts.min() < 2:
         single = classes[counts.argmin()]
-        raise CliError(f"{what}: class {single} has 1 row; expected at least one to fit and one to test")
+        raise CliError(f"{what}: class {single} has 1 row; expected at least one row to fit and one to test")
     n_test = math.ceil(args.test_size * len(y))
     for n, purpose in ((n_test, "to test"), (len(y) - n_test, "to fit")):
         if n < len(classes):
@@ -194,7 +195,7 @@ def _summary(fitted: Any, model: Any, n_rows: int, seconds: float, test: Any) ->
         summary |= {
             "n_points": len(model.support_),
             "points_fraction": len(model.support_) / n_rows,
-            # the loss by which the kernel was chosen is optimistic
+            # the leave-one-out loss is optimistic, because it was minimised over the kernels
             "loo_log_loss": model.loo_log_loss_ if validated is None else None,
             "validation_log_loss": validated,
             "dual_gap": model.dual_gap_,

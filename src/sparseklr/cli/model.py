@@ -1,4 +1,4 @@
-"""A model file: the model, its metadata, predictions, measures and explanations."""
+"""Models loaded from a file, with their metadata, predictions, measures and explanations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class FamiliaritySettings:
 
     least: float = 0.01  # less familiar than 99% of the training rows
     few: float = 0.05  # no message up to this fraction of unfamiliar rows
-    too_large: float = 1e20  # scaled features beyond it overflow kernels; dates stay below
+    too_large: float = 1e20  # larger scaled features make kernels overflow; dates stay below this limit
 
 
 SETTINGS = FamiliaritySettings()
@@ -40,11 +40,11 @@ SETTINGS = FamiliaritySettings()
 class Model:
     """A fitted model with the metadata of its file.
 
-    Its methods take rows from :func:`~.reading.read_for_model`, to which the table reader, the first step of
-    ``fitted``, has been applied; ``predictor`` is the remaining pipeline.
+    Its methods take rows from :func:`~.reading.read_for_model`, which has already applied the table reader,
+    the first step of ``fitted``; ``predictor`` contains the remaining steps.
     """
 
-    name: str  # of the file
+    name: str  # name of the file
     fitted: Any  # a pipeline, or an estimator
     metadata: dict[str, Any]
 
@@ -65,7 +65,7 @@ class Model:
 
     @property
     def estimator(self) -> Any:
-        """The last step, or the best model of a search there."""
+        """The last step of the pipeline, or its best model if that step is a search."""
         last = self.fitted[-1] if hasattr(self.fitted, "steps") else self.fitted
         return getattr(last, "best_estimator_", last)
 
@@ -102,17 +102,16 @@ class Model:
         return [] if self.reader is None else list(self.reader.na)
 
     def n_training_rows(self, X: Any) -> int:
-        """The number of rows identical to a training row, or 0 if there are no more than expected in new
-        data.
+        """The number of rows identical to a training row, or 0 if new data would contain as many.
 
-        With few categories, new rows may equal training rows too. The expected fraction is that of training
-        rows that have a duplicate. A fraction more than three standard errors above it indicates that X
-        contains training rows.
+        In a table with few categories, new rows may also equal training rows. The expected fraction is the
+        fraction of training rows that have a duplicate. If the observed fraction exceeds it by more than
+        three standard errors, X probably contains training rows.
         """
         if self.reader is None:
             return 0
         seen = self.reader.seen(X)
-        n_training = getattr(self.reader, "n_rows_", 1)  # not in models up to version 0.2
+        n_training = getattr(self.reader, "n_rows_", 1)  # absent in old models
         expected = getattr(self.reader, "n_repeated_rows_", 0) / n_training
         error = math.sqrt(expected * (1 - expected) * (1 / len(seen) + 1 / n_training))
         return int(seen.sum()) if seen.mean() > expected + 3 * error else 0
@@ -128,11 +127,11 @@ class Model:
             return self.predictor.predict(rows.X)
 
     def measure(self, rows: Dataset) -> dict[str, Any]:
-        """The measures of the model on labelled rows."""
+        """Evaluate the model on labelled rows."""
         return self.measure_predictions(rows.y, self.predict_proba(rows), self.predict(rows), rows.weight)
 
     def measure_predictions(self, y: Any, prob: np.ndarray, predicted: Any, weight: Any) -> dict[str, Any]:
-        """:func:`prediction_summary`, ROC AUC, the confusion matrix and the size of the model."""
+        """Return :func:`prediction_summary`, the ROC AUC, the confusion matrix and the size of the model."""
         n_points, points_fraction = kept_points(self.estimator)
         confusion = confusion_matrix(y, predicted, labels=self.classes, sample_weight=weight)
         return {
@@ -145,7 +144,7 @@ class Model:
         }
 
     def features(self, X: Any) -> Any:
-        """The input of the estimator."""
+        """Transform rows to the input of the estimator."""
         return self.predictor[:-1].transform(X) if hasattr(self.predictor, "steps") else X
 
     @contextmanager
@@ -179,7 +178,7 @@ class Model:
             return np.full(X.shape[0], np.nan)
 
     def unfamiliar(self, rows: Dataset) -> list[str]:
-        """Reasons why each row is unfamiliar; "" if it is not."""
+        """State for each row why it is unfamiliar; "" if it is familiar."""
         reasons: list[list[str]] = [[f"{name} is missing" for name in rows.missing] for _ in range(len(rows))]
         if self.reader is not None:
             for row_reasons, strange in zip(reasons, self.reader.strange(rows.X), strict=True):
@@ -190,8 +189,46 @@ class Model:
 
     # -- explanations -------------------------------------------------------------------------
 
+    def predict_p_values(self, rows: Dataset) -> np.ndarray:
+        """p-values of the classes; raises if the model does not have them."""
+        if not hasattr(self.estimator, "predict_p_values"):
+            raise CliError(f"{self.name}: this kind of model has no prediction sets")
+        with self._naming_large_cells(rows):
+            return self.estimator.predict_p_values(self.features(rows.X))
+
+    def columns_explained(self, rows: Dataset, row: int, label: Any) -> dict[str, Any] | None:
+        """Contributions of the columns to the log-odds of a class, the strongest first, and their mean on the
+        training rows; None if the model cannot be explained by columns."""
+        query = rows.take(np.array([row]))
+        features = getattr(self.fitted, "named_steps", {}).get("features")
+        groups = None if features is None else features.column_groups()
+        try:
+            found = self.estimator.explain(self.features(query.X), by="features", groups=groups)
+        except (TypeError, ValueError):  # another kind of model or of kernel
+            return None
+        _, values, base = found.of_row(0, label)
+        names = found.feature_names
+        if rows.svmlight is not None:
+            names = [f"feature {j + rows.svmlight['one_based']}" for j in range(len(names))]
+        cells: dict[str, Any] = {}
+        if rows.table is not None:
+            cells = cells_of(rows.table.frame.iloc[[row]][[*{*names} & {*rows.table.frame.columns}]])
+        strongest = np.argsort(-np.abs(values), kind="stable")
+        return {
+            "base": base,
+            "contributions": [
+                {
+                    "column": names[j],
+                    "cell": cells[names[j]][0] if names[j] in cells else f"{found.data[0, j]:.4g}",
+                    "contribution": float(values[j]),
+                }
+                for j in strongest
+            ],
+        }
+
     def explain(self, rows: Dataset, row: int, label: Any, n_points: int, by: str) -> dict[str, Any]:
-        """The kept rows most similar to a row, or with the largest contributions to its log-odds."""
+        """Return the contributions of the columns to the log-odds of a row, and the kept rows that are most
+        similar or contribute most."""
         query = rows.take(np.array([row]))
         with self._naming_large_cells(query):
             explanation = self.estimator.explain(self.features(query.X)).of_row(0, label)
@@ -210,6 +247,7 @@ class Model:
             "probability": float(self.predict_proba(query)[0, self.classes.index(label)]),
             "unfamiliar": self.unfamiliar(query)[0],
             "log_odds": explanation.log_odds,
+            "columns": self.columns_explained(rows, row, label),
             "intercept": explanation.intercept,
             "cells": cells,
             "points": [
@@ -248,7 +286,7 @@ def unfamiliar_note(reasons: list[str], flagged: bool) -> list[str]:
 
 
 def _roc_auc(y: Any, prob: np.ndarray, classes: list[Any], weight: Any) -> float | None:
-    """One-vs-rest for more than two classes; None if a class is absent."""
+    """The ROC AUC, one-vs-rest for more than two classes; None if a class is absent."""
     if len(np.unique(np.asarray(y))) < len(classes):
         return None
     if len(classes) == 2:

@@ -1,6 +1,7 @@
 """Command-line parsing: one-line errors, option types, and options shared by several commands.
 
-:func:`add_model` adds the parameters of the estimators as options, and :func:`make_estimator` uses them.
+:func:`add_model` adds the parameters of the estimators as options, and :func:`make_estimator` creates an
+estimator from these options.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def add_command(
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    parser.add_argument("--debug", action="store_true", help="show the traceback if there is an error")
     parser.set_defaults(run=run)
     return parser
 
@@ -64,7 +65,7 @@ def add_command(
 def number(
     above: float | None = None, least: float | None = None, words: tuple[str, ...] = (), kind: type = float
 ) -> Any:
-    """Option type: a number in a range, whole if ``kind=int``, or one of a few words."""
+    """Option type: a number in a range, which must be whole if ``kind=int``, or one of the given words."""
     bound = f" above {above:g}" if above is not None else f" of at least {least:g}"
     expected = " or ".join([f"a {'whole ' if kind is int else ''}number{bound}", *words])
 
@@ -130,14 +131,14 @@ class Dates(argparse.Action):
         setattr(namespace, self.dest, found)
 
 
-# -- options of several commands --------------------------------------------------------------
+# -- options shared by several commands --------------------------------------------------------------
 
 
 MODEL_HELP = "file written by sparseklr fit"
 
 
 def add_data(parser: Parser, target_help: str) -> None:
-    """DATA, its labels and weights, and how to read it."""
+    """Add DATA and the options for its labels and weights, and for reading it."""
     parser.add_argument(
         "data", metavar="DATA", help="CSV, TSV, Parquet or svmlight (LIBSVM) file; - is standard input"
     )
@@ -145,19 +146,19 @@ def add_data(parser: Parser, target_help: str) -> None:
 
 
 def add_labels(parser: Parser, target_help: str) -> None:
-    """The labels and weights of DATA, and how to read it."""
+    """Add the options for the labels and weights of DATA, and for reading it."""
     parser.add_argument("--target", metavar="COL", help=target_help)
     parser.add_argument("--sample-weight-column", metavar="COL", help="column of non-negative row weights")
     add_reading(parser)
 
 
 def add_reading(parser: Parser) -> None:
-    """Options of how to read DATA; by default everything is detected."""
+    """Add the options that control how DATA is read; by default everything is detected."""
     group = parser.add_argument_group("reading")
     group.add_argument(
         "--format",
         choices=("csv", "tsv", "parquet", "svmlight"),
-        help="format of DATA (default: by its suffix)",
+        help="format of DATA (default: given by its suffix)",
     )
     group.add_argument(
         "--sep", type=separator, help="separator of a CSV file: a character, or tab (default: detected)"
@@ -175,7 +176,7 @@ def add_reading(parser: Parser) -> None:
         nargs="+",
         action="extend",
         default=[],
-        help="further tokens for missing values besides NA, ? and the like; write --na=-9 for negative ones",
+        help="tokens for missing values besides NA, ? and the like; for a negative number write --na=-9",
     )
 
 
@@ -198,12 +199,12 @@ def print_json(**content: Any) -> None:
 
 
 def add_training(parser: Parser) -> Any:
-    """Add the options of data, columns and training; returns the group of model options."""
+    """Add the options for data, columns and training; return the group of model options."""
     add_data(parser, "column of the classes (not for svmlight files, which contain them)")
-    group = parser.add_argument_group("columns", "The kinds of columns are detected unless given.")
+    group = parser.add_argument_group("columns", "Column types are detected unless given.")
     for option, meaning in {
         "drop": "columns to ignore",
-        "id": "columns that identify the rows: not features, and written by predict --id",
+        "id": "columns that identify the rows; they are not used as features, and predict --id writes them",
         "categorical": "columns to treat as categories",
         "number": "columns to treat as numbers",
     }.items():
@@ -214,7 +215,7 @@ def add_training(parser: Parser) -> Any:
         nargs="+",
         action=Dates,
         default={},
-        help="columns of dates; COL=FORMAT gives the format, such as born=%%d/%%m/%%Y",
+        help="columns to treat as dates; COL=FORMAT gives the format, such as born=%%d/%%m/%%Y",
     )
     group.add_argument(
         "--scale",
@@ -229,7 +230,7 @@ def add_training(parser: Parser) -> Any:
     group.add_argument(
         "--kernel",
         choices=("rbf", "linear", "poly", "laplacian", "sigmoid", "auto"),
-        help="auto: rbf or laplacian, chosen by leave-one-out (default: rbf)",
+        help="kernel function; auto chooses rbf or laplacian by leave-one-out (default: rbf)",
     )
     group.add_argument("--degree", type=number(least=0), help="degree of the poly kernel (default: 3)")
     group.add_argument("--class-weight", choices=("balanced",), help="give all classes the same total weight")
@@ -237,11 +238,11 @@ def add_training(parser: Parser) -> Any:
         "--test-size",
         metavar="FRACTION",
         type=fraction,
-        help="fraction of the rows to hold out and measure the model on",
+        help="fraction of the rows to hold out for evaluating the model",
     )
     seed = number(least=0, kind=int)
     parser.add_argument(
-        "--seed", type=seed, default=0, help="random seed of the test split and of the fit (default: 0)"
+        "--seed", type=seed, default=0, help="random seed for the test split and the fit (default: 0)"
     )
     parser.add_argument(
         "--jobs", type=jobs, default=1, help="number of threads; -1 for all cores (default: 1)"
@@ -256,7 +257,7 @@ def add_training(parser: Parser) -> Any:
 
 
 def add_model(parser: Parser, group: Any) -> None:
-    """Add the parameters of the estimators of ``fit`` that :func:`add_training` does not add."""
+    """Add the estimator parameters that :func:`add_training` does not add."""
     group.add_argument(
         "--model",
         choices=("sparse", "compact"),
@@ -273,7 +274,7 @@ def add_model(parser: Parser, group: Any) -> None:
     group.add_argument(
         "--gamma",
         type=number(above=0, words=("scale", "auto")),
-        help="kernel width: a number, scale, or auto: chosen by leave-one-out (default: scale)",
+        help="kernel width: a number, scale, or auto, which chooses it by leave-one-out (default: scale)",
     )
     group.add_argument(
         "--box", type=number(above=0), help="bound on the dual variables in the selection (default: 10)"
@@ -285,35 +286,35 @@ def add_model(parser: Parser, group: Any) -> None:
         help="number of points (default: auto, chosen on validation rows)",
     )
     group.add_argument(
-        "--max-points", type=number(least=1, kind=int), help="largest number that auto tries (default: 512)"
+        "--max-points", type=number(least=1, kind=int), help="largest number of points to try (default: 512)"
     )
     group.add_argument(
         "--relevance",
         choices=("features", "shared", "sparse"),
-        help="one kernel width per feature, one for all features, or one per feature with useless features "
-        "dropped (default: features)",
+        help="one kernel width per feature, one for all features, or one per feature with "
+        "irrelevant features dropped (default: features)",
     )
     group = parser.add_argument_group(
         "many rows",
-        "With --model compact, DATA may be a folder or a pattern such as 'part-*.parquet'. Its rows\n"
-        "are then read in blocks, as they are if one of these options is given. Every cell must be a\n"
-        "number; CSV files must have commas and decimal points unless --sep and --decimal are given.\n"
-        "Text, dates and missing values require a single file, which is read whole.",
+        "With --model compact, DATA may be a folder or a pattern such as 'part-*.parquet'. The rows\n"
+        "are then read in blocks; the following options have the same effect. Every cell must be a\n"
+        "number; CSV files must use commas and decimal points unless --sep and --decimal are given.\n"
+        "Text, dates and missing values require a single file, which is read as a whole.",
     )
     group.add_argument(
         "--memory",
         metavar="SIZE",
         type=size,
-        help="memory limit of out-of-core fitting (default: 1GB). Setting it forces out-of-core fitting even "
-        "for a single file; the model then differs slightly",
+        help="memory limit for out-of-core fitting (default: 1GB). Setting it forces out-of-core "
+        "fitting even for a single file; the model then differs slightly",
     )
     group.add_argument(
-        "--scheduler", metavar="ADDRESS", help="scheduler of a Dask cluster whose workers can read the files"
+        "--scheduler", metavar="ADDRESS", help="address of a Dask scheduler whose workers can read the files"
     )
     group.add_argument("--checkpoint", metavar="FILE", help="file from which an interrupted fit resumes")
 
 
-# Options that are parameters of one estimator; if not given, its default holds.
+# Options that are parameters of only one estimator; an option that is not given leaves the default.
 PARAMETERS = {
     "sparse": ("kernel", "degree", "C", "gamma", "box"),
     "compact": ("C", "n_points", "max_points", "relevance"),
@@ -321,7 +322,7 @@ PARAMETERS = {
 
 
 def make_estimator(args: Namespace, model: str = "sparse", **more: Any) -> SparseKLR | CompactKLR:
-    """A SparseKLR or CompactKLR with the given options."""
+    """Create a SparseKLR or CompactKLR with the given options."""
     from ..compact_klr import CompactKLR
     from ..sparse_klr import SparseKLR
 
@@ -335,5 +336,5 @@ def make_estimator(args: Namespace, model: str = "sparse", **more: Any) -> Spars
 
 
 def shows_progress(args: Namespace) -> int:
-    """``verbose`` of an estimator."""
+    """The parameter ``verbose`` of the estimator."""
     return int(sys.stderr.isatty() if args.verbose is None else args.verbose)

@@ -14,6 +14,7 @@ from .options import (
     add_json,
     add_output,
     add_reading,
+    fraction,
     number,
     print_json,
     unknown,
@@ -24,6 +25,7 @@ WRITTEN = ("csv", "tsv", "parquet")
 PREDICT_EXAMPLES = """\
   sparseklr predict model.sklr new.csv -o predictions.csv --id number
   sparseklr predict model.sklr new.parquet -o predictions.parquet --keep --force
+  sparseklr predict model.sklr new.csv --set 0.9
   sparseklr predict model.sklr 'new-*.parquet' -o predictions.parquet
   zcat new.csv.gz | sparseklr predict model.sklr - | head"""
 
@@ -51,13 +53,14 @@ def add_predict(subparsers: Any) -> None:
         subparsers,
         "predict",
         run_predict,
-        "Predict the rows of a file. The result has the column predicted and, for each class, a column "
-        "p_CLASS of probabilities, in the order of the rows. Columns unknown to the model are ignored.",
+        "Predict the classes of the rows in a file. The result has the column predicted and, for each "
+        "class, a column p_CLASS of probabilities, in the order of the rows. Columns that the model does "
+        "not use are ignored.",
         PREDICT_EXAMPLES,
     )
     parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     parser.add_argument(
-        "data", metavar="DATA", help="file with the columns the model was fitted to; - is standard input"
+        "data", metavar="DATA", help="file with the columns that the model was fitted to; - is standard input"
     )
     parser.add_argument(
         "--id",
@@ -72,19 +75,28 @@ def add_predict(subparsers: Any) -> None:
     parser.add_argument(
         "--flag",
         action="store_true",
-        help="write a column unfamiliar: why a row is unlike the training rows, empty if it is not. DATA may "
-        "then lack columns of the model",
+        help="write a column unfamiliar that states why a row is unlike the training rows, empty "
+        "otherwise. DATA may then lack columns that the model uses",
+    )
+    parser.add_argument(
+        "--set",
+        metavar="COVERAGE",
+        type=fraction,
+        help="write a column set: the classes, separated by |, that contain the true class with this "
+        "frequency, such as 0.9. Empty: even the most probable class is unlikely",
     )
     add_reading(parser)
     add_output(parser, "CSV (.csv, .tsv) or Parquet file (default: standard output)", required=False)
     parser.add_argument(
         "--output-format",
         choices=WRITTEN,
-        help="format of the result (default: by its suffix, or CSV)",
+        help="format of the result (default: given by its suffix, otherwise CSV)",
     )
 
 
 def run_predict(args: Namespace) -> None:
+    import numpy as np
+
     from .model import Model, unfamiliar_note
     from .reading import check_output, read_for_model
     from .stream import predicts_in_blocks, write_predictions
@@ -102,6 +114,9 @@ def run_predict(args: Namespace) -> None:
         columns = {"predicted": predicted} | {
             f"p_{label}": p for label, p in zip(model.classes, prob.T, strict=True)
         }
+        if args.set is not None:
+            inside = model.predict_p_values(rows) > 1 - args.set
+            columns["set"] = ["|".join(str(model.classes[k]) for k in np.flatnonzero(row)) for row in inside]
         columns |= {"unfamiliar": reasons} if args.flag else {}
         _write_table(args, model, rows, columns, output, form)
         print_notes(args.data, notes + unfamiliar_note(reasons, args.flag))
@@ -130,7 +145,7 @@ def _write_table(
 
     result = pd.DataFrame(columns)
     if (args.keep or args.id is not None) and rows.table is None:
-        raise CliError(f"--{'keep' if args.keep else 'id'}: not for svmlight files, which have no columns")
+        raise CliError(f"--{'keep' if args.keep else 'id'}: svmlight files have no columns")
     if rows.table is not None:
         frame = rows.table.frame
         kept = list(frame.columns) if args.keep else _identifiers(args, model, list(frame.columns))
@@ -171,8 +186,8 @@ def add_evaluate(subparsers: Any) -> None:
         subparsers,
         "evaluate",
         run_evaluate,
-        "Measure a model on rows that it was not fitted to: accuracy, ROC AUC, log-loss, Brier score, "
-        "calibration error, confusion matrix.",
+        "Evaluate a model on rows that it was not fitted to: accuracy, ROC AUC, log-loss, Brier score, "
+        "calibration error and confusion matrix.",
         EVALUATE_EXAMPLES,
     )
     parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
@@ -208,9 +223,9 @@ def add_explain(subparsers: Any) -> None:
         subparsers,
         "explain",
         run_explain,
-        "Show a row beside the most similar training rows that the model keeps, with the contribution of "
-        "each to the log-odds of a class. All contributions and the intercept add up to the log-odds of the "
-        "predicted probability.",
+        "Show how much each column contributes to the log-odds of a class, and the row beside the most "
+        "similar training rows that the model keeps. The contributions of columns are Shapley values, which "
+        "add up from the mean of the training rows to the row.",
         EXPLAIN_EXAMPLES,
     )
     parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
@@ -248,7 +263,7 @@ def run_explain(args: Namespace) -> None:
     _check_standard_input(args)
     model = Model.load(args.model)
     if not hasattr(model.estimator, "explain"):
-        raise CliError(f"{args.model}: this kind of model has no explanation by points")
+        raise CliError(f"{args.model}: this kind of model cannot be explained by points")
     labels = {str(label): label for label in model.classes}
     if args.label is not None and args.label not in labels:
         raise unknown("--class: there is no class", args.label, labels, "classes")

@@ -1,6 +1,6 @@
-"""Data files: bytes, formats, raw tables, and the features, labels and weights of a model.
+"""Read data files: bytes, formats, raw tables, and the features, labels and weights for a model.
 
-Output is here as well: a file is replaced only when its new content is complete.
+This module also writes output files; a file is replaced only when its new content is complete.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ _PLAIN = re.compile(r"[+-]?(?:(?:0|[1-9]\d*)(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+
 
 @dataclass(frozen=True)
 class ReadingSettings:
-    """Limits of the reader."""
+    """Limits for reading files."""
 
-    # Limit for unpacked files: this many bytes, or this multiple of the packed size if larger. Tables usually
-    # shrink three- to tenfold, and fiftyfold with few categories.
+    # An unpacked file may have this many bytes, or this multiple of the packed size if that is more.
+    # Packing usually shrinks a table three- to tenfold, and one with few categories fiftyfold.
     unpacked: int = 256 << 20
     unpacked_ratio: int = 100
-    sample_lines: int = 200  # lines and bytes of a CSV file that determine its separator
+    sample_lines: int = 200  # lines and bytes of a CSV file used to detect its separator
     sample_bytes: int = 1 << 20
-    max_classes: int = 1000  # more distinct labels are not classes
+    max_classes: int = 1000  # a column with more distinct values does not hold classes
 
 
 SETTINGS = ReadingSettings()
@@ -64,18 +64,18 @@ SETTINGS = ReadingSettings()
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table as in its file; the index numbers the rows from 1."""
+    """A table as it appears in its file; the index numbers the rows from 1."""
 
     name: str  # of the file, for messages
-    frame: pd.DataFrame  # of strings if the file is text
+    frame: pd.DataFrame  # all strings if the file is text
     na: tuple[str, ...] = ()
     decimal: str | None = None  # None if the file does not determine it
     facts: dict[str, Any] = field(default_factory=dict)  # how it was read
     notes: list[str] = field(default_factory=list)
-    usual: bool = True  # separator, decimal sign and encoding need no message
+    usual: bool = True  # separator, decimal sign and encoding are common and need no message
 
     def __str__(self) -> str:
-        """A description of rows, columns and format."""
+        """Describe the rows, columns and format."""
         facts = self.facts
         parts = [f"read {facts['n_rows']} rows", f"{facts['n_columns']} columns"]
         if "separator" in facts:
@@ -90,14 +90,14 @@ class Dataset:
     """Features, labels and weights of the rows of a file."""
 
     name: str  # of the file, for messages
-    X: Any  # a data frame, or CSR
+    X: Any  # a data frame or a CSR matrix
     y: np.ndarray | None = None
     weight: np.ndarray | None = None
     table: Table | None = None
     svmlight: dict[str, Any] | None = None  # how to read further svmlight files
-    missing: tuple[str, ...] = ()  # columns of the model that the file lacks
-    numbers: np.ndarray | None = None  # of the rows in the file, from 1; None: all of them
-    n_all: int | None = None  # rows of the file, if these are a sample
+    missing: tuple[str, ...] = ()  # columns that the model needs and the file lacks
+    numbers: np.ndarray | None = None  # numbers of the rows in the file, from 1; None for all rows
+    n_all: int | None = None  # number of rows in the file if these rows are a sample
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -113,7 +113,7 @@ class Dataset:
         return None if self.n_all in (None, n) else f"a uniform sample of {n} of the {self.n_all} rows"
 
     def take(self, indices: np.ndarray) -> Dataset:
-        """Some of the rows."""
+        """Select some of the rows."""
         return replace(
             self,
             X=self.X.iloc[indices] if hasattr(self.X, "iloc") else self.X[indices],
@@ -150,7 +150,7 @@ def read_bytes(path: str) -> bytes:
 
 
 def _unpacked(file: Any, packed: int, name: str) -> bytes:
-    """The content of a packed file; an error if it is implausibly large, or too large for the memory."""
+    """The content of a packed file; raises if it is implausibly large or does not fit into memory."""
     ratio = SETTINGS.unpacked_ratio
     limit, reason = max(SETTINGS.unpacked, ratio * packed), f"{ratio} times its size"
     if (half := available_memory() // 2) < limit:
@@ -168,7 +168,7 @@ def _unpacked(file: Any, packed: int, name: str) -> bytes:
 
 
 def format_of(path: str, given: str | None, data: bytes) -> str:
-    """The format of some data: given, by the suffix of the file, or by the first bytes."""
+    """The format of some data: as given, or detected from the file suffix or the first bytes."""
     if given:
         return given
     if data.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
@@ -185,7 +185,7 @@ def format_of(path: str, given: str | None, data: bytes) -> str:
 
 
 def read_table(args: Namespace, data: bytes, form: str) -> Table:
-    """Read a table; ``args`` has data, sep, decimal, encoding, na."""
+    """Read a table; ``args`` has the attributes data, sep, decimal, encoding and na."""
     name, na = source_name(args.data), tuple(args.na)
     if form == "parquet":
         frame = _read_parquet(name, data)
@@ -201,7 +201,7 @@ def read_table(args: Namespace, data: bytes, form: str) -> Table:
         "n_rows": len(frame),
         "n_columns": frame.shape[1],
         "separator": sep,
-        # if in doubt: the separator is a semicolon because the comma is the decimal sign
+        # If in doubt, assume that the separator is a semicolon because the comma is the decimal sign.
         "decimal": decimal or ("," if sep == ";" else "."),
         "encoding": encoding,
     }
@@ -227,7 +227,7 @@ def _read_parquet(name: str, data: bytes) -> pd.DataFrame:
 
 
 def _read_delimited(name: str, text: str, sep: str) -> tuple[pd.DataFrame, list[str]]:
-    """The named columns of a CSV file as text, and notes on columns without a name."""
+    """Return the named columns of a CSV file as text, and notes on columns without a name."""
     if not text.strip():
         raise CliError(f"{name}: the file is empty")
     header, rows = _first_lines(text, sep)
@@ -255,7 +255,7 @@ def _check_distinct(name: str, labels: list[str]) -> None:
 
 
 def decode(name: str, data: bytes, encoding: str | None) -> tuple[str, str]:
-    """The text and its encoding: given, by the byte order mark, UTF-8, or that of Windows."""
+    """The text and its encoding: as given, from the byte order mark, UTF-8, or Windows-1252."""
     marks = {
         codecs.BOM_UTF8: "utf-8-sig",
         codecs.BOM_UTF32_LE: "utf-32",
@@ -276,7 +276,7 @@ def decode(name: str, data: bytes, encoding: str | None) -> tuple[str, str]:
                 return data.decode(codec), label
             except UnicodeDecodeError:
                 pass
-        return data.decode("latin-1"), "latin-1"  # defines the five bytes that cp1252 lacks
+        return data.decode("latin-1"), "latin-1"  # latin-1 defines the five bytes that cp1252 lacks
     except LookupError as error:
         raise CliError(f"--encoding: unknown encoding {encoding!r}") from error
     except UnicodeError as error:
@@ -293,7 +293,7 @@ def detect_separator(text: str, default: str = ",") -> str:
     for sep in SEPARATORS:
         header, rows = _first_lines(text, sep)
         if len(header) > 1:
-            # one cell more than names is allowed: see _read_delimited
+            # rows may have one cell more than the header: see _read_delimited
             fits = sum(len(row) in (len(header), len(header) + 1) for row in rows) / max(1, len(rows))
             score = (round(fits, 2), len(header), sep == default)
             if score > best_score:
@@ -314,14 +314,14 @@ def _first_lines(text: str, sep: str) -> tuple[list[str], list[list[str]]]:
 
 
 def _parse_csv(name: str, text: str, sep: str, names: list[str]) -> Any:
-    """All cells as text, read by pyarrow."""
+    """Read all cells as text with pyarrow."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
     try:
         return arrow_csv.read_csv(
             pa.BufferReader(text.encode()),
-            # one thread: errors then contain the row number
+            # with a single thread, pyarrow reports the row number in errors
             arrow_csv.ReadOptions(use_threads=False, column_names=names, skip_rows_after_names=1),
             arrow_csv.ParseOptions(delimiter=sep, newlines_in_values=True),
             arrow_csv.ConvertOptions(
@@ -350,11 +350,12 @@ def _is_number(label: str) -> bool:
 def _read_svmlight(
     name: str, data: bytes, one_based: bool | None = None, n_features: int | None = None
 ) -> Dataset:
-    """The rows of a svmlight file; ``one_based`` and ``n_features`` are those of the model, if any."""
+    """Read the rows of a svmlight file; ``one_based`` and ``n_features`` are given by the model, if there
+    is one."""
     from sklearn.datasets import load_svmlight_file
 
     try:
-        # zero-based: in one-based files column 0 is then empty
+        # read as zero-based: column 0 of a one-based file is then empty
         X, y = load_svmlight_file(io.BytesIO(data), zero_based=True)
     except ValueError as error:
         raise CliError(f"{name}: cannot be read as svmlight: {error}") from error
@@ -382,12 +383,12 @@ _COLUMN_OPTIONS = ("target", "sample_weight_column", "categorical", "number", "d
 
 
 def read_training(args: Namespace) -> Dataset:
-    """The training rows; ``args`` has the options of ``add_training``."""
+    """Read the training rows; ``args`` has the options of ``add_training``."""
     data = read_bytes(args.data)
     form, name = format_of(args.data, args.format, data), source_name(args.data)
     if form == "svmlight":
         if given := [option for option in _COLUMN_OPTIONS if getattr(args, option)]:
-            raise CliError(f"--{given[0].replace('_', '-')}: not for svmlight files, which have no columns")
+            raise CliError(f"--{given[0].replace('_', '-')}: svmlight files have no columns")
         dataset = _read_svmlight(name, data)
         assert dataset.y is not None
         _check_classes(dataset.y, f"{name}: the label")
@@ -409,10 +410,10 @@ def read_training(args: Namespace) -> Dataset:
 def read_for_model(
     args: Namespace, model: Any, with_labels: bool, fill: bool = False
 ) -> tuple[Dataset, list[str]]:
-    """Rows for a :class:`~.model.Model`, read as in training, and notes on them.
+    """Read rows for a :class:`~.model.Model` as in training, and return them with notes.
 
-    With ``fill``, missing columns are filled with missing values; otherwise they are an error. With labels,
-    ``args`` also has target and sample_weight_column.
+    With ``fill``, absent columns are filled with missing values; otherwise they raise an error. With labels,
+    ``args`` also has the attributes target and sample_weight_column.
     """
     data = read_bytes(args.data)
     form, name = format_of(args.data, args.format, data), source_name(args.data)
@@ -438,12 +439,12 @@ def read_for_model(
     notes = ([] if table.usual else [str(table)]) + notes
     if with_labels and 2 * (n_seen := model.n_training_rows(X)) > len(X):
         seen = f"{n_seen} of {len(X)} rows equal training rows"
-        notes.append(f"{seen}: the measures say little about new rows")
+        notes.append(f"{seen}, so the measures say little about new rows")
     return Dataset(name, X, y, weight, table, missing=missing), notes
 
 
 def _read_features(model: Any, table: Table, fill: bool) -> tuple[pd.DataFrame, list[str], tuple[str, ...]]:
-    """The columns of a model, notes on them, and the names of missing columns."""
+    """Return the columns that a model needs, notes on them, and the names of absent columns."""
     frame, columns = table.frame, model.columns
     missing: tuple[str, ...] = ()
     if fill:
@@ -456,12 +457,14 @@ def _read_features(model: Any, table: Table, fill: bool) -> tuple[pd.DataFrame, 
     except TableError as error:
         raise CliError(f"{table.name}: {error}") from error
     if missing:
-        notes.insert(0, f"columns of the model are missing and treated as unknown: {listing(missing)}")
+        notes.insert(
+            0, f"the file lacks columns of the model, which are treated as missing values: {listing(missing)}"
+        )
     return X, notes, missing
 
 
 def _roles(args: Namespace, names: list[str]) -> dict[str, str]:
-    """The option that names each column, at most one."""
+    """Map each column to the option that names it; two options for one column are an error."""
     roles: dict[str, str] = {}
     for option in _COLUMN_OPTIONS:
         given = getattr(args, option) or []
@@ -526,7 +529,7 @@ def _labels(table: Table, name: str, classes: list[Any] | None = None) -> np.nda
 
 
 def _check_classes(y: np.ndarray, what: str) -> None:
-    """Raise if there is a single class, or more values than a column of classes would have."""
+    """Raise an error if there is only one class, or if there are too many different values for classes."""
     classes = np.unique(y)
     if len(classes) == 1:
         raise CliError(f"{what}: all {len(y)} rows have class {classes[0]}; expected at least two classes")
@@ -538,7 +541,7 @@ def _check_classes(y: np.ndarray, what: str) -> None:
 
 
 def check_known(y: np.ndarray, classes: list[Any], what: str) -> None:
-    """Raise unless every label is a class of the model."""
+    """Raise an error unless every label is a class of the model."""
     if new := sorted(set(y.tolist()) - set(classes), key=str):
         raise CliError(f"{what}: unknown classes {listing(new)}; the model has {listing(classes)}")
 
@@ -547,7 +550,7 @@ def check_known(y: np.ndarray, classes: list[Any], what: str) -> None:
 
 
 def check_output(path: str, force: bool) -> Path:
-    """The output path, after checks that it can be written; "-" is standard output."""
+    """Check that an output path can be written, and return it; "-" is standard output."""
     if path == "-":
         return Path(path)
     output = Path(path).absolute()
@@ -566,7 +569,7 @@ def check_output(path: str, force: bool) -> Path:
 
 @contextmanager
 def writing(output: Path, suffix: str = "") -> Iterator[Path]:
-    """A temporary file that becomes ``output`` unless there is an error.
+    """Provide a temporary file that replaces ``output`` unless an error occurs.
 
     ``suffix`` is the suffix of the temporary file if the output is a stream.
     """
@@ -588,7 +591,7 @@ def writing(output: Path, suffix: str = "") -> Iterator[Path]:
 
 
 def output_of(args: Namespace) -> Any:
-    """The path of the model file, after checks that it can be written."""
+    """Check that the model file can be written, and return its path."""
     if args.output == "-" and args.json:
         raise CliError("--output - and --json both write to standard output; use only one of them")
     return check_output(args.output, args.force)

@@ -1,4 +1,5 @@
-"""The page of ``sparseklr report``: quality of the probabilities, and decision thresholds for given costs."""
+"""The page written by ``sparseklr report``: quality of the probabilities, and decision thresholds for given
+costs."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from ..inspection.metrics import Bins, wilson_interval
 from .model import FAR, Model, count_reasons
+from .options import CliError
 from .reading import Dataset
 from .terminal import MEASURES, kinds_in_words, time_in_words
 
@@ -23,15 +25,17 @@ _FORMS = {"n_rows": "d", "accuracy": ".1%"}
 
 @dataclass(frozen=True)
 class PageSettings:
-    """Sizes of the parts of the page."""
+    """Sizes of the parts of a report page."""
 
     rows: int = 20_000  # size of the sample embedded in the page
-    errors: int = 5  # number of errors, the most confident ones
-    points: int = 4  # number of kept rows that explain an error
-    reasons: int = 12  # number of reasons why rows are unfamiliar, the most frequent ones
-    bins: int = 20  # of histograms
-    groups: int = 10  # of reliability diagrams,
-    confidence: float = 0.95  # with intervals at this level
+    errors: int = 5  # number of errors shown, the most confident first
+    points: int = 4  # number of kept rows shown to explain an error
+    columns: int = 3  # number of columns shown to explain an error
+    coverages: tuple[float, ...] = (0.8, 0.9, 0.95)  # of the prediction sets
+    reasons: int = 12  # number of reasons for unfamiliar rows shown, the most frequent first
+    bins: int = 20  # number of bins in histograms
+    groups: int = 10  # number of groups in reliability diagrams
+    confidence: float = 0.95  # level of their confidence intervals
 
 
 SETTINGS = PageSettings()
@@ -39,7 +43,7 @@ SETTINGS = PageSettings()
 
 @dataclass(frozen=True, eq=False)
 class ReportedModel:
-    """A model of the page with labelled rows and its predictions."""
+    """A model on the page, with labelled rows and its predictions for them."""
 
     name: str
     model: Model
@@ -64,7 +68,7 @@ class ReportedModel:
 
 
 def model_page(models: Sequence[ReportedModel], data_name: str) -> str:
-    """A self-contained page on one or several models of the same classes and their test rows."""
+    """A self-contained page about one or more models with the same classes, evaluated on test rows."""
     folder = resources.files(__package__) / "assets"
     assets = {file.name: file.read_text("utf-8") for file in folder.iterdir()}
     names = ", ".join(model.name for model in models)
@@ -80,6 +84,7 @@ def model_page(models: Sequence[ReportedModel], data_name: str) -> str:
         js=assets["chart.js"] + assets["model.js"],
         data=_data(models),
         measures=_cards(measures[0]) if len(models) == 1 else _measures(models, measures),
+        sets=_each(models, _sets),
         errors=_each(models, _errors),
         strange=_each(models, _strange),
         facts=_facts(models, data_name),
@@ -87,7 +92,7 @@ def model_page(models: Sequence[ReportedModel], data_name: str) -> str:
 
 
 def _each(models: Sequence[ReportedModel], part: Any) -> str:
-    """A part for every model, of which the page shows one."""
+    """Repeat a part of the page for every model; a control on the page selects the one shown."""
     return "".join(f'<div data-model="{k}">{part(model)}</div>' for k, model in enumerate(models))
 
 
@@ -139,11 +144,11 @@ def _short(values: Iterable[float], digits: int) -> list[float]:
     return [float(f"{value:.{digits}g}") for value in values]
 
 
-# -- words and tables ---------------------------------------------------------------------------
+# -- text and tables ---------------------------------------------------------------------------
 
 
 def _training_rows(entry: ReportedModel) -> str:
-    """A warning if some rows are training rows of the model."""
+    """A warning if the model was trained on some of the rows."""
     n_seen, n = entry.model.n_training_rows(entry.rows.X), len(entry.rows)
     if not n_seen:
         return ""
@@ -180,10 +185,30 @@ def _measures(models: Sequence[ReportedModel], measures: list[dict[str, Any]]) -
     return _table(["", *(escape(model.name) for model in models)], lines, "Measures of the models")
 
 
+def _sets(entry: ReportedModel) -> str:
+    """Coverage and size of prediction sets on the rows."""
+    try:
+        p_values = entry.model.predict_p_values(entry.rows)
+    except (CliError, ValueError) as error:
+        return f"<p>{escape(str(error))}</p>"
+    weight = np.ones(len(entry.y)) if entry.rows.weight is None else entry.rows.weight
+    true = entry.model.fitted.classes_ == entry.y[:, None]
+    lines = []
+    for coverage in SETTINGS.coverages:
+        inside = p_values > 1 - coverage
+        size = inside.sum(axis=1)
+        found = (
+            np.average(part, weights=weight) for part in ((inside & true).any(axis=1), size == 0, size == 1)
+        )
+        lines.append([f"{coverage:.0%}", *(f"{value:.1%}" for value in found), f"{size.mean():.2f}"])
+    head = ["promised", "contain the true class", "empty", "one class", "mean number of classes"]
+    return _table(head, lines, "Prediction sets")
+
+
 def _errors(entry: ReportedModel) -> str:
     wrong = np.flatnonzero(entry.predicted != entry.y)
     if not len(wrong):
-        return "<p>None: every prediction is correct.</p>"
+        return "<p>There are none: every prediction is correct.</p>"
     confidence = entry.prob.max(axis=1)
     worst = wrong[np.argsort(-confidence[wrong], kind="stable")][: SETTINGS.errors]
     parts: list[str] = []
@@ -216,7 +241,15 @@ def _explanation(entry: ReportedModel, row: int) -> str:
         f"other points, {found['intercept']:+.2f} intercept."
     )
     table = _table(["", f"row {number}", *map(escape, names)], lines, f"Why row {number}")
-    return f'{table}<p class="note">{total}</p>'
+    return f'{_strongest_columns(found["columns"])}{table}<p class="note">{total}</p>'
+
+
+def _strongest_columns(columns: dict[str, Any] | None) -> str:
+    if columns is None or not columns["contributions"]:
+        return ""
+    strongest = columns["contributions"][: SETTINGS.columns]
+    parts = [f"{one['column']} = {one['cell']} ({one['contribution']:+.2f})" for one in strongest]
+    return f"<p>Strongest columns: {escape(', '.join(parts))}.</p>"
 
 
 def _strange(entry: ReportedModel) -> str:

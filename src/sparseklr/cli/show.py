@@ -1,4 +1,4 @@
-"""``sparseklr show``, ``report`` and ``export``: model files for people and for other programs."""
+"""``sparseklr show``, ``report`` and ``export``: describe a model file, or convert it for other programs."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _short(value: Any) -> str:
 
 
 def _description(model: Any) -> dict[str, Any]:
-    """A description of a model, saved by the command line or by Python."""
+    """Describe a model that was saved by the command line or from Python."""
     estimator, metadata, columns = model.estimator, model.metadata, None
     training = dict(metadata.get("training") or {})
     training.pop("columns", None)
@@ -95,7 +95,7 @@ def _description(model: Any) -> dict[str, Any]:
 
 
 def _values(column: Any) -> str:
-    """A short description of the values of a column in training."""
+    """Describe briefly which values a column had in training."""
     import pandas as pd
 
     if column.left_out:
@@ -120,9 +120,9 @@ def add_report(subparsers: Any) -> None:
         subparsers,
         "report",
         run_report,
-        "Write a page on models and rows with known classes: the decision threshold implied by your costs, "
-        "the calibration of the probabilities, the most confident errors with their explanation, and "
-        "rows that are unlike the training rows.",
+        "Evaluate models on rows with known classes and write a page: the decision threshold implied by "
+        "your costs, the calibration of the probabilities, the most confident errors with their "
+        "explanation, and rows that are unlike the training rows.",
         REPORT_EXAMPLES,
     )
     parser.add_argument(
@@ -132,7 +132,7 @@ def add_report(subparsers: Any) -> None:
         help="one or more models written by sparseklr fit, followed by the data",
     )
     add_labels(parser, "column of the classes (default: that of the training data)")
-    add_output(parser, "the page: .html, or for a single model also .md or .json")
+    add_output(parser, "page to write: .html, or for a single model also .md or .json")
 
 
 def run_report(args: Namespace) -> None:
@@ -174,10 +174,10 @@ def run_report(args: Namespace) -> None:
 
 
 def _check_files(args: Namespace, output: Path) -> tuple[list[str], str]:
-    """The models, and the suffix of the page; sets ``args.data``."""
+    """Return the paths of the models and the suffix of the page; sets ``args.data``."""
     suffix = ".html" if output.name == "-" else output.suffix
     if len(args.files) == 1:
-        raise CliError(f"{args.files[0]}: the data are missing; give MODEL and DATA")
+        raise CliError(f"{args.files[0]}: DATA is missing; give MODEL and DATA")
     *paths, args.data = args.files
     expected = (".html", ".md", ".json") if len(paths) == 1 else (".html",)
     if suffix not in expected:
@@ -197,14 +197,16 @@ def add_export(subparsers: Any) -> None:
         subparsers,
         "export",
         run_export,
-        "Export a model as an ONNX graph, a C99 header or JSON. The graph has one input for each column, "
-        "numbers or strings; C and JSON accept numbers only, in the order of the columns.",
+        "Export a model as an ONNX graph, a C99 header or JSON. An ONNX graph has one input for each column, "
+        "which takes numbers or strings; C and JSON accept only numbers, in the order of the columns.",
         EXPORT_EXAMPLES,
     )
     parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
-    add_output(parser, "the exported model: .onnx, .h or .json")
+    add_output(parser, "file to write: .onnx, .h or .json")
     parser.add_argument(
-        "--single", action="store_true", help="float32 input and output of an ONNX graph, float in a C header"
+        "--single",
+        action="store_true",
+        help="use float32 for the input and output of an ONNX graph, and float in a C header",
     )
     parser.add_argument("--name", help="prefix of the names in a C header (default: the name of the file)")
 
@@ -219,9 +221,9 @@ def run_export(args: Namespace) -> None:
     if suffix not in (".onnx", ".h", ".json"):
         raise CliError(f"--output {args.output}: expected a name ending in .onnx, .h or .json")
     if args.single and suffix == ".json":
-        raise CliError("--single: not for JSON, which stores all digits")
+        raise CliError("--single: not available for JSON, which stores all digits")
     if args.name and suffix != ".h":
-        raise CliError("--name: only for a C header (.h)")
+        raise CliError("--name: only available for a C header (.h)")
     model = Model.load(args.model).fitted
     if suffix != ".onnx" and (reason := _only_onnx(model)):
         raise CliError(f"{args.model}: {reason}, which requires an ONNX graph: -o {output.stem}.onnx")

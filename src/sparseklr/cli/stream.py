@@ -1,6 +1,6 @@
-"""Out-of-core data: patterns and folders of Parquet, Arrow or CSV files, read in blocks.
+"""Out-of-core data: folders of Parquet, Arrow or CSV files, or file patterns, read in blocks.
 
-All columns must be numbers; dates, text and missing values require the whole table in memory.
+All columns must be numeric; dates, text and missing values require the whole table in memory.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def is_streamed(args: Namespace) -> bool:
         raise CliError(f"{what} requires --model compact")
     if args.data == "-":
         raise CliError(f"{what}: standard input can be read only once; give files")
-    # columns other than numbers, and a test set, require the whole table
+    # a test set, and columns that are not numeric, require the whole table in memory
     for name in ("categorical", "number", "date", "na", "encoding", "test_size"):
         if getattr(args, name):
             raise CliError(f"--{name.replace('_', '-')}: not available for out-of-core fitting ({what})")
@@ -70,7 +70,7 @@ def _cluster(address: str | None) -> Iterator[Any]:
 
 
 def fit_stream(args: Namespace, model: Any) -> tuple[int, float]:
-    """Fit a CompactKLR to the rows; returns their number and the seconds taken."""
+    """Fit a CompactKLR to the rows; return their number and the seconds taken."""
     source = _source(args, args.target, args.sample_weight_column, drop=[*args.drop, *args.id])
     start = time.perf_counter()
     with _cluster(args.scheduler) as client:
@@ -78,14 +78,15 @@ def fit_stream(args: Namespace, model: Any) -> tuple[int, float]:
             model.fit_source(source.on(client), memory=args.memory or 1e9, checkpoint=args.checkpoint)
         except NotFiniteError as error:
             raise CliError(
-                f"{error} Out-of-core fitting requires a number in every cell; one file without "
-                "--memory, --scheduler and --checkpoint is read whole, and missing values are imputed"
+                f"{error} Out-of-core fitting requires a number in every cell. If you give a single file "
+                "without --memory, --scheduler and --checkpoint, it is read as a whole, and missing values "
+                "are imputed"
             ) from error
     return source.n_rows, time.perf_counter() - start
 
 
 def _source(args: Namespace, target: str | None, weight: str | None, **columns: Any) -> Any:
-    """The files of DATA."""
+    """Create a source for the files of DATA."""
     reading = {"format": args.format, "sep": args.sep, "decimal": args.decimal or "."}
     return TableSource(args.data, target, weight=weight, **reading, **columns)
 
@@ -94,10 +95,12 @@ def _source(args: Namespace, target: str | None, weight: str | None, **columns: 
 
 
 def predicts_in_blocks(args: Namespace, model: Model) -> bool:
-    """Whether to predict in blocks: true for folders, file patterns, and Parquet files if the model is not a
+    """Whether to predict in blocks: folders, file patterns, and Parquet files unless the model is a
     pipeline."""
     plain = not hasattr(model.fitted, "named_steps")
-    in_memory = [name for name in ("keep", "id", "flag") if getattr(args, name, None) not in (None, False)]
+    in_memory = [
+        name for name in ("keep", "id", "flag", "set") if getattr(args, name, None) not in (None, False)
+    ]
     in_memory += [name for name in ("na", "encoding") if getattr(args, name)]
     if is_many(args.data):
         if in_memory:
@@ -114,7 +117,7 @@ def predicts_in_blocks(args: Namespace, model: Model) -> bool:
 
 
 def _model_source(args: Namespace, model: Model, target: str | None) -> Any:
-    """A source that reads the features of a model from the files, and labels and weights if there is a
+    """A source that reads a model's features from the files, and labels and weights if there is a
     target."""
     if not hasattr(model.fitted, "feature_names_in_"):
         raise CliError("the model has no column names: it was not fitted to a table")
@@ -125,7 +128,7 @@ def _model_source(args: Namespace, model: Model, target: str | None) -> Any:
 def predicted_blocks(
     args: Namespace, model: Model, target: str | None = None
 ) -> Iterator[tuple[np.ndarray, Any]]:
-    """Probabilities of the rows and the rows themselves, block by block, one thread per block."""
+    """Yield the probabilities of the rows and the rows themselves, with one thread per block."""
     source = _model_source(args, model, target)
     model.fitted.set_params(n_jobs=1)
 
@@ -140,7 +143,7 @@ def predicted_blocks(
 
 
 def write_predictions(args: Namespace, model: Model, output: Path, form: str) -> int:
-    """Write the predictions of all rows; returns the number of rows."""
+    """Write the predictions for all rows; return the number of rows."""
     import pyarrow as pa
     from pyarrow import csv, parquet
 
@@ -171,7 +174,7 @@ def write_predictions(args: Namespace, model: Model, output: Path, form: str) ->
 
 
 def reports_in_blocks(args: Namespace, model: Model) -> bool:
-    """Whether a report reads rows in blocks: those of a folder, a pattern or a large Parquet file."""
+    """Whether a report reads rows in blocks: from a folder, a file pattern or a large Parquet file."""
     from pyarrow import parquet
 
     return predicts_in_blocks(args, model) and (
@@ -180,7 +183,7 @@ def reports_in_blocks(args: Namespace, model: Model) -> bool:
 
 
 def sampled_rows(args: Namespace, model: Model, target: str) -> tuple[Dataset, list[str]]:
-    """The rows of files, or a uniform sample of many rows, and notes on them."""
+    """Return the rows of the files, or a uniform sample if there are many, and notes on them."""
     source = _model_source(args, model, target)
     n_rows, pieces, numbers = source.n_rows, [], []
     for block in source.blocks():
@@ -207,7 +210,7 @@ def sampled_rows(args: Namespace, model: Model, target: str) -> tuple[Dataset, l
 
 
 def measure_stream(args: Namespace, model: Model, target: str) -> dict[str, Any]:
-    """Measures of a model on the rows of files; only probabilities, labels and weights are kept in memory."""
+    """Evaluate a model on the rows of files; only probabilities, labels and weights are kept in memory."""
     parts = []
     for prob, block in predicted_blocks(args, model, target):
         check_known(np.unique(block.labels), model.classes, f"{args.data}: --target {target}")

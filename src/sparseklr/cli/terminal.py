@@ -1,4 +1,4 @@
-"""Results on a terminal: tables by rich."""
+"""Print results on a terminal, with rich."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MEASURES = {
     "ece": "Calibration error (ECE)",
 }
 
-# Fitted attributes about the quality of a fit; each estimator has some of them.
+# Fitted attributes that describe the quality of a fit; each estimator has some of them.
 QUALITY = {
     "loo_log_loss": ("Leave-one-out log-loss", ".4f"),
     "validation_log_loss": ("Validation log-loss", ".4f"),
@@ -35,7 +35,7 @@ QUALITY = {
 
 
 class Terminal(Console):
-    """Prints tables. It is not an error if the reader, such as head, stops early."""
+    """A console for tables; a reader that stops early, such as head, is not an error."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError  # rich would exit with 1; main returns 0
@@ -60,12 +60,12 @@ def show_table(
         table.add_column(Text(printable(name)), justify=justify if k else "left")
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
-    # wider than any terminal: otherwise rich would cut numbers
+    # wider than any terminal, because otherwise rich would truncate numbers
     Terminal(width=500, stderr=stderr).print(table)
 
 
 def show_search(search: Mapping[str, list[Any]], stderr: bool) -> None:
-    """The candidates for kernel or size, in the order in which they were tried."""
+    """Print the kernels or model sizes that a search tried, in that order."""
     names = [name for name in search if name != "seconds" or not any(map(math.isnan, search[name]))]
     cells = [[f"{v:.4g}" if isinstance(v, float) else f"{v}" for v in search[name]] for name in names]
     head = [name.replace("_", " ") for name in names]
@@ -83,7 +83,7 @@ def show_fit(summary: Mapping[str, Any], output: str) -> None:
 
 
 def fit_lines(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Lines about a fit; fewer if the model was saved from Python."""
+    """Lines that describe a fit; there are fewer if the model was saved from Python."""
     rows = []
     if "n_rows" in summary:
         rows.append(("Rows", str(summary["n_rows"])))
@@ -123,7 +123,7 @@ def _points(n_points: int, fraction: float | None) -> str:
 
 
 def _scale(scale: Mapping[str, Any]) -> str:
-    """The chosen scale with its leave-one-out log-loss and that of the others."""
+    """The chosen scale with its leave-one-out log-loss, and those of the other scales."""
     losses = {**scale["loo_log_loss"]}
     if not losses:
         return str(scale["chosen"])
@@ -145,12 +145,12 @@ def show_measures(found: Mapping[str, Any], title: str, stderr: bool = False) ->
     counts = [
         [label, *(f"{n:g}" for n in row)] for label, row in zip(classes, found["confusion"], strict=True)
     ]
-    if len(classes) <= 12:  # more would not fit on a line
+    if len(classes) <= 12:  # a matrix of more classes would not fit on a line
         show_table("Confusion matrix", ("true \\ predicted", *classes), counts, stderr=stderr)
 
 
 def show_explanation(found: Mapping[str, Any]) -> None:
-    """Print the result of :meth:`.model.Model.explain`: a column for the row and one for each kept row."""
+    """Print the result of :meth:`.model.Model.explain`: the columns of the row, then the kept rows."""
     points, others = found["points"], found["others"]
     head = ["", f"row {found['row']}"]
     head += [
@@ -166,7 +166,11 @@ def show_explanation(found: Mapping[str, Any]) -> None:
         lines.append(["distance", "", *(f"{point['distance']:.3g}" for point in points)])
     for name, cell in (found["cells"] or {}).items():
         lines.append([_short(name), _short(cell), *(_short(point["cells"][name]) for point in points)])
-    show_table(f"Row {found['row']}: {label}, {found['probability']:.1%}", head, lines)
+    title = f"Row {found['row']}: {label}, {found['probability']:.1%}"
+    if found["columns"] is not None:
+        _show_columns(found["columns"], title, f"log-odds of {label}")
+        title = f"Row {found['row']} beside points of the model"
+    show_table(title, head, lines)
     total = sum(point["contribution"] for point in points)
     print(
         f"{log_odds:+.3f} = {total:+.3f} from the {len(points)} points above, {others['for']:+.3f} for and "
@@ -175,6 +179,19 @@ def show_explanation(found: Mapping[str, Any]) -> None:
     )
     if found["unfamiliar"]:
         print(printable(f"Unfamiliar: {found['unfamiliar']}"))
+
+
+def _show_columns(columns: Mapping[str, Any], title: str, log_odds: str, most: int = 8) -> None:
+    """Print the contributions of the columns, which lead from the mean of the training rows to the row."""
+    shown, others = columns["contributions"][:most], columns["contributions"][most:]
+    lines = [["mean of the training rows", "", f"{columns['base']:+.3f}"]]
+    lines += [[_short(one["column"]), _short(one["cell"]), f"{one['contribution']:+.3f}"] for one in shown]
+    if others:
+        total = sum(one["contribution"] for one in others)
+        lines.append([f"{len(others)} other columns", "", f"{total:+.3f}"])
+    total = columns["base"] + sum(one["contribution"] for one in columns["contributions"])
+    lines.append(["this row", "", f"{total:+.3f}"])
+    show_table(title, ("column", "value", log_odds), lines)
 
 
 def _short(text: str, most: int = 28) -> str:

@@ -17,7 +17,7 @@ from .._utils.threads import ordered_threads
 from .features import ReducedStage, Round, eliminate, replay
 from .model import CompactModel, Objective, base_rate, started, width_penalty
 from .rows import LabelledRows, Observations
-from .size_search import SEARCH, CompactSettings, Report, SizeSearch, Stage, choose, no_report
+from .size_search import SEARCH, CompactSettings, Report, SizeSearch, Stage, Validation, choose, no_report
 
 # Segments of moves without validation rows, which could stop them earlier.
 UNWATCHED = 4
@@ -63,6 +63,7 @@ class CompactFit:
     gradient_norm: float  # largest derivative of the objective in a point or log-width, per unit of weight
     n_iter: int  # on all rows
     training_loss: float = np.nan  # mean log-loss of the rows; NaN for a streamed fit
+    validation: Validation | None = None  # the rows that ``chosen`` was evaluated on
 
     @property
     def validation_loss(self) -> float | None:
@@ -100,14 +101,15 @@ def fit_compact(
     report: Report = no_report,
 ) -> CompactFit:
     """Choose what the settings leave open (None), then fit all rows."""
-    plan, chosen = _without_validation(rows, settings), None
+    plan, chosen, validation = _without_validation(rows, settings), None, None
     stages: list[Stage] = []
     if rows.X.shape[1] and (settings.n_points is None or settings.C is None or settings.sparse):
         search = SizeSearch(rows, settings, observations, report)
         if search.folds:
             plan, stages, chosen = _validated_plan(search, settings)
+            validation = search.validation
     report("all rows", 0.95)
-    return _fit_all_rows(rows, settings, plan, stages, chosen)
+    return replace(_fit_all_rows(rows, settings, plan, stages, chosen), validation=validation)
 
 
 def refit_compact(

@@ -1,6 +1,6 @@
-"""Samples of any size from distributions with known class probabilities.
+"""Generators of samples from distributions with known class probabilities.
 
-:mod:`generators` draws them and computes the true probabilities from the densities.
+:mod:`generators` draws samples of any size and computes the true probabilities from the densities.
 """
 
 from .generators import (

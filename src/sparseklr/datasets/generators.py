@@ -1,7 +1,7 @@
-"""Samples of any size from distributions with known class probabilities.
+"""Draw samples of any size from distributions with known class probabilities.
 
-Twonorm and ringnorm are those of Breiman (1996), "Bias, variance, and arcing classifiers"; waveform is that
-of Breiman, Friedman, Olshen and Stone (1984), "Classification and Regression Trees".
+Twonorm and ringnorm were defined by Breiman (1996), "Bias, variance, and arcing classifiers"; waveform was
+defined by Breiman, Friedman, Olshen and Stone (1984), "Classification and Regression Trees".
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def make_waveform(n_samples: int = 5000, random_state: RandomState = None) -> tu
 
 
 def waveform_ends() -> tuple[Floats, Floats]:
-    """The ends of the segments between two waves on which the classes of waveform lie, (3, 21) each."""
+    """The ends of the segment between two waves on which each class lies without noise, (3, 21) each."""
     waves = np.maximum(6.0 - np.abs(np.arange(1, 22) - np.array([[7], [15], [11]])), 0.0)
     return waves[[0, 0, 1]], waves[[1, 2, 2]]
 
@@ -174,7 +174,7 @@ def make_clusters(
 
 
 def cluster_mixture(n_features: int, n_clusters: int) -> tuple[Floats, Floats]:
-    """Centres and standard deviations of the clusters, (n_clusters, n_features) each."""
+    """The centres and standard deviations of the clusters, (n_clusters, n_features) each."""
     rng = np.random.RandomState(24)
     centres = np.zeros((n_clusters, n_features))
     informative = min(6, n_features)
@@ -193,16 +193,16 @@ def _check_arguments(random_state: RandomState, **sizes: int) -> np.random.Rando
 
 
 def true_log_proba(name: str, X: Any, **parameters: Any) -> Floats:
-    """Log-probabilities of the classes at rows of a generator, from its densities.
+    """The true log-probabilities of the classes at given rows, computed from the densities of a generator.
 
-    No model has a smaller expected log-loss.
+        No model has a smaller expected log-loss than these probabilities.
 
     Parameters
     ----------
     name : {"twonorm", "ringnorm", "waveform", "clusters"}
         The generator: :func:`make_twonorm` and so on.
     X : array-like of shape (n_samples, n_features)
-        Rows.
+        The rows.
     **parameters
         Parameters of the generator besides the sample size: ``shift`` of ringnorm, ``n_clusters`` and
         ``n_classes`` of clusters.
@@ -227,15 +227,15 @@ def true_log_proba(name: str, X: Any, **parameters: Any) -> Floats:
 
 
 def expected_log_loss(true_log_proba: Floats, log_proba: Floats) -> Floats:
-    """Expected log-loss at each row of predicted probabilities, given the true ones.
+    """The expected log-loss of predicted probabilities at each row, given the true probabilities.
 
-    Its mean over many rows is the log-loss of a model without the noise of the labels.
+    Its mean over many rows estimates the log-loss of a model without the noise of drawn labels.
     """
     return -(np.exp(true_log_proba) * log_proba).sum(axis=1)
 
 
 def _twonorm(X: Floats) -> Floats:
-    """Log-densities of the classes at the rows, as in all generators below."""
+    """The log-density of each class at the rows; the functions below do the same for the other generators."""
     a = 2.0 / np.sqrt(X.shape[1])
     return np.column_stack([_log_normal(X - mean, 1.0) for mean in (a, -a)])
 
@@ -246,7 +246,8 @@ def _ringnorm(X: Floats, shift: float = 1.0) -> Floats:
 
 
 def _waveform(X: Floats) -> Floats:
-    r"""A row is a point on the segment between two waves plus standard normal noise.
+    r"""The log-densities of waveform, whose rows are points on the segment between two waves plus normal
+    noise.
 
     With r = x - h the vector from one end h, and d the segment, the density is
 

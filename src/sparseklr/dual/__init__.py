@@ -1,6 +1,7 @@
 """The dual problem of S-KLR.
 
-:mod:`problem` defines objective and optimality conditions, :mod:`smo` solves it by the compiled core,
+:mod:`problem` defines the objective and the optimality conditions, :mod:`smo` solves the problem with the
+compiled core,
 :mod:`margins` relates the margin to the sum of the dual variables, :mod:`one_vs_rest` handles several classes
 and :mod:`path` solves grids of (C, lam).
 """

@@ -35,7 +35,7 @@ from ..kernels import RowSource
 from .problem import DualProblem, labels_and_boxes
 from .smo import Callback, Settings, Solution, SolveInterrupted, solve_above_bound, solve_dual
 
-# Up to this many triples (minority, majority and any point) the saturation bound considers each pair.
+# The saturation bound considers every pair up to this number of triples (minority, majority and any point).
 _PAIRWISE = 300_000_000
 
 
@@ -80,7 +80,7 @@ def rho(solution: Solution, y: Any, *, C: float, sample_weight: Any = None) -> f
 def saturation_bound(
     K: Any, y: Any, C: float, tol: float | None = None, *, sample_weight: Any = None
 ) -> float:
-    r"""A margin above which every dual variable of the minority class is at its box.
+    r"""A margin above which every dual variable of the minority class is at its upper bound.
 
     For every ``lam`` at or above it, :math:`\alpha_i(\lambda) \ge C_i - \gamma_i` with
     ``gamma_i = tol * C_i / C`` for each point i of the minority class M, the class of smaller total box (both
@@ -165,7 +165,7 @@ def _one_sided_bound(K: np.ndarray, box: np.ndarray, minority: np.ndarray, gamma
         def missing(lam: float, load: np.ndarray = load) -> float:
             return float(box[many] @ expit(2 * lam - edge - load) - target)
 
-        # At these distances from the loads every sigmoid is 0 or 1.
+        # Beyond these distances from the loads every sigmoid is 0 or 1.
         spread = 40.0 + np.log(box[many].sum()) - np.log(gamma) - np.log(box[few].min())
         low, high = (0.5 * (edge + end) for end in (load.min() - spread, load.max() + spread))
         # If rounding hides a change of sign, the root is at that end. Loads of 1e300 need many iterations.
@@ -176,7 +176,7 @@ def _one_sided_bound(K: np.ndarray, box: np.ndarray, minority: np.ndarray, gamma
 
 
 def _loads(K: np.ndarray, box: np.ndarray, few: np.ndarray, many: np.ndarray) -> Iterator[np.ndarray]:
-    """Bounds on ``y_i F_i + y_j F_j`` for all j of the majority: one array for each i, or one for all i."""
+    """Yield bounds on ``y_i F_i + y_j F_j`` for the majority j: one array for each i, or one for all."""
     total = box[few].sum()
     to_few, to_many = K[np.ix_(many, few)], K[np.ix_(many, many)]
     if len(few) * len(many) * len(K) <= _PAIRWISE:
@@ -204,7 +204,7 @@ def _fill(gain: np.ndarray, capacity: np.ndarray, total: float) -> np.ndarray:
 
 # -- the nu form ----------------------------------------------------------------------------------
 
-# Solver for a margin, warm-started from another solution or None: solve(lam, start).
+# A function solve(lam, start) that solves for a margin, warm-started from another solution or None.
 Solve = Callable[[float, Solution | None], Solution]
 
 
@@ -261,7 +261,7 @@ def solve_nu(
     n_jobs: int | None = None,
     callback: Callback | None = None,
 ) -> tuple[DualProblem, Solution]:
-    """Solve a binary problem for ``nu``; returns the problem with the margin found, and the solution.
+    """Solve a binary problem for ``nu``; return the problem with the margin found, and the solution.
 
     The variables ``alpha - bound`` sum to ``nu``, see :func:`~sparseklr.dual.smo.solve_above_bound`. The
     search starts at the margin ``lam`` with ``above`` and ``F``.
@@ -289,7 +289,7 @@ def reachable_sum(problem: DualProblem) -> float:
 def search_margin(
     solve: Solve, nu: float, limit: float, tol: float, lam: float = 0.0
 ) -> tuple[float, Solution]:
-    """The margin at which alpha sums to ``nu`` (within ``tol * nu``), and its solution.
+    """Find the margin at which alpha sums to ``nu`` (within ``tol * nu``), and its solution.
 
     Starting from ``lam``, the margin is doubled until the sum is large enough; Brent's method then finds the
     root. Each solve is warm-started from the previous one. ``limit`` is :func:`nu_limit`.
@@ -302,7 +302,7 @@ def search_margin(
             f"weight, sum to less than {limit / 2:g}, so nu must be below twice that, {limit:g}. Use a "
             "smaller nu or a larger C."
         )
-    # Solutions are stored: from another start, the sum of a margin would differ within the tolerance.
+    # Store the solutions, because another start would give a slightly different sum for the same margin.
     solved, latest = {lam: solve(lam, None)}, lam
 
     def excess(lam: float) -> float:

@@ -41,7 +41,7 @@ class BinarySolutions:
 
     @property
     def margins(self) -> np.ndarray:
-        """lam of every problem."""
+        """The margin lam of every problem."""
         return np.array([problem.lam for problem in self.problems])
 
     @property
@@ -66,7 +66,7 @@ class BinarySolutions:
         return min(solution.min_curvature for solution in self.solutions) < -1e-5
 
     def warn_of_small_nu(self, nu: float, tol: float) -> None:
-        """Warn if the dual variables of ``lam=0`` already sum to more than ``nu``."""
+        """Warn if the dual variables already sum to more than ``nu`` at ``lam=0``."""
         least = [solution.alpha.sum() for solution in np.array(self.solutions)[self.margins == 0]]
         if max(least, default=0.0) > nu * (1 + tol):
             n = len(self.problems)
@@ -107,7 +107,7 @@ class BinarySolver:
         return replace(self, data=self.data.part(indices))
 
     def solve(self, problem: DualProblem, start: np.ndarray | None = None, title: str = "") -> Solution:
-        """Solve from zero, which needs no kernel row, or from the projection of ``start``."""
+        """Solve a problem from zero, which needs no kernel row, or from the projection of ``start``."""
         above, F = self._start(problem, start)
         tolerance = self.settings.tolerance(problem.lam)
         with ProgressBar(title, tolerance, self.show) as progress:

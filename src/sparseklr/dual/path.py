@@ -2,9 +2,9 @@ r"""Solution paths: S-KLR for a grid of (C, lam).
 
 All solves share one kernel matrix. For each C the margins are visited in descending order. Since
 :math:`\alpha(\lambda)` is smooth, a polynomial through the last few solutions predicts the next one, and
-``F = K (alpha * y)`` follows without a product because it is linear in alpha. With tol = 1e-5 on the paper's
-grid this order takes about half of the pair steps of cold starts. Ascending or bisecting order, starts from
-the previous C, extrapolation of f, and Newton steps were no faster.
+``F = K (alpha * y)`` follows without a product because it is linear in alpha. With tol = 1e-5 on the
+paper's grid this takes about half as many pair steps as cold starts. Ascending or bisecting order, starts
+from the previous C, extrapolation of f, and Newton steps were no faster.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .smo import Settings, Solution, Status, solve_above_bound
 
 LamScale = Literal["absolute", "ratio"]
 
-# For degrees above 4 the errors within the tolerance outweigh the gain.
+# Beyond degree 4 the errors that the tolerance allows outweigh the gain.
 _DEGREE = 4
 
 
@@ -41,7 +41,7 @@ class KLRPath:
     ----------
     Cs : array (n_Cs,)
     lams : array (n_Cs, n_lams)
-        The margins, absolute.
+        The margins, as absolute values.
     solutions : array (n_Cs, n_lams, n_outputs) of Solution or None
         One output for two classes, one per class otherwise. None for solutions that an interruption left out.
     training : Samples
@@ -55,7 +55,7 @@ class KLRPath:
     training: Samples
 
     def __repr__(self) -> str:
-        """Size of the grid and of its models."""
+        """Describe the size of the grid and of its models."""
         finished = self.finished
         lines = [
             f"KLRPath of {len(self.Cs)} values of C ({self.Cs.min():g} to {self.Cs.max():g}) and "
@@ -111,12 +111,12 @@ class KLRPath:
         return np.reshape(values, self.solutions.shape)
 
     def decision_function(self, X: Any, *, n_jobs: int | None = None) -> np.ndarray:
-        """f(x) of every model; the kernel is evaluated once.
+        """Evaluate f(x) of every model on the path; the kernel is evaluated only once.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            For a precomputed kernel k(x, training rows), (n_samples, n_training_samples).
+            For a precomputed kernel, the values k(x, training rows) of shape (n_samples, n_training_samples).
         n_jobs : int or None, default=None
             Number of threads for kernel values.
 
@@ -158,7 +158,7 @@ class PathInterrupted(KeyboardInterrupt):
 
 
 def check_grid(Cs: Any, lams: Any, lam_scale: str) -> tuple[np.ndarray, np.ndarray]:
-    """The validated grid: C (n_Cs,) and absolute lam (n_Cs, n_lams)."""
+    """Validate the grid; return C (n_Cs,) and the absolute lam (n_Cs, n_lams)."""
     if lam_scale not in get_args(LamScale):
         raise ValueError(f"lam_scale must be one of {get_args(LamScale)}; got {lam_scale!r}.")
     C, lam = _numbers("Cs", Cs, "positive"), _numbers("lams", lams, "non-negative")
@@ -187,9 +187,9 @@ def solve_grid(
     check_saturation: bool = True,
     done: Callable[[], None] = lambda: None,
 ) -> KLRPath:
-    """Solve for validated data and grid; ``done`` is called after each solve.
+    """Solve the grid for validated data; ``done`` is called after each solve.
 
-    ``check_saturation`` enables a warning about margins at which a whole class is at its box.
+    ``check_saturation`` enables a warning about margins at which a whole class is at its upper bound.
     """
     signs = data.signs()
     path = KLRPath(Cs, lams, np.full((*lams.shape, len(signs)), None, dtype=object), data)
@@ -203,7 +203,7 @@ def solve_grid(
     def follow(c: int, output: int) -> None:
         if K is not None:
             row_source = gram_row_source(K)
-        else:  # threads cannot share a row cache: each gets an equal part of the memory
+        else:  # threads cannot share a row cache, so each gets an equal part of the memory
             megabytes = cache_bytes(cache_size, data.X) / workers / 2**20
             row_source = data.kernel.row_source(data.X, cache_size=megabytes)
         order = np.argsort(-lams[c])
@@ -217,7 +217,7 @@ def solve_grid(
     with ThreadPool(workers) as pool:
         try:
             pending = {pool.submit(follow, *chain) for chain in chains}
-            while pending:  # the timeout bounds the delay of a Ctrl-C that arrives just before the wait
+            while pending:  # the timeout limits the delay if Ctrl-C arrives just before the wait
                 ended, pending = wait(pending, timeout=1, return_when=FIRST_COMPLETED)
                 for future in ended:
                     future.result()
@@ -266,11 +266,11 @@ def solve_along(
 
 
 def extrapolate(known: list[tuple[float, Solution]], problem: DualProblem) -> tuple[np.ndarray, np.ndarray]:
-    """Start for a margin (alpha above its bound, and F) from the solutions for other margins.
+    """Compute a start for a margin (alpha above its bound, and F) from the solutions for other margins.
 
-    The candidates are the cold start, the latest solution, and polynomials of increasing degree through the
-    latest solutions; the one of smallest dual objective wins. A polynomial is moved towards the latest
-    solution until it lies in the box. Its weights sum to one, so ``y'alpha = 0`` still holds.
+        The candidates are the cold start, the latest solution, and polynomials of increasing degree through
+    the latest solutions; the candidate with the smallest dual objective wins. A polynomial is moved towards
+    the latest solution until it lies in the box. Its weights sum to one, so ``y'alpha = 0`` still holds.
     """
     top = problem.box - 2 * problem.bound
     best = 0.0, np.zeros_like(top), np.zeros_like(top)
@@ -294,10 +294,10 @@ def extrapolate(known: list[tuple[float, Solution]], problem: DualProblem) -> tu
 
 
 def _warn_of_saturation(K: np.ndarray, data: Samples, Cs: np.ndarray, lams: np.ndarray) -> None:
-    """Warn about margins at which a whole class is at its box."""
+    """Warn about margins at which a whole class is at its upper bound."""
     ratio = lams.max(axis=1) / Cs
     c = max(range(len(Cs)), key=lambda k: (ratio[k], Cs[k]))
-    # The bound exceeds this by far; computing it takes a pass over K.
+    # The saturation bound far exceeds this value, which saves computing it: that takes a pass over K.
     if ratio[c] <= K.diagonal().mean():
         return
     for y in data.signs():

@@ -1,18 +1,18 @@
-r"""The optimisation problem in NumPy, the reference for the solver.
+r"""The optimisation problem in NumPy, against which the compiled solver is tested.
 
 Sparse kernel logistic regression with margin ``lam`` is
 
 .. math:: \min_{f}\; \tfrac12 \|f\|^2 + \sum_i C_i \log(1 + e^{\lambda - y_i f(x_i)}),
           \qquad f(x) = \sum_j \alpha_j y_j k(x_j, x) + b
 
-with the dual, formulation (2BM) of the paper with one box per sample,
+Its dual is formulation (2BM) of the paper, with one box per sample:
 
 .. math:: \min_\alpha\; \tfrac12 \alpha^\top Q \alpha + \sum_i C_i G(\alpha_i / C_i)
           - \lambda \sum_i \alpha_i
           \quad\text{s.t.}\quad y^\top\alpha = 0,\; \ell_i \le \alpha_i \le C_i - \ell_i
 
-with :math:`G(d) = d\log d + (1-d)\log(1-d)` and :math:`Q_{ij} = y_i y_j K_{ij}`. Every function here costs
-O(n), given ``F = K @ (alpha * y)``.
+where :math:`G(d) = d\log d + (1-d)\log(1-d)` and :math:`Q_{ij} = y_i y_j K_{ij}`. Given ``F = K @ (alpha *
+y)``, every function here costs O(n).
 
 The paper is Consolo, Manno and Amaldi (2025), Computers & Operations Research 188, 107363.
 """
@@ -55,24 +55,24 @@ class DualProblem:
     lam: float
 
     def gradient(self, alpha: Array, F: Array) -> Array:
-        """``Q alpha + logit(alpha / C) - lam``."""
+        """The gradient ``Q alpha + logit(alpha / C) - lam`` of the dual objective."""
         return self.y * F + np.log(alpha / (self.box - alpha)) - self.lam
 
     def dual_objective(self, alpha: Array, F: Array) -> float:
-        """Value of the dual objective, which is minimised; defined on the closed box [0, C_i]."""
+        """The dual objective, which is minimised; it is defined on the closed box [0, C_i]."""
         d = alpha / self.box
         entropy = -entr(d) + xlogy(1 - d, 1 - d)
         with np.errstate(over="ignore", invalid="ignore"):  # the solver raises on non-finite values
             return float(0.5 * (alpha * self.y) @ F + self.box @ entropy - self.lam * alpha.sum())
 
     def primal_objective(self, alpha: Array, F: Array, intercept: float) -> float:
-        """Penalised loss of f = sum_j alpha_j y_j k(x_j, .) + intercept."""
+        """The penalised loss of f = sum_j alpha_j y_j k(x_j, .) + intercept."""
         with np.errstate(over="ignore", invalid="ignore"):
             loss = np.logaddexp(0, self.lam - self.y * (F + intercept))
             return float(0.5 * (alpha * self.y) @ F + self.box @ loss)
 
     def gap(self, alpha: Array, F: Array, intercept: float) -> float:
-        """Duality gap, primal plus dual value: >= 0, and 0 only at the optimum of the unbounded problem."""
+        """The duality gap, primal plus dual value; it is 0 only at the optimum of the unbounded problem."""
         return self.primal_objective(alpha, F, intercept) + self.dual_objective(alpha, F)
 
     def alpha_of(self, f: Array) -> Array:
@@ -103,7 +103,7 @@ class DualProblem:
         For very distant points it is only approximately the nearest.
         """
         low, high = self.bound, self.box - self.bound
-        # Beyond this distance too few digits would be left inside the box.
+        # From farther away, rounding would leave too few digits inside the box.
         far = 1e6 * self.box.sum()
         alpha = np.clip(alpha, low - far, high + far)
 
@@ -114,7 +114,7 @@ class DualProblem:
             return float(self.y @ moved(mu))
 
         start = moved(0.0)
-        # Feasible up to rounding: moving it would take points off their bounds.
+        # The point is feasible up to rounding; moving it would take points off their bounds.
         if abs(excess(0.0)) <= 2 * np.finfo(float).eps * len(start) * start.sum():
             return start
         # y'moved(mu) decreases with mu and is linear between the values where a point reaches a bound.
@@ -131,7 +131,7 @@ class DualProblem:
 
     @property
     def feasible(self) -> bool:
-        """Whether some point of the box has y'alpha = 0. None has for a large bound and a small C."""
+        """Whether some point of the box has y'alpha = 0, which may fail for a large bound and a small C."""
         positive = self.y > 0
         low, high = self.bound, self.box - self.bound
         return bool(
@@ -142,7 +142,7 @@ class DualProblem:
 
 
 def labels_and_boxes(y: Any, C: float, sample_weight: Any = None) -> tuple[Array, Array]:
-    """Labels -1/+1 and ``C_i = C * sample_weight_i``; raises unless both classes have positive weight."""
+    """Return labels -1/+1 and ``C_i = C * sample_weight_i``; both classes must have positive weight."""
     y = column_or_1d(y).astype(np.float64)
     if not np.isin(y, (-1.0, 1.0)).all() or len(np.unique(y)) < 2:
         raise ValueError(f"y must contain both labels -1 and +1; got {np.unique(y)[:5]}.")

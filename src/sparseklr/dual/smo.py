@@ -1,4 +1,4 @@
-"""Solution of the dual problem: settings, result, and :func:`solve_dual` for a kernel matrix."""
+"""Solve the dual problem: settings, solutions, and :func:`solve_dual` for a kernel matrix."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WorkingSet = Literal["mixed", "second-order", "first-order"]
 
 # The default bound as a fraction of C_i. It changes the loss by at most 1e-9 C_i per point.
 BOUND_FRACTION = 1e-9
-# Smallest box; below it, numbers computed from the bound underflow.
+# Smallest box; with smaller boxes, numbers computed from the bound would underflow.
 SMALLEST_BOX = 1e-290
 # Seconds between checks for Ctrl-C and calls of the callback.
 POLL_SECONDS = 0.05
@@ -54,7 +54,7 @@ class Settings:
     max_iter : int
         Maximum number of pair steps; -1 for no limit.
     bound : float or None
-        Distance of alpha from 0 and from its box; None is ``1e-9 * C_i``.
+        Smallest distance of alpha from 0 and from ``C_i``; None means ``1e-9 * C_i``.
     scale_tol : bool
         Whether the tolerance grows with ``lam``, as the decision values do.
 
@@ -124,7 +124,7 @@ class Solution:
         ``K @ (alpha * y)``: decision values without the intercept.
     intercept : float
     n_iter : int
-        Pair steps.
+        Number of pair steps.
     status : Status
     kkt_violation : float
         ``max_up E - min_low E`` (absolute).
@@ -224,9 +224,11 @@ def _solve(
     n_jobs: int | None,
     callback: Callback | None,
 ) -> Solution:
-    """Run the compiled solver. ``F`` and the solution refer to alpha, or to ``alpha - bound`` when
-    :func:`solve_above_bound` calls this function."""
-    # A sum may miss the upper bound by rounding; the point would then count as free to grow.
+    """Run the compiled solver.
+
+        ``F`` and the solution refer to alpha, or to ``alpha - bound`` if :func:`solve_above_bound` is the
+    caller."""
+    # Rounding may leave a sum just below the upper bound, and the point would then count as free to grow.
     top = problem.box - 2 * problem.bound
     above = np.where(top - above <= 4 * np.finfo(float).eps * problem.box, top, above)
     F = np.array(F, dtype=np.float64)
@@ -245,7 +247,7 @@ def _solve(
         row_source, y, box, bound, problem.lam, above, F, core_settings, callback
     )
     support, alpha = np.flatnonzero(above > 0), problem.alpha_above(above) if bound_counts else above
-    # Any intercept between the two ends is optimal for the bounded dual; an empty set has an infinite end.
+    # Any intercept between the two ends is optimal for the bounded dual; the end of an empty set is infinite.
     ends = [end for end in (info.upper, info.lower) if np.isfinite(end)]
     intercept = float(np.mean(ends)) if ends else 0.0
     with np.errstate(over="ignore", invalid="ignore"):
@@ -376,7 +378,7 @@ def solve_dual(
 
 
 def _with_dropped(solution: Solution, K: np.ndarray, y: np.ndarray, keep: np.ndarray) -> Solution:
-    """The solution extended to the points of weight zero."""
+    """Extend the solution to the points of weight zero."""
     alpha = np.zeros(len(y))
     alpha[keep] = solution.alpha
     values = {field.name: getattr(solution, field.name) for field in fields(solution)}

@@ -1,4 +1,4 @@
-"""Export of fitted models to ONNX, C and JSON, for use without this package.
+"""Export fitted models to ONNX, C and JSON, for use without this package.
 
 :mod:`.portable` turns an estimator or a pipeline into plain numbers; the other modules write these numbers in
 one format each.

@@ -1,4 +1,4 @@
-"""Export as a C header of constants and three functions, without dependencies or heap allocation."""
+"""Export as a C header with constants and three functions that needs no libraries and no heap."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ static inline int {name}_predict(const {real} x[{NAME}_N_FEATURES])
 #endif
 """
 
-# The features of FeatureScaling.apply.
+# Computes the features as FeatureScaling.apply does.
 _FEATURES = """
 /* The features of the kernel: columns of x, scaled. */
 static inline void {name}_features(const {real} x[{NAME}_N_FEATURES], {real} u[{n_used}])
@@ -99,10 +99,11 @@ _CLIP = """\
 
 
 def to_c(model: Any, *, name: str = "model", dtype: Literal["double", "float"] = "double") -> str:
-    """A fitted classifier as a C99 header.
+    """Export a fitted classifier as a C99 header.
 
-    The header has the functions ``NAME_predict_proba``, ``NAME_predict`` and ``NAME_decision_function`` and
-    the array ``NAME_classes``. It needs only ``<math.h>`` and allocates no memory.
+        The header defines the functions ``NAME_predict_proba``, ``NAME_predict`` and
+    ``NAME_decision_function`` and the array ``NAME_classes``. It needs only ``<math.h>`` and allocates no
+    memory.
 
     Parameters
     ----------
@@ -111,8 +112,8 @@ def to_c(model: Any, *, name: str = "model", dtype: Literal["double", "float"] =
     name : str, default="model"
         Prefix of the names in the header.
     dtype : {"double", "float"}, default="double"
-        Type of all numbers and of the arithmetic. With ``"float"``, the probabilities at the points are
-        computed in both precisions, with a warning if they differ by more than 1e-4. That happens if large
+        Type of all numbers and of the arithmetic. With ``"float"``, ``to_c`` computes the probabilities at
+        the points in both precisions and warns if they differ by more than 1e-4. This happens if large
         coefficients cancel; scaling the features before the fit helps.
 
     Returns
@@ -227,7 +228,7 @@ def _features(
     array: Callable[[str, np.ndarray], str],
     constants: list[str],
 ) -> tuple[str, str]:
-    """The function that scales features, and its call; adds its constants."""
+    """Return the C function that scales the features, and its call; adds its constants."""
     if not (scaling.selects or scaling.scales):
         return "", f"    const {real} *u = x;\n"
     n_used, f = len(scaling.columns), "f" if real == "float" else ""
@@ -270,7 +271,7 @@ def _braces(values: np.ndarray, suffix: str) -> str:
 
 
 def _classes(classes: np.ndarray) -> tuple[tuple[str, str], str]:
-    """Type and values of the array of labels, and its printf placeholder."""
+    """Return the type and values of the array of labels, and its printf placeholder."""
     if classes.dtype.kind in "biu":
         return ("long long", ", ".join(str(int(label)) for label in classes)), "%lld"
     if classes.dtype.kind == "f":

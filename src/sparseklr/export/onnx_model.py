@@ -1,4 +1,4 @@
-"""Export as an ONNX graph, by a converter for skl2onnx, which also handles pipelines and searches."""
+"""Export as an ONNX graph through skl2onnx, which also handles pipelines and searches."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from ..tables.reader import TableReader
 
 ESTIMATORS = (SKLR, SKLRCV, SparseKLR, CompactKLR, ThresholdedKLR, ImportVectorMachine, HalfKLR)
-_OLDEST_OPSET = 15  # supports Shape with start and end
+_OLDEST_OPSET = 15  # the first opset whose Shape operator has start and end
 
 
 def to_onnx(model: Any, X: Any = None, *, dtype: Literal["float64", "float32"] = "float64") -> Any:
-    """A fitted classifier as an ONNX model.
+    """Export a fitted classifier as an ONNX model.
 
     The graph has two outputs, ``label`` (n,) and ``probabilities`` (n, n_classes). The classifier is
     converted to core ONNX operators; other steps of a pipeline may add operators of ``ai.onnx.ml``.
@@ -37,11 +37,12 @@ def to_onnx(model: Any, X: Any = None, *, dtype: Literal["float64", "float32"] =
     model : estimator or pipeline
         A fitted classifier of this package, a search over one, or a pipeline that ends with one and whose
         other steps skl2onnx can convert. The graph of a :func:`~sparseklr.tabular_pipeline` has one input
-        (n, 1) for each feature column: numbers, NaN if missing, or strings, empty if missing. Dates and free
-        text cannot be exported.
+        of shape (n, 1) for each feature column. An input holds numbers, with NaN for missing values, or
+        strings, with the empty string for missing values. Dates and free text cannot be exported.
     X : DataFrame, default=None
-        Some rows, for other pipelines that were fitted to columns of several types. The graph then has one
-        input (n, 1) for each column, numbers or strings; otherwise a single input ``X`` (n, n_features).
+        Some rows, required for other pipelines that were fitted to columns of several types. The graph then
+        has one input of shape (n, 1) for each column, which holds numbers or strings; otherwise it has a
+        single input ``X`` of shape (n, n_features).
     dtype : {"float64", "float32"}, default="float64"
         Type of input and output numbers. The classifier always computes in float64, because the large terms
         of its sum may cancel. Its points are stored in the dtype of the training data: a model fitted to
@@ -50,13 +51,14 @@ def to_onnx(model: Any, X: Any = None, *, dtype: Literal["float64", "float32"] =
     Returns
     -------
     onnx.ModelProto
-        ``model.SerializeToString()`` is the content of a file.
+        Write ``model.SerializeToString()`` to a file.
 
     Notes
     -----
-    Needs the extra ``onnx``. Squared distances are computed as ``|x|^2 + |z|^2 - 2 x.z`` after subtracting
-    the mean of the points, as in the compiled core; those of the laplacian kernel feature by feature. Running
-    the graph needs memory for rows times points kernel values.
+    This function needs the extra ``onnx``. The graph computes squared distances as ``|x|^2 + |z|^2 - 2
+    x.z`` after subtracting the mean of the points, as in the compiled core; it computes the distances of
+    the laplacian kernel feature by feature. Running the graph needs memory for one kernel value for each
+    pair of a row and a point.
 
     Examples
     --------
@@ -117,13 +119,13 @@ def register_converters() -> None:
 
 def _reader(model: Any) -> Any:
     """The TableReader at the start of a pipeline, or None."""
-    reader = sys.modules.get("sparseklr.tables.reader")  # a pipeline cannot contain it unless it is loaded
+    reader = sys.modules.get("sparseklr.tables.reader")  # not imported: there is no TableReader
     first = model.steps[0][1] if isinstance(model, Pipeline) else None
     return first if reader is not None and isinstance(first, reader.TableReader) else None
 
 
 def _name_inputs(graph: Any, names: list[str]) -> None:
-    """Rename the inputs to the columns, of whose names skl2onnx keeps only letters and digits."""
+    """Give the inputs the names of the columns; skl2onnx keeps only their letters and digits."""
     new = {given.name: name for given, name in zip(graph.input, names, strict=True)}
     for given in graph.input:
         given.name = new[given.name]
@@ -142,7 +144,7 @@ def _skl2onnx() -> Any:
 
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
-    """Converter called by skl2onnx: label and probabilities of a classifier."""
+    """Add the nodes for the label and probabilities of a classifier; skl2onnx calls this converter."""
     from onnx import TensorProto
     from skl2onnx.common.data_types import DoubleTensorType
     from skl2onnx.common.utils_classifier import get_label_classes
@@ -180,7 +182,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
 
 
 def _scaled(g: Graph, scaling: FeatureScaling, x: str) -> str:
-    """:meth:`FeatureScaling.apply`."""
+    """Add the nodes for :meth:`FeatureScaling.apply`."""
     if scaling.selects:
         x = g("Gather", x, scaling.columns, axis=1)
     if not scaling.scales:
@@ -199,10 +201,10 @@ def _scaled(g: Graph, scaling: FeatureScaling, x: str) -> str:
 
 
 def _kernel_values(g: Graph, model: PortableModel, x: str, z: str) -> str:
-    """Kernel values between rows and points, (n, n_points).
+    """Add the nodes for the kernel values between rows and points, of shape (n, n_points).
 
-    A product by a scalar must not precede or follow a MatMul: onnxruntime fuses the two and rounds the scalar
-    to float32. Hence gamma is a vector here, multiplied with the constant points.
+        No multiplication by a scalar may precede or follow a MatMul, because onnxruntime fuses the two and
+    rounds the scalar to float32. Hence gamma is a vector here, which multiplies the constant points.
     """
     if model.kernel == "rbf":
         center = model.points.mean(axis=0)
@@ -226,7 +228,7 @@ def _kernel_values(g: Graph, model: PortableModel, x: str, z: str) -> str:
 
 
 def _sums_of_differences(g: Graph, model: PortableModel, x: str, z: str) -> str:
-    """``sum_j gamma_j |x_j - z_j|``, feature by feature, which needs no memory beyond the result."""
+    """Add the nodes for ``sum_j gamma_j |x_j - z_j|``, feature by feature to save memory."""
     from onnx import TensorProto, helper, numpy_helper
 
     def value(name: str, shape: list[Any]) -> Any:
@@ -250,20 +252,20 @@ def _sums_of_differences(g: Graph, model: PortableModel, x: str, z: str) -> str:
 
 
 def _link(g: Graph, f: str, margin: np.ndarray) -> str:
-    """:func:`sparseklr.refit.calibration.link`."""
+    """Add the nodes for :func:`sparseklr.refit.calibration.link`."""
     above = g.softplus(g("Sub", f, margin))
     below = g.softplus(g("Sub", g("Neg", f), margin))
     return g("Add", g("Sub", above, below), g("Mul", f, np.array([1e-12])))
 
 
 # -- tables -------------------------------------------------------------------------------------------
-#
-# One input for each column of a tabular_pipeline. The graph does not include TableReader's parsing of cells:
-# numbers are numbers, NaN if missing, and categories are strings, empty if missing.
+# The graph of a tabular_pipeline has one input for each column. It does not include TableReader's parsing
+# of cells: inputs are numbers, with NaN for missing values, or strings, with the empty string for missing
+# values.
 
 
 def _table_inputs(reader: TableReader, number: Any, text: Any) -> list[tuple[str, Any]]:
-    """Names and types of the inputs of the graph: the feature columns."""
+    """The names and types of the graph's inputs, which are the feature columns."""
     names = reader.get_feature_names_out()
     kinds = {name: reader.columns_[name].kind for name in names}
     if dates := [name for name, kind in kinds.items() if kind == "date"]:
@@ -272,7 +274,7 @@ def _table_inputs(reader: TableReader, number: Any, text: Any) -> list[tuple[str
 
 
 def _table_output_shape(operator: Any) -> None:
-    """Shape of the output of :func:`_convert_table`, for skl2onnx."""
+    """Tell skl2onnx the output shape of :func:`_convert_table`."""
     from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
 
     single = any(isinstance(given.type, FloatTensorType) for given in operator.inputs)
@@ -282,7 +284,7 @@ def _table_output_shape(operator: Any) -> None:
 
 
 def _convert_table(scope: Any, operator: Any, container: Any) -> None:
-    """Converter of TableFeatures: scaled numbers, indicators of missing values, and categories."""
+    """Add the nodes for TableFeatures: scaled numbers, missing-value indicators and categories."""
     from onnx import TensorProto
     from skl2onnx.common.data_types import FloatTensorType
 
@@ -298,7 +300,7 @@ def _convert_table(scope: Any, operator: Any, container: Any) -> None:
     if features.imputer_ is not None:
         x = g("Concat", *numbers.values(), axis=1)
         median = features.imputer_.statistics_
-        if single:  # rounded like the numbers, so that equal values stay equal
+        if single:  # round like the input, so that equal values stay equal
             median = _rounded(median)
         x = g("Where", g("IsNaN", x), median, x)
         parts.append(_SCALES[features.scale_](g, features.scaler_, x, single))
@@ -337,13 +339,13 @@ def _codes(one_hot: Any, k: int) -> np.ndarray:
         dropped = one_hot.drop_idx_ is not None and one_hot.drop_idx_[j] is not None
         sizes.append(len(values) - (0 if rare is None else len(rare) - 1) - int(dropped))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the unseen category, and of missing names
+        warnings.simplefilter("ignore")  # warnings about the unseen category and missing names
         encoded = one_hot.transform(rows)
     return np.asarray(encoded[:, sum(sizes[:k]) : sum(sizes[: k + 1])], dtype=np.float64)
 
 
 def _rounded(values: np.ndarray) -> np.ndarray:
-    """Numbers rounded to float32."""
+    """Round numbers to float32."""
     return values.astype(np.float32).astype(np.float64)
 
 
@@ -355,7 +357,7 @@ def _standard(g: Graph, scaler: Any, x: str, single: bool) -> str:
 
 
 def _squash(g: Graph, scaler: Any, x: str, single: bool) -> str:
-    """skrub's SquashingScaler: each column shifted and scaled, then ``z / sqrt(1 + (z / m)^2)``."""
+    """Add the nodes for skrub's SquashingScaler: scale each column to z, then ``z / sqrt(1 + (z / m)^2)``."""
     n, m = scaler.n_features_in_, float(scaler.max_absolute_value)
     shift, scale = np.zeros(n), np.zeros(n)
     if scaler.robust_scaler_ is not None:
@@ -374,11 +376,12 @@ def _squash(g: Graph, scaler: Any, x: str, single: bool) -> str:
 
 
 def _quantile(g: Graph, scaler: Any, x: str, single: bool) -> str:
-    """scikit-learn's QuantileTransformer to the normal distribution.
+    """Add the nodes for scikit-learn's QuantileTransformer with normal output.
 
-    The rank is linear between quantiles; the rank of a value that equals several quantiles is the middle of
-    theirs. Values within 1e-7 of the first and last quantile have ranks 0 and 1. Knots are rounded like the
-    input, so that equal numbers stay equal; among knots made equal by rounding, the most frequent one counts.
+        The rank is linear between quantiles. A value that equals several quantiles has the middle of their
+    ranks, and values within 1e-7 of the first and last quantile have ranks 0 and 1. Knots are rounded like
+    the input, so that equal numbers stay equal; if rounding makes knots equal, the most frequent one
+    counts.
     """
     from onnx import TensorProto
 
@@ -389,7 +392,7 @@ def _quantile(g: Graph, scaler: Any, x: str, single: bool) -> str:
         knots, start = np.unique(_rounded(values) if single else values, return_index=True)
         groups = np.split(np.arange(len(values)), start[1:])
         frequent = np.array([group[np.argmax(count[group])] for group in groups])
-        below = scaler.references_[first[start]]  # the rank just below a knot, at it and just above it
+        below = scaler.references_[first[start]]  # the ranks just below a knot, at it and just above it
         at = (scaler.references_[first[frequent]] + scaler.references_[last[frequent]]) / 2
         above = scaler.references_[[last[group[-1]] for group in groups]]
         column = g("Gather", x, np.array([j]), axis=1)
@@ -427,13 +430,13 @@ def _cannot(kind: str, names: list[str]) -> str:
 
 
 class Graph:
-    """A graph under construction, in the style of NumPy: a call adds a node and returns its name."""
+    """Builder for a graph in the style of NumPy: a call adds a node and returns its name."""
 
     def __init__(self, scope: Any, container: Any) -> None:
         self.scope, self.container = scope, container
 
     def __call__(self, operator: str, *inputs: Any, output: str | None = None, **attributes: Any) -> str:
-        """The name of the result of a node; inputs that are not names become constants."""
+        """Add a node and return the name of its result; inputs that are not names become constants."""
         names = [given if isinstance(given, str) else self.constant(given) for given in inputs]
         output = output or self.scope.get_unique_variable_name(operator.lower())
         name = self.scope.get_unique_operator_name(operator)
@@ -453,24 +456,25 @@ class Graph:
     # -- functions that ONNX lacks ----------------------------------------------------------------
 
     def clip(self, x: str, low: float, high: float) -> str:
-        """``x`` clipped to an interval."""
+        """Clip ``x`` to an interval."""
         return self("Max", self("Min", x, np.array([high])), np.array([low]))
 
     def softplus(self, x: str) -> str:
-        """``log(1 + e^x)``; onnxruntime does not implement Softplus for float64."""
+        """Compute ``log(1 + e^x)``; onnxruntime does not implement Softplus for float64."""
         small = self("Log", self("Add", self("Exp", self("Neg", self("Abs", x))), np.ones(1)))
         return self("Add", self("Max", x, np.zeros(1)), small)
 
     def interpolate(self, column: str, knots: np.ndarray, values: np.ndarray) -> str:
-        """The piecewise linear function of (n, 1), constant outside the knots, as a sum of ramps."""
+        """Apply a piecewise linear function, constant outside the knots, to a column of shape (n, 1)."""
         ramps = self.clip(self("Div", self("Sub", column, knots[:-1]), np.diff(knots)), 0.0, 1.0)
         return self("Add", self("MatMul", ramps, np.diff(values)[:, None]), values[:1])
 
     def normal_quantile(self, p: str) -> str:
-        """The inverse of the normal distribution function, for p within 1e-7 and 1 - 1e-7.
+        """Compute the inverse of the normal distribution function for p between 1e-7 and 1 - 1e-7.
 
         Wichura (1988), "Algorithm AS 241: the percentage points of the normal distribution", Applied
-        Statistics 37(3), 477-484: rational functions for the middle and for the tails, to 16 digits.
+        Statistics 37(3), 477-484. It uses rational functions for the middle and for the tails, which are
+        accurate to 16 digits.
         """
         middle = self("Sub", p, np.array([0.5]))
         r = self("Sub", np.array([0.180625]), self("Mul", middle, middle))
@@ -485,7 +489,7 @@ class Graph:
         return self("Div", self._polynomial(x, above), self._polynomial(x, below))
 
     def _polynomial(self, x: str, coefficients: list[float]) -> str:
-        """Horner's rule; the highest power comes first."""
+        """Evaluate a polynomial by Horner's rule; the highest power comes first."""
         total: Any = np.array(coefficients[:1])
         for coefficient in coefficients[1:]:
             total = self("Add", self("Mul", total, x), np.array([coefficient]))

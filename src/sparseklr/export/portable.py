@@ -1,4 +1,4 @@
-"""A fitted model as plain numbers, the common basis of all formats, and :func:`to_json`."""
+"""Represent a fitted model as plain numbers, which all export formats share, and write them as JSON."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ Scaler = StandardScaler | MinMaxScaler | MaxAbsScaler | RobustScaler
 class FeatureScaling:
     r"""Features selected from the columns of X, each mapped by a monotone function.
 
-    Feature j is :math:`u_j = (x_{c_j} - a_j) s_j`, clipped at :math:`\pm` ``clip``, or, if there are knots,
-    the function that is linear between them and constant outside.
+    Feature j is :math:`u_j = (x_{c_j} - a_j) s_j`, clipped at :math:`\pm` ``clip``. If it has knots, it is
+    instead the function that is linear between the knots and constant outside them.
 
     Attributes
     ----------
     n_inputs : int
         Number of columns of X.
     columns : array of int (n_features,)
-        c, the columns in use.
+        The columns c that are used.
     shift, scale : arrays (n_features,)
-        a and s.
+        The shifts a and the scales s.
     clip : float
-        Infinity for no clipping.
+        The clipping limit; infinity if features are not clipped.
     knots : dict of int to pair of arrays
-        For some features, ascending values of x, and values of u.
+        For some features, the ascending values of x at the knots and the corresponding values of u.
     """
 
     n_inputs: int
@@ -56,7 +56,7 @@ class FeatureScaling:
 
     @property
     def selects(self) -> bool:
-        """Whether a column is unused, or not in its place."""
+        """Whether a column is unused or reordered."""
         return not np.array_equal(self.columns, np.arange(self.n_inputs))
 
     @property
@@ -72,7 +72,7 @@ class FeatureScaling:
         return replace(self, shift=shift + self.shift / scale, scale=scale * self.scale, knots=knots)
 
     def apply(self, X: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
-        """The features; every number and operation has the given dtype."""
+        """Compute the features; every number and operation has the given dtype."""
         x = X.astype(dtype)[:, self.columns]
         u: np.ndarray = (x - self.shift.astype(dtype)) * self.scale.astype(dtype)
         u = np.clip(u, dtype(-self.clip), dtype(self.clip))
@@ -81,7 +81,7 @@ class FeatureScaling:
         return u
 
     def undo(self, u: np.ndarray) -> np.ndarray:
-        """Rows of X with the given features, or the nearest possible ones; unused columns are 0."""
+        """Return rows of X with the given features, or the closest possible ones; unused columns are 0."""
         X = np.zeros((len(u), self.n_inputs))
         X[:, self.columns] = u / self.scale + self.shift
         for j, (knots, values) in self.knots.items():
@@ -92,7 +92,7 @@ class FeatureScaling:
 def affine(scaler: Any) -> tuple[np.ndarray, np.ndarray]:
     """``shift`` and ``scale`` of a fitted scaler that maps x to ``(x - shift) * scale``."""
     if type(scaler).__name__ == "TableFeatures" and scaler.encoder_ is None and not scaler.missing_:
-        return affine(scaler.scaler_)  # only numbers, without missing values
+        return affine(scaler.scaler_)  # enough for numbers without missing values
     if not isinstance(scaler, Scaler) or getattr(scaler, "clip", False):
         raise ValueError(
             f"the pipeline's step {scaler!r} cannot be written in this format; expected a StandardScaler, "
@@ -109,15 +109,15 @@ def affine(scaler: Any) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True, eq=False)
 class PortableModel:
-    r"""A kernel classifier as numbers.
+    r"""A kernel classifier represented by plain numbers.
 
     With scaled features u (:class:`FeatureScaling`) the model is
 
     .. math:: f_o(x) = \sum_b \beta_{ob} k(u, z_b) + c_o
 
-    and the class probabilities are the softmax of scores made from f: (0, f) for two classes; for more,
-    :math:`-\log(1 + e^{-f_o})` for one-vs-rest, which normalises the sigmoids of f, and f itself for
-    ``"softmax"``.
+    and the class probabilities are the softmax of scores computed from f. For two classes the scores are
+    (0, f). For more classes they are :math:`-\log(1 + e^{-f_o})` with ``"one-vs-rest"``, which normalises
+    the sigmoids of f, and f itself with ``"softmax"``.
 
     Attributes
     ----------
@@ -130,8 +130,8 @@ class PortableModel:
         All ones for the linear kernel.
     coef0, degree : float
     points : array (n_points, n_features)
-        z, in units of the scaled features and in the dtype of the training data. The points of the linear
-        kernel are summed to one for each output.
+        The points z, as scaled features and in the dtype of the training data. With the linear kernel, the
+        points are summed to a single one for each output.
     coef : array (n_outputs, n_points)
         One output for two classes, one per class otherwise.
     intercept : array (n_outputs,)
@@ -139,7 +139,7 @@ class PortableModel:
         If given, f is first replaced by :func:`~sparseklr.refit.calibration.link` of f and the margin.
     classes : array (n_classes,)
     scores : {"one-vs-rest", "softmax"}
-        The scores of more than two classes, as above.
+        How the scores of more than two classes are computed, as above.
     scaling : FeatureScaling
     """
 
@@ -157,7 +157,7 @@ class PortableModel:
 
     @classmethod
     def of(cls, model: Any) -> PortableModel:
-        """The numbers of a fitted estimator, or of a pipeline of scalers that ends with one."""
+        """Extract the numbers from a fitted estimator, or from a pipeline of scalers that ends with one."""
         if isinstance(model, cls):
             return model
         check_is_fitted(model)
@@ -235,7 +235,7 @@ class PortableModel:
         )
 
     def _with_a_point(self) -> PortableModel:
-        """The same model; an empty one gets one point of coefficient 0, as C has no empty arrays."""
+        """Add a point with coefficient 0 to a model without points, because C has no empty arrays."""
         if self.points.size:
             return self
         n = self.scaling.n_inputs
@@ -248,7 +248,7 @@ class PortableModel:
         )
 
     def predict_proba(self, X: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
-        """The formulas above in NumPy; every number and operation has the given dtype."""
+        """Evaluate the formulas above in NumPy; every number and operation has the given dtype."""
         u = self.scaling.apply(X, dtype)
         z, gamma = self.points.astype(dtype), self.gamma.astype(dtype)
         if self.kernel == "rbf":
@@ -272,7 +272,7 @@ class PortableModel:
 
 
 def to_json(model: Any) -> str:
-    """A fitted classifier as JSON text.
+    """Export a fitted classifier as JSON text.
 
     Parameters
     ----------
@@ -282,7 +282,7 @@ def to_json(model: Any) -> str:
     Returns
     -------
     str
-        An object with the attributes of the model: ``format`` ("sparseklr"), ``version`` (1), ``kernel``,
+        A JSON object with the attributes of the model: ``format`` ("sparseklr"), ``version`` (1), ``kernel``,
         ``gamma``, ``coef0``, ``degree``, ``points``, ``coef``, ``intercept``, ``margin``, ``classes``,
         ``scores`` and ``scaling``. The page "Exporting a model" of the documentation explains them and
         contains a reader in JavaScript. Every number is written with all its digits.

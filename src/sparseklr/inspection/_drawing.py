@@ -1,4 +1,4 @@
-"""Helpers for the displays: import of matplotlib on first use, colours, the last step of a pipeline."""
+"""Helpers for the displays: loading matplotlib on first use, colours, and the last step of a pipeline."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
+#: Colours of contributions, the same for every class: support, opposition, intercept, sum.
+FOR, AGAINST, NEUTRAL, TOTAL = "#1f5fbf", "#b4541a", "#8a929c", "#1f2328"
 #: Colours of two classes; more classes use matplotlib's ``tab10``.
 TWO_CLASSES = ("#b2182b", "#2166ac")
 
@@ -34,13 +36,13 @@ def last_step(estimator: Any, X: Any = None) -> tuple[Any, Any, Any]:
     if not isinstance(estimator, Pipeline):
         return estimator, X, getattr(estimator, "feature_names_in_", None)
     model, before, names = estimator[-1], estimator[:-1], None
-    with suppress(AttributeError):  # a step without names for its output
+    with suppress(AttributeError):  # a step may lack names for its output
         names = before.get_feature_names_out()
     return model, X if X is None else before.transform(X), names
 
 
 def feature_labels(given: Any, known: Any, n_features: int) -> np.ndarray:
-    """Names of the features: given by the user, else known, else x0, x1, ... ."""
+    """The feature names: those given by the user, otherwise the known ones, otherwise x0, x1, ... ."""
     if given is None:
         given = [f"x{j}" for j in range(n_features)] if known is None else known
     labels = np.array([str(name) for name in given], dtype=object)

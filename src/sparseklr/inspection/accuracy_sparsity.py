@@ -1,4 +1,4 @@
-"""Score against the number of kept points, for the candidates of a cross-validation."""
+"""Plot of the score against the number of kept points, for the candidates of a cross-validation."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ._drawing import pyplot
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class AccuracySparsityDisplay:
-    """Score against the number of kept points, one mark per candidate of a cross-validation.
+    """Plot of the score against the number of kept points, with one mark per candidate of a cross-validation.
 
     Candidates with the same C are joined by a line, along which the margin grows; the chosen one is marked.
-    The dashed front joins the candidates that no other beats in both score and sparsity.
+    The dashed line joins the candidates that no other candidate beats in both score and sparsity.
 
     Create it with :meth:`from_estimator`.
 
@@ -29,7 +29,7 @@ class AccuracySparsityDisplay:
     score_error : array (n_candidates,)
         Standard error of the score.
     groups : list of str
-        Label of the line of each candidate.
+        Label of the line to which each candidate belongs.
     chosen : int
         Index of the chosen candidate.
     score_name : str, default="accuracy"
@@ -69,7 +69,7 @@ class AccuracySparsityDisplay:
         Parameters
         ----------
         estimator : SKLRCV
-            Fitted.
+            A fitted search.
         ax : matplotlib Axes, default=None
             None creates a new figure.
 
@@ -141,7 +141,7 @@ class AccuracySparsityDisplay:
         return self
 
     def _front(self) -> np.ndarray:
-        """Candidates with a higher score than every sparser one, sorted by size."""
+        """The candidates that have a higher score than every sparser one, sorted by size."""
         order = np.lexsort((-self.score, self.n_support))
         best_before = np.concatenate([[-np.inf], np.maximum.accumulate(self.score[order])[:-1]])
         return order[self.score[order] > best_before]

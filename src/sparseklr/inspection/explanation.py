@@ -1,4 +1,4 @@
-"""The contributions of points to the prediction of one row."""
+"""Plot of the contributions of points to the prediction for one row."""
 
 from __future__ import annotations
 
@@ -9,18 +9,15 @@ from typing import Any, Self
 import numpy as np
 
 from .._utils.sklearn_compat import safe_indexing
-from ._drawing import last_step, pyplot
-
-# The same colours for every class: support, opposition, intercept, sum.
-_FOR, _AGAINST, _INTERCEPT, _SUM = "#1f5fbf", "#b4541a", "#8a929c", "#1f2328"
+from ._drawing import AGAINST, FOR, NEUTRAL, TOTAL, last_step, pyplot
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ExplanationDisplay:
-    """Evidence for and against a class in one row: a bar for each of the strongest points.
+    """Plot of the evidence for and against a class in one row, with a bar for each of the strongest points.
 
-    The bars add up to the log-odds of the class, the lowest bar. The intercept and the sum of all remaining
-    points have a bar each.
+        The bars add up to the log-odds of the class, which the lowest bar shows. The intercept has its own
+    bar, and so has the sum of all remaining points.
 
     Create it with :meth:`from_estimator`.
 
@@ -107,15 +104,15 @@ class ExplanationDisplay:
             _, ax = pyplot().subplots(figsize=(6.4, 1.2 + 0.28 * (n + 1)), layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
         total = float(self.contributions.sum())
-        colors = [_FOR if value > 0 else _AGAINST for value in self.contributions]
+        colors = [FOR if value > 0 else AGAINST for value in self.contributions]
         if n:
-            colors[-1] = _INTERCEPT
+            colors[-1] = NEUTRAL
         self.bars_ = ax.barh(
-            np.arange(n + 1), [*self.contributions, total], color=[*colors, _SUM], height=0.7
+            np.arange(n + 1), [*self.contributions, total], color=[*colors, TOTAL], height=0.7
         )
         ax.bar_label(self.bars_, fmt="%+.2f", padding=3, fontsize="small")
-        ax.axvline(0, color=_SUM, linewidth=0.8)
-        ax.axhline(n - 0.5, color=_INTERCEPT, linewidth=0.8)
+        ax.axvline(0, color=TOTAL, linewidth=0.8)
+        ax.axhline(n - 0.5, color=NEUTRAL, linewidth=0.8)
         ax.set_yticks(np.arange(n + 1), [*self.names, "log-odds"], fontsize="small")
         ax.invert_yaxis()
         ax.margins(x=0.15)

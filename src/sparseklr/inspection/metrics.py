@@ -10,14 +10,18 @@ from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
+from scipy.ndimage import gaussian_filter1d
+from scipy.optimize import brentq
 from scipy.special import ndtri
 from sklearn.utils import check_array, check_scalar, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from ..samples import check_weight
 
-__all__ = ["expected_calibration_error"]
+__all__ = ["expected_calibration_error", "smooth_calibration_error"]
 
+# Number of cells of [0, 1] in which residuals are smoothed.
+_CELLS = 2000
 Strategy = Literal["quantile", "uniform"]
 
 
@@ -31,7 +35,7 @@ def expected_calibration_error(
     pos_label: Any = None,
     labels: Any = None,
 ) -> float:
-    r"""Mean distance between predicted probability and observed frequency, over bins.
+    r"""Expected calibration error: the mean distance between predicted probability and observed frequency.
 
     .. math::
 
@@ -58,7 +62,7 @@ def expected_calibration_error(
     pos_label : int, float, bool or str, default=None
         The positive class, for one probability per sample; optional for labels in {0, 1} or {-1, 1}.
     labels : array-like of shape (n_classes,), default=None
-        The class of each column of a matrix ``y_prob``; None: the sorted values of ``y_true``.
+        The class of each column of a matrix ``y_prob``; None means the sorted values of ``y_true``.
 
     Returns
     -------
@@ -92,12 +96,64 @@ def expected_calibration_error(
     return float(np.average(np.abs(bins.prob_true - bins.prob_pred), weights=bins.weight))
 
 
+def smooth_calibration_error(
+    y_true: Any, y_prob: Any, *, sample_weight: Any = None, pos_label: Any = None, labels: Any = None
+) -> float:
+    r"""Calibration error without bins: the residuals are smoothed along the predicted probability.
+
+    With residuals :math:`y_i - p_i` of weights :math:`w_i` (sum one) and a Gaussian kernel of width s,
+    reflected at 0 and 1,
+
+    .. math:: \mathrm{smECE}_s = \int_0^1 \Bigl| \sum_i w_i (y_i - p_i) K_s(t, p_i) \Bigr| dt ,
+
+    and the result is the value at the width s with :math:`\mathrm{smECE}_s = s`. Unlike the expected
+    calibration error, it changes continuously with the probabilities, and has no number of bins to choose.
+
+    Parameters
+    ----------
+    y_true, y_prob, sample_weight, pos_label, labels
+        As in :func:`expected_calibration_error`.
+
+    Returns
+    -------
+    float
+        Between 0 and 1; smaller is better.
+
+    References
+    ----------
+    Blasiok and Nakkiran (2024), "Smooth ECE: principled reliability diagrams via kernel smoothing", ICLR,
+    arXiv:2309.12236.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparseklr.inspection import smooth_calibration_error
+    >>> p = np.full(1000, 0.3)
+    >>> round(smooth_calibration_error(np.arange(1000) < 500, p), 3)
+    0.2
+    """
+    event, prob = as_events(y_true, y_prob, pos_label=pos_label, labels=labels)
+    weight = check_weight(sample_weight, len(prob))
+    residual = weight / weight.sum() * (event - prob)
+    cells = np.minimum((prob * _CELLS).astype(np.intp), _CELLS - 1)
+    mass = np.bincount(cells, residual, minlength=_CELLS)
+
+    def excess(width: float) -> float:
+        # half-sample reflection at both ends is the reflected kernel
+        smooth = gaussian_filter1d(mass, width * _CELLS, mode="reflect", truncate=6.0)
+        return float(np.abs(smooth).sum() - width)
+
+    least = 1 / _CELLS
+    return float(brentq(excess, least, 1.0, xtol=1e-6)) if excess(least) > 0 else excess(least) + least
+
+
 def as_events(
     y_true: Any, y_prob: Any, *, pos_label: Any = None, labels: Any = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Whether the event occurred in each sample, and its predicted probability.
+    """Return whether the event occurred in each sample, and its predicted probability.
 
-    The event is the positive class; for a matrix of probabilities, that the most probable class is true.
+        The event is the positive class; for a matrix of probabilities, it is that the most probable class
+    is true.
     """
     y_true = column_or_1d(y_true)
     y_prob = check_array(y_prob, ensure_2d=False, dtype=np.float64, input_name="y_prob")
@@ -105,7 +161,7 @@ def as_events(
         raise ValueError(
             f"y_prob must have a row for each label: y_true has {len(y_true)}, y_prob {len(y_prob)}."
         )
-    if y_prob.min() < -1e-8 or y_prob.max() > 1 + 1e-8:  # sums of probabilities are rounded
+    if y_prob.min() < -1e-8 or y_prob.max() > 1 + 1e-8:  # allow for rounding errors in sums of probabilities
         raise ValueError(
             f"y_prob must be within [0, 1]; got values from {y_prob.min():g} to {y_prob.max():g}."
         )
@@ -151,9 +207,9 @@ class Bins:
     """
 
     weight: np.ndarray
-    prob_sum: np.ndarray  # of the probabilities
-    event_sum: np.ndarray  # of the events that occurred
-    square_sum: np.ndarray  # of the squared weights
+    prob_sum: np.ndarray  # sum of the probabilities
+    event_sum: np.ndarray  # sum over the events that occurred
+    square_sum: np.ndarray  # sum of the squared weights
 
     @classmethod
     def of(
@@ -175,7 +231,8 @@ class Bins:
             below = np.cumsum(weight[order])
             # inverse of the weighted distribution function, up to the largest value
             quantiles = prob[order][np.searchsorted(below, below[-1] * np.arange(1, n_bins + 1) / n_bins)]
-            # a value that fills a bin is not mixed with smaller ones: saturated models predict many ones
+            # A value that fills a bin is not mixed with smaller ones, because saturated models predict 1
+            # for many rows.
             filling = quantiles[1:][np.diff(quantiles) == 0]
             edges = np.union1d(quantiles[:-1], np.nextafter(filling, -1))
         elif strategy == "uniform":
@@ -189,12 +246,12 @@ class Bins:
 
     @property
     def prob_true(self) -> np.ndarray:
-        """Weighted fraction in which the event occurred."""
+        """The weighted fraction of samples in which the event occurred."""
         return self.event_sum / self.weight
 
     @property
     def prob_pred(self) -> np.ndarray:
-        """Mean probability."""
+        """The mean predicted probability."""
         return self.prob_sum / self.weight
 
     @property
@@ -204,7 +261,7 @@ class Bins:
 
 
 def wilson_interval(fraction: np.ndarray, n: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
-    """Wilson's interval of a proportion, for arrays and any real n > 0, unlike ``scipy.stats.binomtest``."""
+    """Wilson's interval for proportions; unlike ``scipy.stats.binomtest``, n need not be whole."""
     z = ndtri(0.5 + confidence / 2)
     centre = fraction + z**2 / (2 * n)
     half = z * np.sqrt(fraction * (1 - fraction) / n + (z / (2 * n)) ** 2)
@@ -213,7 +270,7 @@ def wilson_interval(fraction: np.ndarray, n: np.ndarray, confidence: float) -> t
 
 
 def predicted_probabilities(estimator: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Labels, class probabilities (n_samples, n_classes) and classes of a fitted classifier, checked."""
+    """Return the checked labels, class probabilities (n_samples, n_classes) and classes of a classifier."""
     if not hasattr(estimator, "predict_proba"):
         raise TypeError(
             f"estimator must have predict_proba; this {type(estimator).__name__} does not. "

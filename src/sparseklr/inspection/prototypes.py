@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ._drawing import class_colors, feature_labels, last_step, pyplot
 
 Kind = Literal["auto", "table", "images", "plane"]
-_GRID = 121  # cells of the probability surface along each axis
+_GRID = 121  # number of grid cells along each axis of the probability surface
 
 
 @dataclass(eq=False, repr=False)
@@ -22,8 +22,9 @@ class PrototypesDisplay:
 
     In :math:`f(x) = \sum_b \beta_b k(x, z_b) + c` a point :math:`z_b` supports the second of two classes if
     :math:`\beta_b > 0` and the first if it is negative, with weight :math:`|\beta_b|`. With more classes it
-    supports the one with the largest coefficient; its weight is that coefficient minus the mean over the
-    classes. A point is not an example of its class: many points correct others.
+    supports the class with the largest coefficient, and its weight is that coefficient minus the mean over
+    the classes. A point need not be an example of the class it supports: many points only correct the
+    effect of others.
 
     Create the display with :meth:`from_estimator`.
 
@@ -33,13 +34,13 @@ class PrototypesDisplay:
     codes : array of int (n_points,)
         The class that each point supports, as an index into ``classes``.
     weight : array (n_points,)
-        Weight of the support.
+        How strongly each point supports its class.
     classes : array (n_classes,)
     feature_names : array of str (n_features,)
     importance : array (n_features,)
-        Determines the columns of the table.
+        Importance of the features, which determines the columns of the table.
     model : estimator
-        Its ``predict_proba`` is the surface on the plane.
+        The model whose ``predict_proba`` is shown as a surface on the plane.
     X : array (n_rows, n_features) or None, default=None
         Rows to compare the points with.
     y : array (n_rows,) or None, default=None
@@ -104,14 +105,14 @@ class PrototypesDisplay:
         Parameters
         ----------
         estimator : CompactKLR, SparseKLR, a baseline of the package, or a Pipeline that ends with one
-            Fitted. Points and rows of a pipeline are shown as input of its last step.
+            The fitted model. The points and rows of a pipeline are shown as the input of its last step.
         X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
             Rows to compare with, such as the training data: the table is shaded by the fraction of rows with
             smaller values, and the plane shows them.
         y : array-like of shape (n_samples,), default=None
             Classes of the rows, which colour them on the plane.
         feature_names : sequence of str, default=None
-            None: the columns of the data frame that the model was fitted to, else x0, x1, ...
+            None means the columns of the data frame used in ``fit``, or x0, x1, ... without one.
         kind, image_shape, features, max_points, max_features, ax
             As in :meth:`plot`.
 
@@ -440,7 +441,7 @@ class RelevanceDisplay:
         estimator : CompactKLR or Pipeline
             Fitted. The features of a pipeline are those of its last step.
         feature_names : sequence of str, default=None
-            None: the columns of the data frame that the model was fitted to, else x0, x1, ...
+            None means the columns of the data frame used in ``fit``, or x0, x1, ... without one.
         values, max_features, ax, **kwargs
             As in :meth:`plot`.
 

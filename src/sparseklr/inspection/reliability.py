@@ -23,6 +23,7 @@ from .metrics import (
     as_events,
     expected_calibration_error,
     predicted_probabilities,
+    smooth_calibration_error,
     wilson_interval,
 )
 
@@ -37,6 +38,7 @@ LABELS = {
     "log_loss": ("Log-loss", ".4f"),
     "brier": ("Brier score", ".4f"),
     "ece": ("Calibration error (ECE)", ".4f"),
+    "smooth_ece": ("Smooth calibration error", ".4f"),
     "n_points": ("Points kept", "d"),
     "points_fraction": ("Fraction of training points", ".1%"),
 }
@@ -46,17 +48,19 @@ LABELS = {
 class ReliabilityDisplay:
     r"""Reliability diagram with confidence bands and a histogram of the probabilities.
 
-    Samples are grouped by predicted probability. Each group is a point: its mean probability against the
-    fraction in which the event occurred. The band is the Wilson interval of that fraction,
+    Samples are grouped by predicted probability. Each group is drawn as a point, with its mean probability
+    and the fraction of samples in which the event occurred. The band is the Wilson interval of that
+    fraction,
 
     .. math::
 
         \frac{1}{1 + z^2/n} \left( \bar y + \frac{z^2}{2n}
         \pm z \sqrt{\frac{\bar y (1 - \bar y)}{n} + \frac{z^2}{4 n^2}} \right),
 
-    bin by bin: the band of a calibrated model contains the diagonal in about 95 of 100 bins. Create it with
-    :meth:`from_estimator` or :meth:`from_predictions`. :class:`sklearn.calibration.CalibrationDisplay` is
-    the same curve without bands, weights and more than two classes.
+    computed for each bin separately: for a calibrated model the band contains the diagonal in about 95 of
+    100 bins. Create the display with :meth:`from_estimator` or :meth:`from_predictions`.
+    :class:`sklearn.calibration.CalibrationDisplay` draws the same curve, but without bands and weights and
+    only for two classes.
 
     Parameters
     ----------
@@ -75,12 +79,12 @@ class ReliabilityDisplay:
     estimator_name : str, default=None
         Label of the curve.
     pos_label : int, float, bool or str, default=None
-        The class whose probability is shown; None: the most probable class of each sample.
+        The class whose probability is shown; None means the most probable class of each sample.
 
     Attributes
     ----------
     ax_, hist_ax_, figure_ : matplotlib Axes and Figure
-        The diagram and the histogram below it (None without).
+        The diagram and the histogram below it (None if there is no histogram).
     line_, band_ : matplotlib Artist
 
     References
@@ -138,10 +142,10 @@ class ReliabilityDisplay:
         y : array-like of shape (n_samples,)
             True labels.
         pos_label : int, float, bool or str, default=None
-            The positive class of two; None: ``estimator.classes_[1]``. Not used with more classes, where the
-            event is that the most probable class is the true one.
+            The positive one of two classes; None means ``estimator.classes_[1]``. Not used with more
+            classes, where the event is that the most probable class is the true one.
         name : str, default=None
-            Label of the curve; None: the class name of the estimator.
+            Label of the curve; None means the class name of the estimator.
         n_bins, strategy, confidence, sample_weight, ax, **kwargs
             As in :meth:`from_predictions`.
 
@@ -247,7 +251,7 @@ class ReliabilityDisplay:
 
     @property
     def covered(self) -> np.ndarray:
-        """Whether the predicted probability is inside the band, (n_bins,)."""
+        """Whether the mean predicted probability of each bin is inside the band."""
         return (self.lower <= self.prob_pred) & (self.prob_pred <= self.upper)
 
     @property
@@ -258,7 +262,7 @@ class ReliabilityDisplay:
 
     @property
     def histogram(self) -> tuple[np.ndarray, np.ndarray]:
-        """Fractions of the predicted probabilities in 20 bins of equal width, and the bin edges."""
+        """The fractions of the predicted probabilities in 20 bins of equal width, and the bin edges."""
         weight = np.ones(len(self.y_prob)) if self.sample_weight is None else self.sample_weight
         return np.histogram(self.y_prob, np.linspace(0, 1, 21), weights=weight / weight.sum())
 
@@ -278,7 +282,7 @@ class ReliabilityDisplay:
         ax : matplotlib Axes, default=None
             None creates a new figure. Several displays may share the same axes.
         name : str, default=None
-            Label of the curve; None: ``estimator_name``.
+            Label of the curve; None means ``estimator_name``.
         ref_line : bool, default=True
             Draw the diagonal of perfect calibration.
         histogram : bool, default=True
@@ -305,7 +309,9 @@ class ReliabilityDisplay:
         ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
         ax.set_ylabel(f"Observed frequency ({100 * self.confidence:g}% interval)")
         self.hist_ax_ = self._plot_histogram(color) if histogram else None
-        (self.hist_ax_ or ax).set_xlabel(self.xlabel.replace("$", r"\$"))  # a class, not a formula
+        (self.hist_ax_ or ax).set_xlabel(
+            self.xlabel.replace("$", r"\$")
+        )  # a class name must not be read as a formula
         if ax.get_legend_handles_labels()[1]:
             ax.legend(loc="upper left")
         return self
@@ -330,7 +336,7 @@ class ReliabilityDisplay:
 
 
 def probability_report(estimator: Any, X: Any, y: Any, *, sample_weight: Any = None) -> ProbabilityReport:
-    """Measures of the probabilities of a fitted classifier on rows that it was not fitted to.
+    """Evaluate the probabilities of a fitted classifier on rows that it was not fitted to.
 
     Parameters
     ----------
@@ -399,11 +405,12 @@ def prediction_summary(
         "log_loss": float(log_loss(y, y_prob, labels=classes, sample_weight=weight)),
         "brier": float(brier_score_loss(y, y_prob, labels=classes, sample_weight=weight)),
         "ece": expected_calibration_error(y, event_prob, sample_weight=weight, **curve),
+        "smooth_ece": smooth_calibration_error(y, event_prob, sample_weight=weight, **curve),
     }
 
 
 def kept_points(estimator: Any) -> tuple[int | None, float | None]:
-    """Number of points of a kernel classifier, and their fraction of the training points if known."""
+    """The number of points of a kernel classifier, and their fraction of the training points if known."""
     if hasattr(estimator, "points_"):  # a compact model, whose points are not training points
         return len(estimator.points_), None
     if not hasattr(estimator, "support_") or not hasattr(estimator, "support_vectors_"):
@@ -420,11 +427,12 @@ class ProbabilityReport:
     Attributes
     ----------
     summary : dict
-        ``n_rows``, ``n_classes``; ``prevalence``, the fraction of the positive class ``classes_[1]``, or of
-        the most frequent one of more than two classes; ``accuracy`` of ``predict``; ``log_loss`` and
-        ``brier`` as in scikit-learn (which replaces a probability of 0 by 2e-16, so that the log-loss is at
-        most 36; the Brier score of more than two classes is at most 2); ``ece``, the expected calibration
-        error in 15 bins of equal weight, of the most probable class if there are more than two;
+        ``n_rows`` and ``n_classes``; ``prevalence``, the fraction of the positive class ``classes_[1]``, or
+        of the most frequent class if there are more than two; the ``accuracy`` of ``predict``; ``log_loss``
+        and ``brier`` as in scikit-learn (which replaces a probability of 0 by 2e-16, so that the log-loss
+        is at most 36; the Brier score of more than two classes is at most 2); ``ece``, the expected
+        calibration error in 15 bins of equal weight, of the most probable class if there are more than two;
+        ``smooth_ece``, the smooth calibration error;
         ``n_points``, the number of points needed for prediction; ``points_fraction``, their fraction of the
         training points (None if unknown, and for :class:`~sparseklr.CompactKLR`, whose points are not
         training points).
@@ -440,20 +448,20 @@ class ProbabilityReport:
         return self.display.plot().figure_
 
     def to_json(self) -> str:
-        """Summary and curve as JSON."""
+        """Return the summary and the curve as JSON."""
         names = ("prob_pred", "prob_true", "lower", "upper", "weight")
         curve = {name: getattr(self.display, name).tolist() for name in names}
         content = {"estimator": self.display.estimator_name, "summary": self.summary}
         return json.dumps({**content, "confidence": self.display.confidence, "curve": curve}, indent=2)
 
     def to_markdown(self) -> str:
-        """The summary as a table."""
+        """Return the summary as a Markdown table."""
         rows = [(_plain(label), value) for label, value in self._rows()]
         lines = [f"| {_plain(str(self.display.estimator_name))} | |", "|---|---:|"]
         return "\n".join(lines + [f"| {label} | {value} |" for label, value in rows]) + "\n"
 
     def _repr_html_(self) -> str:
-        """Summary and, if matplotlib is installed, the diagram."""
+        """Show the summary and, if matplotlib is installed, the diagram."""
         display, name = self.display, escape(str(self.display.estimator_name))
         verdict = (
             f"In {display.covered.sum()} of {len(display.covered)} groups of rows with similar predictions "
@@ -473,7 +481,7 @@ class ProbabilityReport:
         return "".join(buffer.getvalue().partition("<svg")[1:])
 
     def _rows(self) -> list[tuple[str, str]]:
-        """Labels and formatted values of the known entries."""
+        """The labels and formatted values of the known entries."""
         names = {key: label for key, (label, _) in LABELS.items()}
         two = self.display.pos_label is not None
         names["prevalence"] = f"Fraction of class {self.display.pos_label}" if two else "Largest class"
@@ -482,5 +490,5 @@ class ProbabilityReport:
 
 
 def _plain(text: str) -> str:
-    """Text escaped for a cell of a Markdown table."""
+    """Escape text for a cell of a Markdown table."""
     return re.sub(r"[\\`*|<\[\]]|&(?=#?\w+;)", r"\\\g<0>", " ".join(text.split()))

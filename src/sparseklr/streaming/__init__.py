@@ -1,9 +1,9 @@
-"""Fits to millions of rows: sources of rows, passes over all of them, and the fit.
+"""Fit models to millions of rows: sources of rows, passes over all rows, and the fit itself.
 
 A :class:`Source` yields blocks of rows in a fixed order, as often as needed: :class:`ArraySource`,
 :class:`NpySource`, :class:`TableSource` (Parquet, Arrow, CSV), :class:`GeneratorSource` and
 :class:`DaskSource`. :class:`LocalBlocks` and :class:`ClusterBlocks` map a function over the blocks and sum
-its results, on threads or on a Dask cluster, with the same bits.
+its results, with threads or on a Dask cluster; the sums are bit-identical.
 """
 
 from .dask import DaskSource

@@ -18,9 +18,9 @@ from .._utils.messages import warn
 from ..compact.model import CompactModel
 from .gauss_newton import Descent
 
-# Version of the file layout and of the algorithm: a fit resumes only with the same version.
+# The version of the file layout and of the algorithm. A fit resumes only from a file of the same version.
 FORMAT = 2
-# Errors of NumPy, json and the lookups below for a file that is not a checkpoint.
+# The errors that NumPy, json and the lookups below raise for a file that is not a checkpoint.
 _UNREADABLE = (
     OSError,
     EOFError,
@@ -35,19 +35,19 @@ _UNREADABLE = (
 
 @dataclass
 class FitState:
-    """Results of a streamed fit so far."""
+    """The results of a streamed fit so far."""
 
-    models: list[CompactModel] = field(default_factory=list)  # one per size, in order
-    Cs: list[float] = field(default_factory=list)  # of the models
+    models: list[CompactModel] = field(default_factory=list)  # one model per size, in the order of the search
+    Cs: list[float] = field(default_factory=list)  # the C of each model
     seconds: list[float] = field(default_factory=list)  # time from the start of the fit to each model
-    descent: Descent | None = None  # steps of the chosen size on all rows
+    descent: Descent | None = None  # the fit of the chosen size to all rows
 
 
 class Checkpoint:
     """A file that holds a :class:`FitState` and is replaced atomically; no file if ``path`` is None.
 
-    ``identity`` is everything that the fit depends on: numbers, strings and arrays. :meth:`load` rejects the
-    file of another fit.
+    ``identity`` contains everything that the fit depends on: numbers, strings and arrays. :meth:`load`
+    rejects a file that belongs to a different fit.
     """
 
     def __init__(self, path: str | os.PathLike | None, **identity: Any) -> None:
@@ -85,7 +85,7 @@ class Checkpoint:
         return state
 
     def save(self, state: FitState) -> None:
-        """Write the state; a failure, such as a full disk, causes one warning, and the fit continues."""
+        """Write the state; if this fails, for example on a full disk, issue one warning and continue."""
         if self.path is None:
             return
         arrays: dict[str, Any] = {}
@@ -127,7 +127,7 @@ def _arrays(model: CompactModel, name: str) -> dict[str, Any]:
 
 
 def _state(header: dict[str, Any], content: dict[str, np.ndarray]) -> FitState:
-    """The state in a file of this format; raises if parts are missing or inconsistent."""
+    """Read the state from a file of this format; raises if parts are missing or inconsistent."""
     Cs, seconds = ([float(value) for value in header[name]] for name in ("Cs", "seconds"))
     if len(Cs) != len(seconds):
         raise ValueError("Cs and seconds differ in length")

@@ -1,4 +1,4 @@
-"""Dask: rows of arrays and data frames, and passes over blocks on the workers of a cluster."""
+"""Read the rows of Dask arrays and data frames, and process blocks on the workers of a cluster."""
 
 from __future__ import annotations
 
@@ -34,15 +34,16 @@ def running_client() -> Any:
 class DaskSource(Source):
     """Rows of a Dask array or data frame, processed by the running ``distributed`` client if there is one.
 
-    A first pass computes chunk lengths that Dask does not know (those of data frames); workers keep the rows
-    that they read in it. Without a client, this process computes one chunk after the other in every pass.
+    If Dask does not know the chunk lengths, as for data frames, a first pass computes them, and the workers
+    keep the rows that they read. Without a client, this process computes one chunk after the other in every
+    pass.
 
     Parameters
     ----------
     X : dask array or data frame (n_rows, n_features)
     y : dask array, series or array (n_rows,), or None
         Labels; the chunks may differ from those of X.
-    sample_weight : as y
+    sample_weight : dask array, series or array (n_rows,), or None
     """
 
     def __init__(self, X: Any, y: Any = None, sample_weight: Any = None) -> None:
@@ -58,7 +59,7 @@ class DaskSource(Source):
         self.has_labels = y is not None
 
     def _aligned(self, values: Any, name: str) -> Any:
-        """A column in the chunks of X."""
+        """Divide a column into the chunks of X."""
         if values is None:
             return None
         values = _as_array(values, name)
@@ -73,9 +74,10 @@ class DaskSource(Source):
         return np.cumsum([0, *self.X.chunks[0]])
 
     def on_grid(self, n_parts: int) -> DaskSource:
-        """The same rows in chunks of whole blocks; chunks much longer than 1 / n_parts of all rows are cut.
+        """Divide the rows into chunks of whole blocks, and cut chunks much longer than 1 / n_parts of all
+        rows.
 
-        Only rows at the edges of chunks move.
+                Only rows at the edges of chunks move to another chunk.
         """
         step, per_part, blocks = self.block_rows, self.n_blocks / n_parts, [0]
         for end in [*np.round(self.cuts[1:-1] / step).astype(int).tolist(), self.n_blocks]:
@@ -90,7 +92,7 @@ class DaskSource(Source):
         return moved
 
     def delayed(self) -> Iterator[tuple[int, list[Any]]]:
-        """First row, and delayed X, y and weight (or None) of each chunk."""
+        """Yield the first row of each chunk, and its X, y and weight as delayed objects (or None)."""
         columns = [
             [None] * len(self.X.chunks[0]) if part is None else part.to_delayed().ravel().tolist()
             for part in (self.X, self.y, self.weight)
@@ -117,7 +119,7 @@ class DaskSource(Source):
 
 
 def even_parts(first: int, last: int, n_parts: int) -> list[int]:
-    """Edges of at most ``n_parts`` consecutive parts of nearly equal length.
+    """Return the edges of at most ``n_parts`` consecutive parts of nearly equal length.
 
     Examples
     --------
@@ -128,7 +130,7 @@ def even_parts(first: int, last: int, n_parts: int) -> list[int]:
 
 
 def lazily(X: Any, function: Callable[[Any], np.ndarray], n_columns: int | None, dtype: Any) -> Any:
-    """A lazy Dask array of the values of a function, applied to X chunk by chunk.
+    """Apply a function to X chunk by chunk, as a lazy Dask array.
 
     The function gets arrays or data frames, like X, and returns one row of ``n_columns`` values per row of X,
     or one number if ``n_columns`` is None.
@@ -165,9 +167,9 @@ def _as_array(values: Any, name: str) -> Any:
             raise TypeError(f"{name} must be a Dask array or data frame; got {type(values).__name__}.")
         return da.from_array(np.asarray(values))
     if any(np.isnan(size) for sizes in values.chunks for size in sizes):
-        client = running_client()  # its workers keep the rows, which are then read only once
+        client = running_client()  # the workers of a client keep the rows, so they are read only once
         values = copy.copy(values) if client is None else client.persist(values)
-        values.compute_chunk_sizes()  # in place, hence the copy
+        values.compute_chunk_sizes()  # works in place, hence the copy
     return values
 
 
@@ -175,29 +177,30 @@ def _as_array(values: Any, name: str) -> Any:
 
 
 class ClusterBlocks(Blocks):
-    """Blocks on the workers of a cluster, in parts: runs of consecutive blocks that stay on one worker.
+    """Blocks on the workers of a cluster, grouped into parts of consecutive blocks that stay on one worker.
 
-    The statistic is sent to the workers once per pass, and sums return along a tree of tasks. Everything is
-    in Dask's graph: if a worker dies, only its parts are recomputed, on another worker.
+        Each pass sends the statistic to the workers once, and a tree of tasks adds up the results. All
+    tasks are in Dask's graph, so if a worker dies, another worker recomputes only its parts.
 
-    ``source`` is a :class:`DaskSource`, whose chunks are not moved, or files that every worker can read.
+        ``source`` is a :class:`DaskSource`, whose chunks are not moved, or a source of files that every
+    worker can read.
     """
 
     arity = 8  # number of forests that one task merges
-    parts_per_thread = 2  # if there are enough rows
-    most_blocks = 64  # of a part (2 MB each)
+    parts_per_thread = 2  # number of parts per thread, if there are enough rows
+    most_blocks = 64  # largest number of blocks in a part (2 MB each)
 
     def __init__(self, source: Source, client: Any) -> None:
         self.client, self.n_rows, self.n_blocks = client, source.n_rows, source.n_blocks
-        self.parts: list[tuple[int, Any]] = []  # number of the first block, future of a list of blocks
-        self.lengths: list[int] = []  # rows of the parts
+        self.parts: list[tuple[int, Any]] = []  # number of the first block, and future of the list of blocks
+        self.lengths: list[int] = []  # number of rows of each part
         if isinstance(source, DaskSource):
             self._take_chunks(source)
         else:
             self._take_rows(source)
 
     def _take_chunks(self, source: DaskSource) -> None:
-        """Use chunks where they are, unless they are too large or smaller than a block."""
+        """Leave chunks on their workers, unless they are too large or smaller than a block."""
         from distributed import wait
 
         source = source.on_grid(self._n_parts())
@@ -226,7 +229,7 @@ class ClusterBlocks(Blocks):
         return at_once * max(1, -(-self.n_blocks // (at_once * self.most_blocks)))
 
     def _places(self, held: list[Sequence[str]]) -> list[str | None]:
-        """The worker of each part: one that holds it, unless it already has its proportion of parts."""
+        """Choose a worker for each part: one that holds it, unless that worker has enough parts."""
         threads = self.client.nthreads()
         free = {worker: -(-len(held) * n // sum(threads.values())) for worker, n in threads.items()}
         places: list[str | None] = []
@@ -240,12 +243,12 @@ class ClusterBlocks(Blocks):
         return places
 
     def _at(self, place: str | None, task: Callable[..., Any], *arguments: Any) -> Any:
-        """Submit a task to a worker, or to another one if it is lost."""
+        """Submit a task to a worker; if that worker is lost, another one takes over."""
         where = {} if place is None else {"workers": [place], "allow_other_workers": True}
         return self.client.submit(task, *arguments, pure=False, **where)
 
     def map(self, prepare: Prepare, memory: float = 0.0) -> ClusterBlocks:
-        """As in the base class; all blocks are cached, and Dask spills them to disk."""
+        """Transform the blocks; all of them are cached, and Dask spills them to disk if needed."""
         firsts, parts = zip(*self.parts, strict=True)
         mapped = copy.copy(self)
         mapped.parts = list(zip(firsts, self._submit(_map, prepare, parts), strict=True))
@@ -262,7 +265,7 @@ class ClusterBlocks(Blocks):
         return root(merge(*self.client.gather(forests), n_leaves=self.n_blocks))
 
     def _submit(self, task: Callable[..., Any], function: Any, *arguments: Any) -> list[Any]:
-        """Submit a task per part. With many parts the workers pass the function on to one another."""
+        """Submit one task for each part. With many parts the workers pass the function on to one another."""
         n_parts = len(self.parts)
         shared = function if n_parts <= self.arity else self.client.submit(_same, function, pure=False)
         return list(self.client.map(task, [shared] * n_parts, *arguments, pure=False))
@@ -279,7 +282,7 @@ class ClusterBlocks(Blocks):
 
 
 def _same(value: Any) -> Any:
-    """A task with a constant result: unlike scattered data, it is recomputed if a worker is lost."""
+    """Return the argument; unlike scattered data, the result of this task survives the loss of a worker."""
     return value
 
 

@@ -1,8 +1,9 @@
-"""Fit to many rows: the size is chosen on a sample that grows with it, then fitted to all rows.
+"""Fit a compact model to many rows: choose its size on samples, then fit it to all rows.
 
-A hash of the row numbers draws the validation rows and the samples. A model of d parameters fitted to m rows
-has an expected loss of about d / (2 m) above the best model of its kind, so a sample of a fixed multiple of d
-rows costs all sizes the same. The fit to all rows removes this cost.
+A hash of the row numbers draws the validation rows and the samples. The expected loss of a model with d
+parameters fitted to m rows is about d / (2 m) above that of the best model of its size. A sample of a fixed
+number of rows per parameter therefore adds the same loss for all sizes. The fit to all rows removes this
+excess.
 """
 
 from __future__ import annotations
@@ -55,26 +56,24 @@ from .tables import TableSource
 
 @dataclass(frozen=True)
 class StreamSettings:
-    """Rules of the fit to many rows."""
+    """Constants of the fit to many rows."""
 
-    in_memory_rows: int = (
-        20_000  # more rows are streamed; also the sample for features and first coefficients
-    )
-    least_sample: int = 262_144  # rows of the sample for small sizes
-    rows_per_parameter: int = 450  # of the sample for larger ones; 450 cost 0.001 in log-loss
-    C_rows: int = 32_768  # C of the search refers to this number of rows and is scaled with their number
+    in_memory_rows: int = 20_000  # more rows than this are streamed; also the size of the first sample
+    least_sample: int = 262_144  # rows in the sample for small sizes
+    rows_per_parameter: int = 450  # rows in the sample for larger sizes; 450 add 0.001 to the log-loss
+    C_rows: int = 32_768  # C refers to this number of rows, and is scaled in proportion to the actual number
     validation_rows: int = 65_536
     validation_fraction: float = 0.2  # largest fraction of validation rows
-    fisher_rows_per_parameter: int = 4  # rows of the Fisher information,
-    least_fisher_rows: int = 4096  # and their smallest number
-    size_tol: float = 3e-4  # a size stops moving if two steps gain less than this fraction of the objective
+    fisher_rows_per_parameter: int = 4  # number of rows for the Fisher information
+    least_fisher_rows: int = 4096  # smallest number of rows for the Fisher information
+    size_tol: float = 3e-4  # a fit ends when two steps gain less than this fraction of the objective
     size_steps: int = 40  # or after this many steps
-    all_tol: float = 0.1  # the same tolerance on all rows, as a fraction of the user's
+    all_tol: float = 0.1  # tolerance of the fit to all rows, as a fraction of the user's tolerance
     all_steps: int = 20
-    rows_per_number: int = 5  # rows per parameter of a point (position and coefficients) at the largest size
-    quantile_rows: int = 131_072  # sample for the rank maps of skewed features
-    least_class_rows: int = 2000  # of each class in a sample, if it has as many
-    kept_memory: float = 0.4  # fraction of the memory for prepared blocks that are kept for the next pass
+    rows_per_number: int = 5  # smallest number of rows per parameter of a point (position and coefficients)
+    quantile_rows: int = 131_072  # size of the sample that maps skewed features by rank
+    least_class_rows: int = 2000  # rows of each class in a sample, or all if it has fewer
+    kept_memory: float = 0.4  # fraction of the memory in which prepared blocks are kept for the next pass
     sample_memory: float = 0.2  # fraction of the memory for samples
 
 
@@ -82,7 +81,7 @@ STREAM = StreamSettings()
 
 
 class Salt(IntEnum):
-    """Added to the seed of the hash that draws rows."""
+    """Numbers added to the seed of the hash, so that different draws are independent."""
 
     VALIDATION = 1
     SAMPLE = 2
@@ -93,7 +92,7 @@ class Salt(IntEnum):
 
 
 def as_source(X: Any, y: Any = None, sample_weight: Any = None) -> Source:
-    """A source of the given rows.
+    """Create a source for the given rows.
 
     Sources are returned unchanged. Paths of .npy files become a :class:`NpySource`, other paths a
     :class:`TableSource` with ``y`` and ``sample_weight`` as column names, Dask collections a
@@ -123,7 +122,7 @@ def as_source(X: Any, y: Any = None, sample_weight: Any = None) -> Source:
 
 
 def blocks_of(source: Source, n_jobs: int | None = None) -> Blocks:
-    """Blocks on the cluster of ``source.client``, or on the running client's for Dask; else on threads."""
+    """Create blocks for threads or for a cluster, that of ``source.client`` or of a running client."""
     client = source.client
     if client is None and isinstance(source, DaskSource):
         client = running_client()
@@ -136,7 +135,7 @@ def is_streamed(n_rows: int) -> bool:
 
 
 def whole(source: Source) -> Block:
-    """All rows of a small source, as one block."""
+    """Read all rows of a small source as one block."""
     _check_labels(source)
     block = joined(list(source.blocks()))
     with naming_place(source):
@@ -165,7 +164,7 @@ class Prepare:
         codes = np.minimum(np.searchsorted(self.classes, block.labels), last).astype(np.int32)
         weight = block.weights
         unknown = self.classes[codes] != block.y
-        if unknown.any():  # only rows of weight zero may have a class of their own
+        if unknown.any():  # only rows of weight zero may have an unknown class
             weight = np.where(unknown, 0.0, weight)
         X = self.scaling.transform_single(block.X)
         return replace(block, X=X, y=codes, weight=weight * self.factors[codes])
@@ -173,7 +172,7 @@ class Prepare:
 
 @dataclass(frozen=True, eq=False)
 class WithoutValidation:
-    """The blocks with weight zero for the validation rows."""
+    """Set the weight of the validation rows to zero."""
 
     fraction: float
     salt: int
@@ -185,7 +184,7 @@ class WithoutValidation:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Statistic: the validation rows, and a sample of the others, in a single pass."""
+    """Statistic that draws the validation rows and a sample of the others in a single pass."""
 
     rest: WithoutValidation
     draw: Draw
@@ -201,13 +200,13 @@ class Split:
 class StreamRows:
     """The rows of a source, with their classes and scaling."""
 
-    raw: Blocks  # as read from the source
+    raw: Blocks  # blocks as read from the source
     summary: Summary
-    classes: np.ndarray  # those of positive weight
-    factors: np.ndarray  # of class_weight
+    classes: np.ndarray  # classes with positive weight
+    factors: np.ndarray  # factors from class_weight
     scaling: Scaling
     seed: int
-    memory: float  # bytes of prepared blocks kept for the next pass
+    memory: float  # bytes for prepared blocks that are kept for the next pass
 
     @classmethod
     def of(
@@ -220,7 +219,7 @@ class StreamRows:
         memory: float,
         n_jobs: int | None,
     ) -> StreamRows:
-        """One pass for classes and moments, and a second one for ranks if a feature is skewed."""
+        """Find classes and moments in one pass and, if a feature is skewed, ranks in a second one."""
         _check_labels(source)
         blocks = blocks_of(source, n_jobs)
         summary = summarise(blocks, source)
@@ -246,7 +245,7 @@ class StreamRows:
 
     @property
     def class_weights(self) -> np.ndarray:
-        """Sum of the weights of each class, multiplied by its factor."""
+        """The sum of the weights of each class, multiplied by its factor."""
         return np.array([self.summary.labels[label][1] for label in self.classes.tolist()]) * self.factors
 
     @property
@@ -262,14 +261,14 @@ class StreamRows:
         return WithoutValidation(fraction, self.seed + Salt.VALIDATION)
 
     def split(self, fraction: float, n_rows: int, each: Any = None) -> tuple[LabelledRows, LabelledRows]:
-        """The validation rows, and about ``n_rows`` of the others, both in random order."""
+        """Draw the validation rows and about ``n_rows`` of the others, both in random order."""
         split = Split(self.without_validation(fraction), self._draw(n_rows))
         drawn = self.blocks.sum(split, each)
         parts = [in_turn([part for kind, part in drawn if kind is which]) for which in (True, False)]
         return self._labelled(parts[0]), self._labelled(parts[1])
 
     def sample(self, n_rows: int) -> LabelledRows:
-        """About ``n_rows`` rows, in random order."""
+        """Draw about ``n_rows`` rows, in random order."""
         return self._labelled(in_turn(self.blocks.sum(self._draw(n_rows))))
 
     def _draw(self, n_rows: int) -> Draw:
@@ -284,7 +283,7 @@ class StreamRows:
 
 
 def _scaling(summary: Summary, sample: Block | None, *, auto: bool) -> Scaling:
-    """Like :meth:`Scaling.of`, with moments of all rows and ranks of a sample."""
+    """Like :meth:`Scaling.of`, but with moments of all rows and ranks of a sample."""
     kept = np.flatnonzero(summary.greatest > summary.least)
     centre, spread = summary.mean[kept], summary.std[kept]
     if not auto:
@@ -308,9 +307,9 @@ def fit_stream(
     start: tuple[CompactModel, float] | None = None,
     report: Report = no_report,
 ) -> tuple[LabelledRows, CompactFit]:
-    """A sample of the rows, and the fit to all of them.
+    """Fit a model to all rows; return a sample of the rows and the fit.
 
-    ``start`` is a model with its C, to continue from instead of searching for the size.
+    ``start`` is a model with its C from which to continue, instead of searching for the size.
     """
     summary = rows.summary
     identity = {
@@ -325,7 +324,7 @@ def fit_stream(
     if start is not None:
         identity["the model to start from"] = np.concatenate([part.ravel() for part in start[0].parts()])
     file = Checkpoint(checkpoint, **identity)
-    file.load()  # raises early if the file is not usable
+    file.load()  # raise early if the file is not usable
     if not settings.sparse or start is not None:
         fit = StreamFit(rows, settings, file, memory, report)
         end = fit.run(start)
@@ -339,7 +338,7 @@ def fit_stream(
 
 
 class StreamFit:
-    """The fit of a compact model to prepared rows within ``memory`` bytes; every result is checkpointed."""
+    """Fits a compact model to prepared rows within ``memory`` bytes; every result is checkpointed."""
 
     def __init__(
         self,
@@ -358,8 +357,10 @@ class StreamFit:
         self._began = time.perf_counter()
 
     def run(self, start: tuple[CompactModel, float] | None = None) -> CompactFit:
-        """Choose what the settings leave open, then fit all rows; or continue from a model and its C."""
-        with ordered_threads(1):  # linear algebra on one thread: rounding depends on the number of threads
+        """Choose size and C unless given, then fit all rows; or continue from a model and its C."""
+        with ordered_threads(
+            1
+        ):  # linear algebra uses one thread, because its rounding depends on the number of threads
             return self._run(start)
 
     def _run(self, start: tuple[CompactModel, float] | None) -> CompactFit:
@@ -385,12 +386,13 @@ class StreamFit:
             chosen=chosen,
             gradient_norm=end.gradient_norm / self.rows.weight,
             n_iter=end.n_steps,
+            validation=None if chosen is None else self.validation,
         )
 
     # -- sizes ---------------------------------------------------------------------------------
 
     def _search(self) -> list[Stage]:
-        """All stages until the gain is too small; models in the checkpoint are only evaluated."""
+        """Fit sizes until the gain is too small; models from the checkpoint are only evaluated."""
         state, C = self.state, SEARCH.first_C
         if self.settings.C is not None:
             C = self.settings.C * STREAM.C_rows / self.n_rows
@@ -412,7 +414,7 @@ class StreamFit:
         return search_sizes(self._evaluate(base_rate(self.sample), C, 0.0), tried, fit_size)
 
     def _fit_size(self, size: int, log_gamma: np.ndarray, C: float) -> tuple[CompactModel, float]:
-        """A model of a size, fitted to as many rows as it needs, and its C for the smallest sample."""
+        """Fit a model of a size to as many rows as it needs; return it with C for the smallest sample."""
         n_moving, n_jobs = len(moving_features(np.exp(log_gamma))), self.settings.threads
         n_rows = max(STREAM.least_sample, STREAM.rows_per_parameter * self._n_parameters(size, n_moving))
         blocks, weight, n_rows = self._blocks(n_rows)
@@ -436,7 +438,7 @@ class StreamFit:
         return self._best_C(end.model, C, self._first(n_rows, 0.0))
 
     def _best_C(self, model: CompactModel, C: float, rows: LabelledRows) -> tuple[CompactModel, float]:
-        """Coefficients for the best C: increase or decrease C while the validation loss falls."""
+        """Change C while the validation loss falls; return the coefficients for the best C."""
         objective = Objective(rows.compiled(), threads=self.settings.threads)
         best = (self._evaluate(model, C, 0.0).loss, model, C)
         for factor in (1 / SEARCH.C_factor, SEARCH.C_factor):
@@ -456,7 +458,7 @@ class StreamFit:
     # -- all rows --------------------------------------------------------------------------------
 
     def _all_rows(self, model: CompactModel, C: float) -> Descent:
-        """Steps on all rows, including the validation rows."""
+        """Optimise the model on all rows, including the validation rows."""
         state, settings, rows = self.state, self.settings, self.rows
         if state.descent is None:
             state.descent = Descent(model, damping=1e-3)
@@ -481,7 +483,7 @@ class StreamFit:
         )
 
     def _base_rate(self) -> Descent:
-        """The model without points."""
+        """The model without points, which predicts the class fractions."""
         n = self.rows.n_classes
         classes = LabelledRows(np.empty((n, 0)), np.arange(n, dtype=np.int32), self.rows.class_weights, n)
         return Descent(base_rate(classes), gradient_norm=0.0)
@@ -489,7 +491,7 @@ class StreamFit:
     # -- rows ------------------------------------------------------------------------------------
 
     def _n_parameters(self, size: int, n_moving: int) -> int:
-        """Number of parameters of ``size`` points that move in ``n_moving`` features."""
+        """The number of parameters of ``size`` points that move in ``n_moving`` features."""
         return size * n_moving + self.p + self.sample.n_outputs * (size + 1)
 
     def _fisher_rows(self, model: CompactModel) -> int:
@@ -504,9 +506,10 @@ class StreamFit:
         self._drawn = n_rows
 
     def _blocks(self, n_rows: int) -> tuple[Blocks, float, int]:
-        """At least ``n_rows`` training rows, the sum of their weights, and their number.
+        """Return at least ``n_rows`` training rows, the sum of their weights, and their number.
 
-        They are in memory if they fit and are a minority; otherwise all training rows are used.
+                The rows are a sample in memory if they fit there and are fewer than half; otherwise they
+        are all training rows.
         """
         if n_rows > self._drawn and self._drawn < min(self.most_in_memory, self.n_rows // 2):
             self._draw(4 * n_rows)
@@ -525,12 +528,12 @@ class StreamFit:
 
 
 def _scaled_C(C: float, n_rows: int) -> float:
-    """C for ``n_rows`` rows."""
+    """Scale C to ``n_rows`` rows."""
     return C * n_rows / STREAM.C_rows
 
 
 class RowProgress:
-    """Progress in rows per second, and the time left of a stage."""
+    """Reports the rows per second, and the time left in a stage."""
 
     def __init__(self, report: Report, n_rows: int) -> None:
         self.report, self.n_rows = report, n_rows

@@ -1,4 +1,4 @@
-r"""Levenberg-Marquardt steps of points, widths and coefficients, one pass over the rows each.
+r"""Levenberg-Marquardt steps for points, widths and coefficients; each step is one pass over the rows.
 
 With J the objective of :mod:`sparseklr.compact.model`, a step s solves
 
@@ -7,7 +7,8 @@ With J the objective of :mod:`sparseklr.compact.model`, a step s solves
 
 where :math:`\Phi_i` is the derivative of the outputs of row i with respect to all parameters. G is the Fisher
 information: the Hessian of J without a term whose expectation is zero if the model is correct. The gradient
-is summed over all rows, G over a sample and scaled up: it determines only the speed of convergence.
+is summed over all rows. G is summed over a sample and scaled up, because it affects only the speed of
+convergence.
 
 For two classes the middle factor is the number :math:`p_i (1 - p_i)`. For m > 2 classes it has the root
 
@@ -47,15 +48,15 @@ from .sources import Block
 
 @dataclass(frozen=True)
 class GaussNewtonSettings:
-    """Rules of the steps."""
+    """Constants of the steps."""
 
-    most_together: int = 2900  # largest size of G; larger models move in groups of points
+    most_together: int = 2900  # largest size of G; larger models move their points in groups
     matters: float = 0.04  # points move in features whose gamma is at least this fraction of the largest
     first_damping: float = 1e-2
     least_damping: float = 1e-6
     most_damping: float = 1e6
-    chunk: int = 1024  # rows of a matrix product
-    parts: int = 4  # parts of the sample, summed by one thread each
+    chunk: int = 1024  # number of rows in one matrix product
+    parts: int = 4  # number of parts of the sample, each summed by one thread
 
 
 STEPS = GaussNewtonSettings()
@@ -66,7 +67,7 @@ STEPS = GaussNewtonSettings()
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
-    """Layout of the parameter vector: points, log-widths (one if shared), coefficients with intercepts."""
+    """Layout of the parameter vector: points, log-widths (one if shared), coefficients and intercepts."""
 
     k: int
     p: int
@@ -99,7 +100,7 @@ class Parameters:
         )
 
     def together(self, points: np.ndarray, features: np.ndarray) -> np.ndarray:
-        """Positions of some features of some points, of the widths and of all coefficients."""
+        """Indices of some features of some points, of the widths and of all coefficients."""
         moving = (points[:, None] * self.p + features).ravel()
         return np.concatenate([moving, np.arange(self.k * self.p, self.size)])
 
@@ -110,7 +111,7 @@ def moving_features(gamma: np.ndarray) -> np.ndarray:
 
 
 def kernel_matrix(points: np.ndarray, gamma: np.ndarray) -> np.ndarray:
-    """k(z_a, z_b) for all pairs of points."""
+    """The kernel values k(z_a, z_b) of all pairs of points."""
     scaled = (points - points.mean(axis=0)) * np.sqrt(gamma)
     norm = (scaled**2).sum(axis=1)
     return np.exp(-np.maximum(norm[:, None] + norm - 2 * scaled @ scaled.T, 0.0))
@@ -129,7 +130,7 @@ def fisher_information(
     shared: bool,
     n_jobs: int | None,
 ) -> np.ndarray:
-    """G over some features of some points, the widths and all coefficients, from rows in random order."""
+    """G for some features of some points, the widths and all coefficients, from rows in random order."""
     parameters = Parameters.of(model, shared)
     size = len(parameters.together(points, features))
     edges = [len(rows) * part // STEPS.parts for part in range(STEPS.parts + 1)]
@@ -194,7 +195,7 @@ def _products(
 
 
 def _root_of_curvature(outputs: np.ndarray, weight: np.ndarray, start: int) -> np.ndarray:
-    """sqrt(m w_i) a_c with c = i mod m for each row (see the module), (n_rows, n_outputs)."""
+    """sqrt(m w_i) a_c with c = i mod m for each row, shape (n_rows, n_outputs); see the module docstring."""
     m = outputs.shape[1]
     if m == 1:
         p = expit(outputs)
@@ -212,7 +213,7 @@ def _root_of_curvature(outputs: np.ndarray, weight: np.ndarray, start: int) -> n
 
 @dataclass(frozen=True, eq=False)
 class LossPass:
-    """Statistic of a block: loss and its gradient in points, log-widths and coefficients, as one vector."""
+    """Statistic of a block: its loss and the gradient in all parameters, as one vector."""
 
     model: CompactModel
     n_classes: int
@@ -270,7 +271,7 @@ class Descent:
 
     model: CompactModel
     damping: float = STEPS.first_damping  # mu of the next step
-    value: float = np.inf  # J over all rows
+    value: float = np.inf  # objective J over all rows
     idle: int = 0  # number of consecutive steps that lowered J by less than the tolerance
     gradient_norm: float = np.inf  # largest derivative in a point or log-width
     n_steps: int = 0
@@ -288,11 +289,11 @@ def descend(
     n_jobs: int | None = None,
     report: Callable[[Descent], Any] = lambda descent: None,
 ) -> Descent:
-    """Move all parameters until two consecutive steps lower J by less than the fraction ``tol`` each.
+    """Move all parameters until two consecutive steps each lower J by less than the fraction ``tol``.
 
-    If points move in groups, every group must have moved without such a gain. ``sample`` holds the rows of
-    the Fisher information, in random order, with weights that sum to the weight of all rows. ``max_steps``
-    includes the steps of resumed runs; ``report`` is called with the state after every step.
+        If points move in groups, this must hold for every group. ``sample`` contains the rows for the
+    Fisher information, in random order, with weights that sum to the weight of all rows. ``max_steps``
+    includes the steps taken before a run was resumed; ``report`` is called with the state after every step.
     """
     now = start
     if now.done or now.n_steps >= max_steps:
@@ -321,7 +322,7 @@ def descend(
 
 @dataclass(frozen=True, eq=False)
 class MovingPoints:
-    """Points that move in a step, and their features; widths and coefficients always move."""
+    """The points that move in a step, and their features; widths and coefficients always move."""
 
     points: np.ndarray
     features: np.ndarray
@@ -329,7 +330,7 @@ class MovingPoints:
 
     @classmethod
     def of(cls, model: CompactModel, shared: bool, n_steps: int = 0) -> MovingPoints:
-        """All points, or as many as the size limit of G admits."""
+        """Choose all points, or as many as the size limit of G admits."""
         parameters, features = Parameters.of(model, shared), moving_features(model.gamma)
         free = STEPS.most_together - (parameters.size - parameters.k * parameters.p)
         n_turns = -(-parameters.k // max(1, free // len(features)))
@@ -343,7 +344,7 @@ def _step(
     G: np.ndarray,
     moving: MovingPoints,
 ) -> tuple[Descent, np.ndarray]:
-    """Increase the damping until J falls; the next state and its gradient, or the state unchanged."""
+    """Increase the damping until J falls; return the next state and its gradient, or the state unchanged."""
     parameters = Parameters.of(now.model, objective.shared)
     together = parameters.together(moving.points, moving.features)
     g = gradient[together]
@@ -355,7 +356,7 @@ def _step(
         np.fill_diagonal(G, diagonal + damping * scale)
         try:
             step = -cho_solve(cho_factor(G, lower=True, check_finite=False), g, check_finite=False)
-        except LinAlgError:  # the sample is smaller than the matrix, or float32 rounding
+        except LinAlgError:  # the sample is smaller than the matrix, or float32 rounding makes it indefinite
             damping, more = damping * more, 2 * more
             continue
         # decrease predicted by the quadratic model without damping
@@ -378,7 +379,7 @@ def _step(
                 n_steps=now.n_steps + 1,
                 n_passes=n_passes,
             ), slope
-        if expected < 1e-10 * abs(now.value):  # below rounding
+        if expected < 1e-10 * abs(now.value):  # below rounding errors
             break
         damping, more = damping * more, 2 * more
     norm = float(np.abs(gradient[:n_outer]).max(initial=0.0))
@@ -386,10 +387,11 @@ def _step(
 
 
 def _scale(G: np.ndarray, gamma: np.ndarray, n_points: int, n_widths: int) -> np.ndarray:
-    """The diagonal D of the damping: that of G, with floors.
+    """The diagonal D of the damping: the diagonal of G, with lower limits.
 
-    Damping all points nearly equally keeps those with small coefficients from jumping far. The floor in units
-    of the widths fixes a point whose coefficient, and with it all curvature, has vanished.
+        Damping all points nearly equally keeps those with small coefficients from jumping far. The lower
+    limit relative to the widths holds a point in place whose coefficient, and with it all curvature, has
+    vanished.
     """
     scale = np.diag(G).copy()
     n_coordinates = n_points * len(gamma)

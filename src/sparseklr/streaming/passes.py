@@ -1,9 +1,9 @@
-"""Passes over all blocks of a source: sums along a fixed tree, summaries and samples of the rows.
+"""Passes over all blocks of a source, which compute sums along a fixed tree, summaries and samples.
 
 **Sums.** The blocks are the leaves of a binary tree, in order. A node is the sum of its two children, left
-before right; a node without a sibling moves up unchanged. The root has the same bits whichever process
-computes which part, in any order. The error of pairwise summation grows only with the logarithm of the number
-of terms (N. Higham, "The accuracy of floating point summation", SIAM J. Sci. Comput. 14, 1993).
+before right; a node without a sibling moves up unchanged. The root is bit-identical whichever process
+computes which part, in any order. The error of pairwise summation grows only with the logarithm of the
+number of terms (N. Higham, "The accuracy of floating point summation", SIAM J. Sci. Comput. 14, 1993).
 
 **Samples.** A hash of the row number decides whether a row belongs to a sample. Every run, process and
 cluster therefore draws the same rows, and a larger sample contains a smaller one.
@@ -37,7 +37,7 @@ Forest = dict[tuple[int, int], Any]  # (level, position) -> sum over the leaves 
 def grow(forest: Forest, new: Iterable[tuple[tuple[int, int], Any]], n_leaves: int) -> Forest:
     """Insert nodes into a forest, in place, and replace pairs of siblings by their parent.
 
-    At most 2 log2(m) nodes remain of m consecutive leaves.
+    Of m consecutive leaves, at most 2 log2(m) nodes remain.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class Blocks(ABC):
 
     @abstractmethod
     def map(self, prepare: Prepare, memory: float = 0.0) -> Blocks:
-        """The blocks transformed by a function that keeps their rows; up to ``memory`` bytes are cached."""
+        """Transform the blocks by a function that keeps their rows; up to ``memory`` bytes are cached."""
 
     @abstractmethod
     def sum(self, statistic: Callable[[Block], Any], each: Callable[[int], None] | None = None) -> Any:
@@ -97,7 +97,7 @@ class Blocks(ABC):
 class LocalBlocks(Blocks):
     """The blocks of a source, processed by threads of this process.
 
-    Every block passes ``prepare`` first; up to ``memory`` bytes of prepared blocks are cached.
+    The function ``prepare`` is applied to every block; up to ``memory`` bytes of prepared blocks are cached.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class LocalBlocks(Blocks):
         return root(forest)
 
     def results(self, statistic: Callable[[Block], Any]) -> Iterator[tuple[int, Any]]:
-        """Sizes of the blocks and the values of the function, in order."""
+        """Yield the sizes of the blocks and the values of the function, in order."""
 
         def work(number: int, raw: Block | None) -> tuple[int, Any]:
             block = self._kept[number] if raw is None else self._prepared(number, raw)
@@ -154,7 +154,7 @@ class LocalBlocks(Blocks):
             pool.shutdown(cancel_futures=True)
 
     def _raw(self) -> Iterator[Block | None]:
-        """The blocks of the source; None for the first ones, which are cached."""
+        """Yield the blocks of the source, with None for the first ones, which are cached."""
         n_kept = next(number for number in count() if number not in self._kept)
         for _ in range(n_kept):
             yield None
@@ -188,7 +188,8 @@ class NotFiniteError(ValueError):
 class Summary:
     """Counts, labels and moments of rows; ``+`` combines two summaries.
 
-    Rows of weight 0 count as rows only. Moments are combined by the formulas of P. Pébay, "Formulas for
+        Rows of weight 0 affect only the number of rows. Moments are combined by the formulas of P. Pébay,
+    "Formulas for
     robust, one-pass parallel computation of covariances and arbitrary-order statistical moments", Sandia
     report SAND2008-6212, 2008, with weights instead of counts.
     """
@@ -204,7 +205,7 @@ class Summary:
 
     @classmethod
     def of(cls, block: Block) -> Summary:
-        """The summary of one block, after a check of its values."""
+        """Check the values of a block and summarise it."""
         check_block(block)
         w = block.weights
         X = block.X.astype(np.float64, copy=False)
@@ -260,7 +261,7 @@ class Summary:
 
     @property
     def skewness(self) -> np.ndarray:
-        """0 for constant features."""
+        """The skewness of each feature; 0 for constant features."""
         with np.errstate(invalid="ignore", divide="ignore"):
             skewness = self.third / self.weight / self.std**3
         return np.where(self.greatest > self.least, skewness, 0.0)
@@ -302,7 +303,7 @@ def naming_place(source: Source) -> Iterator[None]:
 
 
 def summarise(blocks: Blocks, source: Source, each: Any = None) -> Summary:
-    """The summary of all rows; an error names the position of the first bad row."""
+    """Summarise all rows; an error names the position of the first bad row."""
     with naming_place(source):
         summary: Summary = blocks.sum(Summary.of, each)
     kinds = {str if isinstance(label, str) else float for label in summary.labels}
@@ -332,8 +333,8 @@ def uniform(rows: np.ndarray, salt: int) -> np.ndarray:
 class Draw:
     """Statistic that keeps a row if its hash is below the sampling fraction of its class.
 
-    The turn of a row is its hash divided by the fraction. Sorted by turn, rows are in random order, and the
-    first of them form a smaller sample with the same ratios of fractions.
+    The turn of a row is its hash divided by the fraction. Sorting by turn puts the rows in random order,
+    and the first of them form a smaller sample with the same ratios of fractions.
     """
 
     fractions: np.ndarray
@@ -360,7 +361,7 @@ def class_fractions(n_rows: int, counts: np.ndarray, least: int = 0) -> np.ndarr
 
 
 def draw(blocks: Blocks, fractions: np.ndarray, *, salt: int = 0) -> Block:
-    """A sample of the rows in random order, as one block; labels must be class codes.
+    """Draw a sample of the rows in random order, as one block; labels must be class codes.
 
     ``fractions`` holds the sampling fraction of each class, or one for all. If they differ, weights are
     divided by them up to a common factor, so that sums over the sample estimate sums over all rows. With the
@@ -370,8 +371,8 @@ def draw(blocks: Blocks, fractions: np.ndarray, *, salt: int = 0) -> Block:
 
 
 def in_turn(drawn: list[tuple[np.ndarray, Block]]) -> Block:
-    """The rows of a sample as one block, in the order of their turns."""
+    """Join the rows of a sample into one block, sorted by their turns."""
     if not drawn:
-        raise ValueError("the sample is empty: it is too small a fraction of the rows.")
+        raise ValueError("the sample is empty, because its fraction of the rows is too small.")
     order = np.argsort(np.concatenate([turn for turn, _ in drawn]), kind="stable")
     return joined([block for _, block in drawn]).take(order)

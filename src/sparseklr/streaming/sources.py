@@ -1,4 +1,4 @@
-"""Sources of rows: blocks of a fixed size, in a fixed order, readable many times."""
+"""Sources of rows, which yield blocks of a fixed size in a fixed order and can be read many times."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Block:
 
     @classmethod
     def of(cls, start: int, X: Any, y: Any = None, weight: Any = None) -> Block:
-        """A block of rows in any form, made dense, float32 or float64, and in C order.
+        """Create a block from rows in any form; they become dense, float32 or float64, and C-ordered.
 
-        The layout matters because sums in another order round differently.
+        The memory layout matters because sums in another order round differently.
         """
         check_indices(X)
         X = X.toarray() if sparse.issparse(X) else np.asarray(X)
@@ -42,12 +42,12 @@ class Block:
 
     @property
     def rows(self) -> np.ndarray:
-        """Numbers of the rows."""
+        """The numbers of the rows in the source."""
         return np.arange(self.start, self.start + len(self), dtype=np.uint64)
 
     @property
     def labels(self) -> np.ndarray:
-        """``y`` of a block with labels."""
+        """The labels of a block that has them."""
         assert self.y is not None
         return self.y
 
@@ -57,7 +57,7 @@ class Block:
         return np.ones(len(self)) if self.weight is None else np.asarray(self.weight, dtype=np.float64)
 
     def take(self, which: Any) -> Block:
-        """Some rows (a slice, or indices); only a slice changes ``start``."""
+        """Select rows by a slice or by indices; only a slice changes ``start``."""
         start = self.start + (which.start or 0) if isinstance(which, slice) else self.start
         y = None if self.y is None else self.y[which]
         weight = None if self.weight is None else self.weight[which]
@@ -78,9 +78,10 @@ def joined(pieces: list[Block]) -> Block:
 class Source(ABC):
     """Rows that can be read many times in a fixed order.
 
-    The rows are cut into blocks of ``block_rows`` rows, the last one shorter, regardless of where files,
-    chunks or partitions begin: sums over the blocks are then bit-equal for the same rows in any container. A
-    subclass implements :meth:`_count` and :meth:`_read`, and sets ``n_features``.
+    The rows are cut into blocks of ``block_rows`` rows, of which the last may be shorter. The blocks do not
+    depend on where files, chunks or partitions begin, so sums over the blocks are bit-identical for the
+    same rows in any container. A subclass implements :meth:`_count` and :meth:`_read`, and sets
+    ``n_features``.
     """
 
     n_features: int
@@ -99,14 +100,14 @@ class Source(ABC):
 
     @cached_property
     def n_rows(self) -> int:
-        """Number of rows; without an index, counting takes a pass."""
+        """The number of rows; without an index, counting them takes a pass."""
         if not (n_rows := self._count()):
             raise ValueError(f"{self}: no rows.")
         return n_rows
 
     @property
     def block_rows(self) -> int:
-        """Rows per block: a power of two that depends only on the number of features (about 2 MB)."""
+        """The rows per block, a power of two that depends only on the number of features (about 2 MB)."""
         return 2 ** int(np.clip(np.log2(2**19 / max(1, self.n_features)), 10, 15))
 
     @property
@@ -115,11 +116,11 @@ class Source(ABC):
 
     @property
     def cuts(self) -> np.ndarray:
-        """Row numbers at which a part of the source begins: the cheapest places to divide work."""
+        """The row numbers at which a part of the source begins, where dividing the work costs least."""
         return np.array([0, self.n_rows])
 
     def blocks(self, first: int = 0, last: int | None = None) -> Iterator[Block]:
-        """The blocks numbered ``first`` to ``last - 1``; by default all."""
+        """Yield the blocks numbered ``first`` to ``last - 1``; by default all."""
         last = self.n_blocks if last is None else min(last, self.n_blocks)
         start, stop = first * self.block_rows, min(last * self.block_rows, self.n_rows)
         n_read = 0
@@ -133,23 +134,23 @@ class Source(ABC):
             )
 
     def place(self, row: int) -> str:
-        """Position of a row, for messages."""
+        """Describe the position of a row, for messages."""
         return f"row {row}"
 
     @abstractmethod
     def _count(self) -> int:
-        """The number of rows."""
+        """Count the rows."""
 
     @abstractmethod
     def _read(self, start: int, stop: int) -> Iterator[Block]:
-        """The rows from ``start`` to ``stop - 1`` in consecutive blocks of any size."""
+        """Yield the rows from ``start`` to ``stop - 1`` in consecutive blocks of any size."""
 
     def __repr__(self) -> str:
         return type(self).__name__
 
 
 def regrouped(pieces: Iterable[Block], size: int) -> Iterator[Block]:
-    """The same rows in blocks of ``size`` rows; only the last may be shorter."""
+    """Yield the same rows in blocks of ``size`` rows; only the last may be shorter."""
     waiting: list[Block] = []
     n_waiting = 0
     for piece in pieces:
@@ -209,7 +210,7 @@ class ArraySource(Source):
         return int(self.X.shape[0])
 
     def _columns(self) -> tuple[Any, Any, Any]:
-        """X, y and the weights, for one block."""
+        """Return X, y and the weights, opened anew for one block."""
         return self.X, self.y, self.weight
 
     def _read(self, start: int, stop: int) -> Iterator[Block]:
@@ -247,8 +248,8 @@ class NpySource(ArraySource):
         super().__init__(*map(_mapped, paths))
 
     def _columns(self) -> tuple[Any, Any, Any]:
-        # One mapping per block: mapped pages count as memory of the process, so that a pass through a single
-        # mapping would take as much memory as the file.
+        # Each block has its own mapping. Mapped pages count as memory of the process, so a pass through a
+        # single mapping would take as much memory as the file.
         X, y, weight = map(_mapped, self.paths)
         return X, y, weight
 
@@ -271,9 +272,9 @@ class GeneratorSource(Source):
     Parameters
     ----------
     factory : callable
-        ``factory()`` is an iterable of tuples ``(X, y)`` or ``(X, y, sample_weight)`` with any number of rows
-        each, and yields the same rows in the same order at every call. A generator object can be read only
-        once and is not enough.
+        ``factory()`` must return an iterable of tuples ``(X, y)`` or ``(X, y, sample_weight)`` with any
+        number of rows each, and yield the same rows in the same order at every call. A generator object is
+        not enough, because it can be read only once.
     n_rows : int, optional
         Number of rows, if known; otherwise one pass counts them.
 
@@ -321,7 +322,7 @@ class GeneratorSource(Source):
                         f"got {part.shape}."
                     )
             if number and (y is None) == self.has_labels:
-                raise ValueError(f"of the first item and item {number} of factory(), only one has labels.")
+                raise ValueError(f"only one of the first item and item {number} of factory() has labels.")
             yield Block.of(start, X, y, weight)
             start += len(X)
 

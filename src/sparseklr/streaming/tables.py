@@ -1,4 +1,4 @@
-"""Rows of Parquet, Arrow and CSV files: one file, many, a folder or a partitioned data set."""
+"""Read rows from Parquet, Arrow and CSV files: one or more files, a folder or a partitioned data set."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TableSource(Source):
     weight : str, optional
         Column of the row weights.
     features : sequence of str, optional
-        Columns of the features, in this order; by default all except labels and weights.
+        Feature columns, in this order; by default all columns except labels and weights.
     drop : sequence of str, optional
         Columns that are not features.
     filter : pyarrow.compute.Expression, optional
@@ -121,7 +121,7 @@ class TableSource(Source):
         return listing(schema.names) + (f", read as {self._form}" if len(schema.names) == 1 else "")
 
     def _column_types(self, schema: Any) -> dict[str, Any]:
-        """The types to read the columns as; raises for a feature that is not a number."""
+        """Choose the types of the columns; raises if a feature is not a number."""
         import pyarrow as pa
 
         types = {}
@@ -142,8 +142,7 @@ class TableSource(Source):
 
     @cached_property
     def _dataset(self) -> Any:
-        """The files, opened with explicit column types because the first lines of a CSV file may not reveal
-        them."""
+        """Open the files with explicit column types, which the first lines of a CSV file may not reveal."""
         schema = self._open().schema
         for name, kind in self._types.items():
             field = schema.field(name).with_type(kind)
@@ -178,7 +177,7 @@ class TableSource(Source):
 
     @cached_property
     def _parts(self) -> list[tuple[Any, int]]:
-        """The non-empty row groups (files for CSV), in order, and their numbers of rows."""
+        """The non-empty row groups (files for CSV) in order, with their numbers of rows."""
         parts = []
         for fragment in self._dataset.get_fragments(filter=self.filter):
             if self.format == "parquet":
@@ -237,7 +236,7 @@ class TableSource(Source):
             columns=list(self._types),
             filter=self.filter,
             batch_size=2 * self.block_rows,
-            batch_readahead=4,  # bounds the memory
+            batch_readahead=4,  # limits the memory
             fragment_readahead=2,
         )
 
@@ -265,7 +264,7 @@ class TableSource(Source):
         return column.to_numpy(zero_copy_only=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without open files: another process reopens them, but need not count the rows again."""
+        """Omit open files; another process reopens them, but need not count the rows again."""
         cached = ("_dataset", "_parts", "cuts")
         return {name: value for name, value in self.__dict__.items() if name not in cached}
 
@@ -278,7 +277,7 @@ class TableSource(Source):
 
 
 def _expand(given: list[str], format: str | None) -> tuple[list[str], str]:
-    """The files of patterns and folders, and the format, given or by the first known suffix."""
+    """List the files of patterns and folders; return them with the format, given or by suffix."""
     paths: list[str] = []
     for path in given:
         found = sorted(glob.glob(path)) if glob.has_magic(path) and not os.path.exists(path) else [path]
@@ -309,7 +308,7 @@ def format_by_suffix(path: str) -> str | None:
 
 
 def _files_in(folder: str) -> list[str]:
-    """All files below a folder, sorted by name, without hidden ones (``_SUCCESS``, ``.crc``)."""
+    """List all files below a folder, sorted by name, except hidden ones (``_SUCCESS``, ``.crc``)."""
     found = (path for path in Path(folder).rglob("*") if path.is_file())
     return sorted(str(p) for p in found if not any(n[0] in "._" for n in p.relative_to(folder).parts))
 
@@ -349,7 +348,7 @@ def _label_type(kind: Any) -> Any:
 
 
 def _to_numpy(column: Any) -> np.ndarray:
-    """A column of numbers as floats; NaN for missing values."""
+    """Convert a column of numbers to floats, with NaN for missing values."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):

@@ -1,4 +1,4 @@
-"""Parsing of cells: missing values, numbers and dates in common notations.
+"""Parse cells: missing values, numbers and dates in common notations.
 
 :func:`read_cells` tokenises a column: it strips cells, keeps each distinct token once, and marks missing
 values. :func:`parse_numbers` and :func:`parse_dates` parse the distinct tokens.
@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-# Tokens for a missing value in a column of any kind. "none" is not among them: it may be a category.
+# Tokens that mean a missing value in a column of any kind. "none" is not one of them, as it may be a
+# category.
 _TOKENS = """
     NA N/A n/a NULL null NaN nan -NaN -nan NaT <NA> ? #N/A #NA #NULL! #DIV/0! #VALUE! #REF!
     -1.#IND -1.#QNAN 1.#IND 1.#QNAN
@@ -30,24 +31,24 @@ class TableError(ValueError):
 
 
 class TableWarning(UserWarning):
-    """Part of a table is not used: values treated as missing, or dropped columns."""
+    """Warning that part of a table is not used: values treated as missing, or dropped columns."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """A column of text."""
+    """A column of text as distinct tokens and their positions."""
 
     codes: np.ndarray  # (n_rows,): index of the cell's token, -1 if the cell is missing
     tokens: np.ndarray  # distinct strings
-    rows: Any  # the name of each row: the index of the data frame
+    rows: Any  # name of each row, from the index of the data frame
 
     @property
     def counts(self) -> np.ndarray:
-        """Number of occurrences of each token."""
+        """The number of occurrences of each token."""
         return np.bincount(self.codes[self.codes >= 0], minlength=len(self.tokens))
 
     def spread(self, values: np.ndarray, missing: Any) -> np.ndarray:
-        """One value per row from one value per token."""
+        """Turn one value per token into one value per row."""
         return np.append(values, np.array([missing], dtype=values.dtype))[self.codes]
 
     def first_row(self, token: int) -> Any:
@@ -56,7 +57,7 @@ class Cells:
 
 
 def read_cells(column: pd.Series, name: str, na: Collection[str] = ()) -> Cells:
-    """The cells of a column of any type as text; 12 and 12.0 become the same token."""
+    """Read the cells of a column of any type as text; 12 and 12.0 become the same token."""
     try:
         codes, values = pd.factorize(column)
     except TypeError:  # unhashable values, such as lists: _token raises for the first of them
@@ -66,7 +67,7 @@ def read_cells(column: pd.Series, name: str, na: Collection[str] = ()) -> Cells:
     missing = MISSING.union(na)
     written = [_token(value, name) for value in np.asarray(values, dtype=object)]
     kept = np.array([None if token in missing else token for token in written], dtype=object)
-    again, tokens = pd.factorize(kept)  # after stripping, some tokens are equal
+    again, tokens = pd.factorize(kept)  # stripping may make tokens equal
     return Cells(np.append(again, -1)[codes], np.asarray(tokens, dtype=object), column.index)
 
 
@@ -87,9 +88,9 @@ def _token(value: Any, name: str) -> str:
 # -- numbers ----------------------------------------------------------------------------------
 
 _CURRENCY = "$€£¥₹₽₩¢"
-_SPACES = " '\u2019\u00a0\u2009\u202f"  # between groups of three digits
+_SPACES = " '\u2019\u00a0\u2009\u202f"  # separators between groups of three digits
 _EXPONENT = r"(?:[eE][+-]?\d+)?"
-# sign and currency in any order, the digits, a unit of a few letters
+# sign and currency in any order, then the digits, then a unit of a few letters
 _PARTS = re.compile(
     rf"(?P<sign>[+-]?)[{_CURRENCY}]?\s*(?P<sign2>[+-]?)"
     rf"(?P<body>\d(?:[\d.,{_SPACES}]*[\d.,])?{_EXPONENT}|[.,]\d+{_EXPONENT})"
@@ -98,10 +99,10 @@ _PARTS = re.compile(
 
 
 def parse_numbers(tokens: np.ndarray, decimal: str = ".") -> tuple[np.ndarray, np.ndarray]:
-    """The value of each token, NaN if it is not a finite number, and its unit.
+    """Return the value of each token, NaN if it is not a finite number, and its unit.
 
-    The sign other than ``decimal`` separates thousands, unless that is impossible: "1,5" is 1.5 in either
-    case. Currency signs are not units.
+        Of point and comma, the one that is not ``decimal`` separates thousands, unless that is impossible:
+    "1,5" is 1.5 in either case. Currency signs are not units.
     Examples
     --------
     >>> tokens = np.array(["12", "$1,234.50", "5%", "(3)", "n/k", "1,5"], dtype=object)
@@ -116,6 +117,8 @@ def parse_numbers(tokens: np.ndarray, decimal: str = ".") -> tuple[np.ndarray, n
         plain = np.array(["" if "." in token else token.replace(",", ".") for token in tokens], dtype=object)
     values = np.array(pd.to_numeric(pd.Series(plain, dtype=object), errors="coerce"), dtype=np.float64)
     values[np.isinf(values)] = np.nan
+    found = ~np.isnan(values)
+    values[found] = plain[found].astype(np.float64)  # pandas before 3 rounds numbers of 16 digits
     units = np.full(len(tokens), "", dtype=object)
     for k in np.flatnonzero(np.isnan(values)):
         values[k], units[k] = _parse_number(tokens[k], decimal)
@@ -151,7 +154,7 @@ def _parse_digits(body: str, decimal: str) -> float:
 
 
 def sample_tokens(frame: pd.DataFrame, na: Collection[str] = ()) -> Iterator[np.ndarray]:
-    """The first thousand distinct tokens of each column of text."""
+    """Yield the first thousand distinct tokens of each text column."""
     for name, column in frame.items():
         if column.dtype == object or isinstance(column.dtype, pd.StringDtype):
             try:
@@ -176,7 +179,7 @@ def detect_decimal(columns: Iterable[np.ndarray]) -> str | None:
         for token in tokens:
             match = _PARTS.fullmatch(token)
             body = match["body"] if match else ""
-            # three digits after the only sign may be thousands, unless the number begins with zero
+            # three digits after the only sign may be a group of thousands, unless the number begins with zero
             if re.fullmatch(r"[1-9]\d{0,2}[.,]\d{3}", body):
                 continue
             point += bool(re.fullmatch(rf"(?:\d*|\d{{1,3}}(?:[,{_SPACES}]\d{{3}})+)\.\d+{_EXPONENT}", body))
@@ -187,7 +190,7 @@ def detect_decimal(columns: Iterable[np.ndarray]) -> str | None:
 
 
 def most_frequent_unit(units: np.ndarray, counts: np.ndarray) -> str:
-    """The unit of most values, "" if most do not have one."""
+    """The unit of most values, or "" if most have no unit."""
     weights: dict[str, int] = {}
     for unit, count in zip(units.tolist(), counts.tolist(), strict=True):
         weights[unit] = weights.get(unit, 0) + count
@@ -195,10 +198,10 @@ def most_frequent_unit(units: np.ndarray, counts: np.ndarray) -> str:
 
 
 def numbers_in_unit(values: np.ndarray, units: np.ndarray, unit: str) -> np.ndarray:
-    """The values, NaN for those with another unit.
+    """Return the values, with NaN for those that have another unit.
 
-    A plain number has the unit of its column, except for percentages: among them, 5 may mean 5% or 500%, and
-    5% among plain numbers may mean 5 or 0.05.
+        A number without a unit has the unit of its column, except in a column of percentages, where 5 may
+    mean 5% or 500%. Likewise, 5% in a column of plain numbers may mean 5 or 0.05.
     """
     fits = units == unit
     if unit not in ("%", "‰"):
@@ -214,11 +217,11 @@ _DAYS = """%d.%m.%Y|%m/%d/%Y|%d/%m/%Y|%Y/%m/%d|%m-%d-%Y|%d-%m-%Y|%Y.%m.%d|%Y%m%d
 |%d.%m.%y|%m/%d/%y|%d/%m/%y|%d-%b-%y""".replace("\n", "").split("|")
 _TIMES = ["", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S"]
 FORMATS = [day + time for time in _TIMES for day in _DAYS]
-_ZONE = r"([T ].*?)\s*(?:Z|[+-]\d{2}(?::?\d{2})?)$"  # after a time
+_ZONE = r"([T ].*?)\s*(?:Z|[+-]\d{2}(?::?\d{2})?)$"  # a time zone after the time
 
 
 def parse_dates(tokens: np.ndarray, form: str) -> np.ndarray:
-    """The local date and time of each token, ignoring its time zone; NaT if it does not match the format."""
+    """Return the local date and time of each token without time zone; NaT if the format does not fit."""
     text = pd.Series(tokens, dtype=object)
     if form == ISO:  # pandas would also accept a year alone
         text = text.where([bool(re.match(r"\d{4}-\d{2}-\d{2}", token)) for token in tokens])
@@ -230,9 +233,9 @@ def parse_dates(tokens: np.ndarray, form: str) -> np.ndarray:
 
 
 def find_format(tokens: np.ndarray, least: float) -> tuple[str | None, str | None]:
-    """The format that fits most tokens, and the one that fits equally well with day and month swapped.
+    """Find the format that fits most tokens, and one with day and month swapped if it fits equally well.
 
-    None if the best fits less than the fraction ``least`` of the tokens.
+        The format is None if it fits less than the fraction ``least`` of the tokens.
 
     Examples
     --------
@@ -250,13 +253,13 @@ def find_format(tokens: np.ndarray, least: float) -> tuple[str | None, str | Non
     fractions = {form: _fraction_parsed(tokens, form) for form in candidates}
     if not fractions or max(fractions.values()) < least:
         return None, None
-    best = max(fractions, key=lambda form: fractions[form])  # the first of equals
+    best = max(fractions, key=lambda form: fractions[form])  # ties go to the first format
     swapped = best.translate(str.maketrans("dm", "md"))
     return best, swapped if swapped != best and fractions.get(swapped) == fractions[best] else None
 
 
 def _has_signs_of(form: str, sample: np.ndarray) -> bool:
-    """Whether some tokens have the punctuation of a format, a faster check than parsing them."""
+    """Whether some tokens have the punctuation of a format; this is faster than parsing them."""
     signs = set(re.sub("%.", "", form))
     return any(signs.issubset(token) and (":" in token) == (":" in signs) for token in sample[:5])
 

@@ -1,4 +1,4 @@
-"""Columns: their kind, learned from the training rows, and their values, given the kind."""
+"""Learn the kind of each column from the training rows, and read the values of a column of known kind."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EMPTY = "empty in every row"
 CONSTANT = "the same value in every row"
 COUNTED = "a different whole number in each row, as identifiers are"
 NAMED = "a different text in nearly every row, as identifiers are"
-INFINITY = "infinity"  # the token of an infinite number
+INFINITY = "infinity"  # token that represents an infinite number
 _IDENTIFIER = re.compile(r"(?:^|[\W_])(?:id|ids|uuid|guid|key|nr|no|index|idx)(?:$|[\W_])", re.IGNORECASE)
 _IDENTIFIER_AT_END = re.compile(r"[a-z](?:Id|ID|Nr|No)$")
 
@@ -37,16 +37,16 @@ _IDENTIFIER_AT_END = re.compile(r"[a-z](?:Id|ID|Nr|No)$")
 class ColumnSettings:
     """Thresholds of the rules that determine the kind of a column."""
 
-    max_categories: int = 40  # text with fewer distinct values is a category
-    numbers: float = 0.9  # fraction of cells that must be numbers (or dates) in a column of them
-    numbers_but_tokens: float = 0.5  # this fraction suffices if at most two distinct tokens are not numbers
-    date_declared: float = 0.5  # fraction of cells that must fit a format in a column declared as dates
-    min_rows: int = 20  # with fewer rows, distinct values do not show that a column identifies them
+    max_categories: int = 40  # a text column with fewer distinct values holds categories
+    numbers: float = 0.9  # fraction of the cells that must be numbers (or dates) for a column of that kind
+    numbers_but_tokens: float = 0.5  # fraction that suffices if at most two distinct tokens are not numbers
+    date_declared: float = 0.5  # fraction of the cells that must fit the format of declared dates
+    min_rows: int = 20  # with fewer rows, distinct values do not show that a column identifies the rows
     distinct: float = 0.95  # fraction of distinct cells in a column that identifies the rows
-    max_words: int = 3  # tokens of more words on average are free text, not names
+    max_words: int = 3  # a column with more words per token on average is free text, not names
     padded: float = 0.05  # fraction of cells with leading zeros in a column of codes
-    max_unread: int = 40  # number of unreadable tokens that are remembered
-    other_column: int = 5  # new unreadable values at which an unreadable column counts as another one
+    max_unread: int = 40  # number of unreadable tokens that are stored
+    other_column: int = 5  # new unreadable values that reveal the wrong column
     outside: float = 0.25  # numbers outside the training range by this fraction of its width are unfamiliar
 
 
@@ -55,17 +55,17 @@ SETTINGS = ColumnSettings()
 
 @dataclass(frozen=True)
 class Column:
-    """Kind and values of a column, learned from the training rows."""
+    """The kind and values of a column, learned from the training rows."""
 
     kind: str  # "number", "date" or "text"
     left_out: str = ""  # why it is not a feature; "" for a feature
-    unit: str = ""  # of the numbers: "%", "kg"
+    unit: str = ""  # unit of the numbers, such as "%" or "kg"
     form: str = ""  # format of dates in text
     low: float | None = None  # range in training; dates in seconds since 1970
     high: float | None = None
-    categories: tuple[str, ...] | None = None  # the values of text with few of them
+    categories: tuple[str, ...] | None = None  # the distinct values of a text column that has few of them
     has_missing: bool = True  # whether values were missing in training
-    unread: tuple[str, ...] = ()  # unreadable tokens of training, at most max_unread
+    unread: tuple[str, ...] = ()  # unreadable tokens in the training rows, at most max_unread
 
     @property
     def identifies(self) -> bool:
@@ -81,7 +81,7 @@ class UnreadableValues:
     kind: str
     count: int
     filled: int  # number of cells that are not empty
-    examples: list[tuple[str, Any]]  # tokens and the first row of each, at most max_unread
+    examples: list[tuple[str, Any]]  # tokens with the first row of each, at most max_unread
     new: int  # number of those values that did not occur in training
 
     def __str__(self) -> str:
@@ -102,9 +102,9 @@ class UnreadableValues:
 def learn(
     column: pd.Series, name: str, decimal: str, na: Collection[str], declared: str = "", form: str = ""
 ) -> tuple[Column, np.ndarray, list[str]]:
-    """The kind of a column, its values, and sentences on what is ambiguous or unreadable.
+    """Learn the kind of a column; return it with the values and messages on ambiguous or unreadable values.
 
-    ``declared`` is the required kind; a declared column is dropped only if it is empty.
+    ``declared`` is the kind given by the user; a declared column is dropped only if it is empty.
     """
     learned, cells, doubt = _learn_kind(column, name, decimal, na, declared, form)
     values, unreadable = read_column(column, name, learned, decimal, na, cells)
@@ -133,7 +133,7 @@ def learn(
 def _learn_kind(
     column: pd.Series, name: str, decimal: str, na: Collection[str], declared: str, form: str
 ) -> tuple[Column, Cells | None, str]:
-    """The kind of a column, its cells if they were read as text, and a sentence if it is ambiguous."""
+    """Return the kind of a column, its cells if they were read as text, and a message if it is ambiguous."""
     native_date = types.is_datetime64_any_dtype(column.dtype)
     if native_date and declared in ("", "date"):
         return Column("date"), None, ""
@@ -186,7 +186,7 @@ def _learn_text(cells: Cells, name: str, decimal: str) -> tuple[Column, str]:
 
 
 def _learn_numbers(values: np.ndarray, name: str) -> Column:
-    """Numbers, or identifiers: distinct integers that count the rows or whose column has such a name."""
+    """Decide between numbers and identifiers: distinct integers that count the rows or are named like one."""
     numbers = values[np.isfinite(values)]
     if len(numbers) < SETTINGS.min_rows or not np.array_equal(numbers, np.round(numbers)):
         return Column("number")
@@ -200,7 +200,7 @@ def _learn_numbers(values: np.ndarray, name: str) -> Column:
 
 
 def _is_code(tokens: np.ndarray, counts: np.ndarray) -> bool:
-    """Whether leading zeros show that digits are a code and not a number: 01234, but not 0.5."""
+    """Whether leading zeros show that digits are a code and not a number, as in 01234 but not in 0.5."""
     padded = np.array([bool(re.fullmatch(r"0\d+", token)) for token in tokens])
     digits = np.array([token.isdigit() for token in tokens])
     if not padded.any():
@@ -211,7 +211,7 @@ def _is_code(tokens: np.ndarray, counts: np.ndarray) -> bool:
 
 
 def _looks_like_days(numbers: np.ndarray) -> bool:
-    """Whether all numbers are days in the form 20240131."""
+    """Whether all numbers are dates in the form 20240131."""
     whole = np.isfinite(numbers).all() and np.array_equal(numbers, np.round(numbers))
     if not whole or len(numbers) < 2 or numbers.min() < 19000101 or numbers.max() > 21001231:
         return False
@@ -243,9 +243,9 @@ def read_column(
     na: Collection[str],
     cells: Cells | None = None,
 ) -> tuple[np.ndarray, UnreadableValues | None]:
-    """The values of a column: floats, datetime64[us], or strings with None for missing values.
+    """Read the values of a column: floats, datetime64[us], or strings with None for missing values.
 
-    ``cells`` are those of the column if already known.
+    ``cells`` are the cells of the column if they have already been read.
     """
     if learned.kind == "number" and _is_number(column):
         values = _floats(column)
@@ -292,12 +292,12 @@ def _floats(column: pd.Series) -> np.ndarray:
 
 
 def _as_floats(values: np.ndarray) -> np.ndarray:
-    """Numbers unchanged, dates in seconds since 1970."""
+    """Return numbers unchanged, and dates as seconds since 1970."""
     return values.astype(np.int64) / 1e6 if values.dtype.kind == "M" else values
 
 
 def strange(values: np.ndarray, name: str, learned: Column) -> dict[str, np.ndarray]:
-    """The rows whose value is unlike those in training, by reason."""
+    """Map each reason to a mask of the rows whose value is unlike those in training."""
     missing = pd.isna(values)
     found = {f"{name} is missing": missing & (not learned.has_missing)}
     if learned.kind == "text":

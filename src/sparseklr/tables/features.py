@@ -1,7 +1,7 @@
-"""The second step of a tabular pipeline: numbers, dates and text become scaled features.
+"""The second step of a tabular pipeline, which turns numbers, dates and text into scaled features.
 
-Kernel models depend more on the scale of numbers than on any other choice; ``docs/design/tables.md`` has the
-measurements behind the rules of this module.
+Kernel models depend more on the scale of numeric features than on any other choice.
+``docs/design/tables.md`` gives the measurements behind the rules of this module.
 """
 
 from __future__ import annotations
@@ -28,26 +28,27 @@ SCALES = ("standard", "quantile", "squash")
 
 
 class TableFeatures(TransformerMixin, BaseEstimator):
-    """Features of a kernel model from the result of :class:`TableReader`.
+    """Transform the output of :class:`TableReader` into features for a kernel model.
 
     Numbers and the parts of dates (year, month, day, weekday, hour, seconds since 1970) are scaled. Missing
-    values are imputed by the median; if there were some in training, an indicator column marks them. Text
-    with fewer than 40 distinct values is one-hot encoded, with one column for all values that occur once;
-    other text becomes 12 columns of skrub's :class:`~skrub.StringEncoder`.
+    values are imputed by the median; if a column had some in training, an indicator feature marks them.
+    Text columns with fewer than 40 distinct values are one-hot encoded, with one feature for all values
+    that occur only once; skrub's :class:`~skrub.StringEncoder` turns every other text column into 12
+    features.
 
     Parameters
     ----------
     scale : {"auto", "standard", "quantile", "squash"}, default="auto"
         ``"standard"``: mean 0 and variance 1. ``"quantile"``: ranks, as quantiles of the normal distribution.
         ``"squash"``: skrub's :class:`~skrub.SquashingScaler`, robust and bounded. ``"auto"`` fits
-        ``estimator`` with each and takes the one with the lowest leave-one-out log-loss; it must be lower
-        than that of ``"standard"`` by 1.5 standard errors of the difference.
+        ``estimator`` with each scale and chooses the one with the lowest leave-one-out log-loss, provided
+        that it is lower than that of ``"standard"`` by 1.5 standard errors of the difference.
     estimator : SparseKLR or None, default=None
-        The model that ``"auto"`` fits; None is ``SparseKLR()``.
+        The model that ``"auto"`` fits; None means ``SparseKLR()``.
     max_rows : int, default=2000
         Size of the sample that ``"auto"`` uses if there are more rows.
     random_state : int, default=0
-        Seed of that sample.
+        Seed for drawing that sample.
 
     Attributes
     ----------
@@ -56,9 +57,9 @@ class TableFeatures(TransformerMixin, BaseEstimator):
     scale_losses_ : dict of str to float
         The leave-one-out log-loss of each scale that was compared.
     encoder_ : ColumnTransformer or None
-        For dates and text; None if there are only numbers.
+        Encodes dates and text; None if there are only numbers.
     imputer_, scaler_ : transformers or None
-        For numbers and the parts of dates; None if there are none.
+        Impute and scale numbers and the parts of dates; None if there are none.
     """
 
     def __init__(
@@ -72,8 +73,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):
     def fit(self, X: pd.DataFrame, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn medians, scales and categories; with ``scale="auto"``, choose the scale.
 
-        X is a result of ``TableReader.transform``; the classes y are needed for ``scale="auto"``. Means and
-        log-losses use ``sample_weight``, quantiles and medians ignore it.
+        X is the output of ``TableReader.transform``; ``scale="auto"`` needs the classes y. Means and
+        log-losses use ``sample_weight``, whereas quantiles and medians ignore it.
         """
         if self.scale not in ("auto", *SCALES):
             raise ValueError(
@@ -82,7 +83,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         kinds = {name: column.dtype.kind for name, column in X.items()}
         self.numbers_ = [name for name, kind in kinds.items() if kind == "f"]
         for name in self.numbers_:
-            if X[name].abs().max() > 1e150:  # squares of larger numbers, and their sums, overflow
+            if X[name].abs().max() > 1e150:  # the squares of larger numbers, or their sum, would overflow
                 raise ValueError(
                     f"column {name!r} has values beyond 1e+150, whose variance overflows; divide it by a "
                     "power of ten."
@@ -114,7 +115,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: pd.DataFrame) -> np.ndarray:
-        """The features (n_samples, n_features) of a result of ``TableReader.transform``."""
+        """Transform the output of ``TableReader.transform`` to features of shape (n_samples, n_features)."""
         check_is_fitted(self)
         quantities, codes = self._parts(X)
         if self.imputer_ is None or self.scaler_ is None:
@@ -122,7 +123,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         return np.hstack([self.scaler_.transform(self.imputer_.transform(quantities)), codes])
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names of the features: numbers, parts of dates, indicators of missing values, parts of text."""
+        """The feature names: numbers, parts of dates, indicators of missing values, and encoded text."""
         check_is_fitted(self)
         indicators = [f"{name}_missing" for name in self.missing_]
         if self.encoder_ is None:
@@ -132,9 +133,33 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         codes = np.delete(encoded, dates)
         return np.array([*self.numbers_, *encoded[dates], *indicators, *codes], dtype=object)
 
+    def column_groups(self) -> dict[str, list[int]]:
+        """Positions of the features that are computed from each column of the table."""
+        check_is_fitted(self)
+        groups: dict[str, list[int]] = {}
+        for j, column in enumerate(self._source_columns()):
+            groups.setdefault(column, []).append(j)
+        return groups
+
+    def _source_columns(self) -> list[str]:
+        """The column of each feature, in the order of :meth:`get_feature_names_out`."""
+        if self.encoder_ is None:
+            return [*self.numbers_, *self.missing_]
+        parts: dict[str, list[str]] = {"dates": [], "text": []}
+        for name, sources in parts.items():
+            applied = self.encoder_.named_transformers_[name]
+            for column, outputs in getattr(applied, "input_to_outputs_", {}).items():
+                sources += [column] * len(outputs)
+        one_hot, codes = self.encoder_.named_transformers_["categories"], []
+        for k, column in enumerate(self.categorical_):
+            rare, dropped = one_hot.infrequent_categories_[k], one_hot.drop_idx_
+            n_codes = len(one_hot.categories_[k]) - (0 if rare is None else len(rare) - 1)
+            codes += [column] * (n_codes - (dropped is not None and dropped[k] is not None))
+        return [*self.numbers_, *parts["dates"], *self.missing_, *codes, *parts["text"]]
+
     def _parts(self, X: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-        """Quantities, to be imputed and scaled, and codes: indicators of missing values, and encoded text."""
-        # in C order: the layout determines the order, and so the rounding, of sums
+        """Return quantities, to be scaled, and codes: missing-value indicators and encoded text."""
+        # C order, because the memory layout determines the order, and so the rounding, of sums
         numbers = np.ascontiguousarray(X[self.numbers_].to_numpy(dtype=np.float64))
         missing = X[self.missing_].isna().to_numpy(dtype=np.float64)
         if self.encoder_ is None:
@@ -148,15 +173,17 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         return np.hstack([numbers, moments]), np.hstack([missing, codes])
 
     def _prepared(self, X: pd.DataFrame) -> pd.DataFrame:
-        """Missing categories as None, and free text in a type that skrub accepts even if all is missing."""
+        """Replace missing categories by None, and convert free text to a type that skrub accepts."""
         known = X[self.categorical_].astype(object)
         free_text = {name: "category" for name in self.text_ if name not in self.categorical_}
         return X.assign(**known.where(known.notna(), None)).astype(free_text)
 
 
 def _encoder(dates: list[str], categories: list[str], free_text: list[str]) -> ColumnTransformer:
-    """Encoder of dates and text, like skrub's TableVectorizer, which would detect the kinds of columns again
-    and gives larger model files."""
+    """Create an encoder for dates and text.
+
+        It works like skrub's TableVectorizer, which would detect the kinds of columns again and make model
+    files larger."""
     one_hot = OneHotEncoder(
         drop="if_binary", handle_unknown="infrequent_if_exist", min_frequency=2, sparse_output=False
     )
@@ -174,12 +201,12 @@ def _encoder(dates: list[str], categories: list[str], free_text: list[str]) -> C
 
 
 def make_scaler(scale: str, X: np.ndarray, sample_weight: Any = None) -> Any:
-    """A scaler of the given name, fitted to X without missing values."""
+    """Create the named scaler and fit it to X, which has no missing values."""
     if scale == "standard":
         return StandardScaler().fit(X, sample_weight=sample_weight)
     if scale == "squash":
         return SquashingScaler().fit(X)
-    n_quantiles = min(len(X), 200)  # a model file holds all of them
+    n_quantiles = min(len(X), 200)  # the model file stores all quantiles
     return QuantileTransformer(n_quantiles=n_quantiles, output_distribution="normal", random_state=0).fit(X)
 
 
@@ -187,7 +214,7 @@ def _sampled(y: np.ndarray, max_rows: int, random_state: int) -> np.ndarray:
     rows = np.arange(len(y))
     if len(y) <= max_rows:
         return rows
-    # stratification needs two rows per class
+    # stratified sampling needs two rows per class
     stratify = y if np.unique(y, return_counts=True)[1].min() > 1 else None
     return train_test_split(rows, train_size=max_rows, stratify=stratify, random_state=random_state)[0]
 
@@ -195,14 +222,14 @@ def _sampled(y: np.ndarray, max_rows: int, random_state: int) -> np.ndarray:
 def choose_scale(
     X: np.ndarray, codes: np.ndarray, y: np.ndarray, sample_weight: Any = None, estimator: Any = None
 ) -> tuple[str, dict[str, float]]:
-    """The scale with the lowest leave-one-out log-loss, and the log-loss of each.
+    """Choose the scale with the lowest leave-one-out log-loss; return it with the log-loss of each scale.
 
-    ``codes`` are features that are not scaled. A scale other than "standard" must be better by 1.5 standard
-    errors of the paired difference.
+        ``codes`` are features that are not scaled. A scale other than "standard" must be better by 1.5
+    standard errors of the paired difference.
     """
     model = SparseKLR() if estimator is None else clone(estimator)
     model.set_params(verbose=0)
-    if "auto" in (model.kernel, model.gamma):  # the scale is chosen first, with the simplest kernel
+    if "auto" in (model.kernel, model.gamma):  # choose the scale first, with the default kernel
         model.set_params(kernel="rbf" if model.kernel == "auto" else model.kernel, gamma="scale")
     weight = np.ones(len(y)) if sample_weight is None else sample_weight
     balanced = model.class_weight == "balanced"
@@ -225,14 +252,14 @@ def choose_scale(
             row_losses = -log_probabilities(outputs, model.link_)[np.arange(len(kept)), labels]
             point_losses[scale] = np.bincount(point, weight * row_losses)
     point_weight = np.bincount(point, weight)
-    least_error = 1e-4 * losses["standard"]  # accuracy of the fits
+    least_error = 1e-4 * losses["standard"]  # the fits are not more accurate than this
     gains = {scale: point_losses["standard"] - point_losses[scale] for scale in SCALES}
     clear = [scale for scale in SCALES if _standardised(gains[scale], point_weight, least_error) > 1.5]
     return min(clear, key=lambda scale: losses[scale], default="standard"), losses
 
 
 def _standardised(sums: np.ndarray, weight: np.ndarray, least_error: float) -> float:
-    """The weighted mean of sums over distinct rows, which are independent, in units of its standard error."""
+    """The weighted mean of sums over distinct rows, which are independent, divided by its standard error."""
     mean = sums.sum() / weight.sum()
     error = np.linalg.norm(sums - weight * mean) / weight.sum()
     return float(mean / max(error, least_error, 1e-12))

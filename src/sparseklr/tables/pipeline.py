@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sklearn.base import clone
@@ -12,6 +13,62 @@ from ..compact_klr import CompactKLR
 from ..sparse_klr import SparseKLR
 from .features import TableFeatures
 from .reader import TableReader
+
+
+class TabularPipeline(Pipeline):
+    """The result of :func:`tabular_pipeline`: a scikit-learn pipeline that explains predictions by columns.
+
+    Its methods besides those of :class:`~sklearn.pipeline.Pipeline` take data frames like those it was fitted
+    to.
+    """
+
+    def explain(self, X: Any, by: str = "features", *, background: Any = None, **options: Any) -> Any:
+        """Shapley values of the columns of the table, or contributions of the points of the model.
+
+        Parameters
+        ----------
+        X : data frame
+        by : {"features", "points"}, default="features"
+            ``"features"`` gives the columns of X: all features that are computed from a column, such as the
+            indicators of its categories, count as one.
+        background : data frame or None, default=None
+            Rows that the rows of X are compared with; None is up to 100 weighted rows that represent the
+            training rows.
+        **options
+            Further arguments of :meth:`sparseklr.SparseKLR.explain`: ``interactions``.
+
+        Returns
+        -------
+        ShapleyValues or Explanation
+            The attribute ``data`` of ShapleyValues has the cells of the table.
+        """
+        if by == "points":
+            return self._model.explain(self._features(X), **options)
+        groups = self["features"].column_groups()
+        others = None if background is None else self._features(background)
+        found = self._model.explain(self._features(X), by=by, groups=groups, background=others, **options)
+        cells = self["read"].transform(X)[found.feature_names].to_numpy(dtype=object)
+        return replace(found, data=cells)
+
+    def predict_set(self, X: Any, coverage: float = 0.9, *, by_class: bool = False) -> Any:
+        """Sets of classes: see :meth:`sparseklr.SparseKLR.predict_set`."""
+        return self._model.predict_set(self._features(X), coverage, by_class=by_class)
+
+    def predict_p_values(self, X: Any, *, by_class: bool = False) -> Any:
+        """p-values of the classes: see :meth:`sparseklr.SparseKLR.predict_p_values`."""
+        return self._model.predict_p_values(self._features(X), by_class=by_class)
+
+    def predict_interval(self, X: Any) -> Any:
+        """Intervals of the probabilities: see :meth:`sparseklr.SparseKLR.predict_interval`."""
+        return self._model.predict_interval(self._features(X))
+
+    @property
+    def _model(self) -> Any:
+        """The last step, or the best model of a search there."""
+        return getattr(self[-1], "best_estimator_", self[-1])
+
+    def _features(self, X: Any) -> Any:
+        return self[:-1].transform(X)
 
 
 def tabular_pipeline(
@@ -24,36 +81,40 @@ def tabular_pipeline(
     drop: Sequence[str] = (),
     na: Sequence[str] = (),
     decimal: str = "auto",
-) -> Pipeline:
+) -> TabularPipeline:
     """A classifier for data frames with columns of any kind; ``sparseklr fit`` stores the same pipeline.
 
-    A scikit-learn pipeline of three steps. ``read`` (:class:`~sparseklr.tables.reader.TableReader`) detects
-    numbers, dates and text, however the columns are stored, and drops columns that identify the rows;
-    ``features`` (:class:`~sparseklr.tables.features.TableFeatures`) imputes missing values, scales numbers
-    and encodes dates and text; ``model`` is the estimator. It accepts data frames of pandas and polars. Needs
+    The function returns a scikit-learn pipeline with three steps. ``read``
+    (:class:`~sparseklr.tables.reader.TableReader`) detects numbers, dates and text, however the columns are
+    stored, and drops columns that identify the rows. ``features``
+    (:class:`~sparseklr.tables.features.TableFeatures`) imputes missing values, scales numbers and encodes
+    dates and text. ``model`` is the estimator. The pipeline accepts pandas and polars data frames. It needs
     the extra ``sparseklr[tables]``.
 
     Parameters
     ----------
     estimator : classifier or None, default=None
-        The last step; None is :class:`~sparseklr.SparseKLR` with its defaults.
+        The last step; None means :class:`~sparseklr.SparseKLR` with default parameters.
     scale : {"auto", "standard", "quantile", "squash"}, default="auto"
-        Scaling of numbers; ``"auto"`` compares the leave-one-out log-loss of ``SparseKLR``, or of
-        ``estimator`` itself if it is one. For a :class:`~sparseklr.CompactKLR`, which maps skewed features by
-        rank itself, ``"auto"`` is ``"standard"``. ``pipeline["features"].scale_`` is the scale in use.
+        How to scale numbers. ``"auto"`` compares the leave-one-out log-losses of ``SparseKLR``, or of
+        ``estimator`` if it is a ``SparseKLR``. For a :class:`~sparseklr.CompactKLR`, which maps skewed
+        features by rank itself, ``"auto"`` means ``"standard"``. ``pipeline["features"].scale_`` is the
+        scale in use.
     categorical, number, date : sequence of str, default=()
-        Columns whose kind is given instead of detected. ``date`` may map names to formats.
+        Columns whose kind is given instead of detected. ``date`` may also map names to formats.
     drop : sequence of str, default=()
         Columns to drop.
     na : sequence of str, default=()
         Further tokens for missing values.
+
     decimal : {"auto", ".", ","}, default="auto"
         The decimal sign of numbers in text.
 
     Returns
     -------
-    sklearn.pipeline.Pipeline
-        Not fitted. After ``fit``, ``pipeline["read"].report_`` lists what was dropped or unreadable.
+    TabularPipeline
+        The unfitted pipeline, a scikit-learn pipeline that explains its predictions by the columns of the
+        table. After ``fit``, ``pipeline["read"].report_`` lists dropped columns and unreadable values.
 
     See Also
     --------
@@ -83,7 +144,7 @@ def tabular_pipeline(
         scale = "standard"
     inner = estimator if isinstance(estimator, SparseKLR) else getattr(estimator, "estimator", None)
     compared = clone(inner) if isinstance(inner, SparseKLR) else SparseKLR()
-    return Pipeline(
+    return TabularPipeline(
         [
             ("read", TableReader(categorical, number, date, drop, na, decimal)),
             ("features", TableFeatures(scale, compared)),

@@ -1,4 +1,4 @@
-"""The first step of a tabular pipeline: a data frame of any types becomes one of numbers, dates and text."""
+"""The first step of a tabular pipeline, which reads any data frame as numbers, dates and text."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ class TableReader(TransformerMixin, BaseEstimator):
 
     A column of text holds numbers if nearly all its values are numbers, possibly with currency signs, units,
     thousands separators or decimal commas; the remaining values count as missing. It holds dates if a format
-    fits nearly all its values. Codes with leading zeros stay text. Columns that are empty, constant, or that
-    identify the rows are dropped. The result is a pandas data frame of float64, datetime64 and strings;
-    reading it again changes nothing.
+    fits nearly all its values. Codes with leading zeros stay text. Columns that are empty or constant, or
+    that identify the rows, are dropped. The result is a pandas data frame of float64, datetime64 and
+    strings; reading it again changes nothing.
 
     Parameters
     ----------
     categorical, number, date : sequence of str, default=()
-        Columns whose kind is given. ``date`` may also map names to formats such as ``"%d/%m/%Y"``.
+        Columns whose kind is given instead of detected. ``date`` may also map names to formats such as
+        ``"%d/%m/%Y"``.
     drop : sequence of str, default=()
         Columns to drop.
     na : sequence of str, default=()
@@ -38,14 +39,14 @@ class TableReader(TransformerMixin, BaseEstimator):
     Attributes
     ----------
     columns_ : dict of str to Column
-        What each column of the training data holds: its kind, why it was dropped, its range.
+        The kind and range of each column of the training data, and the reason if it was dropped.
     decimal_ : str
     report_ : list of str
         A sentence for each column that was dropped or has unreadable values.
     row_fingerprints_ : array of uint32
         A hash of each distinct row, for :meth:`seen`.
     n_rows_, n_repeated_rows_ : int
-        The number of training rows, and of those that equal another one.
+        The number of training rows, and the number of those that equal another row.
     feature_names_in_ : array of str
     n_features_in_ : int
 
@@ -75,12 +76,12 @@ class TableReader(TransformerMixin, BaseEstimator):
         self.decimal = decimal
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn what the columns hold; warns of each column with unused values."""
+        """Learn the kinds of the columns; warns about each column with unreadable values."""
         self.fit_transform(X)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> pd.DataFrame:
-        """Fit to X and read it."""
+        """Fit to X, and return the columns that were read from it."""
         frame = as_frame(X)
         declared = self._declared(list(frame.columns))
         formats = dict(self.date) if isinstance(self.date, Mapping) else {}
@@ -88,7 +89,7 @@ class TableReader(TransformerMixin, BaseEstimator):
         columns, values, report = {}, {}, []
         for name, column in frame.items():
             if name in self.drop:
-                columns[name] = Column("text", left_out="by the parameter drop")
+                columns[name] = Column("text", left_out="listed in the parameter drop")
                 continue
             columns[name], values[name], sentences = learn(
                 column, name, decimal, self.na, declared.get(name, ""), formats.get(name) or ""
@@ -110,9 +111,9 @@ class TableReader(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> pd.DataFrame:
         """Read the feature columns, in any order; other columns are ignored.
 
-        Warns of each column with unreadable values, which count as missing, or with categories unseen in
-        training. A column of numbers or dates without any readable value is an error if at least five of its
-        values were not already unreadable in training.
+        A warning names each column with unreadable values, which count as missing, or with categories
+        unseen in training. A column of numbers or dates without any readable value raises an error if at
+        least five of its values were not already unreadable in training.
         """
         frame, sentences = self._read(X)
         for sentence in sentences:
@@ -128,10 +129,10 @@ class TableReader(TransformerMixin, BaseEstimator):
         return np.isin(_fingerprints(self._read(X)[0]), self.row_fingerprints_)
 
     def strange(self, X: Any) -> list[str]:
-        """The values of each row that are unlike those in training; "" if there are none.
+        """Describe the values of each row that are unlike those in training; "" if there are none.
 
-        These are new categories, numbers and dates outside the training range by more than a quarter of its
-        width, and missing values in a column that was complete.
+                Such values are new categories, numbers and dates outside the training range by more than a
+        quarter of its width, and missing values in a column that had none in training.
         Examples
         --------
         >>> import pandas as pd
@@ -160,7 +161,7 @@ class TableReader(TransformerMixin, BaseEstimator):
         return read_columns(frame, columns, decimal or self.decimal_, self.na)
 
     def _declared(self, names: list[str]) -> dict[str, str]:
-        """The kinds given by the parameters, by column."""
+        """Map each column to the kind that a parameter declares for it."""
         given = {"categorical": self.categorical, "number": self.number, "date": self.date, "drop": self.drop}
         declared: dict[str, str] = {}
         for parameter, chosen in given.items():
@@ -185,7 +186,7 @@ class TableReader(TransformerMixin, BaseEstimator):
 def read_columns(
     frame: pd.DataFrame, columns: Mapping[str, Column], decimal: str, na: Collection[str]
 ) -> tuple[pd.DataFrame, list[str]]:
-    """The given columns of a table as numbers, dates and text, and sentences on unreadable values."""
+    """Read the given columns as numbers, dates and text; return them with messages on unreadable values."""
     if missing := [name for name in columns if name not in frame.columns]:
         raise TableError(f"columns of the model are missing: {listing(missing)}")
     values, sentences = {}, []
@@ -193,7 +194,7 @@ def read_columns(
         values[name], unreadable = read_column(frame[name], name, column, decimal, na)
         if unreadable is None:
             continue
-        # nothing is readable, for reasons that did not occur in training: this is another column
+        # nothing is readable, and not for reasons seen in training, so this is probably the wrong column
         if (
             unreadable.kind != "text"
             and unreadable.count == unreadable.filled
@@ -209,13 +210,13 @@ def read_columns(
 
 
 def _fingerprints(frame: pd.DataFrame) -> np.ndarray:
-    """A hash of each row that depends only on its values."""
+    """Hash each row by its values."""
     text = {name: object for name, column in frame.items() if column.dtype.kind not in "fM"}
     return (pd.util.hash_pandas_object(frame.astype(text), index=False).to_numpy() >> 32).astype(np.uint32)
 
 
 def as_frame(X: Any) -> pd.DataFrame:
-    """A pandas data frame with distinct names, from a pandas, polars or Arrow table or an array."""
+    """Convert a pandas, polars or Arrow table or an array to a pandas data frame with distinct names."""
     if not isinstance(X, pd.DataFrame):
         if hasattr(X, "to_pandas"):
             X = X.to_pandas()

@@ -24,8 +24,8 @@ const costs = () => ({ alarm: Math.max(0, Number(byId("cost-alarm").value)), mis
 const costOf = ({ yes, no }, step, { alarm, miss }) => (alarm * step.alarms + miss * (yes - step.hits)) / (yes + no);
 const rightThreshold = ({ alarm, miss }) => (alarm + miss > 0 ? alarm / (alarm + miss) : 0.5);
 
-/** The threshold of least cost on these rows: the middle of its gap; among equals, the one closest to the theoretical one. */
-function best(found, cost) {
+/** The threshold with the lowest cost on these rows, in the middle of its gap; ties go to the one closest
+to the theoretical one. */ function best(found, cost) {
   const values = found.steps.map((step) => costOf(found, step, cost)), least = Math.min(...values), aim = rightThreshold(cost);
   let best = null;
   found.steps.forEach((step, k) => {

@@ -1,0 +1,331 @@
+"""Coverage and size of prediction sets from few training rows, and probability intervals on known densities.
+
+``sets`` fits a model to draws of 100, 200 and 400 rows of every table, and compares its sets on other rows with split
+conformal prediction, which holds out a quarter of the training rows, and with MAPIE's cross-conformal prediction if it
+is installed and ``--mapie`` is given. The jackknife+ and jackknife-minmax rules (``--rules``) use a one-step
+approximation of the models without each row, for two classes. ``intervals`` measures Venn-Abers intervals on generated
+data with known class probabilities. ``shapley`` measures time and additivity of Shapley values, and the time of
+shap's KernelExplainer if shap is installed::
+
+    python -m benchmarks.coverage sets coverage.csv --draws 20
+    python -m benchmarks.coverage summary coverage.csv
+    python -m benchmarks.coverage intervals
+    python -m benchmarks.coverage shapley
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.linalg import solve_triangular
+from scipy.special import expit, log_expit
+from sklearn.metrics import log_loss
+from sklearn.model_selection import train_test_split
+from threadpoolctl import threadpool_limits
+
+from sparseklr import CompactKLR, SparseKLR
+from sparseklr.datasets import make_ringnorm, make_twonorm, true_log_proba
+
+from .arena_measure import HALVES, REPORT, maker, table
+from .common import DATA, show
+
+SIZES = 100, 200, 400
+TEST_ROWS = 1500
+COVERAGES = 0.9, 0.95
+BELOW, ABOVE, BELOW_BY_CLASS = 0.015, 0.03, 0.025  # allowed deviations
+
+
+def draw_rows(y: np.ndarray, n: int, seed: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Training and test rows, stratified if every class has two rows; None if too few rows are left for a test."""
+    if n > 0.8 * len(y):
+        return None
+    rows, n_test = np.arange(len(y)), min(TEST_ROWS, len(y) - n)
+    stratify = y if np.bincount(y).min() * n >= 2 * len(y) else None
+    train, test = train_test_split(rows, train_size=n, test_size=n_test, stratify=stratify, random_state=seed)
+    return (train, test) if len(np.unique(y[train])) > 1 else None
+
+
+def split_conformal(
+    made: Any, X: pd.DataFrame, y: np.ndarray, rows: np.ndarray, test: np.ndarray, seed: int
+) -> Any:
+    """p-values from a quarter of the rows, which the model does not see."""
+    fitted, held_out = train_test_split(rows, test_size=0.25, random_state=seed)
+    if len(np.unique(y[fitted])) < 2:
+        return None
+    made.fit(X.iloc[fitted], y[fitted])
+    p, p_test = made.predict_proba(X.iloc[held_out]), made.predict_proba(X.iloc[test])
+    known = np.isin(y[held_out], made.classes_)
+    true = np.where(
+        known, p[np.arange(len(p)), np.searchsorted(made.classes_, y[held_out]) % p.shape[1]], 0.0
+    )
+    counts = (true[:, None, None] <= p_test).sum(axis=0)
+    return (1 + counts) / (1 + len(held_out)), made.classes_
+
+
+def mapie_sets(made: Any, X: Any, y: np.ndarray, rows: np.ndarray, test: np.ndarray, seed: int) -> Any:
+    """Sets of MAPIE's cross-conformal classifier with 10 folds, which refits the model 11 times."""
+    from mapie.classification import CrossConformalClassifier
+
+    mapie = CrossConformalClassifier(made, confidence_level=list(COVERAGES), cv=10, random_state=seed)
+    mapie.fit_conformalize(X.iloc[rows], y[rows])
+    return mapie.predict_set(X.iloc[test])[1]
+
+
+def jackknife_rules(
+    model: Any, rows: np.ndarray, labels: np.ndarray, test: np.ndarray
+) -> dict[str, np.ndarray]:
+    """p-values of further rules; one Newton step gives the models without each row."""
+    posterior, n = model._posteriors_[0], len(rows)
+
+    def whitened(X: np.ndarray) -> np.ndarray:
+        A = np.ones((len(posterior.L) + 1, len(X)))
+        if len(posterior.L):
+            K = model.kernel_.matrix(X, posterior.points)
+            A[:-1] = solve_triangular(posterior.L, K.T, lower=True)
+        return solve_triangular(posterior.factor, A, lower=True)
+
+    at_rows, at_test = whitened(rows), whitened(test)
+    p = expit(model.decision_function(rows))
+    influence = p * (1 - p) * (at_rows**2).sum(axis=0)
+    step = (p - labels) / np.maximum(1 - influence, 1e-3)
+    without = model.decision_function(test)[:, None] + (at_test.T @ at_rows) * step  # (n_test, n)
+    sign = np.array([-1, 1])
+    true = log_expit(sign[labels] * model.loo_decision_function_)
+    plus = [(true <= log_expit(s * without)).sum(axis=1) for s in sign]
+    plain = [(true <= log_expit(s * model.decision_function(test))[:, None]).sum(axis=1) for s in sign]
+    most = [(true <= log_expit(s * without).max(axis=1)[:, None]).sum(axis=1) for s in sign]
+    return {
+        "jackknife+": (1 + np.column_stack(plus)) / (n + 1),
+        "minmax": (1 + np.column_stack(most)) / (n + 1),
+        # the level times 1 - d / (2 n), where d is the effective number of parameters
+        "parameters": (1 + np.column_stack(plain)) / (n + 1) / (1 - influence.sum() / (2 * n)),
+    }
+
+
+def quality(sets: np.ndarray, classes: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+    """Coverage, also of each class with 50 test rows, mean size, and fractions of empty and full sets."""
+    inside = np.zeros(len(y), dtype=bool)
+    for k, label in enumerate(classes):
+        inside[y == label] = sets[y == label, k]
+    by_class = {int(label): inside[y == label].mean() for label in classes if (y == label).sum() >= 50}
+    size = sets.sum(axis=1)
+    return {
+        "coverage": inside.mean(),
+        "by_class": json.dumps({label: round(float(value), 4) for label, value in by_class.items()}),
+        "size": size.mean(),
+        "empty": np.mean(size == 0),
+        "full": np.mean(size == sets.shape[1]),
+    }
+
+
+def least_by_class(cells: pd.Series) -> float:
+    """Mean over the draws of the coverage of each class, and the least of them; NaN if no class has enough rows."""
+    return float(pd.DataFrame([json.loads(cell) for cell in cells]).mean().min())
+
+
+def measure(
+    model: str, name: str, n: int, seed: int, *, rules: bool, mapie: bool
+) -> Iterator[dict[str, Any]]:
+    """Quality of the sets of all methods for one draw of n rows."""
+    X, y = table(name, str(DATA))
+    if (drawn := draw_rows(y, n, seed)) is None:
+        return
+    train, test = drawn
+    text = [column for column in X if X[column].dtype == object]
+    key = {"set": name, "model": model, "n": n, "draw": seed}
+    start = time.process_time()
+    made = maker(model)(text, 0).fit(X.iloc[train], y[train])
+    seconds = time.process_time() - start
+    rows, last = made[:-1].transform(X.iloc[test]), made[-1]
+    p_values = {
+        "ours": (last.predict_p_values(rows), made.classes_),
+        "ours by class": (last.predict_p_values(rows, by_class=True), made.classes_),
+        "split": split_conformal(maker(model)(text, 0), X, y, train, test, seed),
+    }
+    if rules and len(made.classes_) == 2 and isinstance(last, SparseKLR):
+        labels = np.searchsorted(made.classes_, y[train])
+        found = jackknife_rules(last, made[:-1].transform(X.iloc[train]), labels, rows)
+        p_values.update({rule: (values, made.classes_) for rule, values in found.items()})
+    for method, both in p_values.items():
+        for coverage in COVERAGES if both is not None else ():
+            result = quality(both[0] > 1 - coverage, both[1], y[test])
+            yield {**key, "method": method, "target": coverage, "seconds": seconds, **result}
+    if mapie:
+        start = time.process_time()
+        sets = mapie_sets(maker(model)(text, 0), X, y, train, test, seed)
+        seconds = time.process_time() - start
+        for k, coverage in enumerate(COVERAGES):
+            result = quality(sets[:, :, k], made.classes_, y[test])
+            yield {**key, "method": "MAPIE", "target": coverage, "seconds": seconds, **result}
+
+
+def run_sets(arguments: argparse.Namespace) -> None:
+    path = arguments.path
+    done = pd.read_csv(path)[["set", "model", "n", "draw"]].drop_duplicates() if path.exists() else None
+    known = set() if done is None else set(done.itertuples(index=False, name=None))
+    for draw in range(arguments.draws):
+        for name in arguments.sets:
+            for n in arguments.sizes:
+                if (name, arguments.model, n, draw) in known:
+                    continue
+                with warnings.catch_warnings(), threadpool_limits(1):
+                    warnings.simplefilter("ignore")
+                    found = list(
+                        measure(arguments.model, name, n, draw, rules=arguments.rules, mapie=arguments.mapie)
+                    )
+                if found:
+                    pd.DataFrame(found).to_csv(path, mode="a", header=not path.exists(), index=False)
+
+
+def run_summary(arguments: argparse.Namespace) -> None:
+    """Means over draws for each set, then over sets; deviations of the coverage in percentage points."""
+    results = pd.read_csv(arguments.path)
+    if arguments.half == "report":
+        results = results[results["set"].isin(REPORT)]
+    lines = []
+    for key, part in results.groupby(["model", "target", "n", "method"]):
+        by_set = part.groupby("set")[["coverage", "size", "seconds"]].mean()
+        least = part.groupby("set")["by_class"].agg(least_by_class)
+        off = by_set["coverage"] - key[1]
+        below, above = int((off < -BELOW).sum()), int((off > ABOVE).sum())
+        by_class = int((least - key[1] < -BELOW_BY_CLASS).sum())
+        numbers = [100 * off.mean(), 100 * off.min(), 100 * off.max(), off.idxmin()]
+        lines.append(
+            [
+                *key,
+                len(by_set),
+                *numbers,
+                below,
+                above,
+                by_class,
+                by_set["size"].mean(),
+                by_set["seconds"].mean(),
+            ]
+        )
+    columns = [
+        "model",
+        "target",
+        "rows",
+        "method",
+        "sets",
+        "mean",
+        "least",
+        "most",
+        "least on",
+        "below",
+        "above",
+    ]
+    show("Coverage minus target, in points", [*columns, "below by class", "size", "seconds"], lines)
+    wide = results.pivot_table(index=["model", "set", "n", "target", "draw"], columns="method", values="size")
+    for other in ("split", "MAPIE"):
+        if other in wide:
+            both = wide[["ours", other]].dropna().groupby(["model", "n", "target"]).mean()
+            print(f"size of ours relative to {other}:", (both["ours"] / both[other]).round(3).to_dict())
+
+
+def run_intervals(arguments: argparse.Namespace) -> None:
+    """Width, fraction of true probabilities inside, and log-loss of the merged against the plain probability."""
+    lines = []
+    for make, name in ((make_ringnorm, "ringnorm"), (make_twonorm, "twonorm")):
+        X_test, y_test = make(5000, random_state=999)
+        true = np.exp(true_log_proba(name, X_test))[:, 1]
+        for model in (SparseKLR(), CompactKLR()):
+            for n in SIZES:
+                found = []
+                for draw in range(arguments.draws):
+                    X, y = make(n, random_state=draw)
+                    model.fit(X, y)
+                    p = model.predict_proba(X_test)[:, 1]
+                    lower, upper = (end[:, 1] for end in model.predict_interval(X_test))
+                    merged = upper / (1 - lower + upper)
+                    inside = ((lower <= true) & (true <= upper)).mean()
+                    losses = log_loss(y_test, merged), log_loss(y_test, p)
+                    found.append([(upper - lower).mean(), inside, *losses])
+                mean = np.mean(found, axis=0)
+                lines.append([name, type(model).__name__, n, *mean, mean[2] / mean[3]])
+    show(
+        "Venn-Abers intervals",
+        ["data", "model", "rows", "width", "inside", "merged", "plain", "ratio"],
+        lines,
+    )
+
+
+def run_shapley(arguments: argparse.Namespace) -> None:
+    """Time of 1000 rows, 20 features, 27 points and 100 background rows; additivity on every set."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 20))
+    model = CompactKLR(n_points=27).fit(X, X[:, 0] * X[:, 1] + X[:, 2] > 0)
+    with threadpool_limits(1):
+        start = time.process_time()
+        exact = model.explain(X[:1000], by="features")
+        seconds = time.process_time() - start
+    print(f"1000 rows, 20 features, {model.n_points_} points: {seconds:.3f} s of one core")
+    try:
+        import shap
+    except ImportError:
+        print("shap is not installed")
+    else:
+        background = model.scaling_.inverse(model._background_.features)
+        data = shap.kmeans(background, len(background))
+        data.data, data.weights = background, model._background_.weight
+        explainer = shap.KernelExplainer(model.decision_function, data)
+        for n_samples in (500, 2000):
+            start = time.process_time()
+            found = explainer.shap_values(X[:2], nsamples=n_samples, l1_reg=False, silent=True)
+            each = (time.process_time() - start) / 2
+            error = np.abs(found - exact.values[:2]).max()
+            print(f"KernelExplainer, {n_samples} samples: {each:.2f} s a row, error {error:.1e}, "
+                  f"{each / (seconds / 1000):.0f} times the time")  # fmt: skip
+    worst = 0.0
+    for name in HALVES["all"]:
+        X, y = table(name, str(DATA))
+        text = [column for column in X if X[column].dtype == object]
+        rows = np.random.default_rng(0).permutation(len(y))[:300]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made = maker(arguments.model)(text, 0).fit(X.iloc[rows], y[rows])
+        Z = made[:-1].transform(X.iloc[rows[:50]])
+        found = made[-1].explain(Z, by="features")
+        difference = found.values.sum(axis=1) + found.base_values - made[-1].decision_function(Z)
+        worst = max(worst, float(np.abs(difference).max()))
+    print(f"largest difference of sums from decision values, 43 sets: {worst:.1e}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(required=True)
+    sets = commands.add_parser("sets")
+    sets.set_defaults(run=run_sets)
+    sets.add_argument("path", type=Path)
+    sets.add_argument("--model", default="SparseKLR")
+    sets.add_argument("--draws", type=int, default=20)
+    sets.add_argument("--sets", nargs="*", default=HALVES["all"])
+    sets.add_argument("--sizes", nargs="*", type=int, default=SIZES)
+    sets.add_argument("--rules", action="store_true", help="also jackknife+ and jackknife-minmax")
+    sets.add_argument("--mapie", action="store_true", help="also MAPIE")
+    summary = commands.add_parser("summary")
+    summary.set_defaults(run=run_summary)
+    summary.add_argument("path", type=Path)
+    summary.add_argument("--half", choices=("all", "report"), default="all")
+    intervals = commands.add_parser("intervals")
+    intervals.set_defaults(run=run_intervals)
+    intervals.add_argument("--draws", type=int, default=5)
+    shapley = commands.add_parser("shapley")
+    shapley.set_defaults(run=run_shapley)
+    shapley.add_argument("--model", default="SparseKLR")
+    arguments = parser.parse_args()
+    arguments.run(arguments)
+
+
+if __name__ == "__main__":
+    main()

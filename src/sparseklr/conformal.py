@@ -1,0 +1,116 @@
+"""Prediction sets, p-values and probability intervals from held-out predictions of the training rows.
+
+A fit predicts every training row, or some of them, by a model without that row: by leave-one-out or on the
+validation rows of its folds. Compared with them, the prediction of a new row has a known frequency. No rows
+are set aside for the purpose.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .samples import Observations
+
+# Largest number of held-out rows that a model keeps.
+MOST_ROWS = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Outputs of rows by models that were fitted without them, the classes and the weights of the rows."""
+
+    outputs: np.ndarray  # (n_rows, n_outputs), float32
+    code: np.ndarray  # class codes
+    weight: np.ndarray  # in units of one observation, float32
+
+    @classmethod
+    def of(cls, outputs: np.ndarray, code: np.ndarray, weight: np.ndarray, n_observations: float) -> HeldOut:
+        """At most 10,000 rows, evenly spaced among the given ones."""
+        chosen = np.unique(np.linspace(0, len(code) - 1, min(len(code), MOST_ROWS)).astype(np.intp))
+        relative = weight[chosen] * (n_observations / weight.sum())
+        finite = np.clip(outputs[chosen], -1e30, 1e30).astype(np.float32)  # a lost class has infinite outputs
+        return cls(finite, code[chosen].astype(np.int32), relative.astype(np.float32))
+
+    @classmethod
+    def of_observations(cls, outputs: np.ndarray, observations: Observations) -> HeldOut:
+        """Leave-one-out outputs of observations, each of one class or, for copies of a row, of several."""
+        row, code = np.nonzero(observations.weight)
+        n_observations = float(observations.count.sum())
+        return cls.of(outputs[row], code, observations.weight[row, code], n_observations)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutProbabilities:
+    """Log-probabilities of the classes of held-out rows, their true classes and their weights."""
+
+    log_proba: np.ndarray  # (n_rows, n_classes)
+    code: np.ndarray
+    weight: np.ndarray
+
+    def p_values(self, log_proba: np.ndarray, by_class: bool) -> np.ndarray:
+        r"""p-value of each class of new rows, (n_samples, n_classes).
+
+        The fraction of the held-out rows and of the new row itself whose true class had at most the
+        probability that the class has now, :math:`(1 + \sum_i w_i [p_i \le p_k(x)]) / (1 + \sum_i w_i)`;
+        with ``by_class``, of the held-out rows of the class.
+        """
+        true = self.log_proba[np.arange(len(self.code)), self.code]
+        columns = []
+        for k in range(log_proba.shape[1]):
+            some = self.code == k if by_class else np.ones(len(self.code), dtype=bool)
+            order = np.argsort(true[some], kind="stable")
+            below = np.append(0.0, np.cumsum(self.weight[some][order], dtype=np.float64))
+            place = np.searchsorted(true[some][order], log_proba[:, k], side="right")
+            columns.append((1 + below[place]) / (1 + below[-1]))
+        return np.column_stack(columns)
+
+    def intervals(self, log_proba: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Venn-Abers intervals of the probability of each class, one against the rest."""
+        lower, upper = np.empty(log_proba.shape), np.empty(log_proba.shape)
+        for k in range(log_proba.shape[1]):
+            score, event = self.log_proba[:, k], (self.code == k).astype(float)
+            upper[:, k] = upper_probability(score, event, self.weight, log_proba[:, k])
+            lower[:, k] = 1 - upper_probability(-score, 1 - event, self.weight, -log_proba[:, k])
+        return lower, upper
+
+
+def upper_probability(
+    score: np.ndarray, event: np.ndarray, weight: np.ndarray, new: np.ndarray
+) -> np.ndarray:
+    """Isotonic regression of events on scores, evaluated at a new score that is added with the event 1.
+
+    The added event can only be pooled with rows of larger scores, so its value depends only on the smallest
+    score that is not below it. One scan gives the values for all of them (Vovk, Petej and Fedorova 2015,
+    algorithms 1 and 2): let :math:`P_i` be the cumulative sums of weights and events up to the i-th distinct
+    score. The fit is the slope of the greatest convex minorant of the :math:`P_i`, and an event that is added
+    before the j-th score shifts the points before it by (-1, -1).
+    """
+    scores, place = np.unique(score, return_inverse=True)
+    P = np.zeros((len(scores) + 1, 2))
+    P[1:, 0] = np.cumsum(np.bincount(place, weight))
+    P[1:, 1] = np.cumsum(np.bincount(place, weight * event))
+    values = np.ones(len(scores) + 1)
+    corners: list[Any] = []  # of the minorant, from the added event to the right; leftmost last
+    for point in [*P[::-1].tolist(), [-1.0, -1.0]]:
+        _add_corner(corners, point)
+    for j in range(len(scores)):
+        (w, e), (right_w, right_e) = corners[-1], corners[-2]
+        values[j] = (right_e - e) / (right_w - w)
+        before = P[j + 1] - 1
+        if (before[1] - e) * (right_w - w) < (right_e - e) * (before[0] - w):  # below the line
+            corners.pop()
+            _add_corner(corners, before.tolist())
+    return values[np.searchsorted(scores, new)]
+
+
+def _add_corner(corners: list[Any], point: list[float]) -> None:
+    """Add a point on the left; corners that are no longer convex are removed."""
+    while len(corners) > 1:
+        (w, e), (right_w, right_e) = corners[-1], corners[-2]
+        if (e - point[1]) * (right_w - w) < (right_e - e) * (w - point[0]):
+            break
+        corners.pop()
+    corners.append(point)

@@ -1,0 +1,245 @@
+"""The Shapley values of one row as bars, and of many rows as points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..shapley import ShapleyValues
+from ._drawing import AGAINST, FOR, NEUTRAL, TOTAL, last_step, pyplot
+
+# Number of vertical positions of points in a line of the plot of many rows.
+_BINS = 100
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ShapleyDisplay:
+    """The contribution of each feature to the log-odds of a class.
+
+    For one row, bars lead from the mean log-odds of the background rows to those of the row. For many rows,
+    each row is a point in the line of each feature, coloured by the value of the feature. Features are sorted
+    by their mean absolute contribution.
+
+    Create it with :meth:`from_estimator` or :meth:`from_values`.
+
+    Parameters
+    ----------
+    values : array (n_samples, n_features)
+        Shapley values.
+    base_value : float
+        Mean log-odds of the background rows.
+    data : array (n_samples, n_features)
+        Values of the features.
+    feature_names : list of str
+    label : object
+        The class.
+    max_features : int
+        Number of lines for features; the others are added up in one line.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    bars_ : BarContainer
+        For one row: the base value, the features and the sum.
+    points_ : list of PathCollection
+        For many rows: the points of each line.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from sklearn.datasets import load_iris
+    >>> from sparseklr import ShapleyDisplay, SparseKLR
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> model = SparseKLR().fit(X, y)
+    >>> display = ShapleyDisplay.from_estimator(model, X, label=2)
+    >>> display.feature_names[display.order[0]]
+    'petal length (cm)'
+    """
+
+    values: np.ndarray
+    base_value: float
+    data: np.ndarray
+    feature_names: list[str]
+    label: Any
+    max_features: int = 10
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        *,
+        row: int | None = None,
+        label: Any = None,
+        max_features: int = 10,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the Shapley values of rows.
+
+        Parameters
+        ----------
+        estimator : object
+            A fitted classifier with ``explain``, or a pipeline that ends in one.
+        X : {array-like, sparse matrix, data frame} of shape (n_samples, n_features)
+        row : int or None, default=None
+            Position of the row to explain; None draws all rows, or the row if there is only one.
+        label : object, default=None
+            The class; None is the class of the largest log-odds of one row, and the last class for many rows.
+        max_features : int, default=10
+        ax : matplotlib Axes, default=None
+            None creates a new figure.
+        **kwargs
+            Arguments of ``explain``: ``background``, ``groups``.
+
+        Returns
+        -------
+        ShapleyDisplay
+        """
+        check_is_fitted(estimator)
+        names = None
+        if not hasattr(estimator, "explain"):
+            estimator, X, names = last_step(estimator, X)
+        found = estimator.explain(X, by="features", **kwargs)
+        if names is not None and len(names) == len(found.feature_names) and "groups" not in kwargs:
+            found.feature_names[:] = [str(name) for name in names]
+        return cls.from_values(found, row=row, label=label, max_features=max_features, ax=ax)
+
+    @classmethod
+    def from_values(
+        cls,
+        shapley_values: ShapleyValues,
+        *,
+        row: int | None = None,
+        label: Any = None,
+        max_features: int = 10,
+        ax: Any = None,
+    ) -> Self:
+        """Draw the result of ``explain(X, by="features")``, with parameters like :meth:`from_estimator`."""
+        n = len(shapley_values.values)
+        if row is None and n == 1:
+            row = 0
+        if row is None:
+            label = shapley_values.classes[-1] if label is None else label
+            parts = [shapley_values.of_row(k, label) for k in range(n)]
+            values, base, data = np.array([part[1] for part in parts]), parts[0][2], shapley_values.data
+        else:
+            label, one, base = shapley_values.of_row(row, label)
+            values, data = one[None], shapley_values.data[[row]]
+        names = shapley_values.feature_names
+        display = cls(
+            values=values,
+            base_value=base,
+            data=data,
+            feature_names=names,
+            label=label,
+            max_features=max_features,
+        )
+        return display.plot(ax)
+
+    @property
+    def order(self) -> np.ndarray:
+        """Positions of the features by mean absolute contribution, the largest first."""
+        return np.argsort(-np.abs(self.values).mean(axis=0), kind="stable")
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the display into ``ax``, or into a new figure if it is None."""
+        shown, others = self.order[: self.max_features], self.order[self.max_features :]
+        one = len(self.values) == 1
+        n_lines = len(shown) + bool(len(others)) + (2 if one else 0)
+        if ax is None:
+            _, ax = pyplot().subplots(figsize=(6.4, 1.2 + 0.32 * n_lines), layout="constrained")
+        self.ax_, self.figure_ = ax, ax.figure
+        values = [self.values[:, j] for j in shown]
+        names = [self.feature_names[j] for j in shown]
+        if one:
+            names = [f"{name} = {_short(self.data[0, j])}" for name, j in zip(names, shown, strict=True)]
+        if len(others):
+            values.append(self.values[:, others].sum(axis=1))
+            names.append(f"{len(others)} other features")
+        (self._plot_row if one else self._plot_rows)(values, names, shown)
+        ax.invert_yaxis()
+        ax.spines[["top", "right", "left"]].set_visible(False)
+        ax.tick_params(axis="y", length=0)
+        what = "log-odds" if one else "contribution to the log-odds"
+        ax.set_xlabel(f"{what} of class {self.label}".replace("$", r"\$"))
+        return self
+
+    def _plot_row(self, values: list[np.ndarray], names: list[str], shown: np.ndarray) -> None:
+        """Bars that begin where the last one ended."""
+        ax, steps = self.ax_, np.array([value[0] for value in values])
+        ends = self.base_value + np.cumsum(steps)
+        starts = np.concatenate([[0.0], [self.base_value], ends[:-1], [0.0]])
+        lengths = np.concatenate([[self.base_value], steps, [ends[-1] if len(ends) else self.base_value]])
+        colors = [NEUTRAL, *(FOR if step > 0 else AGAINST for step in steps), TOTAL]
+        y = np.arange(len(lengths))
+        self.bars_ = ax.barh(y, lengths, left=starts, color=colors, height=0.7)
+        ax.bar_label(self.bars_, [f"{length:+.2f}" for length in lengths], padding=3, fontsize="small")
+        edges = starts + lengths
+        ax.vlines(edges[:-1], y[:-1] - 0.35, y[:-1] + 1.35, color=NEUTRAL, linewidth=0.8)
+        ax.axvline(0, color=TOTAL, linewidth=0.8)
+        labels = ["mean of the background", *names, "this row"]
+        ax.set_yticks(y, [label.replace("$", r"\$") for label in labels], fontsize="small")
+        ends = np.array([0.0, *starts, *edges])
+        room = 0.15 * float(np.ptp(ends)) or 1.0  # for the numbers beside the bars
+        ax.set_xlim(ends.min() - room, ends.max() + room)
+
+    def _plot_rows(self, values: list[np.ndarray], names: list[str], shown: np.ndarray) -> None:
+        """A line of points for each feature; points of similar values are placed side by side."""
+        ax, self.points_ = self.ax_, []
+        span = max(float(np.ptp(np.concatenate(values))), 1e-12)
+        for k, value in enumerate(values):
+            shade = _ranks(self.data[:, shown[k]]) if k < len(shown) else None
+            style = (
+                {"color": NEUTRAL}
+                if shade is None
+                else {"c": shade, "cmap": "coolwarm", "vmin": 0, "vmax": 1}
+            )
+            self.points_.append(
+                ax.scatter(value, k + _spread(value, span / _BINS), s=9, linewidths=0, **style)
+            )
+        ax.axvline(0, color=NEUTRAL, linewidth=0.8, zorder=0)
+        ax.set_yticks(np.arange(len(names)), [name.replace("$", r"\$") for name in names], fontsize="small")
+        ax.set_ylim(-0.6, len(names) - 0.4)
+        coloured = [points for points in self.points_ if points.get_array() is not None]
+        if coloured:
+            bar = ax.figure.colorbar(coloured[0], ax=ax, ticks=[0, 1], aspect=40, pad=0.02)
+            bar.ax.set_yticklabels(["low", "high"], fontsize="small")
+            bar.set_label("value of the feature", fontsize="small", labelpad=-10)
+            bar.outline.set_visible(False)
+
+
+def _short(value: Any) -> str:
+    """A value of a feature as text."""
+    if isinstance(value, float | np.floating):
+        return "several" if np.isnan(value) else f"{value:.4g}"
+    text = str(value)
+    return text if len(text) <= 20 else text[:17] + "..."
+
+
+def _ranks(values: np.ndarray) -> np.ndarray | None:
+    """Ranks of numbers from 0 to 1; None if some are no numbers or all are equal."""
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+    known, rank = np.unique(numbers, return_inverse=True)
+    if len(known) < 2 or np.isnan(numbers).all():
+        return None
+    return rank / (len(known) - 1)
+
+
+def _spread(values: np.ndarray, width: float) -> np.ndarray:
+    """Vertical offsets within 0.4 that separate points of the same bin."""
+    bins = np.floor(values / width).astype(np.int64)
+    order = np.lexsort((values, bins))
+    first = np.append(True, np.diff(bins[order]) > 0)
+    position = np.arange(len(values)) - np.maximum.accumulate(np.where(first, np.arange(len(values)), 0))
+    offset = np.empty(len(values))
+    offset[order] = np.where(position % 2, 1, -1) * ((position + 1) // 2)
+    return 0.4 * offset / max(4.0, float(np.abs(offset).max(initial=1.0)))

@@ -1,0 +1,289 @@
+r"""Shapley values, interactions, partial dependence and gradients of sums of product kernels, all exact.
+
+The rbf and the Laplacian kernel are products over features, :math:`k(x, z) = \prod_j k_j(x_j, z_j)`. For
+background rows r with weights :math:`w_r`, the value of a set S of features is the mean output if the other
+features are taken from the background, :math:`v(S) = \sum_r w_r f(x_S, r_{\bar S})`. The Shapley value of
+feature j in :math:`f(x) = \sum_b \beta_b \prod_i k_i(x_i, z_{bi})` is then
+
+.. math:: \phi_j = \sum_r w_r \sum_b \beta_b (a_{bj} - c_{rbj})
+          \int_0^1 \prod_{i \ne j} \bigl((1-t)\, c_{rbi} + t\, a_{bi}\bigr)\, dt,
+          \qquad a_{bi} = k_i(x_i, z_{bi}), \; c_{rbi} = k_i(r_i, z_{bi}),
+
+because :math:`t^{|S|} (1-t)^{p-1-|S|}` integrates to the Shapley weight of S. The integrand is a polynomial,
+so Gauss-Legendre quadrature with p/2 nodes is exact (``cpp/shapley.hpp``). A group of columns is one factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.spatial.distance import cdist
+from sklearn.metrics.pairwise import euclidean_distances
+
+from . import _core
+from ._utils.memory import available_memory
+from ._utils.threads import n_threads
+
+# Largest number of background rows that represent the training rows.
+MOST_BACKGROUND = 100
+# Rows explained at once: bounds memory, and the user can interrupt in between.
+_BLOCK = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Background:
+    """Weighted rows that represent the training rows, as features of the kernel."""
+
+    features: Any  # array or CSR (n_rows, n_features)
+    weight: np.ndarray  # sums to one
+
+    @classmethod
+    def representing(cls, features: Any, weight: np.ndarray, width: np.ndarray) -> Background:
+        """The first rows, in random order, each with the weight of the rows that are nearest to it."""
+        first = features[:MOST_BACKGROUND].astype(np.float64)
+        if features.shape[0] > MOST_BACKGROUND:
+            root = np.sqrt(width)
+            scaled = [A.multiply(root).tocsr() if sparse.issparse(A) else A * root for A in (features, first)]
+            nearest = euclidean_distances(*scaled).argmin(axis=1)
+            weight = np.bincount(nearest, weight, minlength=MOST_BACKGROUND)
+        return cls(first, weight / weight.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class ProductExpansion:
+    r"""Outputs :math:`f_o(x) = \sum_b \beta_{ob} \prod_j k_j(u_j(x), z_{bj}) + c_o` of features u of a row.
+
+    Every feature depends on one column of X; columns without a feature have no effect.
+    """
+
+    squared: bool  # k_j is exp(-width_j (u - z)^2), else exp(-width_j |u - z|)
+    points: Any  # array or CSR (n_points, n_features)
+    width: np.ndarray  # (n_features,)
+    coef: np.ndarray  # (n_outputs, n_points)
+    intercept: np.ndarray  # (n_outputs,)
+    column: np.ndarray  # column of X of each feature
+    features: Callable[[Any], Any]  # of rows of X
+    slopes: Callable[[Any], Any]  # derivative of each feature with respect to its column; 1.0 if equal
+
+    def outputs(self, features: Any) -> np.ndarray:
+        """Outputs of some rows, (n_rows, n_outputs)."""
+        return self.kernel(features, self.points, self.width) @ self.coef.T + self.intercept
+
+    def kernel(self, features: Any, points: Any, width: np.ndarray) -> np.ndarray:
+        """Product over the given features of the kernel values, (n_rows, n_points)."""
+        if not points.shape[0]:
+            return np.zeros((features.shape[0], 0))
+        if not self.squared:
+            return np.exp(-cdist(_dense(features) * width, _dense(points) * width, "cityblock"))
+        root = np.sqrt(width)
+        return np.exp(-cdist(_dense(features) * root, _dense(points) * root, "sqeuclidean"))
+
+    def shapley(
+        self, features: Any, background: Background, group: np.ndarray, interactions: bool, n_jobs: int | None
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Shapley values (n_rows, n_outputs, n_groups) and interactions; ``group`` is that of each column."""
+        n, n_groups, n_outputs = features.shape[0], int(group.max(initial=-1)) + 1, len(self.intercept)
+        _check_memory(n * n_outputs * n_groups * (1 + interactions * n_groups), n, n_groups)
+        values = np.zeros((n, n_outputs, n_groups))
+        pairs = np.zeros((n, n_outputs, n_groups, n_groups)) if interactions else None
+        if not self.points.shape[0]:
+            return values, pairs
+        order = np.argsort(group[self.column], kind="stable")
+        for start in range(0, n, _BLOCK):
+            block = slice(start, start + _BLOCK)
+            used, coef = order, self.coef
+            if sparse.issparse(features):  # features that are zero in all rows are a factor of the points
+                zero = np.bincount(features[block].indices, minlength=len(order)) == 0
+                zero &= np.bincount(background.features.indices, minlength=len(order)) == 0
+                used = order[~zero[order]]
+                _check_memory(self.points.shape[0] * len(used), n, len(used))
+                size = np.abs(self.points)
+                distance = (size.multiply(size) if self.squared else size) @ np.where(zero, self.width, 0.0)
+                coef = coef * np.exp(-distance)
+            scale = (np.sqrt(self.width) if self.squared else self.width)[used]
+            start_of = np.searchsorted(group[self.column[used]], np.arange(n_groups + 1)).astype(np.uint64)
+            points, rows, others = (
+                np.ascontiguousarray(_dense(A[:, used]) * scale)
+                for A in (self.points, features[block], background.features)
+            )
+            values[block], both = _core.shapley_values(
+                points,
+                np.ascontiguousarray(coef),
+                start_of,
+                self.squared,
+                rows,
+                others,
+                background.weight,
+                interactions,
+                n_threads(n_jobs),
+            )
+            if pairs is not None:
+                pairs[block] = both
+        return values, pairs
+
+    def partial_dependence(
+        self, columns: list[int], grid: np.ndarray, background: Background, n_columns: int
+    ) -> np.ndarray:
+        """Mean outputs (n_grid, n_outputs) over the background with columns set to the rows of a grid."""
+        inside = np.isin(self.column, columns)
+        X = np.zeros((len(grid), n_columns))
+        X[:, columns] = grid
+        features, rest = self.features(X)[:, inside], background.features[:, ~inside]
+        near = self.kernel(features, self.points[:, inside], self.width[inside])
+        others = self.kernel(rest, self.points[:, ~inside], self.width[~inside])
+        return near @ (self.coef * (background.weight @ others)).T + self.intercept
+
+    def gradient(self, X: Any, n_columns: int) -> np.ndarray:
+        """Derivatives (n_rows, n_outputs, n_columns) of the outputs with respect to the columns of X."""
+        n, m = X.shape[0], len(self.intercept)
+        _check_memory(n * m * n_columns, n, n_columns)
+        out, points = np.zeros((n, m, n_columns)), _dense(self.points)
+        at_once = max(1, int(2e7) // max(points.size, 1))
+        for start in range(0, n, at_once):
+            block = slice(start, start + at_once)
+            u = _dense(self.features(X[block]))
+            K = self.kernel(u, points, self.width)
+            away = u[:, None, :] - points
+            inner = 2 * away if self.squared else np.sign(away)
+            slopes = np.einsum("ob,nb,nbj->noj", self.coef, K, inner) * -self.width
+            out[block][:, :, self.column] = slopes * np.atleast_2d(self.slopes(X[block]))[:, None, :]
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class ShapleyValues:
+    r"""Shapley values of the decision values of some rows.
+
+    They add up: ``values.sum(axis=1) + base_values`` is ``decision_function(X)``. The arrays have the names
+    and shapes of ``shap.Explanation``, so ``shap.Explanation(e.values, e.base_values, e.data,
+    feature_names=e.feature_names)`` gives access to shap's plots.
+
+    Attributes
+    ----------
+    values : array (n_samples, n_features) or (n_samples, n_features, n_classes)
+        In units of the decision values; a group of columns counts as one feature. With two classes the last
+        axis is absent and positive values support the second class.
+    base_values : array (n_samples,) or (n_samples, n_classes)
+        Mean decision value of the background rows.
+    data : array (n_samples, n_features)
+        The values of the features; NaN for a group of several numeric columns.
+    feature_names : list of str
+    classes : array (n_classes,)
+    interactions : array (n_samples, n_features, n_features) or (n_samples, n_features, n_features, n_classes)
+        Shapley interaction values, or None. Rows sum to ``values``: the index of a pair of features is
+        divided equally between (i, j) and (j, i), and the diagonal is the remaining main effect.
+    """
+
+    values: np.ndarray
+    base_values: np.ndarray
+    data: np.ndarray
+    feature_names: list[str]
+    classes: np.ndarray
+    interactions: np.ndarray | None = None
+
+    def of_row(self, row: int = 0, label: Any = None) -> tuple[Any, np.ndarray, float]:
+        """The class, and the values and the base value that support it in one row.
+
+        Parameters
+        ----------
+        row : int, default=0
+        label : object, default=None
+            The class; None takes the class of the largest decision value.
+
+        Returns
+        -------
+        label : object
+        values : array (n_features,)
+        base_value : float
+        """
+        values, base = self.values[row], self.base_values[row]
+        code = self.code(label, row)
+        if values.ndim == 2:
+            return self.classes[code], values[:, code], float(base[code])
+        sign = 1.0 if code == 1 else -1.0
+        return self.classes[code], sign * values, sign * float(base)
+
+    def code(self, label: Any = None, row: int = 0) -> int:
+        """Position of a class; None takes the class of the largest decision value of a row."""
+        if label is not None:
+            known = np.flatnonzero(self.classes == label)
+            if not len(known):
+                raise ValueError(f"label must be one of {self.classes.tolist()}; got {label!r}.")
+            return int(known[0])
+        total = self.values[row].sum(axis=0) + self.base_values[row]
+        return int(np.argmax(total)) if np.ndim(total) else int(total > 0)
+
+    def to_frame(self) -> Any:
+        """The values as a pandas data frame: a column per feature, or per class and feature."""
+        import pandas as pd
+
+        if self.values.ndim == 2:
+            return pd.DataFrame(self.values, columns=self.feature_names)
+        columns = pd.MultiIndex.from_product([self.classes, self.feature_names], names=["class", "feature"])
+        return pd.DataFrame(self.values.transpose(0, 2, 1).reshape(len(self.values), -1), columns=columns)
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Columns of X that count as one feature."""
+
+    names: list[str]
+    of_column: np.ndarray  # position of the group of each column
+
+    @classmethod
+    def of(cls, groups: Mapping[str, Sequence[Any]] | None, columns: Sequence[str]) -> Groups:
+        """Groups of columns given by names or positions; every other column is a group of its own.
+
+        A group takes the place of its first column.
+        """
+        label: list[Any] = [(j,) for j in range(len(columns))]
+        for name, members in (groups or {}).items():
+            for j in column_positions(members, columns):
+                if isinstance(label[j], str):
+                    raise ValueError(f"column {columns[j]!r} is in two groups, {label[j]!r} and {name!r}.")
+                label[j] = str(name)
+        order = {one: g for g, one in enumerate(dict.fromkeys(label))}
+        names = [one if isinstance(one, str) else columns[one[0]] for one in order]
+        return cls(names, np.array([order[one] for one in label], dtype=np.intp))
+
+    def data(self, X: Any) -> np.ndarray:
+        """Values of the columns, NaN for a group of several."""
+        out = np.full((X.shape[0], len(self.names)), np.nan)
+        sizes = np.bincount(self.of_column, minlength=len(self.names))
+        single = np.flatnonzero(sizes[self.of_column] == 1)
+        out[:, self.of_column[single]] = _dense(X[:, single])
+        return out
+
+
+def column_positions(members: Sequence[Any], columns: Sequence[str]) -> list[int]:
+    """Positions of columns that are given by names or positions."""
+    position = {name: j for j, name in enumerate(columns)}
+    found = [position.get(member, member) for member in members]
+    for j in found:
+        if isinstance(j, bool) or not isinstance(j, int | np.integer) or not 0 <= j < len(columns):
+            raise ValueError(f"{j!r} is not a column of X: give a name, or a position below {len(columns)}.")
+    return [int(j) for j in found]
+
+
+def as_interactions(pairs: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Symmetric interactions whose rows sum to the Shapley values, from the indices above the diagonal."""
+    halves = 0.5 * (pairs + pairs.swapaxes(-1, -2))
+    diagonal = np.arange(pairs.shape[-1])
+    halves[..., diagonal, diagonal] = values - halves.sum(axis=-1)
+    return halves
+
+
+def _dense(A: Any) -> np.ndarray:
+    return np.asarray(A.toarray() if sparse.issparse(A) else A, dtype=np.float64)
+
+
+def _check_memory(n_values: int, n_rows: int, n_features: int) -> None:
+    if 8 * n_values > (free := available_memory()):
+        raise MemoryError(
+            f"the explanation of {n_rows} rows and {n_features} features needs {8 * n_values >> 20} MB, but "
+            f"{free >> 20} MB are free. Explain fewer rows at once, or join columns with groups=."
+        )
