@@ -464,8 +464,13 @@ def _held_out(fit: CompactFit) -> HeldOut | None:
     if fit.chosen is None or fit.validation is None:
         return None
     rows, count = fit.validation.rows, fit.validation.count
+    outputs = fit.plan.shrinkage * fit.chosen.outputs
+    if (
+        fit.model.n_points == 0
+    ):  # class fractions differ a little between folds: no row may look unlike others
+        outputs = np.tile(fit.model.coef[:, -1], (len(rows), 1))
     n_observations = float(np.sum(np.broadcast_to(count, len(rows))))
-    return HeldOut.of(fit.plan.shrinkage * fit.chosen.outputs, rows.label, rows.weight, n_observations)
+    return HeldOut.of(outputs, rows.label, rows.weight, n_observations)
 
 
 def _familiarity_reference(model: CompactModel, rows: LabelledRows, features: np.ndarray) -> np.ndarray:

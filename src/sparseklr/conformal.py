@@ -22,7 +22,7 @@ MOST_ROWS = 10_000
 class HeldOut:
     """Outputs of rows by models that were fitted without them, the classes and the weights of the rows."""
 
-    outputs: np.ndarray  # (n_rows, n_outputs), float32
+    outputs: np.ndarray  # (n_rows, n_outputs), not rounded: equal predictions must compare as equal
     code: np.ndarray  # class codes
     weight: np.ndarray  # in units of one observation, float32
 
@@ -31,7 +31,7 @@ class HeldOut:
         """At most 10,000 rows, evenly spaced among the given ones."""
         chosen = np.unique(np.linspace(0, len(code) - 1, min(len(code), MOST_ROWS)).astype(np.intp))
         relative = weight[chosen] * (n_observations / weight.sum())
-        finite = np.clip(outputs[chosen], -1e30, 1e30).astype(np.float32)  # a lost class has infinite outputs
+        finite = np.clip(outputs[chosen], -1e30, 1e30)  # a lost class has infinite outputs
         return cls(finite, code[chosen].astype(np.int32), relative.astype(np.float32))
 
     @classmethod

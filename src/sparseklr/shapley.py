@@ -45,7 +45,9 @@ class Background:
     def representing(cls, features: Any, weight: np.ndarray, width: np.ndarray) -> Background:
         """The first rows, in random order, each with the weight of the rows that are nearest to it."""
         first = features[:MOST_BACKGROUND].astype(np.float64)
-        if features.shape[0] > MOST_BACKGROUND:
+        if not features.shape[1]:  # a model that uses no feature
+            weight = weight[:MOST_BACKGROUND]
+        elif features.shape[0] > MOST_BACKGROUND:
             root = np.sqrt(width)
             scaled = [A.multiply(root).tocsr() if sparse.issparse(A) else A * root for A in (features, first)]
             nearest = euclidean_distances(*scaled).argmin(axis=1)

@@ -99,6 +99,16 @@ def test_prediction_only_models_keep_their_sets() -> None:
     np.testing.assert_array_equal(model.keep_prediction_only().predict_set(NEW), before)
 
 
+@pytest.mark.parametrize("model", [SparseKLR(), CompactKLR()], ids=str)
+def test_a_constant_model_predicts_the_frequent_class_for_all_rows(model) -> None:
+    """The class fractions of the folds differ from those of all rows, which must not give empty sets."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(103) < 5
+    with pytest.warns(UserWarning, match="signal"):
+        model.fit(rng.normal(size=(103, 2)), labels)
+    np.testing.assert_array_equal(model.predict_set(rng.normal(size=(9, 2))), [[True, False]] * 9)
+
+
 def test_bad_arguments() -> None:
     model = SparseKLR().fit(X, Y)
     for coverage in (0, 1, 90, -0.1, True, "0.9", None):

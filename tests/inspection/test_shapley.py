@@ -235,12 +235,14 @@ def test_bad_arguments() -> None:
         model.explain(X[:1], by="features").of_row(0, "none")
 
 
-def test_a_model_without_points_has_no_reasons() -> None:
+@pytest.mark.parametrize("model", [SparseKLR(), CompactKLR()], ids=str)
+def test_a_model_without_points_has_no_reasons(model) -> None:
     rng = np.random.default_rng(0)
     with pytest.warns(UserWarning, match="signal"):
-        model = SparseKLR().fit(rng.normal(size=(60, 2)), rng.integers(0, 2, 60))
-    found = model.explain(np.zeros((2, 2)), by="features", background=np.zeros((1, 2)))
+        model.fit(rng.normal(size=(150, 2)), np.arange(150) < 6)
+    found = model.explain(np.zeros((2, 2)), by="features")
     assert not found.values.any()
+    assert not model.gradient(np.zeros((2, 2))).any()
     np.testing.assert_allclose(found.base_values, model.intercept_[0])
 
 

@@ -147,7 +147,7 @@ class DecisionCurveDisplay:
         thresholds, sample_weight, name, ax, **kwargs
             As in :meth:`from_estimator`.
         label : object, default=None
-            Name of the positive class on the axis; None is ``pos_label``.
+            Name of the positive class on the axis; None means ``pos_label``.
 
         Returns
         -------
