@@ -816,7 +816,7 @@ class KernelClassifier(PointClassifier):
         return None if self.kernel_.precomputed else self.kernel_.diagonal(rows)
 
     def _product_expansion(self) -> ProductExpansion:
-        kernel, points = self.kernel_, self.support_vectors_
+        kernel = self.kernel_
         if kernel.name not in ("rbf", "laplacian"):
             raise ValueError(
                 "explanations by features need kernel='rbf' or 'laplacian', whose values are products over "
@@ -824,8 +824,8 @@ class KernelClassifier(PointClassifier):
             )
         return ProductExpansion(
             squared=kernel.name == "rbf",
-            points=points.astype(np.float64),
-            width=np.full(self.n_features_in_, kernel.gamma),
+            points=self._points_.astype(np.float64),
+            width=np.full(self._points_.shape[1], kernel.gamma),
             coef=self.dual_coef_,
             intercept=self.intercept_,
             column=np.arange(self.n_features_in_),

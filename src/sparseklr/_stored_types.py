@@ -194,7 +194,13 @@ def _sparse_klr(model: Any) -> None:
         return
     n_outputs, precomputed = _n_outputs(model), model.kernel_.precomputed
     _need(model.link_ in ("softmax", "one-vs-rest"), f"unknown link {model.link_!r}")
-    _check_background(model, model.n_features_in_)
+    n_features = model.n_features_in_
+    if model.scaling_ is not None:
+        _need(isinstance(model.scaling_, Scaling), "the scaling is missing")
+        check_indices_below("kept", model.scaling_.kept, n_features)
+        n_features = len(model.scaling_.kept)
+    check_floats("relevance_", model.relevance_, (model.n_features_in_,))
+    _check_background(model, n_features)
     _check_held_out(model)
     posteriors = vars(model).get("_posteriors_")
     if posteriors is None:
@@ -203,7 +209,7 @@ def _sparse_klr(model: Any) -> None:
     for one in posteriors:
         _need(isinstance(one, Posterior), "a posterior has the wrong type")
         n = one.points.shape[0]
-        _check_rows("points of a posterior", one.points, (n, n if precomputed else model.n_features_in_))
+        _check_rows("points of a posterior", one.points, (n, n if precomputed else n_features))
     if (usual := vars(model).get("_usual_variances_")) is not None:
         _need(len(usual) == n_outputs, "there must be a usual variance for each output")
         for value in usual:
@@ -314,7 +320,7 @@ _OWN: dict[str, tuple[str, str, Callable[[Any], None]]] = {
     ),
     "SparseKLR": (
         "sparse_klr",
-        f"""{_KERNEL_CLASSIFIER} n_selected_ gamma_ kkt_violation_ dual_gap_ C_ slope_ link_ n_observations_
+        f"""{_KERNEL_CLASSIFIER} n_selected_ gamma_ kkt_violation_ dual_gap_ C_ slope_ link_ scaling_ relevance_ n_observations_
         loo_log_loss_ loo_decision_function_ search_results_ validation_log_loss_ _posteriors_
         _usual_variances_ _reference_ _background_ _held_out_""",
         _sparse_klr,
@@ -411,7 +417,7 @@ _THIRD_PARTY_CHECKS: dict[str, Callable[[Any], None]] = {
 _OF_ANY_ESTIMATOR = ("n_features_in_", "feature_names_in_", "_sklearn_output_config")
 # Used only by ``fit``.
 NOT_STORED = frozenset(
-    {"_sklearn_version", "_metadata_request", "_skl_callbacks", "_callbacks", "_training_rows_"}
+    {"_sklearn_version", "_metadata_request", "_skl_callbacks", "_callbacks", "_training_rows_", "_points_"}
 )
 # Computed on first use from the training rows, which are not stored.
 COMPUTED_LATER = ("_reference_", "_usual_variances_", "_background_")

@@ -74,6 +74,11 @@ class Scaling:
         )
 
     @classmethod
+    def identity(cls, n_features: int) -> Scaling:
+        """Features as they are."""
+        return cls(np.arange(n_features), np.zeros(n_features), np.ones(n_features), np.inf, {})
+
+    @classmethod
     def uncentred(cls, X: Any, weight: np.ndarray) -> Scaling:
         """Features of a sparse matrix divided by their standard deviation; zeros stay zero."""
         fraction, squares = weight / weight.sum(), X.multiply(X)

@@ -45,6 +45,7 @@ from .refit.refit import Losses, Refit, left_out_outputs, losses_of, remedy, sou
 from .refit.regularisation import EvaluatedFit
 from .samples import DistinctPoints, Samples, weighted_classes
 from .scaling import Scaling
+from .shapley import ProductExpansion
 
 # Margin of the selection; with a margin this large the loss is close to the hinge loss.
 _MARGIN = 1000.0
@@ -267,13 +268,14 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
             **attributes,
             "scaling_": scaling,
             "relevance_": _relevance(samples.kernel, chosen, scaling, X.shape[1]),
-            "_factors_": None if chosen is None else chosen.factors,
         }
 
     def _scale(self, X: Any, y: np.ndarray, weight: np.ndarray | None) -> Scaling | None:
-        """The scaling of the features; None for ``scale=None`` and the user's own kernels."""
-        if self.scale is None or self.kernel == "precomputed" or callable(self.kernel):
+        """The scaling of the features; None for precomputed and callable kernels."""
+        if self.kernel == "precomputed" or callable(self.kernel):
             return None
+        if self.scale is None:
+            return Scaling.identity(X.shape[1])
         rows, _, _, weight = weighted_classes(y, weight, self.class_weight)
         return Scaling.uncentred(X[rows], weight) if sparse.issparse(X) else Scaling.of(X[rows], weight)
 
@@ -407,14 +409,33 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
 
     @cached_property
     def _points_(self) -> Any:
-        """Scaled features of the points; the points themselves for a precomputed kernel."""
         return self._features(self.support_vectors_)
 
     def _features(self, rows: Any) -> Any:
-        """Features of validated rows: scaled, and multiplied by their factors."""
-        if self.scaling_ is not None:
-            rows = self.scaling_.transform(rows).astype(rows.dtype, copy=False)
-        return rows if self._factors_ is None else rows * self._factors_.astype(rows.dtype)
+        """The features that the kernel compares: scaled, and multiplied by the factors of their relevance."""
+        if self.scaling_ is None:
+            return rows
+        scaled = self.scaling_.transform(rows)
+        if not sparse.issparse(scaled):
+            scaled *= self._factors()
+        return scaled.astype(rows.dtype, copy=False)
+
+    def _factors(self) -> np.ndarray:
+        """Factors of the scaled features: their widths are ``relevance_``, that of the kernel is common."""
+        widths = self.relevance_[self.scaling_.kept] / self.kernel_.gamma
+        return np.sqrt(widths) if self.kernel_.name == "rbf" else widths
+
+    def _product_expansion(self) -> ProductExpansion:
+        expansion = super()._product_expansion()
+        if self.scaling_ is None:
+            return expansion
+        scaling, factors = self.scaling_, self._factors()
+        return replace(
+            expansion,
+            column=scaling.kept,
+            features=self._features,
+            slopes=lambda rows: scaling.slopes(rows) * factors,
+        )
 
     # -- uncertainty ------------------------------------------------------------------------------
 

@@ -17,7 +17,9 @@ from .._base import KernelClassifier
 from ..compact_klr import CompactKLR
 from ..kernels import NAMED_KERNELS
 from ..refit.calibration import Link, link
+from ..scaling import Scaling
 from ..sklr import SKLR
+from ..sparse_klr import SparseKLR
 
 Scaler = StandardScaler | MinMaxScaler | MaxAbsScaler | RobustScaler
 
@@ -53,6 +55,12 @@ class FeatureScaling:
     @classmethod
     def identity(cls, n_inputs: int) -> FeatureScaling:
         return cls(n_inputs, np.arange(n_inputs), np.zeros(n_inputs), np.ones(n_inputs), np.inf, {})
+
+    @classmethod
+    def of(cls, scaling: Scaling, n_inputs: int) -> FeatureScaling:
+        """The scaling that is part of a fitted model."""
+        scale = 1 / scaling.spread
+        return cls(n_inputs, scaling.kept, scaling.centre, scale, scaling.clip, scaling.knots)
 
     @property
     def selects(self) -> bool:
@@ -187,9 +195,12 @@ class PortableModel:
                 f"kernel={model.kernel!r} has no closed formula and cannot be exported; "
                 f"expected one of {', '.join(NAMED_KERNELS)}."
             )
-        points = model.support_vectors_
+        points, n_features = model.support_vectors_, model.n_features_in_
+        gamma, scaling = np.full(n_features, kernel.gamma), FeatureScaling.identity(n_features)
+        if isinstance(model, SparseKLR):
+            points, gamma = model.scaling_.transform(points), model.relevance_[model.scaling_.kept]
+            scaling = FeatureScaling.of(model.scaling_, n_features)
         points = points.toarray() if sparse.issparse(points) else points
-        n_features = points.shape[1]
         coef, intercept = model.dual_coef_, model.intercept_
         if calibration == "sigmoid":
             slope, offset = model.sigmoid_.T
@@ -198,7 +209,7 @@ class PortableModel:
             points, coef = coef @ points, np.eye(len(coef))
         return cls(
             kernel=str(kernel.name),
-            gamma=np.full(n_features, 1.0 if kernel.name == "linear" else kernel.gamma),
+            gamma=gamma,
             coef0=kernel.coef0,
             degree=kernel.degree,
             points=points,
@@ -207,12 +218,12 @@ class PortableModel:
             margin=model.lam_ if calibration == "link" else None,
             classes=model.classes_,
             scores=model.link_,
-            scaling=FeatureScaling.identity(n_features),
+            scaling=scaling,
         )
 
     @classmethod
     def _of_compact(cls, model: CompactKLR) -> PortableModel:
-        fitted, scaling = model.model_, model.scaling_
+        fitted = model.model_
         return cls(
             kernel="rbf",
             gamma=fitted.gamma,
@@ -224,14 +235,7 @@ class PortableModel:
             margin=None,
             classes=model.classes_,
             scores=model.link_,
-            scaling=FeatureScaling(
-                model.n_features_in_,
-                scaling.kept,
-                scaling.centre,
-                1 / scaling.spread,
-                scaling.clip,
-                scaling.knots,
-            ),
+            scaling=FeatureScaling.of(model.scaling_, model.n_features_in_),
         )
 
     def _with_a_point(self) -> PortableModel:
