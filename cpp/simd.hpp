@@ -39,6 +39,9 @@ template <class T> struct Simd {
     // norm of a row as needed by the kernel: squared (rbf), absolute sum (laplacian)
     T (*norm)(KernelKind, const T* row, std::size_t n_values);
 
+    // out[j] = norm of point j of a panel, rounded as norm of its row is
+    void (*panel_norms)(KernelKind, const T* panel, std::size_t n_features, T* out);
+
     // out[r][offset + j] = k(queries[r], point j of the panels); a panel is n_features x lanes,
     // queries are row-major
     void (*dense_panels)(const Kernel&, const T* panels, const T* norms, std::size_t n_panels, const T* queries,

@@ -117,19 +117,18 @@ template <class T> inline T multiply_add(T a, T b, T c) {
     return a * b + c;
 #endif
 }
-template <class T> inline vec<T> multiply_add(vec<T> a, T b, vec<T> c) {
-    const vec<T> all = b - vec<T>{};
+template <class T> inline vec<T> multiply_add(vec<T> a, vec<T> b, vec<T> c) {
 #if defined(__AVX512F__)
-    if constexpr (sizeof(T) == sizeof(float)) return vec<T>(_mm512_fmadd_ps(__m512(a), __m512(all), __m512(c)));
-    else return vec<T>(_mm512_fmadd_pd(__m512d(a), __m512d(all), __m512d(c)));
+    if constexpr (sizeof(T) == sizeof(float)) return vec<T>(_mm512_fmadd_ps(__m512(a), __m512(b), __m512(c)));
+    else return vec<T>(_mm512_fmadd_pd(__m512d(a), __m512d(b), __m512d(c)));
 #elif defined(__FMA__)
-    if constexpr (sizeof(T) == sizeof(float)) return vec<T>(_mm256_fmadd_ps(__m256(a), __m256(all), __m256(c)));
-    else return vec<T>(_mm256_fmadd_pd(__m256d(a), __m256d(all), __m256d(c)));
+    if constexpr (sizeof(T) == sizeof(float)) return vec<T>(_mm256_fmadd_ps(__m256(a), __m256(b), __m256(c)));
+    else return vec<T>(_mm256_fmadd_pd(__m256d(a), __m256d(b), __m256d(c)));
 #elif defined(__ARM_FEATURE_FMA)
-    for (int l = 0; l < width<T>; ++l) c[l] = multiply_add<T>(a[l], all[l], c[l]);
+    for (int l = 0; l < width<T>; ++l) c[l] = multiply_add<T>(a[l], b[l], c[l]);
     return c;
 #else
-    return a * all + c;
+    return a * b + c;
 #endif
 }
 
@@ -140,6 +139,18 @@ template <class T> T norm(KernelKind kind, const T* row, std::size_t n_values) {
     else  // in the order and with the rounding of the panels: the distance of equal points is exactly 0
         for (std::size_t k = 0; k < n_values; ++k) sum = multiply_add<T>(row[k], row[k], sum);
     return sum;
+}
+
+// The same for the points of a panel, one in each lane.
+template <class T> void panel_norms(KernelKind kind, const T* panel, std::size_t n_features, T* out) {
+    for (std::size_t v = 0; v < lanes<T>; v += width<T>) {
+        vec<T> sum{};
+        for (std::size_t k = 0; k < n_features; ++k) {
+            const vec<T> x = load<T>(panel + k * lanes<T> + v);
+            sum = kind == KernelKind::laplacian ? sum + magnitude<T>(x) : multiply_add<T>(x, x, sum);
+        }
+        store<T>(out + v, sum);
+    }
 }
 
 // R queries against N consecutive panels.  Each panel line is loaded once for R queries; the accumulators stay in
@@ -160,7 +171,7 @@ inline void dense_tile(const Kernel& kernel, const T* panels, const T* norms, co
 #pragma GCC unroll 8
             for (int v = 0; v < N * V; ++v) {
                 if constexpr (kind == KernelKind::laplacian) acc[r][v] += magnitude<T>(line[v] - x);
-                else acc[r][v] = multiply_add<T>(line[v], x, acc[r][v]);
+                else acc[r][v] = multiply_add<T>(line[v], x - vec<T>{}, acc[r][v]);
             }
         }
     }
@@ -220,7 +231,7 @@ void csr_rows(const Kernel& kernel, const T* values, const std::int32_t* columns
                         const vec<T> q = load<T>(line + v * width<T>);
                         if constexpr (kind == KernelKind::laplacian)
                             acc[v] += magnitude<T>(q - values[s]) - magnitude<T>(q);
-                        else acc[v] = multiply_add<T>(q, values[s], acc[v]);
+                        else acc[v] = multiply_add<T>(q, values[s] - vec<T>{}, acc[v]);
                     }
                 }
                 if constexpr (kind == KernelKind::laplacian)
@@ -258,10 +269,10 @@ template <class T> double dot(const T* row, const double* a, std::size_t n) {
     std::size_t k = 0;
     for (; k + L <= n; k += L)
         for (std::size_t l = 0; l < L; ++l) sum[l] += a[k + l] * double(row[k + l]);
-    double total = 0;
-    for (; k < n; ++k) total += a[k] * double(row[k]);
-    for (std::size_t l = 0; l < L; ++l) total += sum[l];
-    return total;
+    for (std::size_t l = 0; k < n; ++k, ++l) sum[l] += a[k] * double(row[k]);
+    for (std::size_t half = L / 2; half > 0; half /= 2)
+        for (std::size_t l = 0; l < half; ++l) sum[l] += sum[l + half];
+    return sum[0];
 }
 
 using vd = vec<double>;
@@ -400,8 +411,8 @@ Extreme second_order(const double* E, const float* curvature, const T* row, doub
 }
 
 template <class T>
-constexpr Simd<T> table{norm<T>, dense_panels<T>, csr_rows<T>, add_rows<T>,
-                        dot<T>,  extremes,        update<T>,   second_order<T>};
+constexpr Simd<T> table{norm<T>, panel_norms<T>, dense_panels<T>, csr_rows<T>,    add_rows<T>,
+                        dot<T>,  extremes,       update<T>,       second_order<T>};
 
 }  // namespace sparseklr::SPARSEKLR_ISA
 

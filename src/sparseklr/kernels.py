@@ -204,7 +204,7 @@ class Kernel:
                 queries = self._points(X[block], data.single, center)
                 if data.single != queries.single:  # float32 is accurate enough for the support only
                     data = self._points(support, False, center)
-                out[block] = _core.kernel_sum(data, queries, coef, n_threads(n_jobs), start)
+                out[block] = _core.kernel_sum(data, queries, coef, n_threads(n_jobs), start).T
         finite = np.isfinite(out[:, np.isfinite(coef).all(axis=1)]).all(
             axis=1
         )  # NaN coefficients are allowed
