@@ -20,6 +20,10 @@ try:
     from sklearnex.svm import SVC as IntelSVC
 except ImportError:
     IntelSVC = None
+try:
+    from thundersvm import SVC as ThunderSVC
+except (ImportError, OSError):  # OSError: its compiled library does not load
+    ThunderSVC = None
 
 
 @dataclass(frozen=True)
@@ -82,4 +86,6 @@ def adapters(gamma: float = 0.5) -> list[Adapter]:
                 "SVC intelex", lambda C, lam: IntelSVC(C=box(C, lam), gamma=gamma, cache_size=4000), "all"
             ),
         )
+    if ThunderSVC is not None:
+        found.insert(3, Adapter("ThunderSVM", lambda C, lam: ThunderSVC(C=box(C, lam), gamma=gamma), "all"))
     return found

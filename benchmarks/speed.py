@@ -9,11 +9,13 @@ from __future__ import annotations
 import argparse
 import csv
 import os
+import platform
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +23,11 @@ import numpy as np
 from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
+from threadpoolctl import threadpool_limits
 
-from sparseklr import SKLR
+from sparseklr import SKLR, _core
 from sparseklr.dual import Settings, solve_dual
+from sparseklr.export import to_onnx
 
 from . import paper_reference
 from .adapters import adapters, fit, points
@@ -87,26 +91,65 @@ def paper(iterations: int) -> list[Row]:
     ]  # fmt: skip
 
 
-def predictions(repeats: int) -> list[Row]:
-    """Measure the prediction of 20,000 rows; ratios are per support vector."""
-    X, y = load("magic")
-    ours = SKLR(1e4, lam=1e3, gamma=0.5, calibration=None, n_jobs=-1).fit(X, y)
-    svc = SVC(C=10, gamma=0.5).fit(X, y)
-    queries = np.resize(X, (20_000, X.shape[1]))
-    times: dict[str, list[float]] = {"SKLR": [], "SVC": []}
-    for _ in range(repeats):
-        times["SKLR"].append(timed(lambda: ours.predict(queries))[0])
-        times["SVC"].append(timed(lambda: svc.predict(queries))[0])
-    median = {method: float(np.median(t)) for method, t in times.items()}
-    per_point = {
-        "SKLR": median["SKLR"] / len(ours.support_),
-        "SVC": median["SVC"] / len(svc.support_),
-    }
-    return [
-        {"work": "predict 20,000 rows, magic", "method": method, "seconds": median[method], "ratio to SVC": per_point[method] / per_point["SVC"],
-         "points": len(model.support_), "threads": threads, "converged": "yes"}
-        for method, model, threads in (("SKLR", ours, "all"), ("SVC", svc, "1"))
-    ]  # fmt: skip
+def predictions(n_rows: int, repeats: int) -> list[Row]:
+    """Measure decision values of rows of 20 features by models of 16, 200 and 2000 points, one thread, CPU time.
+
+    The bound is the time of the matrix product of rows and points alone; it and ONNX take blocks of 8192 rows. With lam = 0 SKLR keeps
+    every training row. SVC predicts a tenth of the rows; its time is multiplied by ten and scaled to the same points.
+    """
+    rng = np.random.default_rng(0)
+    queries = rng.normal(size=(n_rows, 20))
+    rows = []
+    for n_points in (16, 200, 2000):
+        X, y = rng.normal(size=(n_points, 20)), np.arange(n_points) % 2
+        ours = SKLR(1.0, lam=0, gamma=0.05, calibration=None, n_jobs=1).fit(X, y)
+        svc = SVC(C=1.0, gamma=0.05).fit(X, y)
+
+        def in_blocks(action: Callable[[np.ndarray], Any]) -> None:
+            for start in range(0, n_rows, 8192):
+                action(queries[start : start + 8192])
+
+        svc_scale = 10 * n_points / len(svc.support_)
+        works = {
+            "bound: matrix product": (partial(in_blocks, ours.support_vectors_.T.__rmatmul__), 1.0),
+            "SKLR": (partial(ours.decision_function, queries), 1.0),
+            "SVC": (partial(svc.decision_function, queries[::10].copy()), svc_scale),
+        }
+        if (session := onnx_session(ours)) is not None:
+            name = session.get_inputs()[0].name
+            run = partial(in_blocks, lambda rows, session=session, name=name: session.run(None, {name: rows}))
+            works["SKLR as ONNX"] = run, 1.0
+        with threadpool_limits(1):
+            seconds = {
+                name: scale * min(cpu(work) for _ in range(repeats)) for name, (work, scale) in works.items()
+            }
+        rows += [
+            {"work": f"predict {n_rows:,} x 20, {n_points} points", "method": method, "seconds": measured,
+             "ratio to SVC": measured / seconds["SVC"], "points": n_points, "threads": "1",
+             "converged": f"{measured / seconds['bound: matrix product']:.2f} x bound"}
+            for method, measured in seconds.items()
+        ]  # fmt: skip
+    return rows
+
+
+def onnx_session(model: Any) -> Any:
+    """An ONNX session of one thread; None if onnxruntime or skl2onnx is not installed."""
+    try:
+        import onnxruntime
+
+        graph = to_onnx(model, dtype="float64").SerializeToString()
+    except ImportError:
+        return None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+
+
+def cpu(action: Callable[[], Any]) -> float:
+    """CPU seconds."""
+    start = time.process_time()
+    action()
+    return time.process_time() - start
 
 
 # Reads the peak memory of the process itself, because ru_maxrss also includes that of its parent.
@@ -186,10 +229,39 @@ PAGE = """# Speed
 
 Fit and prediction times compared with scikit-learn's `SVC` (LIBSVM) and other methods. Features are in [0, 1], and the kernel is
 rbf with gamma = 0.5. The methods run in turn, and the times are medians of three runs, except those of `SparseKLR`, the calibrated
-SVC and Nystroem, which run once. A ratio below 1 is faster than `SVC`; in the row on prediction it is per support vector. In the
-column *converged*, *capped* means that the run was stopped after a fixed number of iterations. `make bench` repeats the
-measurements; `python -m benchmarks.speed --docs` writes this page.
+SVC and Nystroem, which run once. A ratio below 1 is faster than `SVC`. In the column *converged*, *capped* means that the run was
+stopped after a fixed number of iterations. Predictions are CPU times of one thread, and their last column compares them with the
+matrix product of rows and points alone (OpenBLAS). `make bench` repeats the measurements; `python -m benchmarks.speed --docs`
+writes this page.
+
+Machine: {machine}.
 """
+
+
+def machine() -> str:
+    """The processor, the instruction set of the core, and the versions of the libraries that are compared."""
+    info = Path("/proc/cpuinfo")
+    names = [
+        line.split(":")[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")
+    ]
+    found = [
+        names[0] if names else platform.processor(),
+        f"{os.cpu_count()} cores",
+        f"loops {_core.instruction_set}",
+    ]
+    for library in (
+        "sparseklr",
+        "numpy",
+        "scikit-learn",
+        "scikit-learn-intelex",
+        "thundersvm",
+        "onnxruntime",
+    ):
+        try:
+            found.append(f"{library} {version(library)}")
+        except PackageNotFoundError:
+            found.append(f"{library} not installed")
+    return ", ".join(found)
 
 
 def write_docs(rows: list[Row]) -> None:
@@ -205,7 +277,7 @@ def write_docs(rows: list[Row]) -> None:
         writer.writeheader()
         writer.writerows(rows)
     lines = [
-        PAGE,
+        PAGE.format(machine=machine()),
         "| " + " | ".join(columns) + " |",
         "|" + "---|" * len(columns),
     ]
@@ -259,11 +331,12 @@ def main() -> None:
     parts = [
         partial(fits, sets, arguments.repeats, methods),
         partial(paper, 300 if quick else 3000),
-        partial(predictions, 3),
+        partial(predictions, 100_000 if quick else 1_000_000, 3),
         memory,
         partial(growth, [1000, 2000, 4000] if quick else [2000, 4000, 8000, 16000]),
         partial(csr, 5000 if quick else 20_000),
     ]
+    print(machine())
     rows: list[Row] = []
     for part in parts:
         found = part()

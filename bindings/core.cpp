@@ -143,14 +143,14 @@ nb::object kernel_sum(const PointSet& data, const PointSet& queries, matrix<doub
             [&]<class T>(const std::shared_ptr<const Points<T>>& points) {
                 const auto& other = *std::get<std::shared_ptr<const Points<T>>>(queries.points);
                 nb::gil_scoped_release release;
-                decision<T>(*points, other, view(coef), {out.data(), m, outputs}, threads);
+                decision<T>(*points, other, view(coef), {out.data(), outputs, m}, threads);
             },
             data.points);
     } catch (NonFiniteKernel& error) {
         error.row += first_row;
         throw;
     }
-    return to_numpy(std::move(out), {m, outputs});
+    return to_numpy(std::move(out), {outputs, m});
 }
 
 // Translates NonFiniteKernel to a ValueError of the given class that gives advice, with the kernel and the row.

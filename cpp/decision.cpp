@@ -80,21 +80,16 @@ void kernel_matrix(const Points<T>& data, const Points<T>& queries, MatrixView<T
 template <class T>
 void decision(const Points<T>& data, const Points<T>& queries, MatrixView<const double> coef, MatrixView<double> out,
               int threads) {
-    const std::size_t step = std::min<std::size_t>(rows_that_fit(data, std::size_t{512} << 10), 96);
+    // Queries are the lanes: sums need no addition across lanes, and rows of any number of points fill the vectors.
+    constexpr std::size_t step = 256;
     const std::size_t n_blocks = (queries.size() + step - 1) / step;
     Team team(threads_for(threads, queries.size() * data.size(), data.n_features()), n_blocks);
-    std::vector<std::unique_ptr<BlockRows<T>>> rows_of(team.size());
+    std::vector<Scratch<T>> scratch_of(team.size());
     FirstFailure failure;
     team.each(n_blocks, [&](std::size_t b, std::size_t worker) noexcept {
         failure.attempt(b, [&] {
-            std::unique_ptr<BlockRows<T>>& rows = rows_of[worker];
-            if (!rows) rows = std::make_unique<BlockRows<T>>(data, step);
-            const std::size_t first = b * step, last = std::min(first + step, queries.size());
-            Team alone(1);
-            rows->compute(data, queries, first, last, alone);
-            for (std::size_t i = first; i < last; ++i)
-                for (std::size_t o = 0; o < coef.rows; ++o)
-                    out(i, o) = simd<T>().dot(rows->row(i - first), coef.row(o).data(), data.size());
+            queries.kernel_sums(data, coef, b * step, std::min((b + 1) * step, queries.size()), out,
+                                scratch_of[worker]);
         });
     });
     failure.rethrow();

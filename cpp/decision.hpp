@@ -9,8 +9,7 @@ namespace sparseklr {
 template <class T>
 void kernel_matrix(const Points<T>& data, const Points<T>& queries, MatrixView<T> out, int threads);
 
-// out(i, o) = sum_j coef(o, j) k(queries[i], data[j]).
-// Needs about 1 MB per thread, whatever the sizes.
+// out(o, i) = sum_j coef(o, j) k(queries[i], data[j]).
 template <class T>
 void decision(const Points<T>& data, const Points<T>& queries, MatrixView<const double> coef, MatrixView<double> out,
               int threads);

@@ -2,8 +2,10 @@
 #include "points.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 #include <vector>
 
@@ -64,30 +66,58 @@ template <class T> void Points<T>::find_largest_norm() {
     largest_norm_ = std::max(largest_norm_, 0.0);
 }
 
-// Whether the norms and the parameters guarantee that every kernel value is finite.  They nearly always do;
-// otherwise every value is checked.
+// The norms and the parameters nearly always guarantee that kernel values are finite; otherwise every value is checked.
 template <class T> bool Points<T>::surely_finite(const Points& queries) const {
+    if (queries.layout_ != layout_) throw std::logic_error("points and queries differ in layout");
     constexpr double largest = std::numeric_limits<T>::max();
     const double norm = std::max(largest_norm_, queries.largest_norm_);
-    if (!(norm <= largest / 4)) return false;  // |a|^2 + |b|^2 - 2 <a, b> does not overflow
-    if (kernel_.kind != KernelKind::poly) return true;
-    const bool power_of_any_number = kernel_.degree >= 0 && kernel_.degree == std::floor(kernel_.degree);
-    return power_of_any_number && largest_value(kernel_, norm) <= largest;
+    bool sure = norm <= largest / 4;  // |a|^2 + |b|^2 - 2 <a, b> does not overflow
+    // The exponential would hide a distance that overflows.
+    if (!sure && by_distance(kernel_))
+        throw NonFiniteKernel(kernel_, queries.largest_norm_ < largest_norm_ ? largest_ : queries.largest_);
+    if (kernel_.kind == KernelKind::poly) {
+        const bool power_of_any_number = kernel_.degree >= 0 && kernel_.degree == std::floor(kernel_.degree);
+        sure = sure && power_of_any_number && largest_value(kernel_, norm) <= largest;
+    }
+    return sure;
 }
 
 template <class T>
 void Points<T>::kernel_rows(const Points& queries, std::span<const std::size_t> indices, std::span<T* const> out,
                             Team& team, Scratch<T>& scratch) const {
-    if (queries.layout_ != layout_) throw std::logic_error("points and queries differ in layout");
     const bool sure = surely_finite(queries);
-    // The exponential would hide a distance that overflows.
-    if (!sure && by_distance(kernel_))
-        throw NonFiniteKernel(kernel_, queries.largest_norm_ < largest_norm_ ? largest_ : queries.largest_);
-    compute_rows(queries, indices, out, team, scratch);
+    compute_rows(queries, indices, out, 0, n_, team, scratch);
     if (sure) return;
     for (std::size_t k = 0; k < indices.size(); ++k)
         if (!std::all_of(out[k], out[k] + n_, [](T value) { return std::isfinite(value); }))
             throw NonFiniteKernel(kernel_, indices[k]);
+}
+
+template <class T>
+void Points<T>::kernel_sums(const Points& points, MatrixView<const double> coef, std::size_t begin, std::size_t end,
+                            MatrixView<double> sum, Scratch<T>& scratch) const {
+    constexpr std::size_t most = 48;  // points at once: their rows stay in the first-level caches
+    const bool sure = surely_finite(points);
+    // Whole vectors: the rounding of a sum does not depend on its place.
+    const std::size_t count = end - begin, stride = (count + lanes<float> - 1) / lanes<float> * lanes<float>;
+    scratch.rows.resize(most * stride);
+    scratch.sums.assign(coef.rows * stride, 0.0);
+    std::array<std::size_t, most> index;
+    std::array<T*, most> row;
+    for (std::size_t k = 0; k < most; ++k) row[k] = scratch.rows.data() + k * stride;
+    Team alone(1);
+    for (std::size_t first = 0; first < points.size(); first += most) {
+        const std::size_t m = std::min(most, points.size() - first);
+        std::iota(index.begin(), index.end(), first);
+        compute_rows(points, {index.data(), m}, {row.data(), m}, begin, end, alone, scratch);
+        for (std::size_t i = 0; i < count && !sure; ++i)
+            for (std::size_t k = 0; k < m; ++k)
+                if (!std::isfinite(row[k][i])) throw NonFiniteKernel(kernel_, begin + i);
+        for (std::size_t o = 0; o < coef.rows; ++o)
+            simd<T>().add_rows(scratch.sums.data() + o * stride, row.data(), coef.row(o).data() + first, m, 0, stride);
+    }
+    for (std::size_t o = 0; o < coef.rows; ++o)
+        std::copy_n(scratch.sums.data() + o * stride, count, sum.row(o).data() + begin);
 }
 
 template class Points<float>;
@@ -109,14 +139,14 @@ public:
     DensePoints(const Kernel& kernel, MatrixView<const In> X, std::span<const double> center)
         : DensePoints(kernel, X.rows, X.columns) {
         const std::size_t n = X.rows, p = X.columns;
-        std::vector<T> row(p);
-        for (std::size_t i = 0; i < n; ++i) {
-            T* lane = panels_.data() + i / L * L * p + i % L;
+        for (std::size_t first = 0; first < n; first += L) {
+            T* const panel = panels_.data() + first * p;
+            const std::size_t count = std::min(L, n - first);
             for (std::size_t k = 0; k < p; ++k) {
-                row[k] = T(double(X(i, k)) - (center.empty() ? 0.0 : center[k]));
-                lane[k * L] = row[k];
+                const double shift = center.empty() ? 0.0 : center[k];
+                for (std::size_t l = 0; l < count; ++l) panel[k * L + l] = T(double(X(first + l, k)) - shift);
             }
-            norms_[i] = simd<T>().norm(kernel.kind, row.data(), p);
+            simd<T>().panel_norms(kernel.kind, panel, p, norms_.data() + first);
         }
         this->find_largest_norm();
         // a single point may have made the center, and thus all norms, overflow
@@ -144,8 +174,8 @@ protected:
 
     // Every value is computed separately in a fixed order, so it is bit-identical for any number of threads and any
     // other values computed with it.
-    void compute_rows(const Points<T>& other, std::span<const std::size_t> indices, std::span<T* const> out, Team& team,
-                      Scratch<T>& scratch) const override {
+    void compute_rows(const Points<T>& other, std::span<const std::size_t> indices, std::span<T* const> out,
+                      std::size_t from, std::size_t to, Team& team, Scratch<T>& scratch) const override {
         const auto& queries = static_cast<const DensePoints&>(other);
         const std::size_t m = indices.size(), p = this->n_features_;
         std::vector<T>& rows = scratch.gathered;
@@ -158,15 +188,16 @@ protected:
             norms[q] = queries.norms_[i];
         }
         // Groups of panels stay in L1 for all queries and are written in long runs.
-        const std::size_t n_panels = this->padded_size() / L;
+        const std::size_t first_panel = from / L, n_panels = (to + L - 1) / L - first_panel;
         const std::size_t group = std::clamp<std::size_t>((std::size_t{16} << 10) / (64 * std::max<std::size_t>(p, 1)),
                                                           1, 16);
         team.over(n_panels, group, least_operations / (L * m * (p + 16)),
                   [&](std::size_t begin, std::size_t end, std::size_t) noexcept {
                       for (std::size_t first = begin; first < end; first += group)
-                          simd<T>().dense_panels(this->kernel_, panels_.data() + first * L * p,
-                                                 norms_.data() + first * L, std::min(group, end - first), rows.data(),
-                                                 norms, m, p, out.data(), first * L);
+                          simd<T>().dense_panels(this->kernel_, panels_.data() + (first_panel + first) * L * p,
+                                                 norms_.data() + (first_panel + first) * L,
+                                                 std::min(group, end - first), rows.data(), norms, m, p, out.data(),
+                                                 first * L);
                   });
     }
 
@@ -211,8 +242,8 @@ public:
 protected:
     T norm(std::size_t i) const override { return norms_[i]; }
 
-    void compute_rows(const Points<T>& other, std::span<const std::size_t> indices, std::span<T* const> out, Team& team,
-                      Scratch<T>& scratch) const override {
+    void compute_rows(const Points<T>& other, std::span<const std::size_t> indices, std::span<T* const> out,
+                      std::size_t from, std::size_t to, Team& team, Scratch<T>& scratch) const override {
         const auto& queries = static_cast<const CsrPoints&>(other);
         const std::size_t m = indices.size();
         std::vector<T>& panel = scratch.scattered;
@@ -222,10 +253,11 @@ protected:
             T norms[L] = {};
             queries.scatter(indices.subspan(q, in_panel), panel, norms, false);
             const std::size_t per_row = L * (values_.size() / std::max<std::size_t>(this->n_, 1) + 16);
-            team.over(this->n_, L, least_operations / per_row,
+            team.over(to - from, L, least_operations / per_row,
                       [&](std::size_t begin, std::size_t end, std::size_t) noexcept {
-                          simd<T>().csr_rows(this->kernel_, values_.data(), columns_.data(), indptr_.data(),
-                                             norms_.data(), begin, end, panel.data(), norms, in_panel, out.data() + q);
+                          simd<T>().csr_rows(this->kernel_, values_.data(), columns_.data(), indptr_.data() + from,
+                                             norms_.data() + from, begin, end, panel.data(), norms, in_panel,
+                                             out.data() + q);
                       });
             queries.scatter(indices.subspan(q, in_panel), panel, norms, true);
         }

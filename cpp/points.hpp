@@ -27,6 +27,8 @@ struct NonFiniteKernel : std::exception {
 template <class T> struct Scratch {
     std::vector<T> gathered;   // dense queries, row-major
     std::vector<T> scattered;  // CSR queries, n_features x lanes; all zero between calls
+    std::vector<T> rows;       // of kernel_sums
+    std::vector<double> sums;  // of kernel_sums, n_outputs x rows
 };
 
 enum class Layout { dense, csr };
@@ -50,14 +52,19 @@ public:
     // Throws NonFiniteKernel instead of returning a value that is not finite.
     void kernel_rows(const Points& queries, std::span<const std::size_t> indices, std::span<T* const> out, Team& team,
                      Scratch<T>& scratch) const;
+    // sum(o, i) = sum_k coef(o, k) k(points[k], this[i]) for i in [begin, end); begin is a multiple of lanes.  Throws
+    // NonFiniteKernel with the number of the point of this set.
+    void kernel_sums(const Points& points, MatrixView<const double> coef, std::size_t begin, std::size_t end,
+                     MatrixView<double> sum, Scratch<T>& scratch) const;
     virtual std::unique_ptr<Points> subset(const std::vector<std::size_t>& indices) const = 0;
 
 protected:
     Points(const Kernel& kernel, Layout layout, std::size_t n, std::size_t n_features)
         : kernel_(kernel), layout_(layout), n_(n), n_features_(n_features) {}
-    // kernel_rows without the checks; `queries` has this set's layout and may be cast to its class.
+    // kernel_rows without the checks, for the points [begin, end) of this set: out[k][0] belongs to `begin`, a multiple
+    // of lanes.  `queries` has this set's layout and may be cast to its class.
     virtual void compute_rows(const Points& queries, std::span<const std::size_t> indices, std::span<T* const> out,
-                              Team& team, Scratch<T>& scratch) const = 0;
+                              std::size_t begin, std::size_t end, Team& team, Scratch<T>& scratch) const = 0;
     virtual T norm(std::size_t i) const = 0;
     void find_largest_norm();  // call when all norms are known
     bool norms_overflow() const { return largest_norm_ == std::numeric_limits<double>::infinity(); }
@@ -68,6 +75,7 @@ protected:
     std::size_t largest_ = 0;  // the point of largest norm
 
 private:
+    // Whether every kernel value is finite for sure; throws if a distance overflows.
     bool surely_finite(const Points& queries) const;
 
     double largest_norm_ = 0;

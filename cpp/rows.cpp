@@ -10,34 +10,36 @@
 
 namespace sparseklr {
 
+template <class T> void RowMemory<T>::grow() {
+    const std::size_t huge_page = std::size_t{2} << 20;
+    const std::size_t bytes = (chunk_values_ * sizeof(T) + huge_page - 1) / huge_page * huge_page;
+    // Huge pages only for large chunks; a small cache stays small.
+    const bool large = bytes > 4 * huge_page;
+    const std::align_val_t alignment{large ? huge_page : 64};
+    void* memory = ::operator new(large ? bytes : chunk_values_ * sizeof(T), alignment);
+#ifdef __linux__
+    if (large) madvise(memory, bytes, MADV_HUGEPAGE);  // first touch costs a page fault per 2 MB, not per 4 KB
+#endif
+    chunks_.emplace_back(static_cast<T*>(memory), Free{alignment});
+}
+
 template <class T>
-KernelRows<T>::KernelRows(std::shared_ptr<const Points<T>> points, std::size_t cache_bytes)
+KernelRows<T>::KernelRows(std::shared_ptr<const Points<T>> points, std::size_t cache_bytes,
+                          std::shared_ptr<RowMemory<T>> memory)
     : points_(std::move(points)), cache_bytes_(cache_bytes),
       stride_(std::max<std::size_t>(points_->padded_size(), lanes<T>)),
       slots_(
           std::clamp<std::size_t>(cache_bytes / (stride_ * sizeof(T)), 4, std::max<std::size_t>(points_->size(), 4))),
-      chunk_rows_(std::clamp<std::size_t>((std::size_t{32} << 20) / (stride_ * sizeof(T)), 1, slots_)),
-      slot_of_(points_->size(), none) {}
+      memory_(memory ? std::move(memory)
+                     : std::make_shared<RowMemory<T>>(
+                           std::clamp<std::size_t>((std::size_t{32} << 20) / sizeof(T), stride_, slots_ * stride_))),
+      chunk_rows_(memory_->chunk_values() / stride_), slot_of_(points_->size(), none) {}
 
 // Returns a free slot: a new one, or that of the least recently used row.
 template <class T> std::uint32_t KernelRows<T>::claim_slot() {
     if (slot_.size() < slots_) {
-        const std::size_t slot = slot_.size();
-        if (slot / chunk_rows_ == chunks_.size()) {
-            const std::size_t rows = std::min(chunk_rows_, slots_ - slot);
-            const std::size_t huge_page = std::size_t{2} << 20;
-            const std::size_t bytes = (rows * stride_ * sizeof(T) + huge_page - 1) / huge_page * huge_page;
-            // Huge pages only for caches of several chunks; a small cache stays small.
-            const bool large = bytes > 4 * huge_page;
-            const std::align_val_t alignment{large ? huge_page : 64};
-            void* memory = ::operator new(large ? bytes : rows * stride_ * sizeof(T), alignment);
-#ifdef __linux__
-            if (large) madvise(memory, bytes, MADV_HUGEPAGE);  // first touch costs a page fault per 2 MB, not per 4 KB
-#endif
-            chunks_.emplace_back(static_cast<T*>(memory), Free{alignment});
-        }
         slot_.emplace_back();
-        return std::uint32_t(slot);
+        return std::uint32_t(slot_.size() - 1);
     }
     const std::uint32_t slot = oldest_;
     unlink(slot);
@@ -61,6 +63,7 @@ template <class T> void KernelRows<T>::push_newest(std::uint32_t slot) {
 
 template <class T> void KernelRows<T>::fetch(std::span<const std::size_t> indices, std::span<const T*> out,
                                              Team& team) {
+    if (memory_->changes_to(this)) clear();
     try {
         find_or_compute(indices, out, team);
     } catch (...) {  // some slots may be claimed but not filled: an empty cache is consistent
@@ -98,7 +101,6 @@ void KernelRows<T>::find_or_compute(std::span<const std::size_t> indices, std::s
 }
 
 template <class T> void KernelRows<T>::clear() {
-    chunks_.clear();
     slot_.clear();
     std::fill(slot_of_.begin(), slot_of_.end(), none);
     oldest_ = newest_ = none;
@@ -106,8 +108,7 @@ template <class T> void KernelRows<T>::clear() {
 
 // Recomputing a row of the subset is cheaper than gathering it from this cache.
 template <class T> std::unique_ptr<RowSource<T>> KernelRows<T>::subset(const std::vector<std::size_t>& indices) {
-    clear();
-    return std::make_unique<KernelRows<T>>(points_->subset(indices), cache_bytes_);
+    return std::make_unique<KernelRows<T>>(points_->subset(indices), cache_bytes_, memory_);
 }
 
 namespace {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <new>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "points.hpp"
@@ -23,8 +24,8 @@ public:
     // Sets out[k] to row indices[k]; at most capacity() distinct indices.  The pointers stay valid until rows are
     // requested that do not fit beside them; the least recently requested rows are evicted first.
     virtual void fetch(std::span<const std::size_t> indices, std::span<const T*> out, Team& team) = 0;
-    // The same kernel for some of the points.  It may take over the memory of this source, which invalidates rows
-    // fetched before.
+    // The same kernel for some of the points.  The two may share memory: a fetch from one of them then invalidates rows
+    // fetched from the other.
     virtual std::unique_ptr<RowSource> subset(const std::vector<std::size_t>& indices) = 0;
 };
 
@@ -44,11 +45,37 @@ private:
     MatrixView<const T> K_;
 };
 
+// Memory for kernel rows in chunks of equal size, which grows as needed.  A source and its subsets use it in turns:
+// touching new memory costs more than computing the rows of a few features.
+template <class T> class RowMemory {
+public:
+    explicit RowMemory(std::size_t chunk_values) : chunk_values_(chunk_values) {}
+    std::size_t chunk_values() const { return chunk_values_; }
+    // Chunk number `index`, at most one past those in use.
+    T* chunk(std::size_t index) {
+        if (index == chunks_.size()) grow();
+        return chunks_[index].get();
+    }
+    // Whether `user` is a new one, so that it cannot find rows of its own here.
+    bool changes_to(const void* user) { return std::exchange(user_, user) != user; }
+
+private:
+    void grow();
+    struct Free {
+        std::align_val_t alignment;
+        void operator()(T* p) const { ::operator delete(p, alignment); }
+    };
+    std::size_t chunk_values_;
+    std::vector<std::unique_ptr<T[], Free>> chunks_;
+    const void* user_ = nullptr;
+};
+
 // Kernel rows of a set of points with itself, in a cache of at most `cache_bytes` with least-recently-used
 // eviction.  It always holds at least four rows: SMO needs two, and rows are added in groups of four.
 template <class T> class KernelRows final : public RowSource<T> {
 public:
-    KernelRows(std::shared_ptr<const Points<T>> points, std::size_t cache_bytes);
+    KernelRows(std::shared_ptr<const Points<T>> points, std::size_t cache_bytes,
+               std::shared_ptr<RowMemory<T>> memory = nullptr);
     std::size_t size() const override { return points_->size(); }
     double diagonal(std::size_t i) const override { return points_->diagonal(i); }
     std::size_t capacity() const override { return slots_; }
@@ -60,7 +87,7 @@ private:
     struct Slot {
         std::uint32_t owner = none, older = none, newer = none;
     };
-    T* address(std::uint32_t slot) const { return chunks_[slot / chunk_rows_].get() + slot % chunk_rows_ * stride_; }
+    T* address(std::uint32_t slot) const { return memory_->chunk(slot / chunk_rows_) + slot % chunk_rows_ * stride_; }
     void find_or_compute(std::span<const std::size_t> indices, std::span<const T*> out, Team& team);
     std::uint32_t claim_slot();
     void unlink(std::uint32_t slot);
@@ -70,12 +97,9 @@ private:
     std::shared_ptr<const Points<T>> points_;
     Scratch<T> scratch_;
     std::size_t cache_bytes_;
-    std::size_t stride_, slots_, chunk_rows_;
-    struct Free {
-        std::align_val_t alignment;
-        void operator()(T* p) const { ::operator delete(p, alignment); }
-    };
-    std::vector<std::unique_ptr<T[], Free>> chunks_;  // grown as needed
+    std::size_t stride_, slots_;
+    std::shared_ptr<RowMemory<T>> memory_;
+    std::size_t chunk_rows_;
     std::vector<Slot> slot_;
     std::vector<std::uint32_t> slot_of_;  // point -> slot or none
     std::uint32_t oldest_ = none, newest_ = none;

@@ -39,6 +39,9 @@ template <class T> struct Simd {
     // norm of a row as needed by the kernel: squared (rbf), absolute sum (laplacian)
     T (*norm)(KernelKind, const T* row, std::size_t n_values);
 
+    // out[j] = norm of point j of a panel, rounded as norm of its row is
+    void (*panel_norms)(KernelKind, const T* panel, std::size_t n_features, T* out);
+
     // out[r][offset + j] = k(queries[r], point j of the panels); a panel is n_features x lanes,
     // queries are row-major
     void (*dense_panels)(const Kernel&, const T* panels, const T* norms, std::size_t n_panels, const T* queries,
@@ -63,11 +66,12 @@ template <class T> struct Simd {
     Extremes (*update)(double* E, const float* side, const T* row_i, const T* row_j, double t_i, double t_j,
                        std::size_t n);
 
-    // max_j (e - E_j)^2 / (curv_of_e + curv_j - 2 row_j) over j in I_low with E_j < e, for a point
-    // with E = e and kernel row `row`; curv_j = K_jj + G''(alpha_j / C_j) / C_j.  Not above 0 if no j
-    // yields a finite decrease: a dual within 1e-38 of its bound has infinite curvature.
-    Extreme (*second_order)(const double* E, const float* side, const float* curv, const T* row, double e,
-                            double curv_of_e, std::size_t n);
+    // max_j ((e - E_j) / reach)^2 / (curvature_e + curvature_j - 2 row_j) over j with E_j < e, for a point with E = e
+    // and kernel row `row`, in float; curvature_j = K_jj + G''(alpha_j / C_j) / C_j in I_low, infinity elsewhere.
+    // `reach`, the largest e - E_j, keeps squares away from the limits of float.  Not above 0 if no j yields a finite
+    // decrease: a dual within 1e-38 of its bound has infinite curvature.
+    Extreme (*second_order)(const double* E, const float* curvature, const T* row, double e, double reach,
+                            double curvature_e, std::size_t n);
 };
 
 template <class T> const Simd<T>& simd();

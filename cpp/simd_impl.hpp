@@ -2,14 +2,19 @@
 // defines SPARSEKLR_ISA (a namespace) and is compiled with its own -march.  Nothing here may call
 // a library template that the linker could share with a unit built for a smaller machine.
 //
-// Vectors are the 32-byte types of GCC and Clang; the compiler splits them on machines with narrower
-// registers.
+// Vectors are the types of GCC and Clang, of 64 bytes with AVX-512 and of 32 bytes otherwise; the compiler splits them
+// on machines with narrower registers.  Values do not depend on the size: lanes are separate values, not partial sums.
 #pragma once
 
 #include <math.h>
 #include <string.h>
 #if defined(__FMA__)
 #include <immintrin.h>
+#endif
+#if defined(__AVX512F__)
+#define SPARSEKLR_VECTOR 64
+#else
+#define SPARSEKLR_VECTOR 32
 #endif
 
 #include "simd.hpp"
@@ -20,8 +25,8 @@ constexpr double infinity = __builtin_inf();
 
 template <class T> struct Vec;
 template <> struct Vec<float> {
-    typedef float type __attribute__((vector_size(32)));
-    typedef std::int32_t bits __attribute__((vector_size(32)));
+    typedef float type __attribute__((vector_size(SPARSEKLR_VECTOR)));
+    typedef std::int32_t bits __attribute__((vector_size(SPARSEKLR_VECTOR)));
     // cut-off, 1/ln 2, ln 2 in two parts, the number that leaves the rounded exponent in the low bits
     static constexpr float least = -87.0f, log2e = 1.44269504f, ln2_hi = 0.693359375f, ln2_lo = -2.12194440e-4f,
                            shifter = 0x1.8p23f;
@@ -29,8 +34,8 @@ template <> struct Vec<float> {
     static constexpr int terms = 7;
 };
 template <> struct Vec<double> {
-    typedef double type __attribute__((vector_size(32)));
-    typedef std::int64_t bits __attribute__((vector_size(32)));
+    typedef double type __attribute__((vector_size(SPARSEKLR_VECTOR)));
+    typedef std::int64_t bits __attribute__((vector_size(SPARSEKLR_VECTOR)));
     static constexpr double least = -708.0, log2e = 1.4426950408889634, ln2_hi = 0x1.62e42fefa38p-1,
                             ln2_lo = 0x1.ef35793c7673p-45, shifter = 0x1.8p52;
     static constexpr std::int64_t bias = 1023, mantissa = 52;
@@ -38,8 +43,8 @@ template <> struct Vec<double> {
 };
 
 template <class T> using vec = typename Vec<T>::type;
-template <class T> constexpr int width = 32 / sizeof(T);           // values in one vector
-template <class T> constexpr int per_panel = lanes<T> / width<T>;  // vectors in one panel line
+template <class T> constexpr int width = SPARSEKLR_VECTOR / sizeof(T);  // values in one vector
+template <class T> constexpr int per_panel = lanes<T> / width<T>;       // vectors in one panel line
 
 template <class T> inline vec<T> load(const T* p) {
     vec<T> v;
@@ -48,6 +53,7 @@ template <class T> inline vec<T> load(const T* p) {
 }
 template <class T> inline void store(T* p, vec<T> v) { memcpy(p, &v, sizeof v); }
 template <class T> inline vec<T> larger(vec<T> a, vec<T> b) { return a > b ? a : b; }
+template <class T> inline vec<T> smaller(vec<T> a, vec<T> b) { return a < b ? a : b; }
 template <class T> inline vec<T> magnitude(vec<T> a) { return a < 0 ? -a : a; }
 
 constexpr double inverse_factorial[] = {
@@ -111,16 +117,18 @@ template <class T> inline T multiply_add(T a, T b, T c) {
     return a * b + c;
 #endif
 }
-template <class T> inline vec<T> multiply_add(vec<T> a, T b, vec<T> c) {
-    const vec<T> all = b - vec<T>{};
-#if defined(__FMA__)
-    if constexpr (sizeof(T) == sizeof(float)) return vec<T>(_mm256_fmadd_ps(__m256(a), __m256(all), __m256(c)));
-    else return vec<T>(_mm256_fmadd_pd(__m256d(a), __m256d(all), __m256d(c)));
+template <class T> inline vec<T> multiply_add(vec<T> a, vec<T> b, vec<T> c) {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(T) == sizeof(float)) return vec<T>(_mm512_fmadd_ps(__m512(a), __m512(b), __m512(c)));
+    else return vec<T>(_mm512_fmadd_pd(__m512d(a), __m512d(b), __m512d(c)));
+#elif defined(__FMA__)
+    if constexpr (sizeof(T) == sizeof(float)) return vec<T>(_mm256_fmadd_ps(__m256(a), __m256(b), __m256(c)));
+    else return vec<T>(_mm256_fmadd_pd(__m256d(a), __m256d(b), __m256d(c)));
 #elif defined(__ARM_FEATURE_FMA)
-    for (int l = 0; l < width<T>; ++l) c[l] = multiply_add<T>(a[l], all[l], c[l]);
+    for (int l = 0; l < width<T>; ++l) c[l] = multiply_add<T>(a[l], b[l], c[l]);
     return c;
 #else
-    return a * all + c;
+    return a * b + c;
 #endif
 }
 
@@ -133,53 +141,70 @@ template <class T> T norm(KernelKind kind, const T* row, std::size_t n_values) {
     return sum;
 }
 
-// Computes R queries against one panel.  Each panel line is loaded once for R queries; R * per_panel
-// accumulators stay in registers, which requires explicit unrolling.
-template <class T, KernelKind kind, int R>
-inline void dense_tile(const Kernel& kernel, const T* panel, const T* panel_norm, const T* queries, const T* query_norm,
+// The same for the points of a panel, one in each lane.
+template <class T> void panel_norms(KernelKind kind, const T* panel, std::size_t n_features, T* out) {
+    for (std::size_t v = 0; v < lanes<T>; v += width<T>) {
+        vec<T> sum{};
+        for (std::size_t k = 0; k < n_features; ++k) {
+            const vec<T> x = load<T>(panel + k * lanes<T> + v);
+            sum = kind == KernelKind::laplacian ? sum + magnitude<T>(x) : multiply_add<T>(x, x, sum);
+        }
+        store<T>(out + v, sum);
+    }
+}
+
+// R queries against N consecutive panels.  Each panel line is loaded once for R queries; the accumulators stay in
+// registers, which requires explicit unrolling.
+template <class T, KernelKind kind, int R, int N>
+inline void dense_tile(const Kernel& kernel, const T* panels, const T* norms, const T* queries, const T* query_norm,
                        std::size_t n_features, T* const* out, std::size_t offset) {
     constexpr int V = per_panel<T>;
-    vec<T> acc[R][V] = {};
+    vec<T> acc[R][N * V] = {};
     for (std::size_t k = 0; k < n_features; ++k) {
-        vec<T> line[V];
+        vec<T> line[N * V];
 #pragma GCC unroll 8
-        for (int v = 0; v < V; ++v) line[v] = load<T>(panel + k * lanes<T> + v * width<T>);
+        for (int v = 0; v < N * V; ++v)
+            line[v] = load<T>(panels + (v / V * n_features + k) * lanes<T> + v % V * width<T>);
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r) {
             const T x = queries[r * n_features + k];
 #pragma GCC unroll 8
-            for (int v = 0; v < V; ++v) {
+            for (int v = 0; v < N * V; ++v) {
                 if constexpr (kind == KernelKind::laplacian) acc[r][v] += magnitude<T>(line[v] - x);
-                else acc[r][v] = multiply_add<T>(line[v], x, acc[r][v]);
+                else acc[r][v] = multiply_add<T>(line[v], x - vec<T>{}, acc[r][v]);
             }
         }
     }
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
-        for (int v = 0; v < V; ++v)
+        for (int v = 0; v < N * V; ++v)
             store<T>(out[r] + offset + v * width<T>,
-                     finish<T, kind>(kernel, acc[r][v], query_norm[r], load<T>(panel_norm + v * width<T>)));
+                     finish<T, kind>(kernel, acc[r][v], query_norm[r], load<T>(norms + v * width<T>)));
 }
 
+// Each addition of a sum waits for the one before, so a tile has at least eight sums.
 template <class T>
 void dense_panels(const Kernel& kernel, const T* panels, const T* norms, std::size_t n_panels, const T* queries,
                   const T* query_norm, std::size_t n_queries, std::size_t n_features, T* const* out,
                   std::size_t offset) {
     with_kind(kernel.kind, [&]<KernelKind kind>() {
         constexpr std::size_t L = lanes<T>;
+        const auto rows = [&]<int R, int N>(std::size_t r) {
+            std::size_t panel = 0;
+            const auto tile = [&]<int M>() {
+                dense_tile<T, kind, R, M>(kernel, panels + panel * L * n_features, norms + panel * L,
+                                          queries + r * n_features, query_norm + r, n_features, out + r,
+                                          offset + panel * L);
+                panel += M;
+            };
+            while (panel + N <= n_panels) tile.template operator()<N>();
+            while (panel < n_panels) tile.template operator()<1>();
+        };
         constexpr int R = 6;
         std::size_t r = 0;
-        for (; r + R <= n_queries; r += R)
-            for (std::size_t panel = 0; panel < n_panels; ++panel)
-                dense_tile<T, kind, R>(kernel, panels + panel * L * n_features, norms + panel * L,
-                                       queries + r * n_features, query_norm + r, n_features, out + r,
-                                       offset + panel * L);
-        for (; r < n_queries; ++r)
-            for (std::size_t panel = 0; panel < n_panels; ++panel)
-                dense_tile<T, kind, 1>(kernel, panels + panel * L * n_features, norms + panel * L,
-                                       queries + r * n_features, query_norm + r, n_features, out + r,
-                                       offset + panel * L);
+        for (; r + R <= n_queries; r += R) rows.template operator()<R, 2 / per_panel<T>>(r);
+        for (; r < n_queries; ++r) rows.template operator()<1, 4>(r);
     });
 }
 
@@ -206,7 +231,7 @@ void csr_rows(const Kernel& kernel, const T* values, const std::int32_t* columns
                         const vec<T> q = load<T>(line + v * width<T>);
                         if constexpr (kind == KernelKind::laplacian)
                             acc[v] += magnitude<T>(q - values[s]) - magnitude<T>(q);
-                        else acc[v] = multiply_add<T>(q, values[s], acc[v]);
+                        else acc[v] = multiply_add<T>(q, values[s] - vec<T>{}, acc[v]);
                     }
                 }
                 if constexpr (kind == KernelKind::laplacian)
@@ -244,59 +269,97 @@ template <class T> double dot(const T* row, const double* a, std::size_t n) {
     std::size_t k = 0;
     for (; k + L <= n; k += L)
         for (std::size_t l = 0; l < L; ++l) sum[l] += a[k + l] * double(row[k + l]);
-    double total = 0;
-    for (; k < n; ++k) total += a[k] * double(row[k]);
-    for (std::size_t l = 0; l < L; ++l) total += sum[l];
-    return total;
+    for (std::size_t l = 0; k < n; ++k, ++l) sum[l] += a[k] * double(row[k]);
+    for (std::size_t half = L / 2; half > 0; half /= 2)
+        for (std::size_t l = 0; l < half; ++l) sum[l] += sum[l + half];
+    return sum[0];
 }
 
-// The largest value and its index per lane; lanes are combined at the end, ties go to the lower index.
-// Minus infinity until a larger value is found.
-struct Largest {
-    typedef double vd __attribute__((vector_size(32)));
-    typedef std::int64_t vi __attribute__((vector_size(32)));
-    vd value = vd{} - infinity;
-    vi index{};
+using vd = vec<double>;
 
-    void offer(vd candidate, vi at) {
-        const vi better = candidate > value;
+// width<double> values as doubles, and width<float> values as floats.  (GCC would convert and join the halves of a
+// generic vector in memory.)
+typedef float half __attribute__((vector_size(SPARSEKLR_VECTOR / 2)));
+inline vd widen(const double* p) { return load<double>(p); }
+inline vd widen(const float* p) {
+#if defined(__AVX512F__)
+    return vd(_mm512_maskz_cvtps_pd(__mmask8(-1), _mm256_loadu_ps(p)));  // GCC warns of the one without a mask
+#elif defined(__FMA__)
+    return vd(_mm256_cvtps_pd(_mm_loadu_ps(p)));
+#else
+    return vd{double(p[0]), double(p[1]), double(p[2]), double(p[3])};
+#endif
+}
+inline vec<float> narrow(vd a, vd b) {
+    const half low = __builtin_convertvector(a, half), high = __builtin_convertvector(b, half);
+#if defined(__AVX512F__)
+    return vec<float>(_mm512_insertf32x8(_mm512_castps256_ps512(__m256(low)), __m256(high), 1));
+#elif defined(__FMA__)
+    return vec<float>(_mm256_set_m128(__m128(high), __m128(low)));
+#else
+    return vec<float>{low[0], low[1], low[2], low[3], high[0], high[1], high[2], high[3]};
+#endif
+}
+inline vec<float> narrow(const float* p) { return load<float>(p); }
+inline vec<float> narrow(const double* p) { return narrow(load<double>(p), load<double>(p + width<double>)); }
+
+// The largest value of every lane, and the block where it occurs first.  Minus infinity until a larger one is found.
+struct Largest {
+    vd value = vd{} - infinity;
+    Vec<double>::bits block{};
+
+    void offer(vd candidate, std::size_t first) {
+        const Vec<double>::bits better = candidate > value;
         value = better ? candidate : value;
-        index = better ? at : index;
+        block = better ? Vec<double>::bits{} + std::int64_t(first) : block;
     }
-    Extreme result() const {
-        Extreme best{value[0], std::size_t(index[0])};
-        for (int l = 1; l < 4; ++l)
-            if (value[l] > best.value || (value[l] == best.value && std::size_t(index[l]) < best.index))
-                best = {value[l], std::size_t(index[l])};
+    // The first index with the largest value; value_at(index) is looked up in the blocks that have it.
+    template <class ValueAt> Extreme result(std::size_t block_size, const ValueAt& value_at) const {
+        Extreme best{-infinity, 0};
+        for (int l = 0; l < width<double>; ++l)
+            if (value[l] > best.value) best.value = value[l];
+        std::size_t lowest = SIZE_MAX;
+        for (int l = 0; l < width<double>; ++l) {
+            if (!(value[l] == best.value)) continue;
+            std::size_t k = std::size_t(block[l]) + std::size_t(l);
+            const std::size_t end = std::size_t(block[l]) + block_size;
+            while (k < end && !(value_at(k) == best.value)) k += width<double>;
+            if (k < end && k < lowest) lowest = k;
+        }
+        if (lowest != SIZE_MAX) best.index = lowest;
         return best;
     }
 };
 
-template <class T> inline Largest::vd widen(const T* p) {
-    return Largest::vd{double(p[0]), double(p[1]), double(p[2]), double(p[3])};
-}
-
-// The extremes of E, which moves by the pair step on the way (`moves`) or stays.
+// The extremes of E, which moves by the pair step on the way (`moves`) or stays.  Indices are found by block
+// afterwards: the loop only compares values.
 template <class T, bool moves>
 inline Extremes scan(double* E, const float* side, const T* row_i, const T* row_j, double t_i, double t_j,
                      std::size_t n) {
-    using vd = Largest::vd;
-    Largest up, low;  // low: of -E
-    Largest::vi at{0, 1, 2, 3};
+    constexpr std::size_t W = width<double>, block = 8 * W;
+    const std::size_t whole = n / W * W;
     const vd none = vd{} - infinity;
-    std::size_t k = 0;
-    for (; k + 4 <= n; k += 4, at += 4) {
-        vd e = load<double>(E + k);
-        if constexpr (moves) {
-            e -= t_i * widen<T>(row_i + k) - t_j * widen<T>(row_j + k);
-            store<double>(E + k, e);
+    Largest up, low;  // low: of -E
+    for (std::size_t first = 0; first < whole; first += block) {
+        const std::size_t last = first + block < whole ? first + block : whole;
+        vd highest = none, lowest = -none;
+        for (std::size_t k = first; k < last; k += W) {
+            vd e = load<double>(E + k);
+            if constexpr (moves) {
+                e -= t_i * widen(row_i + k) - t_j * widen(row_j + k);
+                store<double>(E + k, e);
+            }
+            const vd s = widen(side + k);
+            highest = larger<double>(s >= 0 ? e : none, highest);
+            lowest = smaller<double>(s <= 0 ? e : -none, lowest);
         }
-        const vd s = widen<float>(side + k);
-        up.offer(s >= 0 ? e : none, at);
-        low.offer(s <= 0 ? -e : none, at);
+        up.offer(highest, first);
+        low.offer(-lowest, first);
     }
-    Extreme u = up.result(), l = low.result();
-    for (; k < n; ++k) {
+    const auto of_up = [=](std::size_t k) { return k < whole && side[k] >= 0 ? E[k] : -infinity; };
+    const auto of_low = [=](std::size_t k) { return k < whole && side[k] <= 0 ? -E[k] : -infinity; };
+    Extreme u = up.result(block, of_up), l = low.result(block, of_low);
+    for (std::size_t k = whole; k < n; ++k) {
         if constexpr (moves) E[k] -= t_i * double(row_i[k]) - t_j * double(row_j[k]);
         if (side[k] >= 0 && E[k] > u.value) u = {E[k], k};
         if (side[k] <= 0 && -E[k] > l.value) l = {-E[k], k};
@@ -314,32 +377,42 @@ inline Extremes extremes(const double* E, const float* side, std::size_t n) {
 }
 
 template <class T>
-Extreme second_order(const double* E, const float* side, const float* curv, const T* row, double e, double curv_of_e,
+Extreme second_order(const double* E, const float* curvature, const T* row, double e, double reach, double curvature_e,
                      std::size_t n) {
-    using vd = Largest::vd;
-    Largest best;
-    Largest::vi at{0, 1, 2, 3};
-    constexpr double tiny = 1e-12;
+    constexpr std::size_t W = width<float>;
+    constexpr float tiny = 1e-12f;
+    using vf = vec<float>;
+    using indices = Vec<float>::bits;
+    const float scale = float(1 / (reach > 1e-30 ? reach : 1e-30)), base = float(curvature_e);
+    vf most{};
+    indices where{}, at{};  // in vectors
     std::size_t k = 0;
-    for (; k + 4 <= n; k += 4, at += 4) {
-        vd gap = larger<double>(e - load<double>(E + k), vd{});
-        gap = widen<float>(side + k) <= 0 ? gap : vd{};
-        const vd q = larger<double>(curv_of_e + widen<float>(curv + k) - 2 * widen<T>(row + k), vd{} + tiny);
-        best.offer(gap * gap / q, at);
+    for (; k + W <= n; k += W, at += 1) {
+        const vf difference = narrow(e - load<double>(E + k), e - load<double>(E + k + width<double>));
+        const vf gap = larger<float>(difference * scale, vf{});
+        const vf q = larger<float>(base + narrow(curvature + k) - 2 * narrow(row + k), vf{} + tiny);
+        const vf decrease = gap * gap / q;
+        const indices better = decrease > most;
+        most = better ? decrease : most;
+        where = better ? at : where;
     }
-    Extreme found = best.result();
+    Extreme best{0, 0};
+    for (int l = 0; l < width<float>; ++l) {
+        const std::size_t index = std::size_t(where[l]) * W + std::size_t(l);
+        if (double(most[l]) > best.value || (double(most[l]) == best.value && index < best.index))
+            best = {double(most[l]), index};
+    }
     for (; k < n; ++k) {
-        const double gap = e - E[k];
-        double q = curv_of_e + double(curv[k]) - 2 * double(row[k]);
-        q = q > tiny ? q : tiny;
-        if (side[k] <= 0 && gap > 0 && gap * gap / q > found.value) found = {gap * gap / q, k};
+        const float gap = float(e - E[k]) * scale, q = base + curvature[k] - 2 * float(row[k]);
+        const float decrease = gap * gap / (q > tiny ? q : tiny);
+        if (gap > 0 && double(decrease) > best.value) best = {double(decrease), k};
     }
-    return found;
+    return best;
 }
 
 template <class T>
-constexpr Simd<T> table{norm<T>, dense_panels<T>, csr_rows<T>, add_rows<T>,
-                        dot<T>,  extremes,        update<T>,   second_order<T>};
+constexpr Simd<T> table{norm<T>, panel_norms<T>, dense_panels<T>, csr_rows<T>,    add_rows<T>,
+                        dot<T>,  extremes,       update<T>,       second_order<T>};
 
 }  // namespace sparseklr::SPARSEKLR_ISA
 

@@ -192,7 +192,7 @@ private:
         const bool second_order = settings_.working_set == WorkingSet::second_order ||
                                   (settings_.working_set == WorkingSet::mixed && info_.n_iter % 10 != 9);
         if (!second_order) return {i, ends.low.index};
-        const Extreme promised = w.second_order(i, w.row(i));
+        const Extreme promised = w.second_order(i, w.row(i), ends.up.value - ends.low.value);
         if (!(promised.value > 0 && std::isfinite(promised.value))) return {i, most_promising_low(w, i, ends)};
         const bool solved = !(w.E[i] - w.E[promised.index] > 1e-3 * settings_.tol);
         return {i, solved ? ends.low.index : promised.index};

@@ -5,8 +5,6 @@
 
 namespace sparseklr::SPARSEKLR_ISA {
 
-using vd = vec<double>;
-
 template <class T> inline double lane_sum(vec<T> v) {
     double total = 0;
     for (int l = 0; l < width<T>; ++l) total += double(v[l]);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <vector>
 
 #include "pair_step.hpp"
@@ -22,7 +23,7 @@ template <class T> struct Workspace {
     std::vector<Dual> dual;
     std::vector<double> E;
     std::vector<float> side;       // 1 I_up only, -1 I_low only, 0 both
-    std::vector<float> curvature;  // K_ii + G''(alpha_i / C_i) / C_i
+    std::vector<float> curvature;  // K_ii + G''(alpha_i / C_i) / C_i in I_low, infinity elsewhere
 
     Workspace(RowSource<T>& source, std::size_t size, Team& threads)
         : row_source(source), n(size), team(threads), y(size), room(size), diagonal(size), dual(size), E(size),
@@ -32,7 +33,7 @@ template <class T> struct Workspace {
     void refresh(std::size_t i) {
         const bool can_grow = dual[i].below > 0, can_fall = dual[i].above > 0;
         side[i] = float(y[i] * (int(can_grow) - int(can_fall)));
-        curvature[i] = float(diagonal[i] + dual[i].curvature());
+        curvature[i] = side[i] > 0 ? std::numeric_limits<float>::infinity() : float(diagonal[i] + dual[i].curvature());
     }
 
     // The workspace of some of the points.
@@ -74,11 +75,12 @@ template <class T> struct Workspace {
         return all;
     }
 
-    // The point of I_low that yields the largest decrease in a pair with i.
-    Extreme second_order(std::size_t i, const T* row) {
+    // The point of I_low with the largest decrease together with i, whose E exceeds those of I_low by at most `reach`;
+    // the decrease in units of reach^2.
+    Extreme second_order(std::size_t i, const T* row, double reach) {
+        const double own = diagonal[i] + dual[i].curvature();
         over_pieces([&](std::size_t begin, std::size_t count) {
-            Extreme found = simd<T>().second_order(&E[begin], &side[begin], &curvature[begin], row + begin, E[i],
-                                                   double(curvature[i]), count);
+            Extreme found = simd<T>().second_order(&E[begin], &curvature[begin], row + begin, E[i], reach, own, count);
             found.index += begin;
             return Extremes{found, {}};
         });

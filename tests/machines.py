@@ -80,6 +80,7 @@ def machines() -> Iterator[Machine]:
     yield Machine("two threads", two)
     narrow = {"SPARSEKLR_SIMD": "baseline"}
     yield Machine("core without AVX2", narrow)
+    yield Machine("core without AVX-512", {"SPARSEKLR_SIMD": "x86-64-v3"})
     for core in ("Prescott", "Nehalem", "Sandybridge", "Haswell", "Zen", "SkylakeX", "Cooperlake"):
         yield Machine(f"OpenBLAS of {core}", {"OPENBLAS_CORETYPE": core}, quick=core == "Haswell")
     without = {}

@@ -91,7 +91,7 @@ void evaluate(const double* Z, const double* coef, int n_kept, double intercept,
               double* out) {
     const auto data = dense_points<double>(rbf(gamma), plane_points(Z, n_kept));
     const auto queries = dense_points<double>(rbf(gamma), plane_points(Q, m));
-    decision<double>(*data, *queries, {coef, 1, std::size_t(n_kept)}, {out, std::size_t(m), 1}, 1);
+    decision<double>(*data, *queries, {coef, 1, std::size_t(n_kept)}, {out, 1, std::size_t(m)}, 1);
     for (int i = 0; i < m; ++i) out[i] += intercept;
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from functools import cache
 from inspect import signature
 from numbers import Integral, Real
@@ -111,7 +112,7 @@ def check_data(
     if estimator is None:
         X, y = check_X_y(X, y, **ROWS)
     else:
-        probe = type(estimator)(**estimator.get_params(deep=False))  # validate_data sets attributes
+        probe = copy(estimator)  # validate_data sets attributes
         X, y = validate_data(probe, X, y, **ROWS)
         names = "n_features_in_", "feature_names_in_"
         columns = {name: getattr(probe, name) for name in names if hasattr(probe, name)}

@@ -28,8 +28,8 @@ NonFiniteKernel = _core.NonFiniteKernel
 # Up to this number of points the kernel matrix is small enough to be kept in float64.
 _DOUBLE_UP_TO = 2000
 # Below this size in bytes, skip the query for available memory, which takes milliseconds.
-_ALWAYS_THERE = 16 << 20
-# Approximate size of the sample from which the centre of the data is computed.
+_ALWAYS_THERE = 64 << 20
+# Approximate number of rows from which the centre of the data is computed.
 _ROWS_OF_CENTER = 25
 # Number of query rows passed to the core at once, which limits the memory needed for predictions.
 _QUERY_BLOCK = 8192
@@ -204,7 +204,7 @@ class Kernel:
                 queries = self._points(X[block], data.single, center)
                 if data.single != queries.single:  # float32 is accurate enough for the support only
                     data = self._points(support, False, center)
-                out[block] = _core.kernel_sum(data, queries, coef, n_threads(n_jobs), start)
+                out[block] = _core.kernel_sum(data, queries, coef, n_threads(n_jobs), start).T
         finite = np.isfinite(out[:, np.isfinite(coef).all(axis=1)]).all(
             axis=1
         )  # NaN coefficients are allowed

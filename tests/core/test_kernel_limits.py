@@ -376,11 +376,13 @@ def test_incompatible_points_raise() -> None:
 
 @pytest.mark.skipif(platform.machine() != "x86_64" or not Path("/proc/cpuinfo").exists(), reason="x86 Linux")
 def test_wide_loops_need_all_processor_features() -> None:
-    """x86-64-v3 of the System V ABI, in the names of Linux."""
+    """x86-64-v3 and v4 of the System V ABI, in the names of Linux."""
     flags = set(Path("/proc/cpuinfo").read_text().split("flags", 1)[1].split("\n", 1)[0].split())
     has_v3 = {"avx2", "fma", "bmi1", "bmi2", "abm", "movbe", "f16c"} <= flags
-    wide = has_v3 and os.environ.get("SPARSEKLR_SIMD") != "baseline"
-    assert _core.instruction_set == ("x86-64-v3" if wide else "baseline")
+    has_v4 = has_v3 and {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= flags
+    names = ["baseline", *["x86-64-v3"] * has_v3, *["x86-64-v4"] * has_v4]
+    requested = os.environ.get("SPARSEKLR_SIMD")
+    assert _core.instruction_set == (requested if requested in names else names[-1])
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

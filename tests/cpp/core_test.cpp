@@ -96,7 +96,7 @@ template <class T> void test_kernel_values() {
                 K[k].resize(queries.n * data.n);
                 sums[k].resize(2 * queries.n);
                 kernel_matrix<T>(*points, *other, {K[k].data(), queries.n, data.n}, k ? 4 : 1);
-                decision<T>(*points, *other, {coef.data(), 2, data.n}, {sums[k].data(), queries.n, 2}, k ? 4 : 1);
+                decision<T>(*points, *other, {coef.data(), 2, data.n}, {sums[k].data(), 2, queries.n}, k ? 4 : 1);
             }
             CHECK(K[0] == K[1]);
             std::vector<std::size_t> all(data.n);
@@ -116,7 +116,7 @@ template <class T> void test_kernel_values() {
                     worst = std::max(worst, std::abs(K[0][i * data.n + j] - exact) / std::max(1.0, std::abs(exact)));
                     sum += 0.5 * exact;
                 }
-                worst_sum = std::max(worst_sum, std::abs(sums[0][2 * i + 1] - sum) / double(data.n));
+                worst_sum = std::max(worst_sum, std::abs(sums[0][queries.n + i] - sum) / double(data.n));
             }
             CHECK(worst < allowed);
             CHECK(worst_sum < 10 * allowed);
@@ -236,6 +236,26 @@ template <class T> void test_solver_of_many_points() {
     }
 }
 
+// A source and a subset of it share memory: used in turns, each still finds its own rows.
+template <class T> void test_rows_in_turns() {
+    const Data data(130, 3, 5);
+    const auto points = data.points<T>(kernels[0], false);
+    KernelRows<T> source(points, std::size_t{1} << 20), alone(points, std::size_t{1} << 20);
+    const std::unique_ptr<RowSource<T>> part = source.subset({7, 40, 41, 99});
+    Team team(1);
+    const std::vector<std::size_t> of_source{0, 41, 99}, of_part{0, 2, 3}, original{7, 41, 99};
+    std::vector<const T*> rows(3), expected(3);
+    for (int turn = 0; turn < 2; ++turn) {
+        source.fetch(of_source, rows, team);
+        alone.fetch(of_source, expected, team);
+        for (int k = 0; k < 3; ++k) CHECK(std::equal(rows[k], rows[k] + data.n, expected[k]));
+        part->fetch(of_part, rows, team);
+        alone.fetch(original, expected, team);
+        for (int k = 0; k < 3; ++k)
+            CHECK(rows[k][0] == expected[k][7] && rows[k][1] == expected[k][40] && rows[k][3] == expected[k][99]);
+    }
+}
+
 void test_products_with_rows() {
     const std::size_t m = 50, size = m + 1, per_block = 12000;
     const Data data(2 * per_block, m, 11);
@@ -274,7 +294,7 @@ void test_values_that_are_not_finite() {
     std::vector<double> sums(data.n), coef(data.n, 1.0);
     for (const int threads : {1, 4}) {
         const auto call = [&] {
-            decision<double>(*points, *points, {coef.data(), 1, data.n}, {sums.data(), data.n, 1}, threads);
+            decision<double>(*points, *points, {coef.data(), 1, data.n}, {sums.data(), 1, data.n}, threads);
         };
         CHECK(failing_row(call, data.n) == 0);  // against row 301
     }
@@ -328,6 +348,8 @@ int main() {
     test_solver<double>();
     test_solver_of_many_points<float>();
     test_solver_of_many_points<double>();
+    test_rows_in_turns<float>();
+    test_rows_in_turns<double>();
     test_products_with_rows();
     test_values_that_are_not_finite();
     test_compact<float>();

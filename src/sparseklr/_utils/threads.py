@@ -19,7 +19,8 @@ Map = Callable[..., Iterable]
 
 def n_threads(n_jobs: int | None) -> int:
     """The number of threads for ``n_jobs`` as in joblib, but at most 64 or one per core."""
-    return min(int(effective_n_jobs(n_jobs)), max(64, cpu_count()))
+    threads = int(effective_n_jobs(n_jobs))
+    return threads if threads <= 64 else min(threads, max(64, cpu_count()))
 
 
 def threads_of(map_: Map) -> int:
