@@ -176,6 +176,10 @@ class PointClassifier(ClassifierMixin, BaseEstimator):
         """Validated rows; raises if the model is not fitted."""
         raise TypeError(f"{type(self).__name__} must implement _checked")
 
+    def _validated(self, X: Any) -> Any:
+        """Validated rows in the columns of X."""
+        return self._checked(X)
+
     def _outputs(self, X: Any) -> np.ndarray:
         """Outputs f(x), (n_queries, n_outputs)."""
         raise TypeError(f"{type(self).__name__} must implement _outputs")
@@ -352,7 +356,7 @@ class PointClassifier(ClassifierMixin, BaseEstimator):
     def _shapley_values(
         self, X: Any, background: Any, groups: Mapping[str, Sequence[Any]] | None, interactions: bool
     ) -> ShapleyValues:
-        rows = self._checked(X)
+        rows = self._validated(X)
         expansion = self._product_expansion()
         others = self._background(expansion, background)
         columns = Groups.of(groups, self._column_names())
@@ -409,7 +413,7 @@ class PointClassifier(ClassifierMixin, BaseEstimator):
         -------
         array (n_samples, n_features) or (n_samples, n_classes, n_features)
         """
-        rows = self._checked(X)
+        rows = self._validated(X)
         slopes = self._product_expansion().gradient(rows, self.n_features_in_)
         return slopes[:, 0] if len(self.classes_) == 2 else slopes
 
@@ -422,7 +426,7 @@ class PointClassifier(ClassifierMixin, BaseEstimator):
     def _background(self, expansion: ProductExpansion, given: Any) -> Background:
         """The given rows with equal weights, or the rows that represent the training rows."""
         if given is not None:
-            features = expansion.features(self._checked(given))
+            features = expansion.features(self._validated(given))
             return Background(features, np.full(features.shape[0], 1.0 / features.shape[0]))
         background = self._default_background()
         if background is None:
@@ -544,7 +548,7 @@ class FamiliarityMixin(PointClassifier):
             expansion = self._product_expansion()
         except ValueError:
             return None
-        return Background.representing(expansion.features(rows.X), rows.weight, expansion.width)
+        return Background.representing(rows.X.astype(np.float64), rows.weight, expansion.width)
 
 
 # -- prediction sets and intervals --------------------------------------------------------------
@@ -773,6 +777,9 @@ class KernelClassifier(PointClassifier):
         check_is_fitted(self)
 
     def _checked(self, X: Any) -> Any:
+        return self._features(self._validated(X))
+
+    def _validated(self, X: Any) -> Any:
         """Validated rows; for a precomputed kernel, k(x, kept points)."""
         self._check_is_fitted()
         check_indices(X)
@@ -784,9 +791,13 @@ class KernelClassifier(PointClassifier):
         X = X.toarray() if sparse.issparse(X) else X
         return X[:, self.support_]
 
+    def _features(self, rows: Any) -> Any:
+        """The features of validated rows that the kernel compares."""
+        return rows
+
     @property
     def _points_(self) -> Any:
-        """The points in the space in which the kernel is evaluated."""
+        """The features of the points."""
         return self.support_vectors_
 
     def _outputs(self, X: Any) -> np.ndarray:

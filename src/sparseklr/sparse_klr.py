@@ -404,9 +404,6 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
 
     # -- prediction -------------------------------------------------------------------------------
 
-    def _checked(self, X: Any) -> Any:
-        return self._features(super()._checked(X))
-
     @cached_property
     def _points_(self) -> Any:
         return self._features(self.support_vectors_)
