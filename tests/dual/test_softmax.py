@@ -63,7 +63,7 @@ def random_coef(problem: SoftmaxProblem, seed: int) -> np.ndarray:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_gradient_is_the_derivative_of_the_dual(seed: int) -> None:
-    """Mass that moves between two classes of a row changes the objective by the difference of the gradients."""
+    """Mass that moves between two classes changes the objective by the difference of their gradients."""
     K, codes, weight = draw(seed, 12, 3, True)
     problem = SoftmaxProblem(codes, 3, 2.0 * weight, 1e-13 * weight, 0.7)
     coef = random_coef(problem, seed)
@@ -217,7 +217,7 @@ def least_primal(K: np.ndarray, problem: SoftmaxProblem) -> tuple[float, np.ndar
 def test_agrees_with_an_independent_solver(
     seed: int, n_classes: int, weighted: bool, log_C: float, lam: float
 ) -> None:
-    """The least primal value lies between minus the dual value and the primal value, whose distance is the gap."""
+    """The least primal value lies between minus the dual value and the primal value."""
     K, codes, weight = draw(seed, 25, n_classes, weighted)
     solution = solve(K, codes, 10**log_C, lam, weight, tol=1e-8)
     assert solution.status is Status.OPTIMAL
@@ -253,11 +253,11 @@ def test_becomes_crammer_singer_as_the_margin_grows() -> None:
     """f / lam tends to the multi-class SVM of Crammer and Singer with the box C / lam.
 
     Rows that are rotated by a third of a turn from class to class make equal intercepts optimal, so that
-    LinearSVC, which has none here, solves the same problem. The loss divided by lam is within log(K) / lam of the
-    hinge.
+    LinearSVC, which has none here, solves the same problem. The loss divided by lam is within log(K) / lam of
+    the hinge.
     """
     rng = np.random.default_rng(0)
-    first = rng.normal(size=(30, 2)) + [1.0, 0.3]
+    first = rng.normal(size=(30, 2)) + np.array([1.0, 0.3])
     turn = 2 * np.pi / 3
     R = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
     X = np.vstack([first, first @ R.T, first @ R.T @ R.T])

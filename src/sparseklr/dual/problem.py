@@ -14,12 +14,12 @@ Its dual is formulation (2BM) of the paper, with one box per sample:
 where :math:`G(d) = d\log d + (1-d)\log(1-d)` and :math:`Q_{ij} = y_i y_j K_{ij}`. Given ``F = K @ (alpha *
 y)``, every function here costs O(n).
 
-With several classes, :class:`SoftmaxProblem` is the problem with one function :math:`g_k = f_k + b_k` for each,
+With several classes, :class:`SoftmaxProblem` has one function :math:`g_k = f_k + b_k` for each class,
 
 .. math:: \min_{f, b}\; \tfrac12 \sum_k \|f_k\|^2
           + \sum_i C_i \log \sum_k e^{\lambda [k \ne y_i] + g_k(x_i) - g_{y_i}(x_i)}
 
-and its dual, in the probabilities :math:`\pi_i` of a row, with :math:`\beta_{ik} = C_i ([k = y_i] - \pi_{ik})`,
+and its dual, in probabilities :math:`\pi_i` with :math:`\beta_{ik} = C_i ([k = y_i] - \pi_{ik})`,
 
 .. math:: \min_\pi\; \tfrac12 \sum_k \beta_k^\top K \beta_k + \sum_{ik} C_i \pi_{ik} \log \pi_{ik}
           - \lambda \sum_i C_i \sum_{k \ne y_i} \pi_{ik}
@@ -186,7 +186,7 @@ class SoftmaxProblem:
         return np.arange(self.n_classes)[:, None] == self.codes
 
     def coef_of_masses(self, above: Array) -> Array:
-        """``coef`` for the masses above the bound of the other classes; those of the own class are ignored."""
+        """``coef`` for masses above the bound; those of the own class are ignored."""
         coef = np.where(self.own, 0.0, -above)
         coef[self.codes, np.arange(len(self.codes))] = -coef.sum(axis=0)
         return coef

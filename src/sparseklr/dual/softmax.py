@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -114,11 +114,15 @@ class SoftmaxSolver:
         bound = self.settings.bounds(box)
         if not (n_classes * bound < box).all():
             raise ValueError(
-                f"bound={self.settings.bound!r} is too large for {n_classes} classes: every class has at least "
-                f"this mass of a row; it must be below {box.min() / n_classes:g}, C times weight divided by the "
-                "number of classes."
+                f"bound={self.settings.bound!r} is too large for {n_classes} classes: every class has at "
+                f"least this mass of a row; it must be below {box.min() / n_classes:g}, C times weight "
+                "divided by the number of classes."
             )
         return SoftmaxProblem(self.data.codes, n_classes, box, bound, lam)
+
+    def part(self, indices: np.ndarray) -> SoftmaxSolver:
+        """The solver for the rows at ``indices``."""
+        return replace(self, data=self.data.part(indices))
 
     def product(self, coef: np.ndarray) -> np.ndarray:
         """``coef @ K``, computed from the kernel rows of the solver in their precision."""
@@ -128,7 +132,7 @@ class SoftmaxSolver:
     def solve(
         self, problem: SoftmaxProblem, start: np.ndarray | None = None, title: str = ""
     ) -> SoftmaxSolution:
-        """Solve from zero, which needs no kernel row, or from a feasible point near the coefficients ``start``."""
+        """Solve from zero, which needs no kernel row, or from a feasible point near ``start``."""
         coef = np.zeros((problem.n_classes, len(problem.codes)))
         F = np.zeros_like(coef)
         if start is not None and start.any():
@@ -154,19 +158,17 @@ def solve_masses(
     """Solve the softmax problem from feasible coefficients ``coef`` with ``F = coef @ K``."""
     above, F = problem.masses(coef), np.array(F, dtype=np.float64)
     intercept = np.zeros(problem.n_classes)
-    problem_arrays = (
-        np.ascontiguousarray(problem.codes, dtype=np.int64),
-        *(np.ascontiguousarray(a, dtype=np.float64) for a in (problem.box, problem.bound)),
-    )
     info, error = _core.solve_softmax_in_place(
         row_source,
-        *problem_arrays,
+        np.ascontiguousarray(problem.codes, dtype=np.int64),
+        np.ascontiguousarray(problem.box, dtype=np.float64),
+        np.ascontiguousarray(problem.bound, dtype=np.float64),
         problem.lam,
         above,
         F,
         intercept,
         core_settings(settings, problem.lam, n_jobs),
-        GAP_FRACTION * settings.tol,
+        accepted_gap(settings, problem.lam),
         callback,
     )
     coef, intercept = problem.coef_of_masses(above), intercept - intercept.mean()
@@ -196,6 +198,12 @@ def solve_masses(
     if error is not None:
         raise error
     return solution
+
+
+def accepted_gap(settings: Settings, lam: float) -> float:
+    """The accepted relative gap. It is quadratic in the violation, of which ``scale_tol`` gives the unit."""
+    unit = settings.tolerance(lam) / (settings.tol * max(1.0, lam))
+    return GAP_FRACTION * settings.tol * unit**2
 
 
 def solve_softmax(

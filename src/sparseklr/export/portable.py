@@ -188,6 +188,12 @@ class PortableModel:
                 f"kernel={model.kernel!r} has no closed formula and cannot be exported; "
                 f"expected one of {', '.join(NAMED_KERNELS)}."
             )
+        joint = isinstance(model, SKLR) and model.multi_class_ == "softmax"
+        if joint and calibration == "link":
+            raise ValueError(
+                "calibration='link' of multi_class='softmax' cannot be exported: it depends on all outputs "
+                "of a row. Use calibration='sigmoid'."
+            )
         points = model.support_vectors_
         points = points.toarray() if sparse.issparse(points) else points
         n_features = points.shape[1]
@@ -207,7 +213,7 @@ class PortableModel:
             intercept=intercept,
             margin=model.lam_ if calibration == "link" else None,
             classes=model.classes_,
-            scores="softmax" if isinstance(model, ImportVectorMachine) else "one-vs-rest",
+            scores="softmax" if joint or isinstance(model, ImportVectorMachine) else "one-vs-rest",
             scaling=FeatureScaling.identity(n_features),
         )
 
