@@ -26,7 +26,7 @@ namespace sparseklr {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr int most_passes = 20;  // of balance_intercepts
+constexpr int most_passes = 8;  // of balance_intercepts
 
 enum class Stop { tolerance, max_iter, interrupted, stalled };
 
@@ -107,8 +107,8 @@ private:
 
     // Sweeps over the pairs of classes until the optimality conditions hold up to the tolerance, or the duality gap is
     // small enough.  A sweep solves the pairs whose violation exceeds a target, half of the largest violation of the
-    // sweep before: a smaller target would solve pairs to an accuracy that the next pairs undo.  If no pair violates
-    // the tolerance, a cycle of three or more classes may do so.
+    // sweep before: a smaller target would solve pairs to an accuracy that the next pairs undo.  Cycles of three or more
+    // classes are moved if no pair violates the tolerance, and after sweeps that hardly reduce the largest violation.
     Stop sweep_until_solved() {
         double target = infinity, checked = infinity;
         while (true) {
@@ -132,7 +132,10 @@ private:
                 checked = worst;
                 if (2 * balance_intercepts() <= settings_.tol || relative_gap() <= gap_tol_) return Stop::tolerance;
                 if (pairs_solved && info_.n_iter >= settings_.max_iter) return Stop::max_iter;
-                if (pairs_solved && !move_along_cycle()) return Stop::stalled;
+                if (pairs_solved && !move_along_cycles()) return Stop::stalled;
+            } else if (target < infinity) {  // slow progress
+                balance_intercepts();
+                move_along_cycles();
             }
             if (!pairs_solved && target <= settings_.tol && info_.n_iter == before) return Stop::stalled;
             target = std::max(settings_.tol, std::min(target, 0.5 * worst));
@@ -154,20 +157,33 @@ private:
         return worst;
     }
 
-    // Moves mass t along a cycle of classes, from each to the next in another row: all sums over rows stay.  The cycle
-    // is that of the worst edges, which all violate about as much when the intercepts are balanced.  Pairs of classes
-    // do not suffice: three rows may each have mass of two of three classes.  False if nothing can move.
-    bool move_along_cycle() {
-        std::vector<Edge> edge(n_classes_);
-        std::size_t k = 0;
-        for (std::size_t l = 0; l < n_classes_; ++l) {
-            edge[l] = worst_edge(l);
-            if (edge[l].violation > edge[k].violation) k = l;
+    // Moves mass along cycles of classes.  Pairs of classes do not suffice: three rows may each have mass of two of three
+    // classes.  The worst edge of every class leads to a cycle, and with balanced intercepts all edges of some cycle
+    // violate about as much as the worst.  False if nothing can move.
+    bool move_along_cycles() {
+        bool moved = false;
+        for (std::size_t round = 0; round < std::min<std::size_t>(n_classes_, 8); ++round) {
+            std::vector<Edge> edge;
+            for (std::size_t k = 0; k < n_classes_; ++k) edge.push_back(worst_edge(k));
+            std::vector<std::size_t> found_from(n_classes_, n_classes_);  // the class whose path came here first
+            bool any = false;
+            for (std::size_t first = 0; first < n_classes_; ++first) {
+                std::size_t k = first;
+                for (; found_from[k] == n_classes_; k = edge[k].to) found_from[k] = first;
+                if (found_from[k] != first) continue;
+                std::vector<std::size_t> cycle{k};
+                while ((k = edge[k].to) != cycle.front()) cycle.push_back(k);
+                any = move_along_cycle(edge, cycle) || any;
+            }
+            if (!any || !poll(settings_.tol)) break;
+            moved = true;
         }
-        for (std::size_t step = 0; step < n_classes_; ++step) k = edge[k].to;  // now on the cycle
-        std::vector<std::size_t> cycle;
-        do cycle.push_back(k);
-        while ((k = edge[k].to) != cycle.front());
+        return moved;
+    }
+
+    // Moves mass t from each class of the cycle to the next, each in the row of its edge: all sums over rows stay.  False
+    // if the cycle does not violate the tolerance.
+    bool move_along_cycle(const std::vector<Edge>& edge, const std::vector<std::size_t>& cycle) {
         const std::size_t m = cycle.size();
         double gain = 0, curvature = 0, most = infinity;
         for (std::size_t s = 0; s < m; ++s) {
@@ -178,6 +194,7 @@ private:
             curvature += row_source_.diagonal(i) + row_source_.diagonal(next) - 2 * double(row[next]);
             most = std::min(most, above(cycle[s], i));
         }
+        if (!(2 * gain > double(m) * settings_.tol && most > 0)) return false;
         const auto derivative = [&](double t) {
             double value = -gain + std::max(curvature, 0.0) * t;
             for (const std::size_t from : cycle) {
@@ -191,7 +208,6 @@ private:
         if (derivative(most) > 0)
             for (double low = 0, high = most; t = 0.5 * (low + high), low < t && t < high;)
                 (derivative(t) > 0 ? high : low) = t;
-        if (!(gain > 0 && t > 0)) return false;
         for (std::size_t s = 0; s < m; ++s) {
             const std::size_t from = cycle[s], i = edge[from].row, to = edge[from].to;
             set_above(from, i, std::max(above(from, i) - t, 0.0));
@@ -375,12 +391,15 @@ private:
         return (primal + dual) / std::max({std::abs(primal), std::abs(dual), std::numeric_limits<double>::min()});
     }
 
+    // Calls the monitor when it is due; false once it has requested a stop.
     bool poll(double violation) {
         using namespace std::chrono;
         const auto now = steady_clock::now();
-        if (!monitor_ || duration<double>(now - last_poll_).count() < settings_.poll_seconds) return true;
+        if (stopped_ || !monitor_ || duration<double>(now - last_poll_).count() < settings_.poll_seconds)
+            return !stopped_;
         last_poll_ = now;
-        return monitor_({info_.n_iter, violation, seconds()});
+        stopped_ = !monitor_({info_.n_iter, violation, seconds()});
+        return !stopped_;
     }
 
     double seconds() const {
@@ -399,6 +418,7 @@ private:
     std::vector<std::vector<std::size_t>> holders_;  // rows with above_ik > 0, for each class
     std::vector<double> intercept_, sum_;
     std::chrono::steady_clock::time_point start_time_ = std::chrono::steady_clock::now(), last_poll_ = start_time_;
+    bool stopped_ = false;  // by the monitor
     SolveInfo info_;
 };
 

@@ -75,7 +75,7 @@ def test_vector_scaling_is_stationary() -> None:
     weight = rng.uniform(0.5, 2, 200)
     slope, offset = vector_scaling(codes, g, weight).T
     total = np.bincount(codes, weight)[codes]
-    target = np.where(np.eye(3, dtype=bool)[codes], total[:, None] + 1, 1) / (total + 3)[:, None]
+    target = np.where(np.eye(3, dtype=bool)[codes], total[:, None] + 1, 0.5) / (total + 2)[:, None]
     residual = weight[:, None] * (np.exp(log_softmax(slope * g + offset, axis=1)) - target)
     assert abs(residual.sum(axis=0)).max() <= 1e-4 * weight.sum()
     assert abs((residual * g).sum(axis=0)).max() <= 1e-4 * weight.sum() * np.ptp(g)

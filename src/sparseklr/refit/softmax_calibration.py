@@ -33,13 +33,13 @@ def vector_scaling(codes: np.ndarray, g: np.ndarray, weight: np.ndarray) -> np.n
     """Slope and offset of each class, (n_classes, 2), by maximum likelihood for cross-fitted g.
 
     The probabilities are the softmax of ``slope * g + offset`` (Guo et al., ICML 2017). The targets are
-    (n+1)/(n+K) for the class of a row and 1/(n+K) for the K-1 others, where n is the weight of the class
-    (Laplace's rule; Platt's for two classes). They keep the slopes finite.
+    (n+1)/(n+2) for the class of a row, where n is the weight of the class, and the rest is shared by the
+    others (Platt's targets for two classes). They keep the slopes finite.
     """
     n, n_classes = g.shape
     total = np.bincount(codes, weight, minlength=n_classes)[codes]
-    target = np.repeat(1 / (total + n_classes)[:, None], n_classes, axis=1)
-    target[np.arange(n), codes] += total / (total + n_classes)
+    target = np.repeat(1 / ((total + 2) * (n_classes - 1))[:, None], n_classes, axis=1)
+    target[np.arange(n), codes] = (total + 1) / (total + 2)
     spread = max(float(g.max() - g.min()), np.finfo(float).tiny)
     scaled, share = g / spread, (weight / weight.sum())[:, None]
 
