@@ -28,7 +28,7 @@ def test_probabilities_are_the_softmax_of_the_decision_values(wine) -> None:
         f = model.decision_function(X)
         np.testing.assert_allclose(model.predict_proba(X), softmax(f, axis=1), atol=1e-12)
         np.testing.assert_array_equal(model.predict(X), model.classes_[f.argmax(axis=1)])
-        assert model.score(X, y) > 0.95
+        assert model.score(X, y) > 0.9
         explanation = model.explain(X[:5])
         np.testing.assert_allclose(explanation.contributions.sum(axis=2) + explanation.intercept, f[:5])
         assert model.converged_
