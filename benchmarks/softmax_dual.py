@@ -71,12 +71,15 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=0, help="of the split into training and test rows")
     parser.add_argument("--sets", nargs="+", default=[*ARENA, *OTHERS])
     arguments = parser.parse_args()
     rows, ratios = [], []
     for name in arguments.sets:
         X, y = data(name)
-        train, test, label, truth = train_test_split(X, y, test_size=0.3, random_state=0, stratify=y)
+        train, test, label, truth = train_test_split(
+            X, y, test_size=0.3, random_state=arguments.seed, stratify=y
+        )
         found = []
         with threadpool_limits(1):
             models = [SKLR(multi_class=kind, calibration=None, n_jobs=1) for kind in ("softmax", "ovr")]
