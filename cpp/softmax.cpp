@@ -356,6 +356,8 @@ private:
             }
             if (largest > 0.99 * before) break;
         }
+        largest = 0;  // with the final intercepts
+        for (std::size_t k = 0; k < n_classes_; ++k) largest = std::max(largest, worst_edge(k).violation);
         return largest;
     }
 
