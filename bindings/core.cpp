@@ -18,6 +18,7 @@
 #include "rows.hpp"
 #include "shapley.hpp"
 #include "smo.hpp"
+#include "softmax.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -199,6 +200,20 @@ nb::object row_sum(AnyRowSource& row_source, vector<double> coef, int threads) {
     return to_numpy(std::move(out), {n});
 }
 
+// A monitor that handles signals and calls `callback`; an exception that they raise ends the run and is stored.
+Monitor calling(const nb::object& callback, nb::object& error) {
+    return [&](const Snapshot& snapshot) {
+        nb::gil_scoped_acquire gil;
+        try {
+            check_signals();
+            return callback.is_none() || !nb::cast<bool>(nb::bool_(callback(snapshot)));
+        } catch (nb::python_error& e) {
+            error = nb::borrow(e.value());
+            return false;
+        }
+    };
+}
+
 // Runs the solver on above (alpha - bound) and F in place.  Returns the SolveInfo and the exception raised by a signal
 // handler or the callback (None if there was none): the state is valid in either case.
 nb::tuple solve_in_place(AnyRowSource& row_source, vector<double> y, vector<double> box, vector<double> bound,
@@ -214,16 +229,7 @@ nb::tuple solve_in_place(AnyRowSource& row_source, vector<double> y, vector<doub
     check_threads(settings.threads);
     const Problem problem{view(y), view(box), view(bound), lam};
     nb::object error = nb::none();
-    const Monitor monitor = [&](const Snapshot& snapshot) {
-        nb::gil_scoped_acquire gil;
-        try {
-            check_signals();
-            return callback.is_none() || !nb::cast<bool>(nb::bool_(callback(snapshot)));
-        } catch (nb::python_error& e) {
-            error = nb::borrow(e.value());
-            return false;
-        }
-    };
+    const Monitor monitor = calling(callback, error);
     SolveInfo info;
     {
         nb::gil_scoped_release release;
@@ -260,6 +266,39 @@ nb::tuple shapley(matrix<double> points, matrix<double> coef, vector<std::size_t
     nb::object both = nb::none();
     if (interactions) both = to_numpy(std::move(pairs), {n, m, n_groups, n_groups});
     return nb::make_tuple(to_numpy(std::move(values), {n, m, n_groups}), both);
+}
+
+// The same for the softmax problem: above, F and the intercepts in place; matrices have a row per class.
+nb::tuple solve_softmax_in_place(AnyRowSource& row_source, vector<std::int64_t> label, vector<double> box,
+                                 vector<double> bound, double lam, out_matrix<double> above, out_matrix<double> F,
+                                 out_vector<double> intercept, const Settings& settings, double gap_tol,
+                                 nb::object callback) {
+    const std::size_t n = row_source.size(), n_classes = intercept.shape(0);
+    if (label.shape(0) != n || box.shape(0) != n || bound.shape(0) != n || above.shape(1) != n || F.shape(1) != n)
+        throw nb::value_error("label, box, bound, above and F must have one entry per kernel row");
+    if (n_classes < 2 || above.shape(0) != n_classes || F.shape(0) != n_classes)
+        throw nb::value_error("above, F and intercept must have one row for each of at least two classes");
+    for (std::size_t i = 0; i < n; ++i)
+        if (!(label(i) >= 0 && std::size_t(label(i)) < n_classes && bound(i) > 0 &&
+              double(n_classes) * bound(i) < box(i) && std::isfinite(box(i))))
+            throw nb::value_error("0 < n_classes * bound < box must hold, and labels must be below n_classes");
+    for (std::size_t s = 0; s < n * n_classes; ++s)
+        if (!(above.data()[s] >= 0 && std::isfinite(above.data()[s]) && std::isfinite(F.data()[s])))
+            throw nb::value_error("above must be non-negative, and above and F must be finite");
+    check_threads(settings.threads);
+    const SoftmaxProblem problem{view(label), n_classes, view(box), view(bound), lam};
+    nb::object error = nb::none();
+    const Monitor monitor = calling(callback, error);
+    SolveInfo info;
+    {
+        nb::gil_scoped_release release;
+        const std::lock_guard<std::mutex> lock(*row_source.in_use);
+        const SoftmaxState state{view(above), view(F), view(intercept)};
+        info = std::visit(
+            [&](const auto& source) { return solve_softmax(problem, *source, settings, gap_tol, state, monitor); },
+            row_source.source);
+    }
+    return nb::make_tuple(std::move(info), error);
 }
 
 }  // namespace
@@ -344,6 +383,9 @@ NB_MODULE(_core, m) {
           "F"_a.noconvert(), "settings"_a, "callback"_a.none());
     m.def("shapley_values", &shapley, "points"_a, "coef"_a, "group_start"_a, "squared"_a, "rows"_a, "background"_a,
           "weight"_a, "interactions"_a, "threads"_a);
+    m.def("solve_softmax_in_place", &solve_softmax_in_place, "row_source"_a, "label"_a, "box"_a, "bound"_a, "lam"_a,
+          "above"_a.noconvert(), "F"_a.noconvert(), "intercept"_a.noconvert(), "settings"_a, "gap_tol"_a,
+          "callback"_a.none());
     bind_compact(m);
     bind_refit(m);
 }

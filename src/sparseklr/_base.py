@@ -31,6 +31,7 @@ from ._validation import (
 from .conformal import HeldOut, HeldOutProbabilities
 from .dual.one_vs_rest import BinarySolutions
 from .dual.smo import Settings
+from .dual.softmax import SoftmaxSolution
 from .kernels import Kernel, summed_duplicates
 from .refit.calibration import ONE_VS_REST, Link, log_probabilities
 from .refit.posterior import Span, rank, reference_quantiles, representatives
@@ -660,10 +661,10 @@ class HeldOutMixin(PointClassifier):
 # -- solutions of the dual ------------------------------------------------------------------------
 
 
-def certificate(solved: BinarySolutions) -> dict[str, Any]:
+def certificate(solved: BinarySolutions | SoftmaxSolution) -> dict[str, Any]:
     """Fitted attributes that describe the convergence of the solver."""
     return {
-        "n_iter_": sum(solution.n_iter for solution in solved.solutions),
+        "n_iter_": solved.n_iter,
         "converged_": solved.converged,
         "kkt_violation_": solved.kkt_violation,
         "dual_gap_": solved.relative_gap,
@@ -671,10 +672,10 @@ def certificate(solved: BinarySolutions) -> dict[str, Any]:
 
 
 def warn_of_solutions(
-    solved: BinarySolutions, settings: Settings, kernel: Any, nu: float | None = None
+    solved: BinarySolutions | SoftmaxSolution, settings: Settings, kernel: Any, nu: float | None = None
 ) -> None:
     """Warn if nu is too small for a margin, the kernel is indefinite, or the solver did not converge."""
-    if nu is not None:
+    if nu is not None and isinstance(solved, BinarySolutions):
         solved.warn_of_small_nu(float(nu), settings.tol)
     if solved.indefinite:
         warn(
@@ -682,13 +683,12 @@ def warn_of_solutions(
             "point and need not be the optimum."
         )
     if not solved.converged:
-        n_iter = sum(solution.n_iter for solution in solved.solutions)
         required = settings.tolerance(float(solved.margins.max()))
         remedy = "Raise tol or scale the features."
         if settings.max_iter != -1:
             remedy = "Raise max_iter or tol, scale the features, or fit again with warm_start=True to resume."
         warn(
-            f"The solver stopped after {n_iter} pair steps with a KKT violation of "
+            f"The solver stopped after {solved.n_iter} pair steps with a KKT violation of "
             f"{solved.kkt_violation:.3g} (required: {required:.3g}). {remedy}",
             ConvergenceWarning,
         )

@@ -111,6 +111,19 @@ def solve_in_place(
     settings: Settings,
     callback: Callable[[Snapshot], Any] | None,
 ) -> tuple[SolveInfo, BaseException | None]: ...
+def solve_softmax_in_place(
+    row_source: RowSource,
+    label: np.ndarray,
+    box: np.ndarray,
+    bound: np.ndarray,
+    lam: float,
+    above: np.ndarray,
+    F: np.ndarray,
+    intercept: np.ndarray,
+    settings: Settings,
+    gap_tol: float,
+    callback: Callable[[Snapshot], Any] | None,
+) -> tuple[SolveInfo, BaseException | None]: ...
 
 class Curvature(Enum):
     none = ...

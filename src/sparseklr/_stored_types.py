@@ -183,6 +183,7 @@ def _sklr(model: Any) -> None:
         return
     n_outputs = _n_outputs(model)
     _need(model.calibration_ in ("sigmoid", "link", None), "unknown calibration")
+    _need(model.link_ in ("softmax", "one-vs-rest"), f"unknown link {model.link_!r}")
     if model.calibration_ == "sigmoid":
         check_floats("sigmoid_", model.sigmoid_, (n_outputs, 2))
     check_floats("lam_", model.lam_, (n_outputs,))
@@ -315,7 +316,7 @@ _KERNEL_CLASSIFIER = """classes_ support_ support_vectors_ dual_coef_ intercept_
 _OWN: dict[str, tuple[str, str, Callable[[Any], None]]] = {
     "SKLR": (
         "sklr",
-        f"{_KERNEL_CLASSIFIER} lam_ gamma_ kkt_violation_ dual_gap_ calibration_ sigmoid_",
+        f"{_KERNEL_CLASSIFIER} lam_ gamma_ kkt_violation_ dual_gap_ calibration_ link_ sigmoid_",
         _sklr,
     ),
     "SparseKLR": (

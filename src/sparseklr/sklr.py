@@ -44,7 +44,9 @@ from ._validation import (
 from .dual.one_vs_rest import BinarySolutions, BinarySolver
 from .dual.path import KLRPath, LamScale, check_grid, solve_grid
 from .dual.smo import Settings, SolveInterrupted, WorkingSet
-from .refit.calibration import fit_sigmoids, link
+from .dual.softmax import SoftmaxSolution, SoftmaxSolver
+from .refit.calibration import ONE_VS_REST, SOFTMAX, fit_sigmoids, link
+from .refit.softmax_calibration import fit_vector_scaling, softmax_link
 from .samples import Samples, weighted_classes
 from .shapley import ProductExpansion
 
@@ -58,7 +60,7 @@ class WarmStart(NamedTuple):
     n_samples: int
 
     @classmethod
-    def of(cls, solved: BinarySolutions, samples: Samples) -> WarmStart:
+    def of(cls, solved: BinarySolutions | SoftmaxSolution, samples: Samples) -> WarmStart:
         """Create a warm start from the solutions of some or all of the problems."""
         coef = solved.coef
         kept = np.flatnonzero(coef.any(axis=0))
@@ -68,9 +70,18 @@ class WarmStart(NamedTuple):
         """The dual variables and margin of output k for ``samples``; None and 0 if the data are different."""
         if k >= len(self.coef) or self.n_samples != samples.n_samples:
             return None, 0.0
-        alpha = np.zeros(self.n_samples)
-        alpha[self.support] = np.abs(self.coef[k])
-        return alpha[samples.positions], float(self.margins[k])
+        return np.abs(self._all_coef()[k, samples.positions]), float(self.margins[k])
+
+    def coef_of(self, samples: Samples) -> np.ndarray | None:
+        """Coefficients (n_classes, n) for ``samples``; None if the data are different."""
+        if len(self.coef) != len(samples.classes) or self.n_samples != samples.n_samples:
+            return None
+        return self._all_coef()[:, samples.positions]
+
+    def _all_coef(self) -> np.ndarray:
+        coef = np.zeros((len(self.coef), self.n_samples))
+        coef[:, self.support] = self.coef
+        return coef
 
 
 class SKLR(CallbackSupportMixin, KernelClassifier):
@@ -80,7 +91,7 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
     logistic regression in the kernel's feature space with a margin :math:`\lambda` in the loss. With
     ``lam=0`` it is kernel logistic regression, which keeps every training point. As ``lam`` grows, it
     approaches a support vector machine with parameter ``C / lam``, which keeps few points. More than two
-    classes are handled one-vs-rest with a common kernel.
+    classes are handled one-vs-rest with a common kernel, or in one problem with the softmax loss.
 
     Parameters
     ----------
@@ -114,6 +125,14 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
         How to map f to a probability. ``"sigmoid"`` fits Platt's sigmoid to cross-fitted values of f.
         ``"link"`` applies the link function of the margin loss. None applies ``sigmoid(f)``, equation 3 of
         the paper, which is far too confident for sparse models.
+        With ``multi_class="softmax"``, ``"sigmoid"`` is a slope and an offset per class before the softmax,
+        and None the softmax of f.
+    multi_class : {"ovr", "softmax"}, default="ovr"
+        More than two classes: ``"ovr"`` solves each class against the rest. ``"softmax"`` minimises
+        :math:`\tfrac12\sum_k\|f_k\|^2 + C\sum_i c_i\log\sum_k
+        e^{\lambda[k\ne y_i] + f_k(x_i) - f_{y_i}(x_i)}` in one problem, whose points are shared by all
+        classes: it keeps fewer. It stops when the violation is at most ``tol * max(1, lam)`` or the relative
+        duality gap at most ``tol / 10``.
     cache_size : float or "auto", default="auto"
         Memory for kernel rows in MB. ``"auto"`` means half of the available memory, but at most 256 MB, or
         2 GB for sparse data and for more than 64 features.
@@ -146,6 +165,8 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
         Slope and intercept of Platt's sigmoid, with ``calibration="sigmoid"``.
     calibration_ : str or None
         The calibration of the fitted model.
+    link_ : {"one-vs-rest", "softmax"}
+        How outputs become probabilities; for two classes both are the same.
     kernel_ : :class:`~sparseklr.kernels.Kernel`
         The kernel with numeric parameters.
     gamma_ : float
@@ -200,6 +221,7 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
         "lam": [StrOptions({"auto"}), NON_NEGATIVE],
         "nu": [NON_NEGATIVE, None],
         "calibration": [StrOptions({"sigmoid", "link"}), None],
+        "multi_class": [StrOptions({"ovr", "softmax"})],
         "warm_start": ["boolean"],
         "verbose": ["verbose"],
     }
@@ -219,6 +241,7 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
         max_iter: int = -1,
         bound: float | None = None,
         calibration: Literal["sigmoid", "link"] | None = "sigmoid",
+        multi_class: Literal["ovr", "softmax"] = "ovr",
         cache_size: float | Literal["auto"] = "auto",
         class_weight: dict | Literal["balanced"] | None = None,
         warm_start: bool = False,
@@ -237,6 +260,7 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
         self.max_iter = max_iter
         self.bound = bound
         self.calibration = calibration
+        self.multi_class = multi_class
         self.cache_size = cache_size
         self.class_weight = class_weight
         self.warm_start = warm_start
@@ -247,27 +271,61 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
 
     def _fit(self, X: Any, y: np.ndarray, weight: np.ndarray | None, names: Any = None) -> dict[str, Any]:
         samples = make_samples(X, y, weight, class_weight=self.class_weight, **kernel_parameters(self))
-        settings = self.solver_settings()
-        solver = BinarySolver(samples, settings, self.cache_size, self.n_jobs, bool(self.verbose))
-        problems = solver.problems(float(self.C), self._margin())
-        solved = BinarySolutions(problems, [])
-        with fit_task(self, X, y, len(problems)) as part:
-            try:
-                self._solve(solver, solved, part)
-                warn_of_solutions(solved, settings, self.kernel, self.nu)
-                sigmoid = fit_sigmoids(solver, solved) if self.calibration == "sigmoid" else None
-            except KeyboardInterrupt:
-                if self.warm_start and solved.solutions:
-                    set_fitted(self, {"interrupted_": WarmStart.of(solved, samples)})
-                raise
+        n_classes = len(samples.classes)
+        joint = self.multi_class == "softmax" and n_classes > 2
+        solve = self._solve_jointly if joint else self._solve_one_vs_rest
+        with fit_task(self, X, y, 1 if joint or n_classes == 2 else n_classes) as part:
+            solved, sigmoid = solve(samples, self.solver_settings(), part)
         return {
             **expansion(samples, solved.coef, solved.intercept),
             **({"gamma_": samples.kernel.gamma} if has_gamma(samples.kernel.name) else {}),
             **certificate(solved),
             "lam_": solved.margins,
             "calibration_": self.calibration,
+            "link_": SOFTMAX if joint else ONE_VS_REST,
             "sigmoid_": sigmoid,
         }
+
+    def _solve_one_vs_rest(
+        self, samples: Samples, settings: Settings, part: Any
+    ) -> tuple[BinarySolutions, np.ndarray | None]:
+        """Solutions of all binary problems, and the sigmoids with ``calibration="sigmoid"``."""
+        solver = BinarySolver(samples, settings, self.cache_size, self.n_jobs, bool(self.verbose))
+        solved = BinarySolutions(solver.problems(float(self.C), self._margin()), [])
+        try:
+            self._solve(solver, solved, part)
+            warn_of_solutions(solved, settings, self.kernel, self.nu)
+            return solved, fit_sigmoids(solver, solved) if self.calibration == "sigmoid" else None
+        except KeyboardInterrupt:
+            if self.warm_start and solved.solutions:
+                set_fitted(self, {"interrupted_": WarmStart.of(solved, samples)})
+            raise
+
+    def _solve_jointly(
+        self, samples: Samples, settings: Settings, part: Any
+    ) -> tuple[SoftmaxSolution, np.ndarray | None]:
+        """Solution of the softmax problem, and its vector scaling with ``calibration="sigmoid"``."""
+        if self.nu is not None:
+            raise ValueError(
+                f"nu={self.nu!r} fixes a sum of dual variables for each binary problem and needs "
+                "multi_class='ovr'; use lam with multi_class='softmax'."
+            )
+        solver = SoftmaxSolver(samples, settings, self.cache_size, self.n_jobs, bool(self.verbose))
+        start, solved = self._start(), None
+        try:
+            with part("softmax problem"):
+                coef = None if start is None else start.coef_of(samples)
+                solved = solver.solve(
+                    solver.problem(float(self.C), self._margin()), coef, type(self).__name__
+                )
+            warn_of_solutions(solved, settings, self.kernel)
+            return solved, fit_vector_scaling(solver, solved) if self.calibration == "sigmoid" else None
+        except KeyboardInterrupt as interrupted:
+            if isinstance(interrupted, SolveInterrupted) and solved is None:
+                solved = interrupted.solution
+            if self.warm_start and solved is not None:
+                set_fitted(self, {"interrupted_": WarmStart.of(solved, samples)})
+            raise
 
     def _solve(self, solver: BinarySolver, solved: BinarySolutions, part: Any) -> None:
         """Solve every problem and append its solution; an interruption leaves the last one unfinished."""
@@ -318,14 +376,16 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
     # -- probabilities ----------------------------------------------------------------------------
 
     def _outputs(self, X: Any) -> np.ndarray:
-        """The logits of the one-vs-rest probabilities, of shape (n_queries, n_outputs)."""
+        """The logits of the one-vs-rest probabilities, or scores of the softmax, (n_queries, n_outputs)."""
         f = super()._outputs(X)
-        if self.calibration_ == "link":
+        if self.calibration_ == "link" and self.link_ == ONE_VS_REST:
             return link(f, self.lam_)
         slope, offset = self._calibration_line(f)
         return slope * f + offset
 
     def _calibration_line(self, outputs: np.ndarray) -> tuple[Any, Any]:
+        if self.calibration_ == "link" and self.link_ == SOFTMAX:
+            return 1.0, softmax_link(outputs, float(self.lam_[0])) - outputs
         if self.calibration_ == "link":
             away = np.where(outputs == 0, 1e-9, outputs)  # the ratio has a limit at zero
             return link(away, self.lam_) / away, 0.0
@@ -482,7 +542,7 @@ class SKLRCV(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     r"""S-KLR with C and lam chosen by cross-validation.
 
     Each training fold solves the grid as one warm-started path (:func:`~sparseklr.klr_path`). If the scorer
-    depends on the calibration, every candidate is fitted separately instead.
+    depends on the calibration, and with ``multi_class="softmax"``, every candidate is fitted separately.
 
     Parameters
     ----------
@@ -829,7 +889,9 @@ class _Evaluation(NamedTuple):
     def __call__(self, fold: _Fold, *, check_saturation: bool) -> np.ndarray:
         """Measurements (n_candidates, len(_MEASURES))."""
         by_sign = response_of(self.scorer) in ("predict", "decision_function")
-        if by_sign and self.template.calibration in (None, "link"):  # these preserve order and sign
+        template = self.template
+        if by_sign and template.calibration in (None, "link") and template.multi_class == "ovr":
+            # these calibrations preserve order and sign
             return self._along_path(fold, check_saturation)
         return self._by_fits(fold)
 

@@ -21,8 +21,8 @@ from support.alike import assert_interrupted_fit_changes_nothing
 
 from sparseklr import CompactKLR
 from sparseklr.compact import size_search
-from sparseklr.scaling import Scaling
 from sparseklr.datasets import make_ringnorm
+from sparseklr.scaling import Scaling
 
 pytestmark = pytest.mark.numerical
 

@@ -16,9 +16,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sparseklr import SKLR, CompactKLR, SparseKLR, tabular_pipeline
 from sparseklr.baselines import HalfKLR, ImportVectorMachine
 from sparseklr.compact.model import CompactModel
-from sparseklr.scaling import Scaling, rank_knots
 from sparseklr.dual import solve_dual
 from sparseklr.kernels import Kernel
+from sparseklr.scaling import Scaling, rank_knots
 
 pytestmark = pytest.mark.numerical
 

@@ -45,6 +45,11 @@ class BinarySolutions:
         return np.array([problem.lam for problem in self.problems])
 
     @property
+    def n_iter(self) -> int:
+        """Pair steps of all problems."""
+        return sum(solution.n_iter for solution in self.solutions)
+
+    @property
     def converged(self) -> bool:
         return len(self.solutions) == len(self.problems) and all(
             solution.status is Status.OPTIMAL for solution in self.solutions

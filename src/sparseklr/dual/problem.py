@@ -14,6 +14,17 @@ Its dual is formulation (2BM) of the paper, with one box per sample:
 where :math:`G(d) = d\log d + (1-d)\log(1-d)` and :math:`Q_{ij} = y_i y_j K_{ij}`. Given ``F = K @ (alpha *
 y)``, every function here costs O(n).
 
+With several classes, :class:`SoftmaxProblem` has one function :math:`g_k = f_k + b_k` for each class,
+
+.. math:: \min_{f, b}\; \tfrac12 \sum_k \|f_k\|^2
+          + \sum_i C_i \log \sum_k e^{\lambda [k \ne y_i] + g_k(x_i) - g_{y_i}(x_i)}
+
+and its dual, in probabilities :math:`\pi_i` with :math:`\beta_{ik} = C_i ([k = y_i] - \pi_{ik})`,
+
+.. math:: \min_\pi\; \tfrac12 \sum_k \beta_k^\top K \beta_k + \sum_{ik} C_i \pi_{ik} \log \pi_{ik}
+          - \lambda \sum_i C_i \sum_{k \ne y_i} \pi_{ik}
+          \quad\text{s.t.}\quad \textstyle\sum_k \pi_{ik} = 1,\; \sum_i \beta_{ik} = 0 .
+
 The paper is Consolo, Manno and Amaldi (2025), Computers & Operations Research 188, 107363.
 """
 
@@ -25,7 +36,8 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from scipy.special import entr, expit, xlogy
+from scipy import sparse
+from scipy.special import entr, expit, logsumexp, softmax, xlogy
 from sklearn.utils import column_or_1d
 
 from ..samples import check_weight
@@ -139,6 +151,122 @@ class DualProblem:
             and low[positive].sum() <= high[~positive].sum()
             and low[~positive].sum() <= high[positive].sum()
         )
+
+
+@dataclass(frozen=True)
+class SoftmaxProblem:
+    """The dual problem of several classes without its kernel.
+
+    Matrices have a row per class and a column per training row. ``coef`` is beta; ``F = coef @ K``. A mass
+    ``C_i pi_ik`` is at least ``bound_i``, and a row whose own class has all the remaining mass is absent from
+    the model: ``-coef`` is the mass above the bound of the other classes.
+
+    Parameters
+    ----------
+    codes : array of int (n,)
+        The class of each row, from 0 to ``n_classes - 1``.
+    n_classes : int
+    box : array (n,)
+        ``C_i = C * weight_i > 0``.
+    bound : array (n,)
+        Least mass of every class, ``0 < n_classes * bound_i < C_i``.
+    lam : float
+        The margin, >= 0.
+    """
+
+    codes: Array
+    n_classes: int
+    box: Array
+    bound: Array
+    lam: float
+
+    @property
+    def own(self) -> Array:
+        """Whether a class is that of the row, (n_classes, n)."""
+        return np.arange(self.n_classes)[:, None] == self.codes
+
+    def coef_of_masses(self, above: Array) -> Array:
+        """``coef`` for masses above the bound; those of the own class are ignored."""
+        coef = np.where(self.own, 0.0, -above)
+        coef[self.codes, np.arange(len(self.codes))] = -coef.sum(axis=0)
+        return coef
+
+    def masses(self, coef: Array) -> Array:
+        """Masses above the bound of all classes; they sum to ``C_i - n_classes * bound_i``."""
+        room = self.box - self.n_classes * self.bound
+        rest = room - np.where(self.own, coef, 0.0).sum(axis=0)
+        rest = np.where(rest > 8 * np.finfo(float).eps * self.box, rest, 0.0)  # rounding of the other masses
+        return np.where(self.own, rest, np.maximum(-coef, 0.0))
+
+    def gradient(self, coef: Array, F: Array) -> Array:
+        """``G_ik = log a_ik - f_k(x_i) - lam [k != y_i]``, the derivative up to a constant of the row."""
+        return np.log(self.bound + self.masses(coef)) - F - self.lam * ~self.own
+
+    def dual_objective(self, coef: Array, F: Array) -> float:
+        """Value of the dual objective, which is minimised; defined for probabilities from 0 to 1."""
+        pi = np.where(self.own, 1.0, 0.0) - coef / self.box
+        linear = self.lam * np.where(self.own, 0.0, coef).sum()
+        return float(0.5 * np.vdot(coef, F) + (self.box * xlogy(pi, np.maximum(pi, 0.0))).sum() + linear)
+
+    def primal_objective(self, coef: Array, F: Array, intercept: Array) -> float:
+        """Penalised loss of ``f_k = sum_i coef_ik k(x_i, .)`` with the intercepts."""
+        g = F + intercept[:, None]
+        loss = logsumexp(g + self.lam * ~self.own, axis=0) - g[self.codes, np.arange(len(self.codes))]
+        return float(0.5 * np.vdot(coef, F) + self.box @ loss)
+
+    def gap(self, coef: Array, F: Array, intercept: Array) -> float:
+        """Duality gap, primal plus dual value: >= 0, and 0 only at the optimum of the unbounded problem."""
+        return self.primal_objective(coef, F, intercept) + self.dual_objective(coef, F)
+
+    def coef_of(self, g: Array) -> Array:
+        """The coefficients that correspond to decision values ``g`` at the optimum."""
+        return self.box * (self.own - softmax(g + self.lam * ~self.own, axis=0))
+
+    def kkt_violation(self, coef: Array, F: Array, intercept: Array) -> float:
+        """Twice the largest ``(G_ik - b_k) - (G_il - b_l)`` of a row with mass k above its bound.
+
+        A point is optimal if and only if some intercepts b make it 0. The factor makes it the violation of
+        :class:`DualProblem` for two classes with their best intercept.
+        """
+        slack = self.gradient(coef, F) - intercept[:, None]
+        largest = np.where(self.masses(coef) > 0, slack, -np.inf).max(axis=0)
+        return float(2 * (largest - slack.min(axis=0)).max())
+
+    def pair(self, p: int, q: int, coef: Array, F: Array) -> tuple[DualProblem, Array, Array]:
+        """The problem of moving mass between two classes, which is a binary one with the kernel 2 K.
+
+        Returns the problem, its variable (the mass of p, of at most the masses of p and q) and its F up to a
+        constant vector. Rows with mass p and q at the bound are fixed.
+        """
+        masses, own = self.masses(coef)[[p, q]], self.own[[p, q]]
+        problem = DualProblem(np.ones(len(self.box)), masses.sum(axis=0) + 2 * self.bound, self.bound, 0.0)
+        return problem, self.bound + masses[0], F[q] - F[p] + self.lam * (own[0] * 1.0 - own[1])
+
+    def feasible_start(self, coef: Array) -> Array:
+        """A feasible point near ``coef``, whose rows may be a part of those of another problem.
+
+        Between two classes, the mass of rows of one that is given to the other is scaled to the smaller of
+        the two directions, unless all sums are 0 already; then all masses are scaled until they fit.
+        """
+        given = np.where(self.own, 0.0, np.maximum(-coef, 0.0))
+        classes, rows = given.nonzero()
+        if not len(rows):
+            return np.zeros_like(given)
+        excess = np.abs(self.coef_of_masses(given).sum(axis=1)).max()
+        if excess > 1e-12 * given.sum():
+            shape = (self.n_classes, self.n_classes)
+            flow = sparse.csr_array((given[classes, rows], (self.codes[rows], classes)), shape=shape)
+            both = flow.minimum(flow.T).tocsr()
+            given[classes, rows] *= _entries(both, self.codes[rows], classes) / _entries(
+                flow, self.codes[rows], classes
+            )
+        room = self.box - self.n_classes * self.bound
+        return self.coef_of_masses(given * min(1.0, (room / np.maximum(given.sum(axis=0), room)).min()))
+
+
+def _entries(matrix: Any, rows: Array, columns: Array) -> Array:
+    """Entries of a sparse matrix at some places."""
+    return np.asarray(sparse.csr_matrix(matrix)[rows, columns]).ravel()
 
 
 def labels_and_boxes(y: Any, C: float, sample_weight: Any = None) -> tuple[Array, Array]:

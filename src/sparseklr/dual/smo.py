@@ -168,7 +168,7 @@ class SolveInterrupted(KeyboardInterrupt):
     ``lam`` is its margin during a search for the margin, None otherwise.
     """
 
-    def __init__(self, solution: Solution) -> None:
+    def __init__(self, solution: Any) -> None:
         super().__init__("interrupted; the solution reached so far is in .solution")
         self.solution = solution
         self.lam: float | None = None
@@ -232,19 +232,20 @@ def _solve(
     top = problem.box - 2 * problem.bound
     above = np.where(top - above <= 4 * np.finfo(float).eps * problem.box, top, above)
     F = np.array(F, dtype=np.float64)
-    core_settings = _core.Settings(
-        getattr(_core.WorkingSet, settings.working_set.replace("-", "_")),
-        settings.tolerance(problem.lam),
-        settings.max_iter if settings.max_iter > 0 else np.iinfo(np.int64).max,
-        n_threads(n_jobs),
-        POLL_SECONDS,
-    )
     y, box, bound = (
         np.ascontiguousarray(a, dtype=np.float64) for a in (problem.y, problem.box, problem.bound)
     )
     _check_finite(problem, F)
     info, error = _core.solve_in_place(
-        row_source, y, box, bound, problem.lam, above, F, core_settings, callback
+        row_source,
+        y,
+        box,
+        bound,
+        problem.lam,
+        above,
+        F,
+        core_settings(settings, problem.lam, n_jobs),
+        callback,
     )
     support, alpha = np.flatnonzero(above > 0), problem.alpha_above(above) if bound_counts else above
     # Any intercept between the two ends is optimal for the bounded dual; the end of an empty set is infinite.
@@ -264,7 +265,7 @@ def _solve(
         primal_objective=primal,
         gap=primal + dual,
         support=support,
-        history=np.array([(s.n_iter, s.violation, s.seconds) for s in info.history], dtype=_HISTORY),
+        history=history_of(info),
         min_curvature=info.min_curvature,
     )
     if isinstance(error, KeyboardInterrupt):
@@ -272,6 +273,22 @@ def _solve(
     if error is not None:
         raise error
     return solution
+
+
+def core_settings(settings: Settings, lam: float, n_jobs: int | None) -> _core.Settings:
+    """The settings of the compiled solver for a margin."""
+    return _core.Settings(
+        getattr(_core.WorkingSet, settings.working_set.replace("-", "_")),
+        settings.tolerance(lam),
+        settings.max_iter if settings.max_iter > 0 else np.iinfo(np.int64).max,
+        n_threads(n_jobs),
+        POLL_SECONDS,
+    )
+
+
+def history_of(info: _core.SolveInfo) -> np.ndarray:
+    """The history of a run as a structured array."""
+    return np.array([(s.n_iter, s.violation, s.seconds) for s in info.history], dtype=_HISTORY)
 
 
 def _check_finite(problem: DualProblem, *values: np.ndarray | float) -> None:

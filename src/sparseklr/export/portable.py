@@ -195,6 +195,11 @@ class PortableModel:
                 f"kernel={model.kernel!r} has no closed formula and cannot be exported; "
                 f"expected one of {', '.join(NAMED_KERNELS)}."
             )
+        if calibration == "link" and len(model.classes_) > 2 and model.link_ == SOFTMAX:
+            raise ValueError(
+                "calibration='link' of multi_class='softmax' cannot be exported: it depends on all outputs "
+                "of a row. Use calibration='sigmoid'."
+            )
         points, n_features = model.support_vectors_, model.n_features_in_
         gamma, scaling = np.full(n_features, kernel.gamma), FeatureScaling.identity(n_features)
         if isinstance(model, SparseKLR):

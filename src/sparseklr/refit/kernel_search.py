@@ -80,7 +80,9 @@ class ChosenKernel:
 
     kernel: Kernel
     factors: np.ndarray | None  # of the features (:mod:`~.relevance`); None if all features count alike
-    evaluated: EvaluatedFit | None  # its fit to all points; None if factors or a sample of the points were used
+    evaluated: (
+        EvaluatedFit | None
+    )  # its fit to all points; None if factors or a sample of the points were used
     tried: list[Candidate]  # in order; the search starts from the first
     validation_loss: float | None  # of the chosen kernel; None if it is the first, or folds are impossible
 
@@ -214,7 +216,9 @@ class KernelSearch:
         try:
             with np.errstate(over="ignore", invalid="ignore"):
                 points = replace(self.points, kernel=kernel)
-                bases = LabelFreeBases(points, np.random.default_rng(self.seed), self.map_, (SETTINGS.basis_size,))
+                bases = LabelFreeBases(
+                    points, np.random.default_rng(self.seed), self.map_, (SETTINGS.basis_size,)
+                )
                 evaluated, settled = self._fit(bases, before)
             losses = evaluated.losses
             if not np.isfinite(losses).all():
@@ -225,9 +229,7 @@ class KernelSearch:
         loss, standard_error = self.labels.observations.mean(losses)
         seconds = time.perf_counter() - start
         basis = bases.of_size(len(evaluated.fit.v) - 1)
-        self.tried.append(
-            Candidate(kernel, evaluated, basis, losses, loss, standard_error, seconds, settled)
-        )
+        self.tried.append(Candidate(kernel, evaluated, basis, losses, loss, standard_error, seconds, settled))
         return self.tried[-1]
 
     def _fit(self, bases: LabelFreeBases, before: Candidate | None) -> tuple[EvaluatedFit, bool]:

@@ -64,7 +64,9 @@ def mean_squared_derivatives(basis: Basis, fit: LikelihoodFit) -> np.ndarray:
         if kernel.name == "rbf":
             slopes = 2 * (X * terms.sum(axis=1)[:, None] - terms @ Z)
         else:
-            columns = [np.einsum("ib,ib->i", terms, np.sign(x[:, None] - z)) for x, z in zip(X.T, Z.T, strict=True)]
+            columns = [
+                np.einsum("ib,ib->i", terms, np.sign(x[:, None] - z)) for x, z in zip(X.T, Z.T, strict=True)
+            ]
             slopes = np.column_stack(columns)
         total += weight @ (kernel.gamma * slopes) ** 2
     return total / weight.sum()

@@ -1,0 +1,74 @@
+// Kernel rows of a pair of classes: some columns of the rows of another source, doubled.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "rows.hpp"
+
+namespace sparseklr {
+
+// An error of the source behind PairRows, whose row is counted there: smo.cpp must not translate it.
+struct SourceError {
+    NonFiniteKernel error;
+};
+
+// Mass that moves from one class to another changes the coefficients of both, so the kernel of a pair of classes is
+// 2 K.  Rows are gathered on first use and kept in two generations of capacity() rows: a requested row joins the young
+// one, and when that is full the old one is dropped.
+template <class T> class PairRows final : public RowSource<T> {
+public:
+    PairRows(RowSource<T>& source, std::vector<std::size_t> indices)
+        : source_(source), indices_(std::move(indices)), rows_(indices_.size()), young_(indices_.size()) {}
+    std::size_t size() const override { return indices_.size(); }
+    double diagonal(std::size_t i) const override { return 2 * source_.diagonal(indices_[i]); }
+    std::size_t capacity() const override { return std::max<std::size_t>(4, std::min(size(), source_.capacity())); }
+
+    void fetch(std::span<const std::size_t> indices, std::span<const T*> out, Team& team) override {
+        for (std::size_t k = 0; k < indices.size(); ++k) {
+            const std::size_t i = indices[k];
+            if (!young_[i]) {
+                if (n_young_ == capacity()) next_generation();
+                if (!rows_[i]) rows_[i] = gather(i, team);
+                young_[i] = true;
+                ++n_young_;
+            }
+            out[k] = rows_[i].get();
+        }
+    }
+
+    std::unique_ptr<RowSource<T>> subset(const std::vector<std::size_t>& indices) override {
+        std::vector<std::size_t> original(indices.size());
+        for (std::size_t k = 0; k < indices.size(); ++k) original[k] = indices_[indices[k]];
+        return std::make_unique<PairRows>(source_, std::move(original));
+    }
+
+private:
+    std::unique_ptr<T[]> gather(std::size_t i, Team& team) {
+        const T* full;
+        try {
+            source_.fetch({&indices_[i], 1}, {&full, 1}, team);
+        } catch (const NonFiniteKernel& error) { throw SourceError{error}; }
+        std::unique_ptr<T[]> row(new T[size()]);
+        for (std::size_t j = 0; j < size(); ++j) row[j] = 2 * full[indices_[j]];
+        return row;
+    }
+
+    void next_generation() {
+        for (std::size_t i = 0; i < size(); ++i) {
+            if (!young_[i]) rows_[i].reset();
+            young_[i] = false;
+        }
+        n_young_ = 0;
+    }
+
+    RowSource<T>& source_;
+    std::vector<std::size_t> indices_;
+    std::vector<std::unique_ptr<T[]>> rows_;
+    std::vector<bool> young_;
+    std::size_t n_young_ = 0;
+};
+
+}  // namespace sparseklr
