@@ -32,7 +32,7 @@ def test_probabilities_are_the_softmax_of_the_decision_values(wine) -> None:
         explanation = model.explain(X[:5])
         np.testing.assert_allclose(explanation.contributions.sum(axis=2) + explanation.intercept, f[:5])
         assert model.converged_
-        assert model.multi_class_ == "softmax"
+        assert model.link_ == "softmax"
         assert abs(model.dual_coef_.sum(axis=0)).max() <= 1e-10
 
 
@@ -46,7 +46,7 @@ def test_two_classes_are_binary(wine) -> None:
     X, y = wine
     models = [SKLR(multi_class=kind).fit(X[y < 2], y[y < 2]) for kind in ("softmax", "ovr")]
     np.testing.assert_array_equal(models[0].dual_coef_, models[1].dual_coef_)
-    assert models[0].multi_class_ == "ovr"
+    assert models[0].link_ == "one-vs-rest"
 
 
 @pytest.mark.parametrize("lam", [0.0, 1.0, 5.0])
@@ -109,7 +109,7 @@ def test_cross_validation_of_parameters() -> None:
     X, y = load_iris(return_X_y=True)
     template = SKLR(multi_class="softmax", calibration=None)
     search = SKLRCV(Cs=[1, 100], lams=[0.1], lam_scale="ratio", cv=3, estimator=template).fit(X, y)
-    assert search.best_estimator_.multi_class_ == "softmax"
+    assert search.best_estimator_.link_ == "softmax"
     assert search.score(X, y) > 0.9
 
 

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._base import KernelClassifier
 from ..compact_klr import CompactKLR
 from ..kernels import NAMED_KERNELS
-from ..refit.calibration import Link, link
+from ..refit.calibration import SOFTMAX, Link, link
 from ..scaling import Scaling
 from ..sklr import SKLR
 from ..sparse_klr import SparseKLR

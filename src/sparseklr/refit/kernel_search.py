@@ -80,9 +80,7 @@ class ChosenKernel:
 
     kernel: Kernel
     factors: np.ndarray | None  # of the features (:mod:`~.relevance`); None if all features count alike
-    evaluated: (
-        EvaluatedFit | None
-    )  # its fit to all points; None if factors or a sample of the points were used
+    evaluated: EvaluatedFit | None  # its fit to all points; None with factors, or a sample of the points
     tried: list[Candidate]  # in order; the search starts from the first
     validation_loss: float | None  # of the chosen kernel; None if it is the first, or folds are impossible
 
