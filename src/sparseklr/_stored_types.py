@@ -321,9 +321,9 @@ _OWN: dict[str, tuple[str, str, Callable[[Any], None]]] = {
     ),
     "SparseKLR": (
         "sparse_klr",
-        f"""{_KERNEL_CLASSIFIER} n_selected_ gamma_ kkt_violation_ dual_gap_ C_ slope_ link_ scaling_ relevance_
-        n_observations_ loo_log_loss_ loo_decision_function_ search_results_ validation_log_loss_ _posteriors_
-        _usual_variances_ _reference_ _background_ _held_out_""",
+        f"""{_KERNEL_CLASSIFIER} n_selected_ gamma_ kkt_violation_ dual_gap_ C_ slope_ link_ scaling_
+        relevance_ n_observations_ loo_log_loss_ loo_decision_function_ search_results_ validation_log_loss_
+        _posteriors_ _usual_variances_ _reference_ _background_ _held_out_""",
         _sparse_klr,
     ),
     "CompactKLR": (

@@ -69,7 +69,8 @@ def choose_C(bases: Sequence[Basis], labels: Labels) -> EvaluatedFit:
     """The fit whose C is the best of all decades by leave-one-out log-loss, on the best of nested bases.
 
     A larger basis replaces a smaller one if its loss is smaller with the same C; only the neighbours of this
-    C are evaluated on it. The next larger one is tried if the loss has fallen by more than its standard error.
+    C are evaluated on it. The next larger one is tried if the loss has fallen by more than its standard
+    error.
     """
 
     def loss(one: EvaluatedFit) -> float:

@@ -1,11 +1,11 @@
 r"""The relevance of features: a width for each of them, from the derivatives of a first model.
 
-Features that hardly matter blur the distances between rows. Let :math:`g_j` be the mean over the training rows
-of the squared derivative of the outputs with respect to feature j. Feature j is multiplied by
-:math:`s_j \propto g_j^{1/4}`, a model is fitted to these features, and its derivatives give the final factors.
-The factors are normalised so that the mean kernel coefficient of the features does not change. The fourth root
-is the cautious choice: with :math:`g_j^{1/2}`, as in recursive feature machines, factors that chance has made
-small cannot recover. docs/design/refit.md has measurements.
+Features that hardly matter blur the distances between rows. Let :math:`g_j` be the mean over the training
+rows of the squared derivative of the outputs with respect to feature j. Feature j is multiplied by
+:math:`s_j \propto g_j^{1/4}`, a model is fitted to these features, and its derivatives give the final
+factors. They are normalised so that the mean kernel coefficient of the features does not change. The fourth
+root is cautious: :math:`g_j^{1/2}`, as in recursive feature machines, suppresses features that the first
+model uses little by chance. docs/design/refit.md has measurements.
 
 References
 ----------
