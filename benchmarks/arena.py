@@ -28,6 +28,7 @@ from joblib import Parallel, delayed, parallel_config
 import sparseklr
 
 from .arena_measure import COLUMNS, HALVES, MODELS, Key, maker, measure
+from .arena_page import write
 from .arena_report import compare_files, read, summarise, violations
 from .common import DATA
 
@@ -141,6 +142,8 @@ def parser() -> argparse.ArgumentParser:
         "violations", help="fits whose training loss, estimate and baseline contradict"
     )
     four.add_argument("files", type=Path, nargs="+")
+    five = commands.add_parser("page", help="write docs/arena.md and the table of README.md")
+    five.add_argument("files", type=Path, nargs="+")
     return found
 
 
@@ -152,8 +155,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         summarise(read(given.files), given.models, given.reference)
     elif given.command == "violations":
         violations(read(given.files))
+    elif given.command == "page":
+        write(read(given.files))
     else:
-        models = given.model or [name for name in MODELS if name != "CatBoost"]
+        models = given.model or [name for name in MODELS if name not in ("CatBoost", "LightGBM")]
         labels = given.label or models
         if len(labels) != len(models) or len(set(labels)) != len(labels):
             parser().error(f"{len(models)} models need as many different labels, got {labels}")

@@ -111,6 +111,12 @@ def catboost(text: list[str], seed: int) -> BaseEstimator:
     )
 
 
+def lightgbm(text: list[str], seed: int) -> BaseEstimator:
+    from lightgbm import LGBMClassifier
+
+    return make_pipeline(numeric(text), LGBMClassifier(random_state=seed, n_jobs=1, verbose=-1))
+
+
 MODELS: dict[str, Maker] = {
     "SparseKLR": scaled(SparseKLR()),
     "CompactKLR": scaled(CompactKLR()),
@@ -118,7 +124,8 @@ MODELS: dict[str, Maker] = {
     "SVC": scaled(CalibratedClassifierCV(SVC(), ensemble=False)),
     "forest": unscaled(RandomForestClassifier()),
     "HistGradientBoosting": unscaled(HistGradientBoostingClassifier()),
-    "CatBoost": catboost,  # needs the extra sparseklr[arena]
+    "CatBoost": catboost,  # these two need the extra sparseklr[arena]
+    "LightGBM": lightgbm,
 }
 
 

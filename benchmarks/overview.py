@@ -2,7 +2,7 @@
 
 Features are standardised, and three of five test folds are used. Each fit is stored in
 ``benchmarks/overview.csv``, so the same command resumes an interrupted run; ``--fresh`` starts again. The
-tables are written to ``docs/results`` and, between its markers, to README.md.
+tables are written to ``docs/results``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from paper.datasets import load_benchmark
 from sparseklr import CompactKLR, SparseKLR
 
 from .common import DATA, NAMES
-from .store import ROOT, store
+from .store import store
 
 CELLS = Path(__file__).with_suffix(".csv")
 FOLDS = 3
@@ -128,27 +128,6 @@ def tables(cells: list[Cell], sets: list[str]) -> None:
         ["set", *SHOWN],
         losses,
     )
-    write_readme(rows, losses)
-
-
-def write_readme(rows: list[list[Any]], losses: list[list[str]]) -> None:
-    """Update the table of means in README.md, and the list of sets on which a baseline is better."""
-    page = ROOT / "README.md"
-    text = page.read_text(encoding="utf-8")
-    begin, end = "<!-- written by make bench -->\n", "<!-- end -->"
-    if begin not in text:
-        return
-    table = f"| mean over {len(losses)} sets | log-loss | accuracy | points kept | fit time |\n|---|---:|---:|---:|---:|\n"
-    for label, loss, accuracy, kept, seconds in rows:
-        table += f"| {label} | {loss:.3f} | {accuracy:.3f} | {'-' if kept is None else f'{kept:.0f}'} | {seconds:.2f} s |\n"
-    lost = [row[0] for row in losses if not any("**" in cell for cell in row[1 : 1 + len(OURS)])]
-    table += (
-        f"\nA baseline has the lowest log-loss on {len(lost)} of the {len(losses)} sets: {', '.join(lost)}.\n"
-        if lost
-        else ""
-    )
-    before, _, rest = text.partition(begin)
-    page.write_text(before + begin + table + end + rest.partition(end)[2], encoding="utf-8")
 
 
 def main() -> None:

@@ -260,7 +260,7 @@ def _table_reader(reader: Any) -> None:
 
 
 def _table_features(features: Any) -> None:
-    if "scale_" not in vars(features):
+    if "scaler_" not in vars(features):
         return
     for name in ("numbers_", "missing_", "categorical_", "text_"):
         _check_strings(name, getattr(features, name))
@@ -351,7 +351,7 @@ _OWN: dict[str, tuple[str, str, Callable[[Any], None]]] = {
     ),
     "TableFeatures": (
         "tables.features",
-        "numbers_ missing_ categorical_ text_ encoder_ imputer_ scaler_ scale_ scale_losses_",
+        "numbers_ missing_ categorical_ text_ encoder_ imputer_ scaler_",
         _table_features,
     ),
     "TabularPipeline": ("tables.pipeline", "", lambda pipeline: None),
@@ -401,9 +401,6 @@ _SKRUB = {
     "_apply_to_cols.ApplyToCols": f"{_APPLIED} _wrapped_transformer",
     "_apply_to_each_col.ApplyToEachCol": f"{_APPLIED} _columns",
     "_datetime_encoder.DatetimeEncoder": "extracted_features_ _periodic_encoders all_outputs_",
-    "_squashing_scaler.SquashingScaler": """robust_scaler_ robust_cols_ minmax_scaler_ minmax_cols_
-        zero_cols_""",
-    "_squashing_scaler._MinMaxScaler": "median_ scale_",
     "_string_encoder.StringEncoder": """to_str vectorizer_ tsvd_ scaling_factor_ n_components_ input_name_
         all_outputs_""",
     "_to_str.ToStr": "all_outputs_",
@@ -418,7 +415,7 @@ _THIRD_PARTY_CHECKS: dict[str, Callable[[Any], None]] = {
 _OF_ANY_ESTIMATOR = ("n_features_in_", "feature_names_in_", "_sklearn_output_config")
 # Used only by ``fit``.
 NOT_STORED = frozenset(
-    {"_sklearn_version", "_metadata_request", "_skl_callbacks", "_callbacks", "_training_rows_", "_points_"}
+    {"_sklearn_version", "_metadata_request", "_skl_callbacks", "_callbacks", "_training_rows_"}
 )
 # Computed on first use from the training rows, which are not stored.
 COMPUTED_LATER = ("_reference_", "_usual_variances_", "_background_")

@@ -40,7 +40,7 @@ from ._utils.files import replacing
 from ._utils.memory import available_memory
 from ._utils.messages import listing, warn
 
-FORMAT = 1
+FORMAT = 2
 HEADER, TREE = "sparseklr.json", "model.json"
 _LIBRARIES = ("scikit-learn", "skrub")  # libraries whose classes a file may contain
 _MEMBER = re.compile(r"sparseklr\.json|model\.json|[0-9]{1,9}\.npy")

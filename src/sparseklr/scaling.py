@@ -10,6 +10,8 @@ import numpy as np
 from scipy import sparse
 from scipy.special import ndtri
 
+from .kernels import rounded
+
 
 @dataclass(frozen=True)
 class ScalingSettings:
@@ -86,14 +88,24 @@ class Scaling:
         spread = np.sqrt(np.maximum(mean_square - mean**2, 0.0))
         varies = spread > 1e-5 * np.sqrt(mean_square)  # otherwise only rounding errors are left
         n = X.shape[1]
-        return cls(np.arange(n), np.zeros(n), np.where(varies, spread, 1.0), np.inf, {})
+        return cls(np.arange(n), np.zeros(n), np.where(varies, rounded(spread, 32), 1.0), np.inf, {})
+
+    def without_rounding_errors(self) -> Scaling:
+        """The scaling with a precision of 32 bits: the same for rows in another order or with other sums of
+        weights."""
+        spread = rounded(self.spread, 32)
+        centre = np.round(self.centre / spread * 2.0**32) / 2.0**32 * spread
+        knots = {j: (x, np.round(z * 2.0**32) / 2.0**32) for j, (x, z) in self.knots.items()}
+        return Scaling(self.kept, centre, spread, self.clip, knots)
 
     def transform(self, X: Any) -> Any:
         """Scaled values of the kept features, float64; sparse rows stay sparse if zeros stay zero."""
         if len(self.kept) < X.shape[1]:
             X = X[:, self.kept]
         if sparse.issparse(X) and not self.centre.any() and np.isinf(self.clip) and not self.knots:
-            return sparse.csr_array(X.multiply(1 / self.spread))
+            scaled = sparse.csr_array(X, dtype=np.float64, copy=True)
+            scaled.data /= self.spread[scaled.indices]  # as for dense rows, to the last bit
+            return scaled
         X = np.ascontiguousarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
         with np.errstate(over="ignore"):
             scaled = X - self.centre

@@ -274,8 +274,9 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
         n_classes = len(samples.classes)
         joint = self.multi_class == "softmax" and n_classes > 2
         solve = self._solve_jointly if joint else self._solve_one_vs_rest
+        margin = self._margin(joint)  # raises before callbacks are told of a fit
         with fit_task(self, X, y, 1 if joint or n_classes == 2 else n_classes) as part:
-            solved, sigmoid = solve(samples, self.solver_settings(), part)
+            solved, sigmoid = solve(samples, self.solver_settings(), margin, part)
         return {
             **expansion(samples, solved.coef, solved.intercept),
             **({"gamma_": samples.kernel.gamma} if has_gamma(samples.kernel.name) else {}),
@@ -287,11 +288,11 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
         }
 
     def _solve_one_vs_rest(
-        self, samples: Samples, settings: Settings, part: Any
+        self, samples: Samples, settings: Settings, margin: float, part: Any
     ) -> tuple[BinarySolutions, np.ndarray | None]:
         """Solutions of all binary problems, and the sigmoids with ``calibration="sigmoid"``."""
         solver = BinarySolver(samples, settings, self.cache_size, self.n_jobs, bool(self.verbose))
-        solved = BinarySolutions(solver.problems(float(self.C), self._margin()), [])
+        solved = BinarySolutions(solver.problems(float(self.C), margin), [])
         try:
             self._solve(solver, solved, part)
             warn_of_solutions(solved, settings, self.kernel, self.nu)
@@ -302,22 +303,15 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
             raise
 
     def _solve_jointly(
-        self, samples: Samples, settings: Settings, part: Any
+        self, samples: Samples, settings: Settings, margin: float, part: Any
     ) -> tuple[SoftmaxSolution, np.ndarray | None]:
         """Solution of the softmax problem, and its vector scaling with ``calibration="sigmoid"``."""
-        if self.nu is not None:
-            raise ValueError(
-                f"nu={self.nu!r} fixes a sum of dual variables for each binary problem and needs "
-                "multi_class='ovr'; use lam with multi_class='softmax'."
-            )
         solver = SoftmaxSolver(samples, settings, self.cache_size, self.n_jobs, bool(self.verbose))
         start, solved = self._start(), None
         try:
             with part("softmax problem"):
                 coef = None if start is None else start.coef_of(samples)
-                solved = solver.solve(
-                    solver.problem(float(self.C), self._margin()), coef, type(self).__name__
-                )
+                solved = solver.solve(solver.problem(float(self.C), margin), coef, type(self).__name__)
             warn_of_solutions(solved, settings, self.kernel)
             return solved, fit_vector_scaling(solver, solved) if self.calibration == "sigmoid" else None
         except KeyboardInterrupt as interrupted:
@@ -356,8 +350,13 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
             return None
         return WarmStart(self.support_, self.dual_coef_, self.lam_, self.n_samples_fit_)
 
-    def _margin(self) -> float:
+    def _margin(self, joint: bool) -> float:
         """``lam`` as a number; the root search for ``nu`` replaces it."""
+        if self.nu is not None and joint:
+            raise ValueError(
+                f"nu={self.nu!r} fixes a sum of dual variables for each binary problem and needs "
+                "multi_class='ovr'; use lam with multi_class='softmax'."
+            )
         if self.nu is not None and self.lam != "auto":
             raise ValueError(f"give lam or nu, not both; got lam={self.lam!r} and nu={self.nu!r}.")
         return float(self.C) / 10 if self.lam == "auto" else float(self.lam)

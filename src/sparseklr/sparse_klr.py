@@ -57,16 +57,18 @@ _STEPS_PER_ROW, _LEAST_ROWS = 100, 10_000
 class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClassifier):
     r"""Sparse kernel logistic regression: class probabilities from few training points.
 
-    A fit has three steps:
+    A fit has four steps:
 
-    1. Selection: S-KLR (:class:`SKLR`) with a large margin (nearly a support vector machine) selects points.
-    2. Refit: the coefficients of these points minimise the penalised negative log-likelihood of all rows,
+    1. Kernel: the features are scaled, leave-one-out chooses between the rbf and the Laplacian kernel, and
+       derivatives of a first model give every feature its own width.
+    2. Selection: S-KLR (:class:`SKLR`) with a large margin (nearly a support vector machine) selects points.
+    3. Refit: the coefficients of these points minimise the penalised negative log-likelihood of all rows,
 
        .. math:: \tfrac12\|f\|^2 + C \sum_i w_i \log(1 + e^{-y_i f(x_i)}), \qquad
                  f(x) = \sum_b \beta_b k(x_b, x) + c,
 
        with C chosen by leave-one-out.
-    3. Pruning: points are dropped while the predicted probabilities stay nearly the same.
+    4. Pruning: points are dropped while the predicted probabilities stay nearly the same.
 
     More than two classes have a function :math:`f_k` each on the same points. The class probabilities are the
     softmax of the functions; penalty and loss are the sum of their squared norms and the cross-entropy. The
@@ -79,14 +81,25 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         Weight of the log-likelihood of one observation relative to the squared norm of f. ``"auto"`` chooses
         C by approximate leave-one-out log-loss, together with an affine recalibration of the outputs that
         undoes shrinkage.
-    kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed", "auto"} or callable
-        ``"rbf"`` by default. A callable takes two arrays of rows and returns the matrix of kernel values.
-        ``"auto"`` chooses between rbf and Laplacian by leave-one-out.
+    kernel : {"auto", "rbf", "laplacian", "linear", "poly", "sigmoid", "precomputed"} or callable
+        ``"auto"``, the default, chooses between rbf and Laplacian by leave-one-out. A callable takes two
+        arrays of rows and returns the matrix of kernel values.
     gamma : {"scale", "auto"} or float, default="scale"
-        Kernel coefficient; ``"scale"`` is ``1 / (n_features * X.var())`` with weighted rows. ``"auto"``
-        chooses it by leave-one-out (unlike in :class:`~sklearn.svm.SVC`, where it is ``1 / n_features``).
+        Kernel coefficient for the scaled features. ``"scale"`` is ``1 / (n_features * v)``, where v is their
+        variance over all features and weighted rows; with ``kernel="auto"`` the Laplacian kernel has
+        ``1 / (n_features * sqrt(v))``. ``"auto"`` chooses it by leave-one-out (unlike in
+        :class:`~sklearn.svm.SVC`, where it is ``1 / n_features``).
     degree, coef0 : float, default=3, 0
         Parameters of the polynomial kernel; the sigmoid kernel uses ``coef0`` too.
+    scale : "auto" or None, default="auto"
+        ``"auto"`` standardises the features and clips them at four standard deviations; features with larger
+        values and a skewness above 1.5 are mapped by rank to a normal distribution. Sparse matrices are
+        divided by the standard deviations only, so that zeros stay zero. None uses the features unchanged.
+        Precomputed and callable kernels get X as it is.
+    relevance : {"features", "shared"}, default="features"
+        ``"features"`` gives every feature its own width, from the mean squared derivatives of a first model;
+        ``"shared"`` uses ``gamma`` for all of them, as other kernels than rbf and Laplacian do, and sparse
+        matrices.
     box : float, default=10
         Upper bound of the dual variables of the selection, like C of a support vector machine: larger values
         select fewer points. The probabilities hardly depend on it.
@@ -94,7 +107,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         Drop points after the refit while the Kullback-Leibler divergence from the unpruned model is below
         ``prune`` standard errors of the leave-one-out loss. 0 keeps all points.
     tol : float, default=1e-3
-        The selection stops when the KKT violation in units of the margin is at most ``tol``.
+        The selection stops when the KKT violation relative to the margin is at most ``tol``.
     cache_size : float or "auto", default="auto"
         Memory for kernel rows in MB; ``"auto"`` is half of the available memory, at most 256 MB, or 2 GB for
         sparse data and for more than 64 features.
@@ -113,7 +126,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
     support_ : array (n_kept,)
         Indices of the kept training points.
     support_vectors_ : array or CSR (n_kept, n_features)
-        The kept points; for ``kernel="precomputed"``, the kernel matrix among them. Prediction with a
+        The kept points in the units of X; for ``kernel="precomputed"``, the kernel matrix among them. Prediction with a
         precomputed kernel also accepts k(x, kept points).
     dual_coef_ : array (n_outputs, n_kept)
         Coefficients of the kernel functions: one row for two classes, one per class otherwise.
@@ -125,7 +138,12 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
     kernel_ : :class:`~sparseklr.kernels.Kernel`
         The kernel with numeric parameters.
     gamma_ : float
-        The kernel coefficient; absent for kernels without one.
+        The kernel coefficient, common to all features; absent for kernels without one.
+    relevance_ : array (n_features,)
+        The kernel coefficient of each scaled feature, as in
+        :math:`k(x, z) = \exp(-\sum_j \gamma_j (x_j - z_j)^2)`; 0 for a constant feature.
+    scaling_ : :class:`~sparseklr.scaling.Scaling` or None
+        The scaling of the features; None for precomputed and callable kernels.
     C_, slope_ : array (1,)
         C of the likelihood, and the factor on its outputs, common to all classes. The factor is 1 if C was
         given, or if fewer than 60 observations are not in the largest class.
@@ -138,8 +156,8 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         Leave-one-out log-loss of the class probabilities, an estimate of the log-loss on new rows. With more
         than two classes it is cross-validated: on five folds, or ten for up to 500 observations.
     validation_log_loss_ : float or None
-        Log-loss of the chosen kernel on validation folds, if the search preferred another kernel than its
-        first. Report this estimate in that case, because the kernel was chosen by the leave-one-out loss.
+        Log-loss of the chosen width on validation folds, if ``gamma="auto"`` preferred another width than its
+        first. Report this estimate in that case, because the width was chosen by the leave-one-out loss.
     loo_decision_function_ : array (n_samples,) or (n_samples, n_classes)
         Approximate leave-one-out outputs, or cross-validated ones of more than two classes; NaN for rows of
         weight 0.
@@ -176,6 +194,9 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
     Consolo, Manno and Amaldi (2025), "Binary kernel logistic regression: a sparsity-inducing
     formulation and a convergent decomposition training algorithm", Computers & Operations
     Research 188, 107363, doi:10.1016/j.cor.2025.107363.
+
+    Radhakrishnan, Beaglehole, Pandit and Belkin (2024), "Mechanism for feature learning in neural networks
+    and backpropagation-free machine learning models", Science 383, 1461-1467.
 
     Cawley and Talbot (2008), "Efficient approximate leave-one-out cross-validation for kernel logistic
     regression", Machine Learning 71, 243-264.
@@ -260,14 +281,18 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         evaluated = None if chosen is None else chosen.evaluated
         with np.errstate(over="ignore", invalid="ignore"):  # expansion raises on non-finite coefficients
             model, losses = self._refit(points, selected, evaluated, seed)
-        self._warn_of_losses(losses, points, samples, names)
+        unscaled = self.scale is None or callable(self.kernel)
+        self._warn_of_losses(losses, points, X if unscaled and not samples.kernel.precomputed else None, names)
         attributes = self._attributes(samples, points, rows, point_of_row, chosen, selection, model)
         if not samples.kernel.precomputed:
             attributes["support_vectors_"] = X[attributes["support_"]]
+        relevance = _relevance(samples.kernel, chosen, scaling, X.shape[1])
+        vectors = attributes["support_vectors_"]
         return {
             **attributes,
             "scaling_": scaling,
-            "relevance_": _relevance(samples.kernel, chosen, scaling, X.shape[1]),
+            "relevance_": relevance,
+            "_points_": _compared_features(vectors, scaling, relevance, samples.kernel),
         }
 
     def _scale(self, X: Any, y: np.ndarray, weight: np.ndarray | None) -> Scaling | None:
@@ -277,7 +302,10 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         if self.scale is None:
             return Scaling.identity(X.shape[1])
         rows, _, _, weight = weighted_classes(y, weight, self.class_weight)
-        return Scaling.uncentred(X[rows], weight) if sparse.issparse(X) else Scaling.of(X[rows], weight)
+        if sparse.issparse(X):
+            return Scaling.uncentred(X[rows], weight)
+        scaling = Scaling.of(X[rows], weight).without_rounding_errors()
+        return scaling if len(scaling.kept) else Scaling.identity(X.shape[1])
 
     def _first_kernel(self) -> dict[str, Any]:
         """Parameters of the first kernel of a search."""
@@ -340,10 +368,11 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
             n_jobs=self.n_jobs,
         )
 
-    def _warn_of_losses(
-        self, losses: Losses, points: DistinctPoints, samples: Samples, names: np.ndarray | None
-    ) -> None:
-        """Warn if the estimated loss is not below that of the class fractions, or below the training loss."""
+    def _warn_of_losses(self, losses: Losses, points: DistinctPoints, unscaled: Any, names: Any) -> None:
+        """Warn if the estimated loss is not below that of the class fractions, or below the training loss.
+
+        ``unscaled`` are the rows of X if their features are not scaled, otherwise None.
+        """
         if losses.nothing_found:
             outcome = f"with C={self.C}"
             if min(points.observations_by_class()) < 2:
@@ -353,7 +382,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
             warn(
                 f"{type(self).__name__} found no signal: its leave-one-out log-loss of {losses.estimate:.4g} "
                 f"is not below that of the class fractions, {losses.fractions:.4g}, {outcome}. "
-                + remedy(None if samples.kernel.precomputed else samples.X, names)
+                + remedy(unscaled, names)
             )
         elif losses.training_is_worse:
             warn(
@@ -406,27 +435,20 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
 
     @cached_property
     def _points_(self) -> Any:
+        """The features of the points; a fit sets them, copies and model files compute them again."""
         return self._features(self.support_vectors_)
 
-    def _features(self, rows: Any) -> Any:
-        """The features that the kernel compares: scaled, and multiplied by the factors of their relevance."""
-        if self.scaling_ is None:
-            return rows
-        scaled = self.scaling_.transform(rows)
-        if not sparse.issparse(scaled):
-            scaled *= self._factors()
-        return scaled.astype(rows.dtype, copy=False)
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_points_"}
 
-    def _factors(self) -> np.ndarray:
-        """Factors of the scaled features: their widths are ``relevance_``, that of the kernel is common."""
-        widths = self.relevance_[self.scaling_.kept] / self.kernel_.gamma
-        return np.sqrt(widths) if self.kernel_.name == "rbf" else widths
+    def _features(self, rows: Any) -> Any:
+        return _compared_features(rows, self.scaling_, self.relevance_, self.kernel_)
 
     def _product_expansion(self) -> ProductExpansion:
         expansion = super()._product_expansion()
         if self.scaling_ is None:
             return expansion
-        scaling, factors = self.scaling_, self._factors()
+        scaling, factors = self.scaling_, _factors(self.scaling_, self.relevance_, self.kernel_)
         return replace(
             expansion,
             column=scaling.kept,
@@ -540,6 +562,24 @@ def _relevance(
         factors**2 if kernel.name == "rbf" else factors
     )
     return relevance
+
+
+def _factors(scaling: Scaling, relevance: np.ndarray, kernel: Kernel) -> np.ndarray:
+    """Factors of the scaled features: their widths are ``relevance``, that of the kernel is common."""
+    widths = relevance[scaling.kept] / kernel.gamma
+    return np.sqrt(widths) if kernel.name == "rbf" else widths
+
+
+def _compared_features(
+    rows: Any, scaling: Scaling | None, relevance: np.ndarray, kernel: Kernel
+) -> Any:
+    """The features that the kernel compares: scaled, and multiplied by the factors of their relevance."""
+    if scaling is None:
+        return rows
+    scaled = scaling.transform(rows)
+    if not sparse.issparse(scaled):
+        scaled *= _factors(scaling, relevance, kernel)
+    return scaled.astype(rows.dtype, copy=False)
 
 
 @dataclass(frozen=True, eq=False)

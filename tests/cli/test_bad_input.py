@@ -24,7 +24,7 @@ def table(n: int = 60) -> pd.DataFrame:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("bad")
     table().to_csv(home / "good.csv", index=False)
-    argv = ["fit", home / "good.csv", "--target", "y", "--scale", "standard", "-o", home / "good.sklr"]
+    argv = ["fit", home / "good.csv", "--target", "y", "-o", home / "good.sklr"]
     assert main([str(arg) for arg in argv]) == 0
     text = (home / "good.csv").read_text()
     (home / "twice.csv").write_text(text.replace("x,z,y", "x,x,y"))
@@ -33,7 +33,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     many.assign(y=[f"name{k % 10_000}" for k in range(len(many))]).to_csv(home / "many.csv", index=False)
     model = (home / "good.sklr").read_bytes()
     edits: dict[str, Callable[[bytes], bytes]] = {
-        "version.sklr": lambda text: text.replace(b'"format": 1', b'"format": 2'),
+        "version.sklr": lambda text: text.replace(b'"format": 2', b'"format": 3'),
         "tampered.sklr": lambda text: text.replace(b"sha256", b"sha512"),
     }
     for name, edit in edits.items():
@@ -90,6 +90,6 @@ def test_feature_of_many_different_texts_is_accepted(home: Path, tmp_path: Path)
     frame = pd.concat([table()] * 20, ignore_index=True)
     frame["word"] = [f"w{k % 1000} and v{k % 7} of {k % 10}" for k in range(len(frame))]
     frame.to_csv(tmp_path / "words.csv", index=False)
-    argv = ["fit", tmp_path / "words.csv", "--target", "y", "--scale", "standard", "-o", tmp_path / "m.sklr"]
+    argv = ["fit", tmp_path / "words.csv", "--target", "y", "-o", tmp_path / "m.sklr"]
     assert main([str(arg) for arg in argv]) == 0
     assert (tmp_path / "m.sklr").stat().st_size < 2_000_000

@@ -42,7 +42,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     test.loc[5, ["x", "city"]] = [40.0, "Atlantis"]
     test.to_csv(home / "test.csv", index=False)
     for name, C in (("one", 1e4), ("two", 1)):
-        argv = ("fit", home / "train.csv", "--target", "y", "--scale", "standard", "--C", C)
+        argv = ("fit", home / "train.csv", "--target", "y", "--C", C)
         run(*argv, "-o", home / f"{name}.sklr")
     run("report", home / "one.sklr", home / "test.csv", "-o", home / "one.html")
     run("report", home / "one.sklr", home / "two.sklr", home / "test.csv", "-o", home / "both.html")
@@ -214,14 +214,13 @@ def hostile_pages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     frame.to_csv(train, index=False)
     frame.loc[3, "city"] = hostile(5)
     frame.to_csv(test, index=False)
-    run("fit", train, "--target", "y", "--scale", "standard", "-o", model)
+    run("fit", train, "--target", "y", "-o", model)
     found, metadata = load_with_metadata(model.read_bytes(), "m")
     del metadata["created"], metadata["versions"]
     points = metadata["points"]
     points["rows"] = [hostile(6)] * len(points["rows"])
     points["classes"] = [hostile(7)] * len(points["classes"])
     points["cells"] = {name: [hostile(8)] * len(cells) for name, cells in points["cells"].items()}
-    metadata["training"]["scale"] = {"chosen": hostile(9), "loo_log_loss": {}}
     save(found, model, metadata=metadata)
     run("report", model, test, "-o", home / "one.html")
     other = folder / "other<script>ran(10).sklr"

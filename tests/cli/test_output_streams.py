@@ -123,7 +123,7 @@ def test_equal_rows_are_reported_only_if_unexpected(tmp_path, capfd, n_categorie
     for name, seed in {"train": 0, "new": 1}.items():
         table(seed).to_csv(tmp_path / f"{name}.csv", index=False)
     model = str(tmp_path / "m.sklr")
-    fit = ["fit", str(tmp_path / "train.csv"), "--target", "y", "--scale", "standard", "-o", model]
+    fit = ["fit", str(tmp_path / "train.csv"), "--target", "y", "-o", model]
     assert main(fit) == 0
     said = {}
     for name in ("train", "new"):

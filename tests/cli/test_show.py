@@ -17,7 +17,7 @@ from sparseklr import SparseKLR, save
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("models")
     shop().to_csv(home / "train.csv", index=False)
-    run("fit", home / "train.csv", "--target", "y", "--scale", "standard", "-o", home / "model.sklr")
+    run("fit", home / "train.csv", "--target", "y", "-o", home / "model.sklr")
     return home
 
 
@@ -66,7 +66,6 @@ def test_export_names_the_column_that_requires_onnx(home: Path, tmp_path: Path, 
     cases = {
         ("--drop", "day"): "column 'city' is text",
         ("--drop", "city"): "column 'day' is a date",
-        ("--drop", "city", "day", "--scale", "squash"): "numbers are scaled by 'squash'",
     }
     for argv, reason in cases.items():
         path = tmp_path / "model.sklr"
@@ -76,6 +75,6 @@ def test_export_names_the_column_that_requires_onnx(home: Path, tmp_path: Path, 
     incomplete = shop().drop(columns=["city", "day"])
     incomplete.loc[3, "z"] = None
     incomplete.to_csv(tmp_path / "incomplete.csv", index=False)
-    run("fit", tmp_path / "incomplete.csv", "--target", "y", "--force", "-o", path, "--scale", "standard")
+    run("fit", tmp_path / "incomplete.csv", "--target", "y", "--force", "-o", path)
     run("export", path, "-o", tmp_path / "model.json", code=2)
     assert "missing values of column 'z' are imputed, which requires" in capsys.readouterr().err

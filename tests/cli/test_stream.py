@@ -206,7 +206,8 @@ def test_errors_for_options_that_cannot_be_streamed(parts, model, tmp_path, caps
 def test_error_names_a_cell_that_is_too_large(parts, tmp_path, capsys):
     frame = pd.read_parquet(parts / "part-0.parquet")[:200]
     X = frame[["x0", "x1"]]
-    save(SparseKLR().fit(X, frame["outcome"]), tmp_path / "m.sklr")
+    model = SparseKLR(kernel="rbf", scale=None, relevance="shared")  # features that are scaled are clipped
+    save(model.fit(X, frame["outcome"]), tmp_path / "m.sklr")
     X.assign(x1=X["x1"].where(X.index != 56, 1e200)).to_parquet(tmp_path / "new.parquet")
     assert main(["predict", str(tmp_path / "m.sklr"), str(tmp_path / "new.parquet")]) == 2
     assert "new.parquet: row 57: column 'x1' holds 1e+200" in capsys.readouterr().err

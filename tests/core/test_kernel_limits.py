@@ -77,7 +77,7 @@ def searches(**parameters):
 
 
 FITS = {
-    "SparseKLR": fits(SparseKLR),
+    "SparseKLR": fits(SparseKLR, scale=None),
     **{f"SKLR {which}": fits(SKLR, calibration=which) for which in ("sigmoid", "link", None)},
     "SKLRCV": searches(),
     "SKLRCV by path": searches(calibration=None),
@@ -170,7 +170,8 @@ def test_the_named_row_has_non_finite_values(seed: int) -> None:
 def test_prediction_raises_on_nan_kernel_values(make, n_jobs: int) -> None:
     rng = np.random.default_rng(0)
     X = rng.uniform(0.1, 1, size=(60, 2))
-    model = SparseKLR(kernel="poly", degree=2.5, n_jobs=n_jobs).fit(make(X), X[:, 0] > X[:, 1])
+    model = SparseKLR(kernel="poly", degree=2.5, scale=None, n_jobs=n_jobs)
+    model.fit(make(X), X[:, 0] > X[:, 1])
     queries = rng.uniform(0.1, 1, size=(9000, 2))
     assert np.isfinite(model.predict_proba(make(queries))).all()
     queries[[8500, 8700]] *= -1
@@ -191,12 +192,12 @@ def test_overflow_raises(name: str, make) -> None:
     X[7] *= 1e200 if name != "laplacian" else 1e308
     message = r"row \d+ .*scale" if name == "poly" else "row 7 .*scale"  # its cube overflows in any row
     with pytest.raises(ValueError, match=message):
-        SparseKLR(kernel=name, gamma=1.0).fit(make(X), y)
+        SparseKLR(kernel=name, gamma=1.0, scale=None).fit(make(X), y)
     with pytest.raises(ValueError, match=message):
         Kernel(name).matrix(make(X), make(X))
     if name != "linear":
         with pytest.raises(ValueError, match="gamma='scale'"):
-            SparseKLR(kernel=name).fit(make(X), y)
+            SparseKLR(kernel=name, scale=None).fit(make(X), y)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "precomputed", lambda X, Y: X @ Y.T])
@@ -205,16 +206,16 @@ def test_kernels_without_gamma_do_not_compute_it(kernel) -> None:
     assert Kernel.resolve(kernel, X).gamma == 1
     if kernel == "linear":
         with pytest.raises(ValueError, match=r"kernel='linear' gives NaN or infinity in row \d+"):
-            SparseKLR(kernel=kernel).fit(X, X[:, 0] > 0)
+            SparseKLR(kernel=kernel, scale=None).fit(X, X[:, 0] > 0)
 
 
 def test_fitted_attributes_are_finite(monkeypatch) -> None:
     def overflowing(*args, **options):
-        models, losses = sound_refit(*args, **options)
-        return [replace(model, intercept=np.inf) for model in models], losses
+        model, losses = sound_refit(*args, **options)
+        return replace(model, intercept=np.array([np.inf])), losses
 
     monkeypatch.setattr("sparseklr.sparse_klr.sound_refit", overflowing)
-    model = SparseKLR()
+    model = SparseKLR(kernel="rbf")
     with pytest.raises(ValueError, match="the coefficients overflow: values of kernel='rbf' or C"):
         model.fit(np.arange(8.0)[:, None], [0] * 4 + [1] * 4)
     assert not hasattr(model, "dual_coef_")

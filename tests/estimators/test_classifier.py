@@ -135,7 +135,11 @@ def test_digits_one_vs_rest() -> None:
 
 
 @pytest.mark.parametrize(
-    "estimator", [SparseKLR(tol=1e-8), SKLR(C=10.0, lam=1.0, tol=1e-8, max_iter=200_000)]
+    "estimator",
+    [
+        SparseKLR(tol=1e-8, scale=None, relevance="shared"),
+        SKLR(C=10.0, lam=1.0, tol=1e-8, max_iter=200_000),
+    ],
 )
 @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "laplacian", "sigmoid"])
 @pytest.mark.filterwarnings("ignore:kernel='sigmoid' is not positive semidefinite")

@@ -178,13 +178,12 @@ def test_files_and_pickles_preserve_every_bit(tmp_path: Path, form: Any, n_class
         assert back.search_results_.keys() == model.search_results_.keys()
 
 
-def test_pipeline_of_a_table_scales_once() -> None:
-    """CompactKLR maps skewed features itself: no other models are fitted to compare scales."""
+def test_pipeline_of_a_table() -> None:
+    """CompactKLR scales its features itself: the model is the same, up to the tolerance of the solver."""
     iris = load_iris(as_frame=True)
     model = tabular_pipeline(CompactKLR(3, C=10)).fit(iris.data, iris.target)
-    assert (model["features"].scale_, model["features"].scale_losses_) == ("standard", {})
-    compared = tabular_pipeline(CompactKLR(3, C=10, scale=None)).fit(iris.data, iris.target)
-    assert set(compared["features"].scale_losses_) == {"standard", "quantile", "squash"}
+    alone = CompactKLR(3, C=10).fit(iris.data, iris.target)
+    np.testing.assert_allclose(model.predict_proba(iris.data), alone.predict_proba(iris.data), atol=2e-3)
     assert model.score(iris.data, iris.target) > 0.9
 
 

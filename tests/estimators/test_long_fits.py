@@ -122,9 +122,7 @@ def test_progress_is_shown(moons, capsys, monkeypatch) -> None:
     assert "SKLR" in capsys.readouterr().err
     monkeypatch.setattr(smo, "POLL_SECONDS", 0.0)  # the selection is quick
     SparseKLR(gamma=0.05, verbose=1).fit(X[:500], y[:500])
-    shown = capsys.readouterr().err
-    assert "selection" in shown
-    assert "refit" in shown
+    assert "selection" in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)  # not installed: lines instead of a bar
     SKLR(C=1e3, lam=0.0, gamma=0.05, calibration=None, verbose=1).fit(X, y)
     assert "steps, violation" in capsys.readouterr().err

@@ -75,10 +75,16 @@ def test_explanation_of_other_inputs() -> None:
 
 def test_distances_and_points() -> None:
     X, y = MOONS
-    model = SparseKLR().fit(X, y)
-    explanation = model.explain(X[:4])
-    expected = np.linalg.norm(X[:4, None] - X[model.support_], axis=2)
-    np.testing.assert_allclose(explanation.distance, expected, atol=1e-7)
+    for scaled, model in (
+        (False, SparseKLR(kernel="rbf", scale=None, relevance="shared").fit(X, y)),
+        (True, SparseKLR(kernel="rbf").fit(X, y)),
+    ):
+        explanation = model.explain(X[:4])
+        features, points = (model._features(X[:4]), model._points_) if scaled else (X[:4], X[model.support_])
+        expected = np.linalg.norm(features[:, None] - points, axis=2)
+        np.testing.assert_allclose(explanation.distance, expected, atol=1e-7)
+        values = np.exp(-model.gamma_ * expected**2)
+        np.testing.assert_allclose(explanation.contributions, values * model.dual_coef_, rtol=1e-6)
     np.testing.assert_array_equal(explanation.support, model.support_)
     compact = CompactKLR(3, C=10.0).fit(X, y)
     found = compact.explain(X[:4])

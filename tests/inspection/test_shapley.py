@@ -138,8 +138,9 @@ def test_sparse_rows_have_the_values_of_dense_ones(kernel) -> None:
     rng = np.random.default_rng(1)
     dense = rng.normal(size=(80, 40)) * (rng.random((80, 40)) < 0.1)
     dense[:, 0] += rng.normal(size=80)
-    model = SparseKLR(kernel=kernel, gamma=0.1).fit(dense, dense[:, 0] > 0)
-    csr = SparseKLR(kernel=kernel, gamma=0.1).fit(sparse.csr_array(dense), dense[:, 0] > 0)
+    options = {"kernel": kernel, "gamma": 0.1, "scale": None, "relevance": "shared"}
+    model = SparseKLR(**options).fit(dense, dense[:, 0] > 0)
+    csr = SparseKLR(**options).fit(sparse.csr_array(dense), dense[:, 0] > 0)
     found = csr.explain(sparse.csr_array(dense[:5]), by="features")
     np.testing.assert_allclose(found.values, model.explain(dense[:5], by="features").values, atol=1e-9)
     np.testing.assert_allclose(

@@ -1,4 +1,4 @@
-"""A model file stores every fitted attribute except the training rows."""
+"""A model file stores every fitted attribute except the training rows and the scaled points."""
 
 from __future__ import annotations
 
@@ -86,10 +86,11 @@ def test_everything_except_training_rows_is_stored(name: str, tmp_path: Path) ->
     before = copy.deepcopy(vars(model))
     save(model, tmp_path / "m.sklr")
     # what is computed on first use is there now; nothing else has changed
-    assert vars(model).keys() - before.keys() <= {"_reference_", "_usual_variances_", "_background_"}
+    computed = {"_reference_", "_usual_variances_", "_background_", "_points_"}
+    assert vars(model).keys() - before.keys() <= computed
     assert all(same(value, vars(model)[attribute]) for attribute, value in before.items())
     loaded = load(tmp_path / "m.sklr")
-    assert vars(model).keys() - vars(loaded).keys() <= {"_training_rows_"}
+    assert vars(model).keys() - vars(loaded).keys() <= {"_training_rows_", "_points_"}
     assert vars(loaded).keys() <= vars(model).keys()
     for attribute, value in vars(loaded).items():
         assert same(value, vars(model)[attribute]), attribute

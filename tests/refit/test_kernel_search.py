@@ -24,6 +24,9 @@ from sparseklr.samples import DistinctPoints, Samples
 
 pytestmark = [pytest.mark.numerical, pytest.mark.slow]
 
+# one kernel of the features as they are
+PLAIN = {"scale": None, "relevance": "shared"}
+
 
 @parametrize_with_checks([SparseKLR(gamma="auto")])
 def test_estimator_checks(estimator, check) -> None:
@@ -75,6 +78,7 @@ def test_kernel_is_chosen_only_where_it_is_clearly_better() -> None:
 @pytest.mark.parametrize("options", [{"kernel": "rbf"}, {"kernel": "poly", "coef0": 1.0}, {"kernel": "auto"}])
 def test_the_table_holds_the_loss_of_every_candidate(options) -> None:
     X, y = make_moons(200, noise=0.3, random_state=0)  # few enough for the basis to be all of them
+    options = {**options, "relevance": "shared"}  # the table is that of equal widths
     model = SparseKLR(gamma="auto", **options).fit(X, y)
     table = pd.DataFrame(model.search_results_)
     assert list(table) == ["kernel", "gamma", "C", "log_loss", "standard_error", "seconds"]
@@ -115,14 +119,14 @@ def test_C_is_not_searched_for_hopeless_kernels(monkeypatch) -> None:
     assert [one.settled for one in (middle, smoother, narrower)] == [True, True, False]
     difference = middle.losses - narrower.losses
     assert difference.mean() < -SETTINGS.clearly_worse * difference.std() / np.sqrt(300)
-    assert [one.C for one in narrower.evaluated] == [one.C for one in middle.evaluated]
+    assert narrower.evaluated.C == middle.evaluated.C
     assert search.best() is not narrower
     assert chosen == [middle.kernel.gamma, smoother.kernel.gamma]
 
     chosen.clear()
     confirmed = lambda *_: np.array([1.0, 0.0])  # noqa: E731
     monkeypatch.setattr(kernel_search, "validation_losses", confirmed)
-    model = SparseKLR(gamma="auto").fit(X, y)  # the refit takes the fits of the search
+    model = SparseKLR(gamma="auto", relevance="shared").fit(X, y)  # the refit takes the fits of the search
     assert len(chosen) == len(set(chosen)) <= len(model.search_results_["gamma"])
 
 
@@ -158,8 +162,9 @@ def test_the_best_candidate_has_the_least_loss() -> None:
 
 def test_the_chosen_width_is_that_of_the_model() -> None:
     X, y = make_moons(200, noise=0.3, random_state=0)
-    chosen = SparseKLR(gamma="auto").fit(X, y)
-    same = SparseKLR(gamma=chosen.gamma_).fit(X, y)
+    options = {"kernel": "rbf", "relevance": "shared"}
+    chosen = SparseKLR(gamma="auto", **options).fit(X, y)
+    same = SparseKLR(gamma=chosen.gamma_, **options).fit(X, y)
     np.testing.assert_array_equal(chosen.predict_proba(X), same.predict_proba(X))
     assert len(same.search_results_["gamma"]) == 1  # nothing was searched
     assert same.gamma_ == chosen.gamma_
@@ -182,12 +187,13 @@ def fitted_alike(a: SparseKLR, b: SparseKLR, X: np.ndarray) -> None:
     np.testing.assert_array_equal(a.search_results_["log_loss"], b.search_results_["log_loss"])
 
 
+@pytest.mark.parametrize("how", [{}, PLAIN], ids=["scaled", "plain"])
 @pytest.mark.parametrize("n", [150, 500])  # a basis of all points, and one that is drawn
-def test_order_repetition_and_threads_change_nothing(n) -> None:
+def test_order_repetition_and_threads_change_nothing(n, how) -> None:
     X, y = make_moons(n, noise=0.3, random_state=0)
     rng = np.random.default_rng(0)
     weight = rng.integers(n > 400, 3, n)
-    options = {"gamma": "auto", "kernel": "auto"}
+    options = {"gamma": "auto", "kernel": "auto", **how}
     model = SparseKLR(**options).fit(X, y, sample_weight=weight)
     rows = rng.permutation(np.repeat(np.arange(n), weight))
     fitted_alike(model, SparseKLR(**options).fit(X[rows], y[rows]), X)
@@ -211,18 +217,19 @@ def test_large_data_are_searched_on_a_sample(monkeypatch) -> None:
 def test_sparse_and_dense_rows_give_the_same_width() -> None:
     X, y = make_moons(200, noise=0.3, random_state=0)
     X = np.where(np.abs(X) < 0.3, 0.0, X)
-    dense, csr = (SparseKLR(gamma="auto").fit(A, y) for A in (X, sparse.csr_array(X)))
+    dense, csr = (SparseKLR(gamma="auto", **PLAIN).fit(A, y) for A in (X, sparse.csr_array(X)))
     assert csr.gamma_ == dense.gamma_
     np.testing.assert_allclose(csr.search_results_["log_loss"], dense.search_results_["log_loss"], rtol=1e-6)
 
 
 def test_one_width_for_all_classes() -> None:
     X, y = load_iris(return_X_y=True)
-    model = SparseKLR(gamma="auto").fit(X, y)
+    model = SparseKLR(kernel="rbf", gamma="auto", relevance="shared").fit(X, y)
     assert isinstance(model.gamma_, float)
     chosen = model.search_results_["gamma"] == model.gamma_
     assert model.loo_log_loss_ == pytest.approx(model.search_results_["log_loss"][chosen].item())
-    assert model.loo_log_loss_ <= SparseKLR().fit(X, y).loo_log_loss_ * 1.01
+    scale = SparseKLR(kernel="rbf", relevance="shared").fit(X, y)
+    assert model.loo_log_loss_ <= scale.loo_log_loss_ * 1.01
 
 
 # -- input at its limits ----------------------------------------------------------------------
@@ -290,7 +297,7 @@ def test_warning_about_an_overflowing_kernel_names_no_row() -> None:
     with pytest.warns(
         UserWarning, match="'rbf' .* was skipped by the search.* gives NaN or infinity: features are too"
     ):
-        model = SparseKLR(kernel="auto", gamma=1e-300).fit(X, y)
+        model = SparseKLR(kernel="auto", gamma=1e-300, **PLAIN).fit(X, y)
     assert model.kernel_.name == "laplacian"
 
 

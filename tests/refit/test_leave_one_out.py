@@ -119,7 +119,8 @@ def test_further_steps_that_overflow_are_not_taken(seed: int, monkeypatch) -> No
     monkeypatch.setattr(
         regularisation, "leave_one_out", lambda *given: kept.append(leave_one_out(*given)) or kept[-1]
     )
-    model = SparseKLR(box=1.0, kernel="poly", degree=6, coef0=0.3, gamma=0.2).fit(X, y, sample_weight=weight)
+    model = SparseKLR(box=1.0, kernel="poly", degree=6, coef0=0.3, gamma=0.2, scale=None)
+    model.fit(X, y, sample_weight=weight)
     assert not np.isfinite(np.concatenate(taken)).all()
     assert np.isfinite(np.concatenate(kept)).all()
     assert np.isfinite(model.loo_log_loss_)

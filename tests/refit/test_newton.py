@@ -18,7 +18,7 @@ from sparseklr.refit import newton
 from sparseklr.refit.basis import Basis, LabelFreeBases, independent, random_basis
 from sparseklr.refit.labels import Labels
 from sparseklr.refit.leave_one_out import leave_one_out
-from sparseklr.refit.newton import _newton_step, fit_likelihood
+from sparseklr.refit.newton import _newton_step, embedded, fit_likelihood
 from sparseklr.refit.prune import _eliminate, elimination_order, prune
 from sparseklr.samples import DistinctPoints, Samples
 
@@ -305,18 +305,22 @@ def test_sums_over_rows_are_those_of_the_features(form: str, monkeypatch) -> Non
 def test_label_free_bases_are_nested() -> None:
     points = moons_points(1600, gamma=50.0)
     bases = LabelFreeBases(points, np.random.default_rng(0))
-    assert [basis.size for basis in bases] == [100, 300]
+    *sizes, last = [basis.size for basis in bases]
+    assert sizes == [100, 300, 1000]
+    assert 1000 < last <= 1600  # all points that are numerically independent
     for small, large in zip(bases, list(bases)[1:], strict=False):
         np.testing.assert_array_equal(large.chosen[: small.size], small.chosen)
         np.testing.assert_array_equal(features(large)[:, : small.size], features(small)[:, :-1])
     again = LabelFreeBases(points, np.random.default_rng(0))  # asked in another order
-    np.testing.assert_array_equal(again[-1].chosen, bases[1].chosen)
+    np.testing.assert_array_equal(again[-1].chosen, bases[-1].chosen)
     labels = Labels.of(points.weight)
     fit = fit_likelihood(bases[0], labels, C=1.0)
-    np.testing.assert_allclose(bases[1].outputs(fit.embedded(bases[1])), fit.f, atol=1e-12)
-    for n, size in ((60, 60), (400, 120)):
-        (few,) = LabelFreeBases(moons_points(n, gamma=50.0), np.random.default_rng(0))
-        assert few.size == size
+    for basis in bases:
+        np.testing.assert_allclose(basis.outputs(embedded(fit.v, basis)), fit.f, atol=1e-12)
+    for n, sizes in ((60, [60]), (300, [300]), (301, [100, 300, 301]), (400, [100, 300, 400])):
+        assert LabelFreeBases(moons_points(n), np.random.default_rng(0)).sizes == sizes
+    four = replace(points, weight=np.ones((1600, 4)))  # at most 3000 coefficients
+    assert LabelFreeBases(four, np.random.default_rng(0)).sizes == [100, 300]
 
 
 def test_pruning_stays_within_what_is_allowed(monkeypatch) -> None:

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.datasets import make_classification
 from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sparseklr import SparseKLR
 from sparseklr.datasets import make_ringnorm, make_twonorm, make_waveform
 from sparseklr.refit.labels import Labels
-from sparseklr.refit.recalibration import Recalibration, fit_recalibration
+from sparseklr.refit.recalibration import Recalibration, fit_recalibration, with_slope
 
 pytestmark = pytest.mark.numerical
 
@@ -73,12 +73,26 @@ def test_recalibration_of_extreme_outputs(f, y) -> None:
     assert few == Recalibration()
 
 
+@pytest.mark.parametrize("slope", [1.0, 30.0, 1e3, 1e5])
+def test_a_large_slope_has_the_intercept_of_the_maximum_likelihood(slope: float) -> None:
+    """With a small C, outputs differ little from each other and are far from zero."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 300).astype(float)
+    f = -0.05 + (2 * y - 1 + rng.normal(size=300)) / slope
+    line = with_slope(Labels(y, np.ones(300)), f, slope)
+    assert expit(line(f)).sum() == pytest.approx(y.sum(), abs=1e-2)
+    codes = rng.integers(0, 3, 300)
+    F = np.array([0.1, -0.3, 0.2]) + (2 * np.eye(3)[codes] + rng.normal(size=(300, 3))) / slope
+    line = with_slope(Labels(np.eye(3)[codes], np.ones(300)), F, slope)
+    np.testing.assert_allclose(softmax(line(F), axis=1).sum(axis=0), np.bincount(codes), atol=1e-2)
+
+
 def test_refit_is_the_recalibrated_optimum_of_its_likelihood() -> None:
     X, y = make_ringnorm(600, random_state=0)
-    model = SparseKLR(prune=0).fit(X, y)
+    model = SparseKLR(kernel="rbf", prune=0).fit(X, y)
     a, C = model.slope_[0], model.C_[0]
     assert a > 1.5
-    K = rbf_kernel(X, model.support_vectors_, gamma=model.gamma_)
+    K = rbf_kernel(model._features(X), model._points_, gamma=model.gamma_)
     beta, Kbeta = model.dual_coef_[0] / a, K @ model.dual_coef_[0] / a
     shift = minimize(lambda c: np.logaddexp(0, Kbeta + c).sum() - y @ (Kbeta + c), [0.0], tol=1e-12).x
     gradient = K[model.support_] @ beta + C * K.T @ (expit(Kbeta + shift) - y)

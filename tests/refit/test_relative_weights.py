@@ -81,7 +81,11 @@ def test_a_constant_factor_on_all_weights_changes_nothing(seed: int, factor: flo
 
 @pytest.mark.parametrize(
     "estimator",
-    [SparseKLR(), SKLR(C=100, calibration="sigmoid"), SKLR(C=100, calibration="link")],
+    [
+        SparseKLR(kernel="rbf", scale=None, relevance="shared"),
+        SKLR(C=100, calibration="sigmoid"),
+        SKLR(C=100, calibration="link"),
+    ],
     ids=str,
 )
 def test_near_rows_of_a_kernel_matrix_are_not_the_same_row(estimator) -> None:

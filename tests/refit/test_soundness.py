@@ -28,17 +28,29 @@ def income_and_age() -> tuple[np.ndarray, np.ndarray]:
 def test_unscaled_features_are_named() -> None:
     pandas = pytest.importorskip("pandas")
     X, y = income_and_age()
+    plain = {"kernel": "rbf", "scale": None, "relevance": "shared"}
     with pytest.warns(
         UserWarning, match="'income' varies [0-9]+ times as much as feature 'age': standardise"
     ):
-        SparseKLR().fit(pandas.DataFrame(X, columns=["income", "age"]), y)
+        SparseKLR(**plain).fit(pandas.DataFrame(X, columns=["income", "age"]), y)
     with pytest.warns(UserWarning, match="Feature 0 varies"):
-        model = SparseKLR().fit(X, y)
+        model = SparseKLR(**plain).fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X)[:, 1], y.mean())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         scaled = StandardScaler().fit_transform(X)
-        assert SparseKLR().fit(scaled, y).score(scaled, y) > 0.85
+        assert SparseKLR(**plain).fit(scaled, y).score(scaled, y) > 0.85
+        assert SparseKLR().fit(X, y).score(X, y) > 0.85
+
+
+def test_scaled_features_need_no_scaling() -> None:
+    """Advice to standardise is for features that are not scaled."""
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(200, 3)) * [1.0, 1e6, 1e-3], np.arange(200) % 2
+    with pytest.warns(UserWarning, match="found no signal.*other values of gamma"):
+        SparseKLR().fit(X, y)
+    with pytest.warns(UserWarning, match="Feature 1 varies [0-9]+ times as much as feature 2"):
+        SparseKLR(scale=None).fit(X, y)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -108,8 +120,10 @@ def test_a_searched_kernel_is_confirmed_on_folds() -> None:
     y = ((grid[:, 0] + grid[:, 1]) % 4 > 1).astype(int)
     rows = np.random.default_rng(0).permutation(len(grid))
     train, test = rows[:150], rows[150:]
-    model = SparseKLR(kernel="auto", gamma="auto").fit(grid[train], y[train])
+    plain = {"scale": None, "relevance": "shared"}
+    model = SparseKLR(kernel="auto", gamma="auto", **plain).fit(grid[train], y[train])
     loss = log_loss(y[test], model.predict_proba(grid[test]))
-    assert loss < 1.02 * log_loss(y[test], SparseKLR().fit(grid[train], y[train]).predict_proba(grid[test]))
+    first = SparseKLR(kernel="rbf", **plain).fit(grid[train], y[train])
+    assert loss < 1.02 * log_loss(y[test], first.predict_proba(grid[test]))
     if model.validation_log_loss_ is not None:
         assert loss < 2 * model.validation_log_loss_ + 0.05

@@ -26,7 +26,7 @@ from sparseklr import SKLR, SKLRCV, CompactKLR, SparseKLR, load, save, tabular_p
 from sparseklr.baselines import HalfKLR, ImportVectorMachine, ThresholdedKLR
 from sparseklr.cli import main
 from sparseklr.persistence import ModelFileError
-from sparseklr.tables.features import SCALES, TableFeatures, _standardised, choose_scale, make_scaler
+from sparseklr.tables.features import TableFeatures
 from sparseklr.tables.reader import TableReader
 
 pytestmark = pytest.mark.filterwarnings("ignore::sparseklr.tables.cells.TableWarning")
@@ -62,7 +62,7 @@ def test_features_agree_with_skrub_table_vectorizer() -> None:
     """The features of TableVectorizer for dates and text, with numbers unchanged."""
     frame, y = table()
     read = TableReader().fit_transform(frame)
-    features = TableFeatures("standard").fit(read, y)
+    features = TableFeatures().fit(read, y)
     made = pd.DataFrame(features.transform(read), columns=features.get_feature_names_out())
     vectorizer = TableVectorizer(
         datetime=DatetimeEncoder(add_weekday=True),
@@ -89,14 +89,14 @@ def test_table_with_a_single_column_of_any_kind(columns: list[str]) -> None:
     prob = model.predict_proba(frame[columns])
     assert np.isfinite(prob).all()
     assert len(model[:-1].get_feature_names_out()) == model[-1].n_features_in_
-    assert (model["features"].scale_ is None) == (set(columns) <= {"city", "name"})
+    assert (model["features"].scaler_ is None) == (set(columns) <= {"city", "name"})
 
 
 @pytest.mark.slow
 def test_missing_and_new_values_at_prediction() -> None:
     """A column may be missing in every row, categories may be new, and dates may come as text."""
     frame, y = table()
-    model = tabular_pipeline(scale="standard").fit(frame, y)
+    model = tabular_pipeline().fit(frame, y)
     for name in frame.columns:
         assert np.isfinite(model.predict_proba(frame.assign(**{name: None}))).all()
     assert np.isfinite(model.predict_proba(frame.assign(city="Quito", name="zzz"))).all()
@@ -109,60 +109,8 @@ def test_large_numbers_keep_their_digits() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=200)
     frame = pd.DataFrame({"t": 1.7e9 + x})
-    made = tabular_pipeline(scale="standard")[:-1].fit_transform(frame, x > 0)
+    made = tabular_pipeline()[:-1].fit_transform(frame, x > 0)
     np.testing.assert_allclose(made[:, 0], (x - x.mean()) / x.std(), atol=1e-6)
-
-
-# -- scales -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_scale_is_chosen_by_leave_one_out(scale: str) -> None:
-    """The losses agree with those of separate fits."""
-    rng = np.random.default_rng(3)
-    Z = rng.normal(size=(300, 3))
-    y = (np.sin(2 * Z[:, 0]) + Z[:, 1] > 0.3 * rng.normal(size=300)).astype(int)
-    X = {
-        "standard": Z,
-        "quantile": np.exp(3 * Z),
-        "squash": np.where(rng.random((300, 3)) < 0.03, 40 * Z, Z),
-    }[scale]
-    chosen, losses = choose_scale(X, np.zeros((300, 0)), y)
-    assert chosen == scale or scale == "standard"  # normal features may be squashed
-    for name, loss in losses.items():
-        fitted = SparseKLR().fit(make_scaler(name, X).transform(X), y)
-        assert loss == pytest.approx(fitted.loo_log_loss_, rel=1e-6)
-
-
-@pytest.mark.slow
-def test_another_scale_must_be_clearly_better() -> None:
-    """By 1.5 standard errors of the paired difference; a lower mean alone is not enough."""
-    made_no_difference = []
-    for seed in range(8):
-        rng = np.random.default_rng(seed)
-        X = np.sinh(rng.normal(size=(120, 2)))
-        y = (X[:, 0] + np.abs(X[:, 1]) > 0.5 + rng.normal(size=120)).astype(int)
-        losses, clear = {}, []
-        for scale in SCALES:
-            f = SparseKLR().fit(make_scaler(scale, X).transform(X), y).loo_decision_function_
-            losses[scale] = np.logaddexp(0, np.where(y == 1, -f, f))
-            gain = losses["standard"] - losses[scale]
-            if gain.mean() > 1.5 * gain.std() / np.sqrt(len(gain)):
-                clear.append(scale)
-        means = {scale: loss.mean() for scale, loss in losses.items()}
-        chosen, _ = choose_scale(X, np.zeros((120, 0)), y)
-        assert chosen == min(clear, key=means.__getitem__, default="standard")
-        made_no_difference.append(chosen == min(means, key=means.__getitem__))
-    assert set(made_no_difference) == {False, True}
-
-
-def test_scale_of_repeated_rows_equals_that_of_weighted_rows() -> None:
-    """Equal rows are merged with their weights: repeating all of them adds no evidence."""
-    sums, weight = np.array([0.4, -0.1, 0.3]), np.array([1.0, 2.0, 1.0])
-    gain = 0.15 / (np.linalg.norm(sums - 0.15 * weight) / 4)
-    assert _standardised(sums, weight, 0.0) == pytest.approx(gain)
-    assert _standardised(2 * sums, 2 * weight, 0.0) == pytest.approx(gain)
-    assert _standardised(sums, weight, 0.3) == pytest.approx(0.5)
 
 
 def test_features_do_not_depend_on_the_layout_in_memory() -> None:
@@ -174,20 +122,26 @@ def test_features_do_not_depend_on_the_layout_in_memory() -> None:
     by_columns = pd.DataFrame({name: X[:, k] for k, name in enumerate(names)})
     expected = StandardScaler().fit_transform(X)
     for frame in (by_rows, by_columns, pl.from_pandas(by_rows)):
-        made = tabular_pipeline(scale="standard")[:-1].fit_transform(frame, y)
+        made = tabular_pipeline()[:-1].fit_transform(frame, y)
         np.testing.assert_array_equal(made, expected)
 
 
-def test_scale_of_many_rows_and_of_weights() -> None:
-    X, y = make_moons(400, noise=0.3, random_state=0)
-    frame = pd.DataFrame(np.exp(2 * X), columns=["a", "b"])
-    features = TableFeatures(max_rows=100).fit(frame, y)
-    assert set(features.scale_losses_) == set(SCALES)
-    weight = np.where(np.arange(400) < 200, 2, 0)
-    weighted = TableFeatures("standard").fit(frame, y, sample_weight=weight)
-    np.testing.assert_allclose(weighted.transform(frame[:200]).mean(axis=0), 0, atol=1e-12)
-    with pytest.raises(ValueError, match=r"scale must be one of 'auto', 'standard'.*; got 'minmax'"):
-        TableFeatures("minmax").fit(frame, y)
+def test_numbers_are_standardised_with_weights() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(np.exp(rng.normal(size=(400, 2))), columns=["a", "b"])
+    weight = np.where(np.arange(400) < 200, rng.integers(1, 4, 400), 0)
+    made = TableFeatures().fit(frame, sample_weight=weight).transform(frame)
+    expected = StandardScaler().fit(frame.to_numpy().repeat(weight, axis=0)).transform(frame.to_numpy())
+    np.testing.assert_allclose(made, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_units_and_long_tails_do_not_matter() -> None:
+    """The estimator maps the standardised numbers as it maps the numbers themselves."""
+    X, y = make_moons(200, noise=0.3, random_state=0)
+    frame = pd.DataFrame(np.exp(3 * X) * [1e-6, 1e6], columns=["a", "b"])
+    model, alone = tabular_pipeline().fit(frame, y), SparseKLR().fit(frame, y)
+    assert len(alone.scaling_.knots) == 2
+    np.testing.assert_allclose(model.predict_proba(frame), alone.predict_proba(frame), atol=1e-6)
 
 
 # -- the pipeline -------------------------------------------------------------------------------
@@ -196,7 +150,7 @@ def test_scale_of_many_rows_and_of_weights() -> None:
 @pytest.mark.slow
 def test_pipeline_in_scikit_learn() -> None:
     frame, y = table()
-    model = tabular_pipeline(SparseKLR(), scale="standard", drop=["name", "when"])
+    model = tabular_pipeline(SparseKLR(), drop=["name", "when"])
     assert clone(model).get_params()["read__drop"] == ["name", "when"]
     assert cross_val_score(model, frame, y, cv=3).mean() > 0.85
     three = np.where(frame["b"] > 0.8, "maybe", y)
@@ -211,15 +165,14 @@ def test_pipeline_in_scikit_learn() -> None:
 def test_other_estimators(estimator: Any) -> None:
     frame, y = table()
     model = tabular_pipeline(estimator).fit(frame, y)
-    assert set(model["features"].scale_losses_) == set(SCALES)
     assert (model.predict(frame) == y).mean() > 0.85
 
 
 @pytest.mark.slow
 def test_polars() -> None:
     frame, y = table()
-    model = tabular_pipeline(scale="standard").fit(pl.from_pandas(frame), pl.Series(y))
-    other = tabular_pipeline(scale="standard").fit(frame, y)
+    model = tabular_pipeline().fit(pl.from_pandas(frame), pl.Series(y))
+    other = tabular_pipeline().fit(frame, y)
     np.testing.assert_array_equal(model.predict_proba(pl.from_pandas(frame)), other.predict_proba(frame))
 
 
@@ -227,10 +180,9 @@ def test_polars() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scale", SCALES)
-def test_round_trip_is_bit_equal(tmp_path: Path, scale: str) -> None:
+def test_round_trip_is_bit_equal(tmp_path: Path) -> None:
     frame, y = table()
-    model = tabular_pipeline(scale=scale).fit(frame, y)
+    model = tabular_pipeline().fit(frame, y)
     model[-1].keep_prediction_only()
     save(model, tmp_path / "m.sklr")
     back = load(tmp_path / "m.sklr")
@@ -365,7 +317,7 @@ def test_predictions_are_explained_by_the_columns_of_the_table(tmp_path: Path) -
     frame.loc[3:9, "income"] = np.nan
     frame.loc[0, "city"] = "Rare"
     y = np.where((frame["income"] > 0) == (frame["city"] == "Oslo"), "yes", "no")
-    model = tabular_pipeline(scale="standard").fit(frame, y)
+    model = tabular_pipeline().fit(frame, y)
     groups, names = model["features"].column_groups(), model["features"].get_feature_names_out()
     assert sorted(j for positions in groups.values() for j in positions) == list(range(len(names)))
     for column, positions in groups.items():

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 FIT_EXAMPLES = """\
   sparseklr fit customers.csv --target churned -o model.sklr
-  sparseklr fit customers.csv --target churned --kernel auto --gamma auto -o model.sklr
+  sparseklr fit customers.csv --target churned --gamma auto -o model.sklr
   sparseklr fit customers.parquet --target churned --id number --drop name --test-size 0.2 -o model.sklr
   sparseklr fit customers.csv --target churned --model compact --relevance sparse -o model.sklr
   sparseklr fit 'part-*.parquet' --target churned --model compact --memory 1GB --jobs -1 -o model.sklr
@@ -109,11 +109,10 @@ def train(args: Namespace, estimator: Any) -> tuple[Any, Dataset, dict[str, Any]
             test = model.measure(replace(test_rows, X=X))
     summary = _summary(pipeline, pipeline[-1], len(kept), seconds, test)
     if rows.table is not None:
-        reader, features = pipeline["read"], pipeline["features"]
+        reader = pipeline["read"]
         columns = {name: column.kind for name, column in reader.columns_.items() if not column.left_out}
         summary |= {
             "columns": columns,
-            "scale": {"chosen": features.scale_, "loo_log_loss": features.scale_losses_},
             "data": rows.table.facts,
             "notes": [str(rows.table), *rows.table.notes, *reader.report_],
         }
@@ -123,18 +122,16 @@ def train(args: Namespace, estimator: Any) -> tuple[Any, Dataset, dict[str, Any]
 def _make_pipeline(estimator: Any, rows: Dataset, args: Namespace) -> Any:
     """The estimator with its preprocessing; for tables, :func:`tabular_pipeline`."""
     from sklearn.pipeline import Pipeline
-    from sklearn.preprocessing import MaxAbsScaler
 
     from ..tables.pipeline import tabular_pipeline
 
-    if rows.table is None:  # sparse rows are only scaled
-        return Pipeline([("scale", MaxAbsScaler()), ("model", estimator)])
+    if rows.table is None:  # the estimator scales sparse rows
+        return Pipeline([("model", estimator)])
     # The reader detects the decimal sign of new data too. A decimal comma that only the separator suggests
     # must be passed on.
     suggested = "," if rows.table.decimal is None and rows.table.facts.get("decimal") == "," else "auto"
     return tabular_pipeline(
         estimator,
-        scale=args.scale,
         categorical=args.categorical,
         number=args.number,
         date=args.date,
@@ -206,7 +203,6 @@ def _summary(fitted: Any, model: Any, n_rows: int, seconds: float, test: Any) ->
         "seconds": seconds,
         "test": test,
         "columns": None,
-        "scale": None,
         "data": None,
         "notes": [],
     }

@@ -145,7 +145,12 @@ class Model:
 
     def features(self, X: Any) -> Any:
         """Transform rows to the input of the estimator."""
-        return self.predictor[:-1].transform(X) if hasattr(self.predictor, "steps") else X
+        return self.predictor[:-1].transform(X) if self._transforms else X
+
+    @property
+    def _transforms(self) -> bool:
+        """Whether the estimator has steps before it."""
+        return len(getattr(self.predictor, "steps", ())) > 1
 
     @contextmanager
     def _naming_large_cells(self, rows: Dataset) -> Iterator[None]:
@@ -153,15 +158,17 @@ class Model:
         try:
             yield
         except ValueError as error:
-            transformed = hasattr(self.predictor, "steps")
-            features = self.features(rows.X) if transformed else np.asarray(rows.X)
+            features = self.features(rows.X)
+            if rows.svmlight is None:
+                features = np.asarray(features)
             row, j = divmod(int(abs(features).argmax()), features.shape[1])
             if not abs(features[row, j]) > SETTINGS.too_large:
                 raise
             if rows.svmlight is not None:
                 cell = f"feature {j + rows.svmlight['one_based']} is {rows.X[row, j]:g}"
             else:
-                name = self.predictor[:-1].get_feature_names_out()[j] if transformed else rows.X.columns[j]
+                names = self.predictor[:-1].get_feature_names_out() if self._transforms else rows.X.columns
+                name = names[j]
                 cell = f"column {name!r} holds {rows.X[name].iloc[row]}"
             raise CliError(
                 f"{rows.name}: row {rows.number(row)}: {cell}, too far from the training rows for a "

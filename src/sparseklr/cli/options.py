@@ -217,20 +217,12 @@ def add_training(parser: Parser) -> Any:
         default={},
         help="columns to treat as dates; COL=FORMAT gives the format, such as born=%%d/%%m/%%Y",
     )
-    group.add_argument(
-        "--scale",
-        choices=("auto", "standard", "quantile", "squash"),
-        default="auto",
-        help="scaling of numbers: by mean and variance (standard), by rank (quantile), or robust and bounded "
-        "(squash); auto compares their leave-one-out log-losses. quantile and squash ignore row weights "
-        "(default: auto)",
-    )
     add_output(parser, "model file to write, e.g. model.sklr; - is standard output")
     group = parser.add_argument_group("model")
     group.add_argument(
         "--kernel",
         choices=("rbf", "linear", "poly", "laplacian", "sigmoid", "auto"),
-        help="kernel function; auto chooses rbf or laplacian by leave-one-out (default: rbf)",
+        help="kernel function; auto chooses rbf or laplacian by leave-one-out (default: auto)",
     )
     group.add_argument("--degree", type=number(least=0), help="degree of the poly kernel (default: 3)")
     group.add_argument("--class-weight", choices=("balanced",), help="give all classes the same total weight")

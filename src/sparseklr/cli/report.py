@@ -308,7 +308,6 @@ def _model_facts(entry: ReportedModel) -> dict[str, str]:
         "fitted to": f"{training['n_rows']} rows" if training else None,
         "columns": kinds_in_words((training.get("columns") or {}).values()),
         "features": str(getattr(estimator, "n_features_in_", "")),
-        "scale": (training.get("scale") or {}).get("chosen"),
         "kernel": str(getattr(estimator, "kernel", "")),
         "points kept": None if points is None else str(points.shape[1]),
         **losses,

@@ -251,7 +251,5 @@ def _only_onnx(pipeline: Any) -> str:
     for name, column in steps["read"].columns_.items():
         if not column.left_out and column.kind != "number":
             return f"column {name!r} is {'a date' if column.kind == 'date' else 'text'}"
-    features = steps["features"]
-    if features.missing_:
-        return f"missing values of column {features.missing_[0]!r} are imputed"
-    return "" if features.scale_ == "standard" else f"numbers are scaled by {features.scale_!r}"
+    missing = steps["features"].missing_
+    return f"missing values of column {missing[0]!r} are imputed" if missing else ""

@@ -90,9 +90,6 @@ def fit_lines(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     if isinstance(summary["columns"], dict):
         rows.append(("Columns", kinds_in_words(summary["columns"].values())))
     rows.append(("Features", str(summary["n_features"])))
-    scale = summary.get("scale")
-    if scale and scale["chosen"]:
-        rows.append(("Scale", _scale(scale)))
     if summary.get("n_features_used", summary["n_features"]) < summary["n_features"]:
         rows.append(("Features used", str(summary["n_features_used"])))
     rows.append(("Classes", listing(summary["classes"], most=6)))
@@ -120,16 +117,6 @@ def time_in_words(created: str) -> str:
 
 def _points(n_points: int, fraction: float | None) -> str:
     return f"{n_points}" if fraction is None else f"{n_points} ({fraction:.1%})"
-
-
-def _scale(scale: Mapping[str, Any]) -> str:
-    """The chosen scale with its leave-one-out log-loss, and those of the other scales."""
-    losses = {**scale["loo_log_loss"]}
-    if not losses:
-        return str(scale["chosen"])
-    loss = losses.pop(scale["chosen"])
-    others = ", ".join(f"{name} {other:.4f}" for name, other in losses.items())
-    return f"{scale['chosen']} ({loss:.4f}; {others})"
 
 
 def show_measures(found: Mapping[str, Any], title: str, stderr: bool = False) -> None:

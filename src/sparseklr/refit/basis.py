@@ -357,7 +357,7 @@ def random_basis(
 
 
 class LabelFreeBases(Sequence[Basis]):
-    """Nested bases of 300 and more points that do not depend on the labels, created on first access.
+    """Nested bases of 100 and more points that do not depend on the labels, created on first access.
 
     For up to 300 points there is a single basis, of all points.
     """
@@ -397,7 +397,7 @@ class LabelFreeBases(Sequence[Basis]):
 
     def _grown(self, size: int) -> Basis:
         pivots = self._pivots
-        if size == len(self.points):
+        if len(self.sizes) == 1 and size == len(self.points):  # otherwise it must begin with smaller bases
             return self._full()
         pivots.grow(size)
         if self._sample is not None:

@@ -1,15 +1,15 @@
-r"""The choice of the kernel and its width by leave-one-out, confirmed on validation folds.
+r"""The choice of the kernel by leave-one-out, and of its width, confirmed on validation folds.
 
 Each kernel is evaluated by the leave-one-out log-loss of the penalised likelihood on a label-free basis, with
-the C that is best for it (:mod:`~.regularisation`), on at most 1500 points.
+the C that is best for it (:mod:`~.regularisation`), on at most 1500 points. The kind of kernel with the
+smaller loss is chosen.
 
-Widths form a geometric grid with ratio three around the width of ``gamma="scale"``. From there the search
-proceeds to wider kernels while the loss falls, and likewise to narrower ones. Another kind of kernel is
-evaluated at its middle width only, unless it is there at least as good as the first kernel.
-
-Leave-one-out losses of the best of several kernels are optimistic, and more so for some kernels than for
-others. So the kernel of smallest loss replaces the first one only if its loss on validation folds is smaller
-too; this validation loss is the one to report. docs/design/refit.md has measurements.
+With ``gamma="auto"``, widths form a geometric grid with ratio three around the width of ``gamma="scale"``.
+From there the search proceeds to wider kernels while the loss falls, and likewise to narrower ones. Another
+kind of kernel is evaluated at its middle width only, unless it is there at least as good as the first kernel.
+The leave-one-out loss of the best of many widths is optimistic, so this width replaces the first one only if
+its loss on validation folds is smaller too; that validation loss is the one to report. docs/design/refit.md
+has measurements.
 """
 
 from __future__ import annotations

@@ -70,21 +70,19 @@ def prune(
     labels: Labels,
     fit: LikelihoodFit,
     allowed: float,
-    recalibration: Recalibration | None = None,
+    maps: Sequence[Recalibration] = (Recalibration(),),
 ) -> tuple[Basis, LikelihoodFit]:
     r"""The model on the smallest nested part within ``allowed`` mean Kullback-Leibler divergence of the fit.
 
-    The divergence is the larger of those of the probabilities with and without recalibration. With a steep
-    recalibration nearly all training probabilities are 0 or 1, and points that matter for new rows would seem
-    unnecessary.
+    The divergence is the largest of those of the probabilities after each of the ``maps``. If nearly all
+    training probabilities are 0 or 1, points that matter for new rows would seem unnecessary; a map that
+    moves the probabilities towards those of new rows prevents this.
 
     With two classes a Newton step from the fit to the first s points predicts their model. With several
     classes the Newton matrix of all of them is unknown, and the model is fitted.
     """
     order, m = elimination_order(basis, fit)[::-1], basis.size  # most important first
-    distance = _divergence(
-        labels, fit, [Recalibration(), *([] if recalibration is None else [recalibration])]
-    )
+    distance = _divergence(labels, fit, maps)
     step = None if labels.several else _newton_steps(basis, fit, order)
 
     def fitted(size: int) -> tuple[Basis, LikelihoodFit]:

@@ -29,6 +29,7 @@ class RecalibrationSettings:
     least_of_class: int = 60
     largest_output: float = 1e4  # leave-one-out outputs are clipped to this
     max_steps: int = 100  # of Newton's method
+    bisections: int = 20  # for the factor of tempered outputs
 
 
 SETTINGS = RecalibrationSettings()
@@ -80,7 +81,9 @@ def with_slope(labels: Labels, f: np.ndarray, slope: float) -> Recalibration:
     Its intercept maximises the likelihood. The intercept for another basis does not apply: with a wide
     kernel, functions that agree on all rows may have very different intercepts.
     """
-    return _fitted(labels, f, Recalibration(slope), free=False)[0]
+    # Newton's method starts with outputs around their mean; far away, the loss has no curvature.
+    intercept = (1 - slope) * np.average(f, axis=0, weights=labels.weight)
+    return _fitted(labels, f, Recalibration(slope, intercept), free=False)[0]
 
 
 def transferred(
@@ -105,6 +108,21 @@ def transferred(
     expected = left_out + (np.mean(shifts, axis=0) if shifts else 0.0)
     losses = [groups.mean(groups.losses(each(expected)))[0] for each in (line, plain)]
     return line if losses[0] <= losses[1] else plain
+
+
+def tempered(labels: Labels, f: np.ndarray, line: Recalibration, estimate: float) -> Recalibration:
+    """The recalibration multiplied by the factor of at most 1 whose training loss is the estimated loss.
+
+    Fitted outputs are larger than those of new rows, whose loss the estimate is; the factor undoes this.
+    """
+    total, low, high = labels.weight.sum(), 0.0, 1.0
+    if labels.at(line(f)).value / total >= estimate:
+        return line
+    for _ in range(SETTINGS.bisections):
+        middle = (low + high) / 2
+        too_small = labels.at(middle * line(f)).value / total > estimate
+        low, high = (middle, high) if too_small else (low, middle)
+    return Recalibration(high * line.slope, high * line.intercept)
 
 
 def _fitted(labels: Labels, f: np.ndarray, line: Recalibration, *, free: bool) -> tuple[Recalibration, float]:

@@ -31,7 +31,7 @@ from .calibration import SOFTMAX, log_probabilities
 from .labels import Labels
 from .newton import factor_at, fit_likelihood
 from .prune import prune
-from .recalibration import Recalibration, transferred, with_slope
+from .recalibration import Recalibration, tempered, transferred, with_slope
 from .regularisation import EvaluatedFit, choose_C, evaluate_C
 
 
@@ -82,7 +82,7 @@ def refit(
 ) -> Refit:
     """Refit the likelihood on the points at ``selected``; ``prune_within=0`` disables pruning."""
     C, line = evaluated.C, evaluated.recalibration
-    _, error = labels.observations.mean(evaluated.losses)
+    estimate, error = labels.observations.mean(evaluated.losses)
 
     # A point is negligible if it changes the output by less than 0.03 prior standard deviations.
     tolerance = min(max(SETTINGS.negligible / (C * line.slope**2), 1e-8), 1e-2)
@@ -91,9 +91,8 @@ def refit(
     fit = fit_likelihood(basis, labels, C, near=evaluated.fit.f, fresh=False, tol=1e-4)
     line = transferred(labels, fit.f, basis.chosen, evaluated.left_out, line.slope)
     if prune_within > 0:
-        # Several classes: the loss and its error grow with their number, the effect of a point does not.
-        within = prune_within * ((2 / labels.target.shape[1]) ** 2 if labels.several else 1.0)
-        basis, fit = prune(basis, labels, fit, within * error, line)
+        maps = [Recalibration(), line, tempered(labels, fit.f, line, estimate)]
+        basis, fit = prune(basis, labels, fit, prune_within * error, maps)
     # The final fit is fully accurate; its curvature gives the posterior.
     fit = fit_likelihood(basis, labels, C, fit.v, curvature=fit.curvature, fresh=False)
     line = with_slope(labels, fit.f, line.slope if basis.size else 1.0)
@@ -188,7 +187,7 @@ def entropy(weight: np.ndarray) -> float:
 def remedy(X: Any, names: Any) -> str:
     """Advice for data X without signal: standardise the features if their scales differ widely.
 
-    X is None for a precomputed kernel.
+    X is None for scaled features and for a precomputed kernel.
     """
     advice = "If you expect one, try other values of gamma and kernel, or other features."
     if X is None or sparse.issparse(X) or X.shape[1] < 2:

@@ -1,6 +1,5 @@
-"""The second step of a tabular pipeline, which turns numbers, dates and text into scaled features.
+"""The second step of a tabular pipeline, which turns numbers, dates and text into features.
 
-Kernel models depend more on the scale of numeric features than on any other choice.
 ``docs/design/tables.md`` gives the measurements behind the rules of this module.
 """
 
@@ -11,75 +10,38 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
-from sklearn.model_selection import train_test_split
-from sklearn.preprocessing import OneHotEncoder, QuantileTransformer, StandardScaler
-from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
-from skrub import ApplyToCols, DatetimeEncoder, SquashingScaler, StringEncoder
+from skrub import ApplyToCols, DatetimeEncoder, StringEncoder
 
-from ..refit.calibration import log_probabilities
-from ..sparse_klr import SparseKLR
 from .columns import SETTINGS
-
-SCALES = ("standard", "quantile", "squash")
 
 
 class TableFeatures(TransformerMixin, BaseEstimator):
     """Transform the output of :class:`TableReader` into features for a kernel model.
 
-    Numbers and the parts of dates (year, month, day, weekday, hour, seconds since 1970) are scaled. Missing
-    values are imputed by the median; if a column had some in training, an indicator feature marks them.
-    Text columns with fewer than 40 distinct values are one-hot encoded, with one feature for all values
-    that occur only once; skrub's :class:`~skrub.StringEncoder` turns every other text column into 12
+    Numbers and the parts of dates (year, month, day, weekday, hour, seconds since 1970) are standardised.
+    Missing values are imputed by the median; if a column had some in training, an indicator feature marks
+    them. Text columns with fewer than 40 distinct values are one-hot encoded, with one feature for all
+    values that occur only once; skrub's :class:`~skrub.StringEncoder` turns every other text column into 12
     features.
-
-    Parameters
-    ----------
-    scale : {"auto", "standard", "quantile", "squash"}, default="auto"
-        ``"standard"``: mean 0 and variance 1. ``"quantile"``: ranks, as quantiles of the normal distribution.
-        ``"squash"``: skrub's :class:`~skrub.SquashingScaler`, robust and bounded. ``"auto"`` fits
-        ``estimator`` with each scale and chooses the one with the lowest leave-one-out log-loss, provided
-        that it is lower than that of ``"standard"`` by 1.5 standard errors of the difference.
-    estimator : SparseKLR or None, default=None
-        The model that ``"auto"`` fits; None means ``SparseKLR()``.
-    max_rows : int, default=2000
-        Size of the sample that ``"auto"`` uses if there are more rows.
-    random_state : int, default=0
-        Seed for drawing that sample.
 
     Attributes
     ----------
-    scale_ : str or None
-        The scale in use; None if there are neither numbers nor dates.
-    scale_losses_ : dict of str to float
-        The leave-one-out log-loss of each scale that was compared.
     encoder_ : ColumnTransformer or None
         Encodes dates and text; None if there are only numbers.
-    imputer_, scaler_ : transformers or None
-        Impute and scale numbers and the parts of dates; None if there are none.
+    imputer_, scaler_ : SimpleImputer, StandardScaler or None
+        Impute and standardise numbers and the parts of dates; None if there are none.
     """
 
-    def __init__(
-        self, scale: str = "auto", estimator: Any = None, max_rows: int = 2000, random_state: int = 0
-    ) -> None:
-        self.scale = scale
-        self.estimator = estimator
-        self.max_rows = max_rows
-        self.random_state = random_state
-
     def fit(self, X: pd.DataFrame, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn medians, scales and categories; with ``scale="auto"``, choose the scale.
+        """Learn medians, means, variances and categories from the output of ``TableReader.transform``.
 
-        X is the output of ``TableReader.transform``; ``scale="auto"`` needs the classes y. Means and
-        log-losses use ``sample_weight``, whereas quantiles and medians ignore it.
+        Means and variances use ``sample_weight``, whereas medians ignore it; y is ignored.
         """
-        if self.scale not in ("auto", *SCALES):
-            raise ValueError(
-                f"scale must be one of 'auto', {', '.join(map(repr, SCALES))}; got {self.scale!r}"
-            )
         kinds = {name: column.dtype.kind for name, column in X.items()}
         self.numbers_ = [name for name, kind in kinds.items() if kind == "f"]
         for name in self.numbers_:
@@ -96,22 +58,12 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         if dates or self.text_:
             free_text = [name for name in self.text_ if name not in self.categorical_]
             self.encoder_ = _encoder(dates, self.categorical_, free_text).fit(self._prepared(X))
-        quantities, codes = self._parts(X)
+        quantities, _ = self._parts(X)
         self.imputer_ = self.scaler_ = None
-        self.scale_: str | None = None
-        self.scale_losses_: dict[str, float] = {}
-        if not quantities.shape[1]:
-            return self
-        self.scale_ = self.scale
-        self.imputer_ = SimpleImputer(strategy="median").fit(quantities)
-        filled = self.imputer_.transform(quantities)
-        if self.scale == "auto":
-            rows = _sampled(np.asarray(y), self.max_rows, self.random_state)
-            weight = None if sample_weight is None else np.asarray(sample_weight)[rows]
-            self.scale_, self.scale_losses_ = choose_scale(
-                filled[rows], codes[rows], np.asarray(y)[rows], weight, self.estimator
-            )
-        self.scaler_ = make_scaler(self.scale_, filled, sample_weight)
+        if quantities.shape[1]:
+            self.imputer_ = SimpleImputer(strategy="median").fit(quantities)
+            filled = self.imputer_.transform(quantities)
+            self.scaler_ = StandardScaler().fit(filled, sample_weight=sample_weight)
         return self
 
     def transform(self, X: pd.DataFrame) -> np.ndarray:
@@ -120,7 +72,9 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         quantities, codes = self._parts(X)
         if self.imputer_ is None or self.scaler_ is None:
             return codes
-        return np.hstack([self.scaler_.transform(self.imputer_.transform(quantities)), codes])
+        with np.errstate(over="ignore"):  # the estimator raises if a value becomes infinite
+            scaled = self.scaler_.transform(self.imputer_.transform(quantities))
+        return np.hstack([scaled, codes])
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """The feature names: numbers, parts of dates, indicators of missing values, and encoded text."""
@@ -158,7 +112,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         return [*self.numbers_, *parts["dates"], *self.missing_, *codes, *parts["text"]]
 
     def _parts(self, X: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-        """Return quantities, to be scaled, and codes: missing-value indicators and encoded text."""
+        """Return quantities, to be standardised, and codes: missing-value indicators and encoded text."""
         # C order, because the memory layout determines the order, and so the rounding, of sums
         numbers = np.ascontiguousarray(X[self.numbers_].to_numpy(dtype=np.float64))
         missing = X[self.missing_].isna().to_numpy(dtype=np.float64)
@@ -195,71 +149,3 @@ def _encoder(dates: list[str], categories: list[str], free_text: list[str]) -> C
             ("text", ApplyToCols(letters), free_text),
         ]
     )
-
-
-# -- scales -----------------------------------------------------------------------------------
-
-
-def make_scaler(scale: str, X: np.ndarray, sample_weight: Any = None) -> Any:
-    """Create the named scaler and fit it to X, which has no missing values."""
-    if scale == "standard":
-        return StandardScaler().fit(X, sample_weight=sample_weight)
-    if scale == "squash":
-        return SquashingScaler().fit(X)
-    n_quantiles = min(len(X), 200)  # the model file stores all quantiles
-    return QuantileTransformer(n_quantiles=n_quantiles, output_distribution="normal", random_state=0).fit(X)
-
-
-def _sampled(y: np.ndarray, max_rows: int, random_state: int) -> np.ndarray:
-    rows = np.arange(len(y))
-    if len(y) <= max_rows:
-        return rows
-    # stratified sampling needs two rows per class
-    stratify = y if np.unique(y, return_counts=True)[1].min() > 1 else None
-    return train_test_split(rows, train_size=max_rows, stratify=stratify, random_state=random_state)[0]
-
-
-def choose_scale(
-    X: np.ndarray, codes: np.ndarray, y: np.ndarray, sample_weight: Any = None, estimator: Any = None
-) -> tuple[str, dict[str, float]]:
-    """Choose the scale with the lowest leave-one-out log-loss; return it with the log-loss of each scale.
-
-        ``codes`` are features that are not scaled. A scale other than "standard" must be better by 1.5
-    standard errors of the paired difference.
-    """
-    model = SparseKLR() if estimator is None else clone(estimator)
-    model.set_params(verbose=0)
-    if "auto" in (model.kernel, model.gamma):  # choose the scale first, with the default kernel
-        model.set_params(kernel="rbf" if model.kernel == "auto" else model.kernel, gamma="scale")
-    weight = np.ones(len(y)) if sample_weight is None else sample_weight
-    balanced = model.class_weight == "balanced"
-    if not balanced:
-        weight = weight * compute_sample_weight(model.class_weight, y)
-    kept = np.flatnonzero(weight > 0)
-    weight, labels = weight[kept], np.unique(y[kept], return_inverse=True)[1]
-    if balanced:
-        weight = weight / np.bincount(labels, weight)[labels]
-    _, point = np.unique(np.hstack([X, codes])[kept], axis=0, return_inverse=True)
-    point = point.ravel()
-    losses, point_losses = {}, {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the final fit issues the same warnings
-        for scale in SCALES:
-            scaled = make_scaler(scale, X, sample_weight).transform(X)
-            model.fit(np.hstack([scaled, codes]), y, sample_weight=sample_weight)
-            losses[scale] = float(model.loo_log_loss_)
-            outputs = model.loo_decision_function_.reshape(len(y), -1)[kept]
-            row_losses = -log_probabilities(outputs, model.link_)[np.arange(len(kept)), labels]
-            point_losses[scale] = np.bincount(point, weight * row_losses)
-    point_weight = np.bincount(point, weight)
-    least_error = 1e-4 * losses["standard"]  # the fits are not more accurate than this
-    gains = {scale: point_losses["standard"] - point_losses[scale] for scale in SCALES}
-    clear = [scale for scale in SCALES if _standardised(gains[scale], point_weight, least_error) > 1.5]
-    return min(clear, key=lambda scale: losses[scale], default="standard"), losses
-
-
-def _standardised(sums: np.ndarray, weight: np.ndarray, least_error: float) -> float:
-    """The weighted mean of sums over distinct rows, which are independent, divided by its standard error."""
-    mean = sums.sum() / weight.sum()
-    error = np.linalg.norm(sums - weight * mean) / weight.sum()
-    return float(mean / max(error, least_error, 1e-12))

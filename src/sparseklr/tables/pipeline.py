@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from ..compact_klr import CompactKLR
 from ..sparse_klr import SparseKLR
 from .features import TableFeatures
 from .reader import TableReader
@@ -74,7 +72,6 @@ class TabularPipeline(Pipeline):
 def tabular_pipeline(
     estimator: Any = None,
     *,
-    scale: str = "auto",
     categorical: Sequence[str] = (),
     number: Sequence[str] = (),
     date: Sequence[str] | Mapping[str, str] = (),
@@ -87,19 +84,15 @@ def tabular_pipeline(
     The function returns a scikit-learn pipeline with three steps. ``read``
     (:class:`~sparseklr.tables.reader.TableReader`) detects numbers, dates and text, however the columns are
     stored, and drops columns that identify the rows. ``features``
-    (:class:`~sparseklr.tables.features.TableFeatures`) imputes missing values, scales numbers and encodes
-    dates and text. ``model`` is the estimator. The pipeline accepts pandas and polars data frames. It needs
-    the extra ``sparseklr[tables]``.
+    (:class:`~sparseklr.tables.features.TableFeatures`) imputes missing values, standardises numbers and
+    encodes dates and text. ``model`` is the estimator; the classifiers of this package also clip
+    long tails or map them by rank. The pipeline accepts pandas and polars data frames. It needs the extra
+    ``sparseklr[tables]``.
 
     Parameters
     ----------
     estimator : classifier or None, default=None
         The last step; None means :class:`~sparseklr.SparseKLR` with default parameters.
-    scale : {"auto", "standard", "quantile", "squash"}, default="auto"
-        How to scale numbers. ``"auto"`` compares the leave-one-out log-losses of ``SparseKLR``, or of
-        ``estimator`` if it is a ``SparseKLR``. For a :class:`~sparseklr.CompactKLR`, which maps skewed
-        features by rank itself, ``"auto"`` means ``"standard"``. ``pipeline["features"].scale_`` is the
-        scale in use.
     categorical, number, date : sequence of str, default=()
         Columns whose kind is given instead of detected. ``date`` may also map names to formats.
     drop : sequence of str, default=()
@@ -139,15 +132,10 @@ def tabular_pipeline(
     >>> model.score(frame, y) > 0.95
     True
     """
-    estimator = SparseKLR() if estimator is None else estimator
-    if isinstance(estimator, CompactKLR) and estimator.scale == "auto" and scale == "auto":
-        scale = "standard"
-    inner = estimator if isinstance(estimator, SparseKLR) else getattr(estimator, "estimator", None)
-    compared = clone(inner) if isinstance(inner, SparseKLR) else SparseKLR()
     return TabularPipeline(
         [
             ("read", TableReader(categorical, number, date, drop, na, decimal)),
-            ("features", TableFeatures(scale, compared)),
-            ("model", estimator),
+            ("features", TableFeatures()),
+            ("model", SparseKLR() if estimator is None else estimator),
         ]
     )
