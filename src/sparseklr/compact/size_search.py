@@ -168,20 +168,20 @@ def gained(loss: float, best: float) -> bool:
 
 
 def choose(stages: list[Stage], validation: Validation) -> Stage:
-    """The smallest model that is nearly as good as the best.
+    """The smallest model that is nearly as good as the best, and better than all smaller ones.
 
     Its loss exceeds the smallest loss by at most one standard error of the difference, or by the fraction
-    ``gain`` per doubling of its size up to that of the best. A model of many points qualifies only if its
-    loss is below that of all smaller ones by the fraction ``many_points_gain``.
+    ``gain`` per doubling of its size up to that of the best. A model of many points must be better than all
+    smaller ones by the fraction ``many_points_gain``.
     """
-    least = np.minimum.accumulate([np.inf, *(stage.loss for stage in stages[:-1])])
-    stages = [
+    smaller = np.minimum.accumulate([np.inf, *(stage.loss for stage in stages[:-1])])
+    better = [
         stage
-        for stage, smaller in zip(stages, least, strict=True)
-        if stage.n_points <= SEARCH.many_points or stage.loss <= (1 - SEARCH.many_points_gain) * smaller
+        for stage, least in zip(stages, smaller, strict=True)
+        if stage.loss < least * (1 - SEARCH.many_points_gain * (stage.n_points > SEARCH.many_points))
     ]
-    best = min(stages, key=lambda stage: stage.loss)
-    for stage in stages:
+    best = better[-1]
+    for stage in better:
         doublings = np.log2(best.n_points / stage.n_points) if stage.n_points else 0.0
         noise = validation.standard_error(stage.losses - best.losses)
         if stage.loss - best.loss <= max(noise, SEARCH.gain * doublings * best.loss):
