@@ -57,12 +57,20 @@ def changes(name: str, rows: int, data: str) -> tuple[dict[str, float], set[int]
 def measured(sets: list[str], rows: int, data: str) -> Iterator[dict[str, float]]:
     for name in sets:
         found, sizes = changes(name, rows, data)
-        print(f"{name:26s}", *(f"{kind} {found[kind]:.3f} " for kind in KINDS), "points", *sorted(sizes), flush=True)
+        print(
+            f"{name:26s}",
+            *(f"{kind} {found[kind]:.3f} " for kind in KINDS),
+            "points",
+            *sorted(sizes),
+            flush=True,
+        )
         yield found
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--half", choices=list(HALVES), default="all")
     parser.add_argument("--sets", nargs="+", help="instead of a half")
     parser.add_argument("--rows", type=int, default=500, help="training rows at most")

@@ -82,8 +82,8 @@ private:
     std::function<void()> monitor_;
     std::size_t m_, p_, k_ = 0;
     std::vector<double> points_, gamma_, L_, coef_;
-    std::vector<double> points_transposed_, K_zz_;  // the points as a block of rows, and their kernel values
-    std::vector<T> K_;                              // block after block, each [k][rows]
+    std::vector<double> points_transposed_, K_zz_;       // the points as a block of rows, and their kernel values
+    std::vector<T> K_;                                   // block after block, each [k][rows]
     std::vector<double> f_, trial_, change_, e_, prob_;  // block after block, each [m][rows]
     std::vector<T> product_;                             // the same
     std::vector<double> H_;                              // [pairs][k + 1][k + 1] in beta: sums of h K K'

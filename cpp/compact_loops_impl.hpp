@@ -166,9 +166,9 @@ void compact_moments(const T* K, const T* X, std::size_t rows, std::size_t k, st
 }
 
 template <class T>
-constexpr CompactLoops<T> compact_table{
-    compact_kernel<T>,     compact_values<T, double>, compact_project<T, double>, compact_values<T, T>,
-    compact_project<T, T>, compact_curvature<T>,      compact_moments<T>};
+constexpr CompactLoops<T> compact_table{compact_kernel<T>,    compact_values<T, double>, compact_project<T, double>,
+                                        compact_values<T, T>, compact_project<T, T>,     compact_curvature<T>,
+                                        compact_moments<T>};
 
 }  // namespace sparseklr::SPARSEKLR_ISA
 

@@ -53,7 +53,7 @@ def test_choose_takes_the_smallest_nearly_best_size(losses, spread, chosen) -> N
 
 
 def test_a_smaller_and_better_model_is_never_passed_over() -> None:
-    """Although it is beyond its own standard error of the best, and the larger, worse one is within its own."""
+    """Although a larger and worse model is within a standard error of the best, and it is not."""
     found, validation = stages((0, 0.6), (2, 0.3), (4, 0.31), (8, 0.29))
     noise = np.random.default_rng(0).normal(size=1000)
     found[2] = replace(found[2], losses=found[2].losses + noise - noise.mean())

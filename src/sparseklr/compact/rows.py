@@ -355,8 +355,8 @@ def scaled_rows(
 
     ``count`` is the number of observations of each row; ``scale`` is a flag or the scaling to use.
     """
-    given = isinstance(scale, Scaling)
-    features = scale.kept if given else canonical_features(X, codes, weight, n_classes)
+    given = scale if isinstance(scale, Scaling) else None
+    features = canonical_features(X, codes, weight, n_classes) if given is None else given.kept
     X = X[:, features]
     pairs = distinct_pairs(X, codes, weight, count, seed)
     positions, relative = pairs.positions, relative_weights(pairs.weight, pairs.observations)
@@ -367,8 +367,10 @@ def scaled_rows(
             f"array, but only {free >> 20} MB are free. Use fewer features, or a linear model."
         )
     rows = X[positions]
-    every = np.arange(len(features))
-    scaling = replace(scale, kept=every) if given else Scaling.of(rows, relative, auto=scale)
+    if given is None:
+        scaling = Scaling.of(rows, relative, auto=bool(scale))
+    else:
+        scaling = replace(given, kept=np.arange(len(features)))
     scaled = np.empty((len(positions), len(scaling.kept)), dtype=np.float32)
     for start in range(0, len(positions), block):
         scaled[start : start + block] = scaling.transform_single(rows[start : start + block])

@@ -51,7 +51,9 @@ class SizeSearchSettings:
     least_tried: int = 16  # number of points that are always tried: small models are cheap
     many_points: int = 128  # beyond, a size takes longer than all smaller ones together:
     many_points_gain: float = 0.01  # a size that gains less than this fraction is rejected and is the last
-    many_coefficients: int = 512  # of all outputs; beyond, too, one fold decides whether the others try a size
+    many_coefficients: int = (
+        512  # of all outputs; beyond, too, one fold decides whether the others try a size
+    )
     first_C: float = 10.0  # start of the search for C
     C_factor: float = 10.0  # its step
     least_C: float = 0.1  # its bounds;
@@ -295,7 +297,7 @@ class SizeSearch:
         return self._moved_further(each, folds, starts, moved, C)
 
     def _fit_expensive(self, each: Map, size: int, last: Stage, widths: list[np.ndarray]) -> Stage | None:
-        """As :meth:`fit_size`; None if the first segment does not lower the loss of the first fold."""
+        """Fit a size as :meth:`fit_size` does; None if it gains too little in the first fold."""
         C, (first, *others) = last.C, self.folds
         starts = [_start(size, C, first, widths[0])]
         moved = [first.move(starts[0], C)]
@@ -303,7 +305,8 @@ class SizeSearch:
         weight = first.validation.weight
         losses = [first.validation.losses(first.predict(model)) for model in (*moved, *solved)]
         loss = min(np.average(values, weights=weight) for values in losses)
-        if loss >= np.average(last.losses[: len(weight)], weights=weight):
+        required = 1 - SEARCH.many_points_gain * (size > SEARCH.many_points)
+        if loss >= required * np.average(last.losses[: len(weight)], weights=weight):
             return None
         starts += each(partial(_start, size, C), others, widths[1:])
         moved += each(partial(Fold.move, C=C), others, starts[1:])
