@@ -189,7 +189,10 @@ def test_units_of_features_do_not_matter(moons) -> None:
     other = 3 * X - 100
     np.testing.assert_allclose(Scaling.of(other, weight).transform(other), scaled, atol=1e-9)
     np.testing.assert_allclose(Scaling.of(other, weight).inverse(scaled), other)
-    np.testing.assert_allclose(Scaling.of(X, weight, auto=False).transform(X), X - weight @ X / weight.sum())
+    shifted = Scaling.of(X, weight, auto=False).transform(X)
+    np.testing.assert_allclose(shifted - X, (shifted - X)[:1].repeat(len(X), axis=0), atol=1e-12)
+    assert (weight @ (shifted < -1e-12) <= weight.sum() / 2).all()  # zero is a weighted median
+    assert (weight @ (shifted > 1e-12) <= weight.sum() / 2).all()
 
 
 def test_skewed_features_are_mapped_by_rank() -> None:
