@@ -11,7 +11,8 @@ template <class T>
 CompactInner<T>::CompactInner(const CompactRows<T>& rows, int threads)
     : rows_(rows), team_(threads, rows.n_blocks()), m_(rows.n_outputs()), p_(rows.n_features()) {
     const std::size_t padded = (rows.size() + 15) / 16 * 16;
-    for (auto* values : {&f_, &trial_, &change_, &e_, &prob_, &product_}) values->assign(m_ * padded, 0.0);
+    for (auto* values : {&f_, &trial_, &change_, &e_, &prob_}) values->assign(m_ * padded, 0.0);
+    product_.assign(m_ * padded, T(0));
 }
 
 template <class T>
@@ -20,7 +21,7 @@ bool CompactInner<T>::move(MatrixView<const double> points, std::span<const doub
     if (!std::all_of(gamma.begin(), gamma.end(), finite)) return false;
     if (!std::all_of(points.data(), points.data() + points.size(), finite)) return false;
     const std::size_t padded = (rows_.size() + 15) / 16 * 16, k = points.rows, block = CompactRows<T>::block;
-    if (k != k_) has_hessian_ = false;
+    if (k != k_) has_hessian_ = full_ = false;
     k_ = k;
     points_.assign(points.data(), points.data() + points.size());
     gamma_.assign(gamma.begin(), gamma.end());
@@ -105,7 +106,7 @@ template <class T> void CompactInner<T>::project(const std::vector<double>& e, s
 }
 
 template <class T> void CompactInner<T>::take_hessian() {
-    const std::size_t block = CompactRows<T>::block, n = k_ + 1, size = m_ * n * n;
+    const std::size_t block = CompactRows<T>::block, n = k_ + 1, size = n_pairs() * n * n;
     const std::size_t n_chunks = compact_chunks(rows_.n_blocks(), 8 * size);
     std::vector<double> partial(n_chunks * size, 0.0);
     std::vector<std::vector<double>> scratch(team_.size(), std::vector<double>((n + 5) * block));
@@ -113,20 +114,22 @@ template <class T> void CompactInner<T>::take_hessian() {
         rows_.n_blocks(), n_chunks, team_,
         [&](std::size_t worker, std::size_t c, std::size_t first, std::size_t last) noexcept {
             const std::span<double> all(scratch[worker]), h = all.first(block), products = all.subspan(block);
-            for (std::size_t b = first; b < last; ++b)
-                for (std::size_t o = 0; o < m_; ++o) {
-                    rows_.curvature_factor(b, of_block(prob_, b), o, o, h);
-                    compact_loops<T>().curvature(K(b), rows_.rows(b), k_, h.data(), products.data(),
-                                                 partial.data() + c * size + o * n * n);
-                }
+            for (std::size_t b = first; b < last; ++b) {
+                double* H = partial.data() + c * size;
+                for (std::size_t o = 0; o < m_; ++o)
+                    for (std::size_t q = full_ ? 0 : o; q <= o; ++q, H += n * n) {
+                        rows_.curvature_factor(b, of_block(prob_, b), o, q, h);
+                        compact_loops<T>().curvature(K(b), rows_.rows(b), k_, h.data(), products.data(), H);
+                    }
+            }
         },
         monitor_);
     H_.assign(size, 0.0);
     for (std::size_t c = 0; c < n_chunks; ++c)
         for (std::size_t i = 0; i < size; ++i) H_[i] += partial[c * size + i];
-    for (std::size_t o = 0; o < m_; ++o)
+    for (std::size_t pair = 0; pair < n_pairs(); ++pair)
         for (std::size_t a = 0; a < n; ++a)
-            for (std::size_t b = 0; b < a; ++b) H_[(o * n + b) * n + a] = H_[(o * n + a) * n + b];
+            for (std::size_t b = 0; b < a; ++b) H_[(pair * n + b) * n + a] = H_[(pair * n + a) * n + b];
     has_hessian_ = fresh_ = true;
     factor_C_ = 0;
 }
@@ -137,31 +140,29 @@ template <class T>
 void CompactInner<T>::multiply(const std::vector<double>& direction, double C, std::vector<double>& out) {
     const std::size_t n = k_ + 1, size = m_ * n;
     const std::vector<double> coef = unwhitened(direction);
-    std::vector<double> weights(m_ * k_), start(m_);
+    std::vector<T> weights(m_ * k_), start(m_);
     for (std::size_t o = 0; o < m_; ++o) {
-        std::copy_n(coef.begin() + std::ptrdiff_t(o * n), k_, weights.begin() + std::ptrdiff_t(o * k_));
-        start[o] = coef[o * n + k_];
+        for (std::size_t b = 0; b < k_; ++b) weights[o * k_ + b] = T(coef[o * n + b]);
+        start[o] = T(coef[o * n + k_]);
     }
     const std::size_t n_chunks = compact_chunks(rows_.n_blocks(), 8 * size);
     std::vector<double> partial(n_chunks * size, 0.0);
     over_chunks(
         rows_.n_blocks(), n_chunks, team_,
         [&](std::size_t, std::size_t c, std::size_t first, std::size_t last) noexcept {
+            double mean[CompactRows<T>::block];
             for (std::size_t b = first; b < last; ++b) {
                 const std::size_t r = rows_.rows(b);
-                const MatrixView<double> u = of_block(product_, b);
+                const MatrixView<T> u{product_.data() + b * CompactRows<T>::block * m_, m_, r};
                 const MatrixView<const double> p = of_block(prob_, b);
                 const std::span<const double> w = rows_.weight(b);
-                compact_loops<T>().values(K(b), r, k_, weights.data(), start.data(), m_, u.data());
-                if (m_ == 1)
-                    for (std::size_t i = 0; i < r; ++i) u(0, i) *= w[i] * p(0, i) * (1 - p(0, i));
-                else
-                    for (std::size_t i = 0; i < r; ++i) {
-                        double mean = 0;
-                        for (std::size_t o = 0; o < m_; ++o) mean += p(o, i) * u(o, i);
-                        for (std::size_t o = 0; o < m_; ++o) u(o, i) = w[i] * p(o, i) * (u(o, i) - mean);
-                    }
-                compact_loops<T>().project(K(b), r, k_, u.data(), m_, partial.data() + c * size);
+                compact_loops<T>().fast_values(K(b), r, k_, weights.data(), start.data(), m_, u.data());
+                std::fill_n(mean, r, 0.0);
+                for (std::size_t o = 0; o < m_; ++o)
+                    for (std::size_t i = 0; i < r; ++i) mean[i] += p(o, i) * u(o, i);
+                for (std::size_t o = 0; o < m_; ++o)
+                    for (std::size_t i = 0; i < r; ++i) u(o, i) = T(w[i] * p(o, i) * (u(o, i) - mean[i]));
+                compact_loops<T>().fast_project(K(b), r, k_, u.data(), m_, partial.data() + c * size);
             }
         },
         monitor_);
@@ -185,52 +186,60 @@ template <class T> std::vector<double> CompactInner<T>::unwhitened(const std::ve
     return beta;
 }
 
-// The preconditioner of each output, as a Cholesky factor.  With h_r the second derivative of the loss of row r, the
-// Hessian of the losses in (beta, c) is
+// The preconditioner as a Cholesky factor: of the whole Hessian, or of the block of each output.  With h_r the second
+// derivative of the loss of row r in two outputs, the block of the losses in (beta, c) is
 //
 //     [ H   h ]     H = sum_r h_r k_r k_r',  h = sum_r h_r k_r,  s = sum_r h_r,
 //     [ h'  s ]
 //
-// and in (v, c), with beta = L^-T v and the penalty |v|^2 / (2C), that of the objective is
+// and in (v, c), with beta = L^-T v and the penalty |v|^2 / (2C) within an output, that of the objective is
 //
 //     M = [ L^-1 H L^-T + I/C   L^-1 h ]
 //         [ h' L^-T             s      ].
+//
+// The sum of all intercepts changes nothing, so the whole Hessian is singular; gradients have no component in this
+// direction, which may have any curvature.
 template <class T> bool CompactInner<T>::factorise(double C) {
     if (factor_C_ == C) return true;
-    const std::size_t n = k_ + 1;
-    factor_.assign(m_ * n * n, 0.0);
+    const std::size_t n = k_ + 1, line = full_ ? m_ * n : n;
+    factor_.assign((full_ ? 1 : m_) * line * line, 0.0);
     std::vector<double> left(k_ * n), right(n * k_);
-    for (std::size_t o = 0; o < m_; ++o) {
-        const double* H = H_.data() + o * n * n;
-        const MatrixView<double> M{factor_.data() + o * n * n, n, n};
-        // left = L^-1 [H, h], and right its transpose: H L^-T above h' L^-T
-        std::copy_n(H, k_ * n, left.begin());
-        solve_lower(L(), {left.data(), k_, n});
-        for (std::size_t a = 0; a < k_; ++a)
-            for (std::size_t b = 0; b < n; ++b) right[b * k_ + a] = left[a * n + b];
-        // left = L^-1 H L^-T, [k][k]
-        std::copy_n(right.begin(), k_ * k_, left.begin());
-        solve_lower(L(), {left.data(), k_, k_});
-        for (std::size_t a = 0; a < k_; ++a) {
-            for (std::size_t b = 0; b < a; ++b) M(a, b) = left[a * k_ + b];
-            M(a, a) = left[a * k_ + a] + 1 / C;
-            M(k_, a) = right[k_ * k_ + a];
+    const double* H = H_.data();
+    for (std::size_t o = 0; o < m_; ++o)
+        for (std::size_t q = full_ ? 0 : o; q <= o; ++q, H += n * n) {
+            double* corner = factor_.data() + (full_ ? (o * line + q) * n : o * n * n);
+            const auto M = [&](std::size_t a, std::size_t b) -> double& { return corner[a * line + b]; };
+            // left = L^-1 [H, h], and right its transpose: H L^-T above h' L^-T
+            std::copy_n(H, k_ * n, left.begin());
+            solve_lower(L(), {left.data(), k_, n});
+            for (std::size_t a = 0; a < k_; ++a)
+                for (std::size_t b = 0; b < n; ++b) right[b * k_ + a] = left[a * n + b];
+            // left = L^-1 H L^-T, [k][k]
+            std::copy_n(right.begin(), k_ * k_, left.begin());
+            solve_lower(L(), {left.data(), k_, k_});
+            for (std::size_t a = 0; a < k_; ++a) {
+                for (std::size_t b = 0; b < k_; ++b) M(a, b) = left[a * k_ + b];
+                M(k_, a) = M(a, k_) = right[k_ * k_ + a];
+            }
+            const double total = H[n * n - 1];
+            M(k_, k_) = full_ ? total + 1 : total;
+            if (o != q) continue;
+            for (std::size_t a = 0; a < k_; ++a) M(a, a) += 1 / C;
+            M(k_, k_) += 1e-12 * (1 + total);  // the intercept is undetermined if all rows are saturated
+            if (!full_ && !cholesky({corner, n, n})) return false;
         }
-        const double total = H[n * n - 1];
-        M(k_, k_) = total + 1e-12 * (1 + total);  // the intercept is undetermined if all rows are saturated
-        if (!cholesky(M)) return false;
-    }
+    if (full_ && !cholesky({factor_.data(), line, line})) return false;
     factor_C_ = C;
     return true;
 }
 
 template <class T>
 void CompactInner<T>::precondition(const std::vector<double>& g, std::vector<double>& out) const {
-    const std::size_t n = k_ + 1;
+    const std::size_t line = full_ ? g.size() : k_ + 1;
     out = g;
-    for (std::size_t o = 0; o < m_; ++o) {
-        const MatrixView<const double> M{factor_.data() + o * n * n, n, n};
-        const std::span<double> x = std::span(out).subspan(o * n, n);
+    for (std::size_t first = 0; first < g.size(); first += line) {
+        const MatrixView<const double> M{factor_.data() + first * line, line, line};
+        const std::span<double> x = std::span(out).subspan(first, line);
         solve_vector(M, x);
         solve_transposed(M, x);
     }
@@ -266,15 +275,24 @@ int CompactInner<T>::conjugate_gradients(const std::vector<double>& g, double C,
     return iterations;
 }
 
+// Number of iterations that cost as much as a new Hessian and its factor, by counts of multiplications.  The sums of a
+// Hessian run at two to four times the speed of an iteration's, in spite of double precision; the whole Hessian also
+// serves for longer, and saves more iterations.
+template <class T> int CompactInner<T>::iterations_worth_a_hessian(bool full) const {
+    const double m = double(m_), k = double(k_), rows = double(rows_.size()), order = full ? m * k : k;
+    const double pairs = full ? m * (m + 1) / 2 : m, factors = full ? 1 : m;
+    const double hessian = pairs * k * k * (rows / 2 + k) + factors * order * order * order / 6;
+    const double iteration = 2 * rows * m * k + factors * order * order;
+    return std::max(1, int(hessian / iteration / (full ? 2 : 8)));
+}
+
 // -- the solve ----------------------------------------------------------------------------------
 
 template <class T>
 InnerOutcome CompactInner<T>::solve(std::span<double> coef, const InnerSettings& settings) {
     const std::size_t n = k_ + 1, size = m_ * n;
     const double C = settings.C;
-    // Number of iterations that cost as much as a new Hessian: that takes (k + 1)^2 / 2 products per row, an iteration
-    // 4 k, which run at about half the speed.
-    const int worth_a_hessian = std::max(1, int(k_ / 16));
+    const int worth_a_hessian = iterations_worth_a_hessian(full_);
     coef_.assign(coef.begin(), coef.end());
     std::vector<double> v(coef_), g, z, step;
     for (std::size_t o = 0; o < m_; ++o)  // v = L' beta
@@ -315,15 +333,21 @@ InnerOutcome CompactInner<T>::solve(std::span<double> coef, const InnerSettings&
             break;
         }
         if (outcome.steps == settings.max_steps) break;
-        if (fresh_ && m_ == 1) {
+        if (fresh_ && (m_ == 1 || full_)) {
             step.resize(size);
             for (std::size_t i = 0; i < size; ++i) step[i] = -z[i];
         } else {
             const double reduction = std::clamp(std::sqrt(enough / outcome.decrement) / 2, 1e-3, 0.3);
             const int iterations = conjugate_gradients(g, C, reduction, step);
             outcome.products += iterations;
-            if (fresh_) usual_iterations_ = iterations;
-            else if (iterations > usual_iterations_ + worth_a_hessian) has_hessian_ = false;
+            if (fresh_) {
+                usual_iterations_ = iterations;
+                if (iterations > iterations_worth_a_hessian(true)) {
+                    full_ = true;
+                    has_hessian_ = false;
+                    usual_iterations_ = 1;
+                }
+            } else if (iterations > usual_iterations_ + worth_a_hessian) has_hessian_ = false;
         }
         const double slope = dot(g, step);
         values(unwhitened(step), true);

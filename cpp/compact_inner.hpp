@@ -3,10 +3,10 @@
 //     J(beta, c) = sum_i w_i loss(y_i, f(x_i)) + 1/(2C) sum_o beta_o' (K_zz + jitter I) beta_o,
 //
 // and the gradient of its minimum in points and widths.  With K_zz + jitter I = L L' and v = L' beta the penalty
-// is |v|^2 / (2C).  Newton steps in (v, c) are computed by conjugate gradients, preconditioned by the diagonal blocks
-// of the Hessian, one per output.  For a single output the preconditioner is the Hessian itself, so one iteration is
-// exact where it was evaluated; it remains a good preconditioner nearby.  An iteration costs n k, a new Hessian
-// n k^2 / 2.
+// is |v|^2 / (2C).  Newton steps in (v, c) are computed by conjugate gradients.  The preconditioner is the Hessian at an
+// earlier point; with several outputs only its diagonal blocks, one per output, as long as their iterations take less
+// time than the other blocks would.  With m outputs an iteration costs 2 n m k, the diagonal blocks n m k^2 / 2, the whole
+// Hessian n m^2 k^2 / 4.
 #pragma once
 
 #include <functional>
@@ -58,6 +58,7 @@ private:
     void project(const std::vector<double>& e, std::vector<double>& out) const;
     void values(const std::vector<double>& coef, bool to_change);
     void take_hessian();
+    int iterations_worth_a_hessian(bool full) const;
     [[nodiscard]] bool factorise(double C);
     void precondition(const std::vector<double>& g, std::vector<double>& out) const;
     void multiply(const std::vector<double>& direction, double C, std::vector<double>& out);
@@ -72,6 +73,8 @@ private:
     MatrixView<const double> of_block(const std::vector<double>& values, std::size_t b) const {
         return {values.data() + b * CompactRows<T>::block * m_, m_, rows_.rows(b)};
     }
+    // Blocks of H_: (0,0), (1,0), (1,1), (2,0), ... or only those on the diagonal.
+    std::size_t n_pairs() const { return full_ ? m_ * (m_ + 1) / 2 : m_; }
     MatrixView<const double> L() const { return {L_.data(), k_, k_}; }
 
     const CompactRows<T>& rows_;
@@ -79,11 +82,13 @@ private:
     std::function<void()> monitor_;
     std::size_t m_, p_, k_ = 0;
     std::vector<double> points_, gamma_, L_, coef_;
-    std::vector<double> points_transposed_, K_zz_;  // the points as a block of rows, and their kernel values
-    std::vector<T> K_;                              // block after block, each [k][rows]
-    std::vector<double> f_, trial_, change_, e_, prob_, product_;  // block after block, each [m][rows]
-    std::vector<double> H_;                                        // [m][k + 1][k + 1] in beta: sums of h K K'
-    std::vector<double> factor_;                                   // of the preconditioner, [m][k + 1][k + 1]
+    std::vector<double> points_transposed_, K_zz_;       // the points as a block of rows, and their kernel values
+    std::vector<T> K_;                                   // block after block, each [k][rows]
+    std::vector<double> f_, trial_, change_, e_, prob_;  // block after block, each [m][rows]
+    std::vector<T> product_;                             // the same
+    std::vector<double> H_;                              // [pairs][k + 1][k + 1] in beta: sums of h K K'
+    std::vector<double> factor_;                         // of the preconditioner
+    bool full_ = false;  // the preconditioner is the whole Hessian, not only the block of each output
     bool has_hessian_ = false, fresh_ = false;
     double factor_C_ = 0;       // C of factor_; 0 if factor_ is not set
     int usual_iterations_ = 0;  // of conjugate gradients with a fresh preconditioner

@@ -2,7 +2,7 @@
 //
 // Rows are stored side by side: a block holds `rows` of them (a multiple of 16), and every array over the rows of a
 // block is contiguous.  Vector lanes are rows, so all lanes are used for any number of points or features.
-// T is the type of the data and of kernel values (float or double); every sum over rows ends in double.
+// T is the type of the data and of kernel values (float or double); sums over all rows are doubles.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +22,11 @@ template <class T> struct CompactLoops {
 
     // out[o][b] += sum_r K[b][r] e[o][r], and out[o][k] += sum_r e[o][r]
     void (*project)(const T* K, std::size_t rows, std::size_t k, const double* e, std::size_t outputs, double* out);
+
+    // The same with coefficients, residuals and sums in T: for directions, whose errors do not accumulate.
+    void (*fast_values)(const T* K, std::size_t rows, std::size_t k, const T* coef, const T* start, std::size_t outputs,
+                        T* f);
+    void (*fast_project)(const T* K, std::size_t rows, std::size_t k, const T* e, std::size_t outputs, double* out);
 
     // H[a][b] += sum_r h[r] K[a][r] K[b][r] for b <= a <= k, where K[k][r] = 1; H is [k + 1][k + 1].
     // scratch: (k + 5) * rows doubles.

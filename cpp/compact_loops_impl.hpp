@@ -40,52 +40,74 @@ void compact_kernel(const T* X, std::size_t rows, std::size_t p, const T* root, 
 
 // -- products with coefficients and residuals ---------------------------------------------------
 
-template <class T>
-void compact_values(const T* K, std::size_t rows, std::size_t k, const double* coef, const double* start,
-                    std::size_t outputs, double* f) {
+// One vector of type E of values of type T.
+template <class T, class E> inline vec<E> loaded(const T* p) {
+    if constexpr (sizeof(T) == sizeof(E)) return load<E>(p);
+    else return widened(p);
+}
+
+// E is the type of coefficients and sums.
+template <class T, class E>
+void compact_values(const T* K, std::size_t rows, std::size_t k, const E* coef, const E* start, std::size_t outputs,
+                    E* f) {
     in_tiles<4>(outputs, [&]<int O>(std::size_t o) {
-        constexpr int V = O == 1 ? 4 : 2;  // vectors of four rows
-        for (std::size_t r = 0; r < rows; r += 4 * V) {
-            vd acc[O][V];
+        constexpr int V = O == 1 ? 16 / width<E> : 2;  // vectors of rows
+        for (std::size_t r = 0; r < rows; r += width<E> * V) {
+            vec<E> acc[O][V];
             for (int i = 0; i < O; ++i)
-                for (int v = 0; v < V; ++v) acc[i][v] = vd{} + start[o + i];
+                for (int v = 0; v < V; ++v) acc[i][v] = vec<E>{} + start[o + i];
             for (std::size_t b = 0; b < k; ++b) {
-                vd x[V];
+                vec<E> x[V];
 #pragma GCC unroll 4
-                for (int v = 0; v < V; ++v) x[v] = widened(K + b * rows + r + 4 * v);
+                for (int v = 0; v < V; ++v) x[v] = loaded<T, E>(K + b * rows + r + width<E> * v);
 #pragma GCC unroll 4
                 for (int i = 0; i < O; ++i) {
-                    const double c = coef[(o + i) * k + b];
+                    const E c = coef[(o + i) * k + b];
 #pragma GCC unroll 4
                     for (int v = 0; v < V; ++v) acc[i][v] += c * x[v];
                 }
             }
             for (int i = 0; i < O; ++i)
-                for (int v = 0; v < V; ++v) store<double>(f + (o + i) * rows + r + 4 * v, acc[i][v]);
+                for (int v = 0; v < V; ++v) store<E>(f + (o + i) * rows + r + width<E> * v, acc[i][v]);
         }
     });
 }
 
-template <class T>
-void compact_project(const T* K, std::size_t rows, std::size_t k, const double* e, std::size_t outputs, double* out) {
-    for (std::size_t o = 0; o < outputs; ++o) {
-        const double* residual = e + o * rows;
+template <class T, class E>
+void compact_project(const T* K, std::size_t rows, std::size_t k, const E* e, std::size_t outputs, double* out) {
+    in_tiles<4>(outputs, [&]<int O>(std::size_t o) {
+        constexpr int V = O == 1 ? 2 : 1;  // vectors of rows
+        const E* residual = e + o * rows;
         double* sums = out + o * (k + 1);
-        in_tiles<4>(k, [&]<int P>(std::size_t b) {
-            vd acc[P][2] = {};
-            for (std::size_t r = 0; r < rows; r += 8) {
-                const vd x[2] = {load<double>(residual + r), load<double>(residual + r + 4)};
+        in_tiles<O == 1 ? 4 : 3>(k, [&]<int P>(std::size_t b) {
+            vec<E> acc[O][P][V] = {};
+            for (std::size_t r = 0; r < rows; r += width<E> * V) {
+                vec<E> x[P][V];
 #pragma GCC unroll 4
                 for (int i = 0; i < P; ++i)
+                    for (int v = 0; v < V; ++v) x[i][v] = loaded<T, E>(K + (b + i) * rows + r + width<E> * v);
+#pragma GCC unroll 4
+                for (int q = 0; q < O; ++q)
 #pragma GCC unroll 2
-                    for (int v = 0; v < 2; ++v) acc[i][v] += x[v] * widened(K + (b + i) * rows + r + 4 * v);
+                    for (int v = 0; v < V; ++v) {
+                        const vec<E> y = load<E>(residual + q * rows + r + width<E> * v);
+#pragma GCC unroll 4
+                        for (int i = 0; i < P; ++i) acc[q][i][v] += y * x[i][v];
+                    }
             }
-            for (int i = 0; i < P; ++i) sums[b + i] += lane_sum<double>(acc[i][0] + acc[i][1]);
+            for (int q = 0; q < O; ++q)
+                for (int i = 0; i < P; ++i) {
+                    vec<E> sum = acc[q][i][0];
+                    for (int v = 1; v < V; ++v) sum += acc[q][i][v];
+                    sums[q * (k + 1) + b + i] += lane_sum<E>(sum);
+                }
         });
-        vd acc{};
-        for (std::size_t r = 0; r < rows; r += 4) acc += load<double>(residual + r);
-        sums[k] += lane_sum<double>(acc);
-    }
+        for (int q = 0; q < O; ++q) {
+            vec<E> acc{};
+            for (std::size_t r = 0; r < rows; r += width<E>) acc += load<E>(residual + q * rows + r);
+            sums[q * (k + 1) + k] += lane_sum<E>(acc);
+        }
+    });
 }
 
 // -- sums of products ---------------------------------------------------------------------------
@@ -144,7 +166,8 @@ void compact_moments(const T* K, const T* X, std::size_t rows, std::size_t k, st
 }
 
 template <class T>
-constexpr CompactLoops<T> compact_table{compact_kernel<T>, compact_values<T>, compact_project<T>, compact_curvature<T>,
+constexpr CompactLoops<T> compact_table{compact_kernel<T>,    compact_values<T, double>, compact_project<T, double>,
+                                        compact_values<T, T>, compact_project<T, T>,     compact_curvature<T>,
                                         compact_moments<T>};
 
 }  // namespace sparseklr::SPARSEKLR_ISA

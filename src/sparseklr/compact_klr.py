@@ -68,7 +68,8 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
     max_points : int, default=512
         Largest number of points that ``"auto"`` tries.
     relevance : {"features", "shared", "sparse"}, default="features"
-        One width per feature, or one for all features. ``"sparse"``: one width per feature, and features that
+        One width per feature, or one for all features; with more than ten features per row, ``"features"``
+        means ``"shared"``. ``"sparse"``: one width per feature, and features that
         the model hardly uses are dropped while the validation log-loss stays within one standard error of the
         best.
     C : float or "auto", default="auto"
@@ -87,7 +88,7 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
     n_jobs : int or None, default=None
         Number of threads; -1 for all. Results do not depend on it.
     random_state : int, RandomState instance or None, default=0
-        Seed of the choice of validation rows.
+        Seed of the choice of validation rows; nothing else is random.
     verbose : int, default=0
         1 shows progress.
 

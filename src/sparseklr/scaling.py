@@ -20,6 +20,7 @@ class ScalingSettings:
     skewness: float = 1.5  # a more skewed feature with values beyond the clip is mapped by rank
     clip: float = 4.0  # of standardised features
     clip_rank: float = 3.0  # of features mapped by rank
+    equal: float = 1e-7  # values of a feature that differ by at most this fraction have equal ranks
     n_knots: int = 257  # number of knots of the piecewise linear map by rank
 
 
@@ -34,7 +35,7 @@ class Scaling:
     between them.
     """
 
-    kept: np.ndarray  # the features that vary; constant ones are dropped
+    kept: np.ndarray  # the features that vary, in the order of the scaled columns; constant ones are dropped
     centre: np.ndarray  # z = (x - centre) / spread
     spread: np.ndarray
     clip: float  # bound on the absolute value of z; may be infinite
@@ -51,7 +52,7 @@ class Scaling:
         centre: list[float] = []
         spread: list[float] = []
         knots: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-        for j, x in enumerate(_columns(X)):
+        for j, x in enumerate(columns(X)):
             if x.min() == x.max():
                 continue
             size = float(np.abs(x).max())  # unit in which no square overflows or vanishes
@@ -100,7 +101,7 @@ class Scaling:
 
     def transform(self, X: Any) -> Any:
         """Scaled values of the kept features, float64; sparse rows stay sparse if zeros stay zero."""
-        if len(self.kept) < X.shape[1]:
+        if not np.array_equal(self.kept, np.arange(X.shape[1])):
             X = X[:, self.kept]
         if sparse.issparse(X) and not self.centre.any() and np.isinf(self.clip) and not self.knots:
             scaled = sparse.csr_array(X, dtype=np.float64, copy=True)
@@ -157,7 +158,7 @@ def _median(x: np.ndarray, fraction: np.ndarray) -> float:
     return float(x[order[np.searchsorted(np.cumsum(fraction[order]), 0.5 - 1e-9)]])
 
 
-def _columns(X: Any) -> Iterator[np.ndarray]:
+def columns(X: Any) -> Iterator[np.ndarray]:
     """The columns, one by one, dense and in float64."""
     if sparse.issparse(X):
         X = sparse.csc_array(X)
@@ -166,8 +167,15 @@ def _columns(X: Any) -> Iterator[np.ndarray]:
 
 
 def rank_knots(x: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """At most 257 distinct values of x, and the normal quantiles of their mid-ranks."""
+    """At most 257 distinct values of x, and the normal quantiles of their mid-ranks.
+
+    Values that differ by rounding have one rank: the noise would otherwise become a spread of ranks.
+    """
     values, code = np.unique(x, return_inverse=True)
+    size = np.maximum(np.abs(values[1:]), np.abs(values[:-1]))
+    new = np.append(True, values[1:] - values[:-1] > SCALING.equal * size)
+    if new.sum() > 1:
+        values, code = values[new], (np.cumsum(new) - 1)[code]
     mass = np.bincount(code, weight)
     until = np.cumsum(mass)
     rank = (until - mass / 2) / until[-1]  # a sum in another order could give ranks above 1

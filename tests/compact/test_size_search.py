@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -50,6 +52,14 @@ def test_choose_takes_the_smallest_nearly_best_size(losses, spread, chosen) -> N
     assert choose(*stages(*losses, spread=spread)).n_points == chosen
 
 
+def test_a_smaller_and_better_model_is_never_passed_over() -> None:
+    """Although a larger and worse model is within a standard error of the best, and it is not."""
+    found, validation = stages((0, 0.6), (2, 0.3), (4, 0.31), (8, 0.29))
+    noise = np.random.default_rng(0).normal(size=1000)
+    found[2] = replace(found[2], losses=found[2].losses + noise - noise.mean())
+    assert choose(found, validation).n_points == 8
+
+
 @pytest.mark.parametrize(
     ("losses", "last"),
     [
@@ -73,3 +83,10 @@ def test_sizes_double_from_the_number_of_classes() -> None:
     assert sizes(CompactSettings(max_points=30), 3, 7) == [3, 6]
     assert sizes(CompactSettings(max_points=2), 3, 7) == [2]
     assert sizes(CompactSettings(n_points=5), 3, 0) == [5]
+
+
+def test_search_ends_at_a_size_that_is_not_fitted() -> None:
+    without, small, large = stages((0, 0.6), (16, 0.3), (32, 0.2))[0]
+    tried = search_sizes(without, [16, 32], lambda size, before: small if size == 16 else None)
+    assert tried == [without, small]
+    assert large not in tried

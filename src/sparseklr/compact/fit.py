@@ -16,7 +16,7 @@ import numpy as np
 from .._utils.threads import ordered_threads
 from .features import ReducedStage, Round, eliminate, replay
 from .model import CompactModel, Objective, base_rate, started, width_penalty
-from .rows import LabelledRows, Observations
+from .rows import LabelledRows, Observations, Rotation
 from .size_search import SEARCH, CompactSettings, Report, SizeSearch, Stage, Validation, choose, no_report
 
 # Segments of moves without validation rows, which could stop them earlier.
@@ -100,7 +100,33 @@ def fit_compact(
     observations: Observations,
     report: Report = no_report,
 ) -> CompactFit:
-    """Choose what the settings leave open (None), then fit all rows."""
+    """Choose what the settings leave open (None), then fit all rows.
+
+    Few rows cannot determine the widths of thousands of features: these share one, unless ``sparse``.
+    """
+    if rows.X.shape[1] > SEARCH.features_per_row * len(rows) and not settings.sparse:
+        with ordered_threads(1):
+            rotation, rotated = Rotation.of(rows)
+        fit = _fit(rotated, replace(settings, shared=True), observations, report)
+        return _rotated_back(fit, rotation)
+    return _fit(rows, settings, observations, report)
+
+
+def _rotated_back(fit: CompactFit, rotation: Rotation) -> CompactFit:
+    """The fit in terms of the features."""
+
+    def back(model: CompactModel) -> CompactModel:
+        return CompactModel(*rotation.undone(model.points, model.log_gamma), model.coef)
+
+    stages = [replace(stage, models=tuple(map(back, stage.models))) for stage in fit.stages]
+    features = np.arange(len(rotation.basis) if fit.model.n_points else 0)
+    model = back(fit.model) if fit.model.n_points else fit.model
+    return replace(fit, model=model, features=features, stages=stages)
+
+
+def _fit(
+    rows: LabelledRows, settings: CompactSettings, observations: Observations, report: Report
+) -> CompactFit:
     plan, chosen, validation = _without_validation(rows, settings), None, None
     stages: list[Stage] = []
     if rows.X.shape[1] and (settings.n_points is None or settings.C is None or settings.sparse):

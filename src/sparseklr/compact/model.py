@@ -214,23 +214,14 @@ def _points_by_class(n_points: int, available: np.ndarray) -> np.ndarray:
 
 
 def cluster_centres(X: np.ndarray, weight: np.ndarray, n_clusters: int, sweeps: int = 5) -> np.ndarray:
-    """Cluster centres by Lloyd's algorithm, started by k-means++ (Arthur and Vassilvitskii 2007)."""
+    """Cluster centres by Lloyd's algorithm, started by repeated bisection along principal axes.
+
+    The start (PCA-Part, Su and Dy 2007) draws nothing and does not depend on the order of rows or features.
+    """
     X = np.asarray(X, dtype=np.float64)
     if n_clusters == 1:
         return (weight @ X / weight.sum())[None]
-    rng = np.random.default_rng(n_clusters)
-    norm = np.einsum("ij,ij->i", X, X)
-    chosen = [0]  # rows are in random order
-    distance = np.full(len(X), np.inf)
-    for draw in rng.random(n_clusters - 1):
-        centre = X[chosen[-1]]
-        distance = np.minimum(distance, np.maximum(norm - 2 * X @ centre + centre @ centre, 0.0))
-        mass = np.cumsum(weight * distance)
-        if mass[-1] <= 0:  # all rows are centres already
-            break
-        drawn = np.searchsorted(mass, draw * mass[-1], side="right")
-        chosen.append(int(min(drawn, np.searchsorted(mass, mass[-1]))))  # the product may round up
-    centres = X[chosen]
+    centres = _bisected(X, weight, n_clusters)
     rows = np.arange(len(X))
     for _ in range(sweeps):
         nearest = np.argmin((centres**2).sum(axis=1) - 2 * X @ centres.T, axis=1)
@@ -240,3 +231,32 @@ def cluster_centres(X: np.ndarray, weight: np.ndarray, n_clusters: int, sweeps: 
         moved = mass > 0
         centres[moved] = (member @ X)[moved] / mass[moved, None]
     return centres
+
+
+def _bisected(X: np.ndarray, weight: np.ndarray, n_clusters: int, power_steps: int = 5) -> np.ndarray:
+    """Means of clusters: the one with the largest sum of squares is halved along its principal axis."""
+
+    def described(members: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        w = weight[members]
+        mean = w @ X[members] / w.sum()
+        squares = ((X[members] - mean) ** 2).sum(axis=1)
+        return float(w @ squares), members, mean
+
+    clusters = [described(np.arange(len(X)))]
+    while len(clusters) < n_clusters:
+        largest = max(range(len(clusters)), key=lambda c: clusters[c][0])
+        scatter, members, mean = clusters[largest]
+        if not scatter > 0:  # all rows are centres already
+            break
+        difference, w = X[members] - mean, weight[members]
+        axis = difference[np.argmax(w * (difference**2).sum(axis=1))]
+        for _ in range(power_steps):
+            axis = (w * (difference @ axis)) @ difference
+            axis /= max(np.abs(axis).max(), np.finfo(float).tiny)
+        above = difference @ axis > 0
+        if above.all() or not above.any():  # differences below rounding
+            clusters[largest] = (0.0, members, mean)
+            continue
+        clusters[largest] = described(members[above])
+        clusters.append(described(members[~above]))
+    return np.array([mean for _, _, mean in clusters])

@@ -6,13 +6,42 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.special import log_softmax
 
 from .. import _core
 from .._utils.memory import available_memory
 from ..kernels import rounded
 from ..samples import shuffled_keys
-from ..scaling import Scaling
+from ..scaling import Scaling, columns
+
+
+@dataclass(frozen=True, eq=False)
+class Rotation:
+    """An orthonormal basis of the span of n rows with p > n features.
+
+    With one width for all features, distances and the optimal points depend only on coordinates in this span.
+    The coordinates are multiplied by sqrt(n / p), which maps the prior mean of the widths, 1 / p, to 1 / n.
+    """
+
+    basis: np.ndarray  # (p, n)
+
+    @classmethod
+    def of(cls, rows: LabelledRows) -> tuple[Rotation, LabelledRows]:
+        """The basis, and the rows in its coordinates."""
+        basis, triangle = np.linalg.qr(rows.X.T.astype(np.float64))
+        rotation = cls(basis)
+        return rotation, replace(rows, X=np.ascontiguousarray(triangle.T * rotation.scale))
+
+    @property
+    def scale(self) -> float:
+        p, n = self.basis.shape
+        return float(np.sqrt(n / p))
+
+    def undone(self, points: np.ndarray, log_gamma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Points and log-widths of the features."""
+        shared = log_gamma[:1] + 2 * np.log(self.scale)
+        return points @ self.basis.T / self.scale, np.repeat(shared, len(self.basis))
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,13 +131,43 @@ def distinct_pairs(
 ) -> DistinctPairs:
     """Merge equal rows of the same class; ``count`` is the number of observations of each row."""
     keys = shuffled_keys(X, seed)
-    order = np.lexsort((weight, codes, keys))
+    order = np.lexsort((weight, codes, keys, shuffled_keys(_coarse(X), seed)))
     keys, codes = keys[order], codes[order]
     new_row = np.append(True, keys[1:] != keys[:-1])
     first = np.flatnonzero(new_row | np.append(True, codes[1:] != codes[:-1]))
     observations = Observations(np.add.reduceat(count[order], first), np.cumsum(new_row)[first] - 1)
     total = np.add.reduceat(weight[order], first)
     return DistinctPairs(order[first], codes[first].astype(np.int32), total, observations)
+
+
+def _coarse(X: Any, bits: int = 10) -> Any:
+    """Rows rounded to 2^-bits of the largest value of a feature: noise of 1e-9 hardly ever changes one."""
+    largest = abs(X).max(axis=0)
+    largest = np.asarray(largest.toarray() if sparse.issparse(largest) else largest, dtype=np.float64).ravel()
+    scale = np.exp2(bits - np.frexp(largest)[1])
+    if not sparse.issparse(X):
+        return np.rint(np.asarray(X, dtype=np.float64) * scale)
+    return X.multiply(scale).tocsr().rint()
+
+
+def canonical_features(X: Any, codes: np.ndarray, weight: np.ndarray, n_classes: int) -> np.ndarray:
+    """The features that vary, in an order that depends on their contents and not on their positions.
+
+    They are sorted by the means, within each class, of their values and of the squares, as fractions of
+    the range; the means are rounded, so that noise does not change the order.
+    """
+    varying, keys = [], []
+    mass = np.bincount(codes, weight, minlength=n_classes)
+    for j, x in enumerate(columns(X)):
+        least, most = x.min(), x.max()
+        if least == most:
+            continue
+        unit = (x / 2 - least / 2) / (most / 2 - least / 2)  # the range itself may overflow
+        sums = [np.bincount(codes, weight * power, minlength=n_classes) for power in (unit, unit**2)]
+        varying.append(j)
+        keys.append(np.floor(np.concatenate(sums) / np.tile(mass, 2) * 2**16 + 0.37))
+    order = np.lexsort(np.array(keys).T[::-1]) if varying else np.empty(0, dtype=np.intp)
+    return np.array(varying, dtype=np.intp)[order]
 
 
 def by_point(rows: LabelledRows, observations: Observations) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -146,6 +205,9 @@ def scaled_rows(
 
     ``count`` is the number of observations of each row; ``scale`` is a flag or the scaling to use.
     """
+    given = scale if isinstance(scale, Scaling) else None
+    features = canonical_features(X, codes, weight, n_classes) if given is None else given.kept
+    X = X[:, features]
     pairs = distinct_pairs(X, codes, weight, count, seed)
     positions, relative = pairs.positions, relative_weights(pairs.weight, pairs.observations)
     needed = len(positions) * X.shape[1] * 4
@@ -155,10 +217,14 @@ def scaled_rows(
             f"array, but only {free >> 20} MB are free. Use fewer features, or a linear model."
         )
     rows = X[positions]
-    scaling = scale if isinstance(scale, Scaling) else Scaling.of(rows, relative, auto=scale)
+    if given is None:
+        scaling = Scaling.of(rows, relative, auto=bool(scale))
+    else:
+        scaling = replace(given, kept=np.arange(len(features)))
     scaled = np.empty((len(positions), len(scaling.kept)), dtype=np.float32)
     for start in range(0, len(positions), block):
         scaled[start : start + block] = scaling.transform_single(rows[start : start + block])
+    scaling = replace(scaling, kept=features[scaling.kept])
     return LabelledRows(scaled, pairs.label, relative, n_classes), pairs.observations, scaling
 
 

@@ -51,6 +51,9 @@ class SizeSearchSettings:
     least_tried: int = 16  # number of points that are always tried: small models are cheap
     many_points: int = 128  # beyond, a size takes longer than all smaller ones together:
     many_points_gain: float = 0.01  # a size that gains less than this fraction is rejected and is the last
+    many_coefficients: int = (
+        512  # of all outputs; beyond, too, one fold decides whether the others try a size
+    )
     first_C: float = 10.0  # start of the search for C
     C_factor: float = 10.0  # its step
     least_C: float = 0.1  # its bounds;
@@ -58,6 +61,7 @@ class SizeSearchSettings:
     segment: int = 25  # iterations of L-BFGS between two evaluations
     n_segments: int = 2  # largest number of evaluations of a size; one for many points
     least_shrinkage: float = 0.5  # lower bound of the factor on all outputs
+    features_per_row: int = 10  # beyond, all features share one width
     rows_per_point: int = 3  # the largest size has at least this many rows per point
 
 
@@ -138,39 +142,48 @@ def sizes(settings: CompactSettings, n_classes: int, most: int) -> list[int]:
 
 
 def search_sizes(
-    without_points: Stage, sizes: list[int], fit_size: Callable[[int, Stage], Stage]
+    without_points: Stage, sizes: list[int], fit_size: Callable[[int, list[Stage]], Stage | None]
 ) -> list[Stage]:
-    """Fit one size after the other until the gain is too small; ``fit_size`` also gets the last stage."""
+    """Fit one size after the other until the gain is too small, or ``fit_size`` returns None.
+
+    ``fit_size`` gets the size and the stages so far.
+    """
     stages = [without_points]
     best, without_gain = without_points.loss, 0
     for size in sizes:
-        stages.append(fit_size(size, stages[-1]))
-        loss = stages[-1].loss
+        if (stage := fit_size(size, stages)) is None:
+            break
+        stages.append(stage)
+        loss = stage.loss
         if size > SEARCH.many_points and loss > (1 - SEARCH.many_points_gain) * best:
             break
-        gained = loss < best - (SEARCH.gain * best + SEARCH.least_gain)
-        without_gain = 0 if gained else without_gain + 1
+        without_gain = 0 if gained(loss, best) else without_gain + 1
         best = min(best, loss)
         if without_gain >= SEARCH.patience and size >= SEARCH.least_tried:
             break
     return stages
 
 
+def gained(loss: float, best: float) -> bool:
+    """Whether a loss is sufficiently below the best one of smaller models."""
+    return loss < (1 - SEARCH.gain) * best - SEARCH.least_gain
+
+
 def choose(stages: list[Stage], validation: Validation) -> Stage:
-    """The smallest model that is nearly as good as the best.
+    """The smallest model that is nearly as good as the best, and better than all smaller ones.
 
     Its loss exceeds the smallest loss by at most one standard error of the difference, or by the fraction
-    ``gain`` per doubling of its size up to that of the best. A model of many points qualifies only if its
-    loss is below that of all smaller ones by the fraction ``many_points_gain``.
+    ``gain`` per doubling of its size up to that of the best. A model of many points must be better than all
+    smaller ones by the fraction ``many_points_gain``.
     """
-    least = np.minimum.accumulate([np.inf, *(stage.loss for stage in stages[:-1])])
-    stages = [
+    smaller = np.minimum.accumulate([np.inf, *(stage.loss for stage in stages[:-1])])
+    better = [
         stage
-        for stage, smaller in zip(stages, least, strict=True)
-        if stage.n_points <= SEARCH.many_points or stage.loss <= (1 - SEARCH.many_points_gain) * smaller
+        for stage, least in zip(stages, smaller, strict=True)
+        if stage.loss < least * (1 - SEARCH.many_points_gain * (stage.n_points > SEARCH.many_points))
     ]
-    best = min(stages, key=lambda stage: stage.loss)
-    for stage in stages:
+    best = better[-1]
+    for stage in better:
         doublings = np.log2(best.n_points / stage.n_points) if stage.n_points else 0.0
         noise = validation.standard_error(stage.losses - best.losses)
         if stage.loss - best.loss <= max(noise, SEARCH.gain * doublings * best.loss):
@@ -264,9 +277,14 @@ class SizeSearch:
         """All stages until the gain of larger models is too small."""
         with self.in_threads() as each:
 
-            def fit_size(size: int, last: Stage) -> Stage:
+            def fit_size(size: int, stages: list[Stage]) -> Stage | None:
                 self.report(f"{size} points", self.sizes.index(size) / len(self.sizes))
-                return self.fit_size(each, self.folds, size, last.C, [m.log_gamma for m in last.models])
+                last = stages[-1]
+                widths = [model.log_gamma for model in last.models]
+                if self._is_expensive(size) and last.n_points:
+                    best = min(stages, key=lambda stage: stage.loss)
+                    return self._fit_expensive(each, size, last, widths) if last is best else None
+                return self.fit_size(each, self.folds, size, last.C, widths)
 
             models = [base_rate(fold.rows) for fold in self.folds]
             first = self._evaluate(self.folds, models, self.settings.C or SEARCH.first_C)
@@ -274,18 +292,43 @@ class SizeSearch:
 
     def fit_size(self, each: Map, folds: list[Fold], size: int, C: float, widths: list[np.ndarray]) -> Stage:
         """Start at cluster centres, and move while the validation loss falls."""
-        models = list(each(partial(_start, size, C), folds, widths))
-        start_widths = tuple(model.log_gamma for model in models)
-        stage = None
-        moved_at: tuple[float, ...] = ()
-        for _ in range(SEARCH.n_segments if size <= SEARCH.many_points else 1):
-            moved_at = (*moved_at, C)
-            moved = list(each(partial(Fold.move, C=C), folds, models))
-            trial = self._best_C(each, folds, moved, C, moved_at, start_widths)
-            if stage is not None and trial.loss > stage.loss * (1 - self.settings.tol):
+        starts = list(each(partial(_start, size, C), folds, widths))
+        moved = list(each(partial(Fold.move, C=C), folds, starts))
+        return self._moved_further(each, folds, starts, moved, C)
+
+    def _fit_expensive(self, each: Map, size: int, last: Stage, widths: list[np.ndarray]) -> Stage | None:
+        """Fit a size as :meth:`fit_size` does; None if it gains too little in the first fold."""
+        C, (first, *others) = last.C, self.folds
+        starts = [_start(size, C, first, widths[0])]
+        moved = [first.move(starts[0], C)]
+        solved = [first.solve(moved[0], value) for value in self._neighbours(C)]
+        weight = first.validation.weight
+        losses = [first.validation.losses(first.predict(model)) for model in (*moved, *solved)]
+        loss = min(np.average(values, weights=weight) for values in losses)
+        required = 1 - SEARCH.many_points_gain * (size > SEARCH.many_points)
+        if loss >= required * np.average(last.losses[: len(weight)], weights=weight):
+            return None
+        starts += each(partial(_start, size, C), others, widths[1:])
+        moved += each(partial(Fold.move, C=C), others, starts[1:])
+        return self._moved_further(each, self.folds, starts, moved, C)
+
+    def _is_expensive(self, size: int) -> bool:
+        coefficients = size * self.validation.rows.n_outputs
+        return size > SEARCH.many_points or coefficients > SEARCH.many_coefficients
+
+    def _moved_further(
+        self, each: Map, folds: list[Fold], starts: list[CompactModel], moved: list[CompactModel], C: float
+    ) -> Stage:
+        """Choose C after the first segment of moves, then move while the validation loss falls."""
+        start_widths = tuple(model.log_gamma for model in starts)
+        stage = self._best_C(each, folds, moved, C, (C,), start_widths)
+        for _ in range(SEARCH.n_segments - 1 if len(starts[0].points) <= SEARCH.many_points else 0):
+            moved = list(each(partial(Fold.move, C=stage.C), folds, stage.models))
+            moved_at = (*stage.moved_at, stage.C)
+            trial = self._best_C(each, folds, moved, stage.C, moved_at, start_widths)
+            if trial.loss > stage.loss * (1 - self.settings.tol):
                 break
-            stage, models, C = trial, list(trial.models), trial.C
-        assert stage is not None
+            stage = trial
         return stage
 
     def _best_C(
@@ -293,11 +336,17 @@ class SizeSearch:
     ) -> Stage:
         """The stage with the best of the current C and its neighbours; points and widths stay fixed."""
         trials = [self._evaluate(folds, models, C, *moves)]
-        for value in () if self.settings.C else (C / SEARCH.C_factor, C * SEARCH.C_factor):
-            if SEARCH.least_C <= value <= SEARCH.most_C:
-                solved = list(each(partial(Fold.solve, C=value), folds, models))
-                trials.append(self._evaluate(folds, solved, value, *moves))
+        for value in self._neighbours(C):
+            solved = list(each(partial(Fold.solve, C=value), folds, models))
+            trials.append(self._evaluate(folds, solved, value, *moves))
         return min(trials, key=lambda stage: stage.loss)
+
+    def _neighbours(self, C: float) -> list[float]:
+        """The values tried beside C; none if C is given."""
+        if self.settings.C:
+            return []
+        values = (C / SEARCH.C_factor, C * SEARCH.C_factor)
+        return [value for value in values if SEARCH.least_C <= value <= SEARCH.most_C]
 
     def _evaluate(self, folds: list[Fold], models: list[CompactModel], C: float, *moves: Any) -> Stage:
         outputs = np.vstack([fold.predict(model) for fold, model in zip(folds, models, strict=True)])

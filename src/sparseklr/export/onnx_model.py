@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -192,12 +193,11 @@ def _scaled(g: Graph, scaling: FeatureScaling, x: str) -> str:
         u = g.clip(u, -scaling.clip, scaling.clip)
     if not scaling.knots:
         return u
-    mapped: list[str] = []
+    ranked = np.array(list(scaling.knots))
+    mapped = g.interpolate(g("Gather", x, ranked, axis=1), list(scaling.knots.values()))
     places = np.arange(len(scaling.columns))
-    for j, (knots, values) in scaling.knots.items():
-        places[j] = len(scaling.columns) + len(mapped)
-        mapped.append(g.interpolate(g("Gather", x, np.array([j]), axis=1), knots, values))
-    return g("Gather", g("Concat", u, *mapped, axis=1), places, axis=1)
+    places[ranked] = len(places) + np.arange(len(ranked))
+    return g("Gather", g("Concat", u, mapped, axis=1), places, axis=1)
 
 
 def _kernel_values(g: Graph, model: PortableModel, x: str, z: str) -> str:
@@ -464,10 +464,21 @@ class Graph:
         small = self("Log", self("Add", self("Exp", self("Neg", self("Abs", x))), np.ones(1)))
         return self("Add", self("Max", x, np.zeros(1)), small)
 
-    def interpolate(self, column: str, knots: np.ndarray, values: np.ndarray) -> str:
-        """Apply a piecewise linear function, constant outside the knots, to a column of shape (n, 1)."""
-        ramps = self.clip(self("Div", self("Sub", column, knots[:-1]), np.diff(knots)), 0.0, 1.0)
-        return self("Add", self("MatMul", ramps, np.diff(values)[:, None]), values[:1])
+    def interpolate(self, x: str, tables: Sequence[tuple[np.ndarray, np.ndarray]]) -> str:
+        """Apply a piecewise linear function, constant outside its knots, to each column of ``x``.
+
+        A function is a sum of ramps, ``values[0] + sum_i diff(values)_i clip((x - knot_i) / width_i, 0, 1)``;
+        the arrays of all functions are padded to the same number of ramps.
+        """
+        n_ramps = max(len(knots) for knots, _ in tables) - 1
+        lower, inverse, rise = np.zeros((3, len(tables), n_ramps))
+        for j, (knots, values) in enumerate(tables):
+            part = j, slice(len(knots) - 1)
+            lower[part], inverse[part], rise[part] = knots[:-1], 1 / np.diff(knots), np.diff(values)
+        ramps = self("Mul", self("Sub", self("Unsqueeze", x, np.array([2])), lower), inverse)
+        ramps = self("Clip", ramps, np.array(0.0), np.array(1.0))
+        total = self("ReduceSum", self("Mul", ramps, rise), np.array([2]), keepdims=0)
+        return self("Add", total, np.array([values[0] for _, values in tables]))
 
     def normal_quantile(self, p: str) -> str:
         """Compute the inverse of the normal distribution function for p between 1e-7 and 1 - 1e-7.

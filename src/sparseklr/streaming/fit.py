@@ -400,8 +400,8 @@ class StreamFit:
         most = self.n_rows // (STREAM.rows_per_number * numbers_per_point)
         tried = sizes(self.settings, self.rows.n_classes, most) if self.p else []
 
-        def fit_size(size: int, last: Stage) -> Stage:
-            position = tried.index(size)
+        def fit_size(size: int, stages: list[Stage]) -> Stage:
+            position, last = tried.index(size), stages[-1]
             if position == len(state.models):
                 self.progress.stage(f"{size} points", position / (len(tried) + 1))
                 model, C = self._fit_size(size, last.models[0].log_gamma, last.C)

@@ -1,0 +1,87 @@
+"""Steadiness of CompactKLR: the largest change of a probability when nothing of substance changes.
+
+Four fits are compared with the first one, on the test rows of every set of the arena: permuted features, relative noise
+of 1e-9 on the features, and two other seeds::
+
+    python -m benchmarks.steadiness
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sparseklr import CompactKLR
+
+from .arena_measure import HALVES, divide, numeric, table
+from .common import DATA
+
+NOISE = 1e-9
+KINDS = "columns", "noise", "seeds"
+
+
+def changes(name: str, rows: int, data: str) -> tuple[dict[str, float], set[int]]:
+    """The largest change of each kind, and the numbers of points of all fits."""
+    frame, y = table(name, data)
+    train, test = divide(y, 0, rows, 0)
+    text = [column for column in frame if frame[column].dtype == object]
+    pipeline = make_pipeline(numeric(text), StandardScaler()).fit(frame.iloc[train])
+    X, X_test = (pipeline.transform(frame.iloc[part]) for part in (train, test))
+    y = y[train]
+    order = np.random.default_rng(0).permutation(X.shape[1])
+    noisy = X * (1 + NOISE * np.random.default_rng(1).standard_normal(X.shape))
+    fits = [
+        ("first", X, X_test, 0),
+        ("columns", X[:, order], X_test[:, order], 0),
+        ("noise", noisy, X_test, 0),
+        ("seeds", X, X_test, 1),
+        ("seeds", X, X_test, 2),
+    ]
+    found, sizes = dict.fromkeys(KINDS, 0.0), set()
+    for kind, X_fit, X_predict, seed in fits:
+        model = CompactKLR(random_state=seed).fit(X_fit, y)
+        p = model.predict_proba(X_predict)
+        sizes.add(model.n_points_)
+        if kind == "first":
+            first = p
+        else:
+            found[kind] = max(found[kind], float(np.abs(p - first).max()))
+    return found, sizes
+
+
+def measured(sets: list[str], rows: int, data: str) -> Iterator[dict[str, float]]:
+    for name in sets:
+        found, sizes = changes(name, rows, data)
+        print(
+            f"{name:26s}",
+            *(f"{kind} {found[kind]:.3f} " for kind in KINDS),
+            "points",
+            *sorted(sizes),
+            flush=True,
+        )
+        yield found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--half", choices=list(HALVES), default="all")
+    parser.add_argument("--sets", nargs="+", help="instead of a half")
+    parser.add_argument("--rows", type=int, default=500, help="training rows at most")
+    parser.add_argument("--data", default=str(DATA))
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    results = list(measured(given.sets or list(HALVES[given.half]), given.rows, given.data))
+    for kind in KINDS:
+        values = [found[kind] for found in results]
+        print(f"{kind:8s} median {np.median(values):.4f}, worst {max(values):.4f}, sets {len(values)}")
+
+
+if __name__ == "__main__":
+    main()
