@@ -31,7 +31,7 @@ encoded and missing values imputed for all models except CatBoost, which has its
 which `SparseKLR` chooses kernel, scaling and widths were selected on one half of the tables; the second table of means below
 is about the other half.
 
-## Where we lose
+## Tables on which another model is better
 
 On {n_lost} of the {n_sets} tables another model has a log-loss more than 5% below that of `SparseKLR` and `CompactKLR`:
 

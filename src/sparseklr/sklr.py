@@ -274,7 +274,7 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
         n_classes = len(samples.classes)
         joint = self.multi_class == "softmax" and n_classes > 2
         solve = self._solve_jointly if joint else self._solve_one_vs_rest
-        margin = self._margin(joint)  # raises before callbacks are told of a fit
+        margin = self._margin(joint)  # raises before a callback is called
         with fit_task(self, X, y, 1 if joint or n_classes == 2 else n_classes) as part:
             solved, sigmoid = solve(samples, self.solver_settings(), margin, part)
         return {
