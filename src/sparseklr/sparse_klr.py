@@ -282,7 +282,9 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         with np.errstate(over="ignore", invalid="ignore"):  # expansion raises on non-finite coefficients
             model, losses = self._refit(points, selected, evaluated, seed)
         unscaled = self.scale is None or callable(self.kernel)
-        self._warn_of_losses(losses, points, X if unscaled and not samples.kernel.precomputed else None, names)
+        self._warn_of_losses(
+            losses, points, X if unscaled and not samples.kernel.precomputed else None, names
+        )
         attributes = self._attributes(samples, points, rows, point_of_row, chosen, selection, model)
         if not samples.kernel.precomputed:
             attributes["support_vectors_"] = X[attributes["support_"]]
@@ -570,9 +572,7 @@ def _factors(scaling: Scaling, relevance: np.ndarray, kernel: Kernel) -> np.ndar
     return np.sqrt(widths) if kernel.name == "rbf" else widths
 
 
-def _compared_features(
-    rows: Any, scaling: Scaling | None, relevance: np.ndarray, kernel: Kernel
-) -> Any:
+def _compared_features(rows: Any, scaling: Scaling | None, relevance: np.ndarray, kernel: Kernel) -> Any:
     """The features that the kernel compares: scaled, and multiplied by the factors of their relevance."""
     if scaling is None:
         return rows
