@@ -38,7 +38,7 @@ def moons() -> tuple[np.ndarray, np.ndarray]:
         (SKLR(degree=2), "degree=2 has no effect with kernel='rbf'"),
         (SKLR(gamma=1.0, kernel="linear"), "gamma=1.0 has no effect with kernel='linear'"),
         (SparseKLR(gamma="auto", kernel="linear"), "gamma='auto' has no effect with kernel='linear'"),
-        (SparseKLR(degree=2), "degree=2 has no effect with kernel='rbf'"),
+        (SparseKLR(degree=2), "degree=2 has no effect with kernel='auto'"),
         (SparseKLR(coef0=1.0, kernel="linear"), "coef0=1.0 has no effect with kernel='linear'"),
         (SparseKLR(gamma=1.0, kernel="linear"), "gamma=1.0 has no effect with kernel='linear'"),
         (SparseKLR(gamma=1.0, kernel=rbf_kernel), "gamma=1.0 has no effect with a callable kernel"),

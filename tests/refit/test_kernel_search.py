@@ -126,7 +126,8 @@ def test_C_is_not_searched_for_hopeless_kernels(monkeypatch) -> None:
     chosen.clear()
     confirmed = lambda *_: np.array([1.0, 0.0])  # noqa: E731
     monkeypatch.setattr(kernel_search, "validation_losses", confirmed)
-    model = SparseKLR(gamma="auto", relevance="shared").fit(X, y)  # the refit takes the fits of the search
+    options = {"kernel": "rbf", "gamma": "auto", "relevance": "shared"}
+    model = SparseKLR(**options).fit(X, y)  # the refit takes the fits of the search
     assert len(chosen) == len(set(chosen)) <= len(model.search_results_["gamma"])
 
 
@@ -143,7 +144,7 @@ def test_noise_does_not_select_a_narrow_kernel(seed) -> None:
     X, y = rng.normal(size=(150, 5)), np.arange(150) % 2
     model = SparseKLR(kernel="auto", gamma="auto").fit(X, y)
     assert model.kernel_.name == "rbf"
-    assert model.gamma_ <= SparseKLR().fit(X, y).gamma_
+    assert model.gamma_ <= SparseKLR(kernel="rbf").fit(X, y).gamma_
 
 
 def test_the_best_candidate_has_the_least_loss() -> None:

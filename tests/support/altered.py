@@ -61,10 +61,7 @@ def table() -> pd.DataFrame:
     )
 
 
-TABLES = {
-    scale: lambda scale=scale: tabular_pipeline(scale=scale, categorical=["note"]).fit(table(), TWO)
-    for scale in ("standard", "quantile", "squash")
-}
+TABLES = {"table": lambda: tabular_pipeline(categorical=["note"]).fit(table(), TWO)}
 
 
 def nodes(part: Any, path: str = "") -> Iterator[tuple[Any, Any, str]]:
