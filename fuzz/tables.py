@@ -69,7 +69,7 @@ def table(rng: Rng, data: Data, findings: Findings) -> None:
         }
     )
     estimator = [None, SparseKLR(tol=1e-2), CompactKLR(max_points=8)][rng.choice(3, p=[0.6, 0.2, 0.2])]
-    model = tabular_pipeline(estimator, scale=str(rng.choice(["auto", "standard", "quantile", "squash"])))
+    model = tabular_pipeline(estimator)
     trial = Trial(rng, replace(data, weight=None), findings, model, tame=False)
     trial.rows, trial.new_rows = frame, _changed(rng, frame)
     findings.start(f"tabular_pipeline({estimator!r}) on a table of {', '.join(kinds)} from {data.about}")
