@@ -126,8 +126,8 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
     support_ : array (n_kept,)
         Indices of the kept training points.
     support_vectors_ : array or CSR (n_kept, n_features)
-        The kept points in the units of X; for ``kernel="precomputed"``, the kernel matrix among them. Prediction with a
-        precomputed kernel also accepts k(x, kept points).
+        The kept points in the units of X; for ``kernel="precomputed"``, the kernel matrix among them.
+        Prediction with a precomputed kernel also accepts k(x, kept points).
     dual_coef_ : array (n_outputs, n_kept)
         Coefficients of the kernel functions: one row for two classes, one per class otherwise.
     intercept_ : array (n_outputs,)
