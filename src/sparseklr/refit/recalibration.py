@@ -27,6 +27,7 @@ class RecalibrationSettings:
 
     # With fewer observations outside the largest class, the slope is 1: an outlier would decide it.
     least_of_class: int = 60
+    least_away: int = 10  # with fewer rows of a class that are not basis points, the slope is 1 too
     largest_output: float = 1e4  # leave-one-out outputs are clipped to this
     max_steps: int = 100  # of Newton's method
     bisections: int = 20  # for the factor of tempered outputs
@@ -94,19 +95,18 @@ def transferred(
     The intercept is that of :func:`with_slope`. The leave-one-out outputs of the two fits differ by about a
     constant, estimated by the mean difference over rows that are not basis points, with equal weight of all
     classes. If the loss of the shifted outputs is larger than with a slope of 1, the slope is 1. This happens
-    if the kernel is so narrow that fitted outputs depend only on the row's own label.
+    if the kernel is so narrow that fitted outputs depend only on the row's own label. The slope is also 1 if
+    nearly all rows of a class are basis points: the few others would determine the intercept.
     """
     line, plain = with_slope(labels, f, slope), with_slope(labels, f, 1.0)
     groups = labels.observations
-    new = f[groups.point]
     away = ~np.isin(groups.point, chosen)
-    shifts = [
-        np.average((new - left_out)[away], weights=weight[away], axis=0)
-        for weight in groups.by_class()[::-1]
-        if weight[away].any()
-    ]
-    expected = left_out + (np.mean(shifts, axis=0) if shifts else 0.0)
-    losses = [groups.mean(groups.losses(each(expected)))[0] for each in (line, plain)]
+    weights = groups.by_class()[:, away]
+    if min(np.count_nonzero(weights, axis=1)) < SETTINGS.least_away:
+        return plain
+    difference = (f[groups.point] - left_out)[away]
+    shift = np.mean([np.average(difference, weights=weight, axis=0) for weight in weights], axis=0)
+    losses = [groups.mean(groups.losses(each(left_out + shift)))[0] for each in (line, plain)]
     return line if losses[0] <= losses[1] else plain
 
 
