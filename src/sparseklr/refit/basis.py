@@ -264,8 +264,8 @@ _CANDIDATES = 20_000
 # Sizes of the label-free bases, and the number of points up to which the only basis has all of them.
 SIZES = 100, 300, 1000, 3000
 ALL_AT_ONCE = 300
-# Limit of the number of coefficients: points times outputs.
-MOST_COEFFICIENTS = 3000
+# Limits of the larger bases: coefficients (points times outputs), and multiplications of a Newton matrix.
+MOST_COEFFICIENTS, MOST_PRODUCTS = 3000, 40_000_000_000
 
 
 class RandomPivots:
@@ -372,7 +372,8 @@ class LabelFreeBases(Sequence[Basis]):
         n = len(points)
         self.points, self.map_ = points, map_
         n_outputs = points.weight.shape[1] if points.weight.shape[1] > 2 else 1
-        few = [size for size in sizes if size * n_outputs <= MOST_COEFFICIENTS] or sizes[:1]
+        most = min(MOST_COEFFICIENTS / n_outputs, (MOST_PRODUCTS / max(n, 1)) ** 0.5)
+        few = [size for size in sizes if size <= most] or sizes[:1]
         self.sizes = [n] if n <= ALL_AT_ONCE else sorted({min(size, n) for size in few})
         self._bases: list[Basis] = []
         self._lock = threading.Lock()  # several outputs may access it from different threads
