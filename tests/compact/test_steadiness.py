@@ -9,8 +9,9 @@ from sklearn.datasets import load_iris, load_wine
 from sparseklr import CompactKLR
 from sparseklr.compact.fit import fit_compact
 from sparseklr.compact.model import cluster_centres
-from sparseklr.compact.rows import LabelledRows, Observations, Rotation, canonical_features, rank_knots
+from sparseklr.compact.rows import LabelledRows, Observations, Rotation, canonical_features
 from sparseklr.compact.size_search import CompactSettings
+from sparseklr.scaling import rank_knots
 
 pytestmark = pytest.mark.numerical
 

@@ -21,7 +21,7 @@ from sparseklr.refit.cross_fit import cross_fit
 from sparseklr.refit.labels import Labels, in_folds
 from sparseklr.refit.newton import LikelihoodFit, fit_likelihood
 from sparseklr.refit.prune import prune
-from sparseklr.refit.recalibration import Recalibration, fit_recalibration, with_slope
+from sparseklr.refit.recalibration import fit_recalibration, with_slope
 from sparseklr.samples import DistinctPoints, Observations
 
 
@@ -149,7 +149,7 @@ def test_pruning_drops_points_of_all_classes_together() -> None:
     points = iris_points()
     labels, basis = Labels.of(points.weight), Basis.of(points, np.arange(0, 147, 3))
     fit = fit_likelihood(basis, labels, 10.0)
-    part, pruned = prune(basis, labels, fit, 1e-3, Recalibration())
+    part, pruned = prune(basis, labels, fit, 1e-3)
     assert 0 < part.size < basis.size
     assert set(part.chosen) <= set(basis.chosen)
     P, Q = softmax(fit.f, axis=1), log_softmax(pruned.f, axis=1)

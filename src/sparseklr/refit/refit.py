@@ -96,6 +96,9 @@ def refit(
     # The final fit is fully accurate; its curvature gives the posterior.
     fit = fit_likelihood(basis, labels, C, fit.v, curvature=fit.curvature, fresh=False)
     line = with_slope(labels, fit.f, line.slope if basis.size else 1.0)
+    if line.slope != evaluated.recalibration.slope:  # the estimate is that of the model
+        losses = labels.observations.losses(evaluated.left_out)
+        evaluated = replace(evaluated, recalibration=Recalibration(), losses=losses)
     n_outputs = labels.target.shape[1] if labels.several else 1
     intercept = line.slope * fit.v[-1] + line.intercept
     factor = factor_at(basis, labels, line(fit.f), C * line.slope**2)

@@ -5,7 +5,9 @@ optimistic. So C and the recalibration :math:`(a_C, b_C)` are chosen on a label-
 
 Let :math:`\ell_i(C)` be the log-loss of the label of observation i at the output
 :math:`a_C f_{-i,C}(x_i) + b_C`, where :math:`f_{-i,C}` is the approximate leave-one-out fit. C is the decade
-with the smallest weighted mean of :math:`\ell_i(C)`.
+with the smallest weighted mean of :math:`\ell_i(C)`. With two classes a larger C must be better than a smaller
+one by half a standard error of the difference, because approximate leave-one-out flatters a large C; the
+cross-fitted losses of several classes do not.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ class SearchSettings:
     start: float = 10.0  # the first of the decades that is evaluated
     least: float = 1e-4  # below, the model is constant
     most: float = 1e5  # above, there is no regularisation left
+    larger_errors: float = 0.5  # with two classes, standard errors by which a larger C must be better
     clearly_worse: float = 2.0  # standard errors at which the search with several classes ends
 
 
@@ -111,7 +114,12 @@ def _best_decade(basis: Basis, labels: Labels, first: EvaluatedFit) -> Evaluated
                 worse, error = mean(last.losses - best.losses)
                 if worse > SETTINGS.clearly_worse * error:
                     break
-    return min(sorted(fits, key=lambda one: one.C), key=lambda one: mean(one.losses)[0])
+    best, *others = sorted(fits, key=lambda one: one.C)
+    for larger in others:
+        gain, error = mean(best.losses - larger.losses)
+        if gain > (0.0 if labels.several else SETTINGS.larger_errors) * error:
+            best = larger
+    return best
 
 
 def fit_at(bases: Sequence[Basis], labels: Labels, C: float, near: np.ndarray | None = None) -> EvaluatedFit:
