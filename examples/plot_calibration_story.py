@@ -28,7 +28,7 @@ true_prob = np.exp(truth[:, 1])
 
 svc = SVC(C=10).fit(X, y)
 sigmoid = CalibratedClassifierCV(SVC(C=10), ensemble=False).fit(X, y)
-refit = SparseKLR().fit(X, y)
+refit = SparseKLR(kernel="rbf", relevance="shared").fit(X, y)  # the kernel of the SVC
 predicted = {
     "SVC, sigmoid": sigmoid.predict_proba(X_test)[:, 1],
     "SparseKLR, refit": refit.predict_proba(X_test)[:, 1],

@@ -25,7 +25,7 @@ def test_messy_file(messy: Messy, clean_accuracy: float, tmp_path: Path) -> None
     reading, *notes = found.stderr.splitlines()
     assert "read 400 rows" in reading
     assert len(notes) == sum("column" in words for words in messy.said)
-    assert found.accuracy > clean_accuracy - 0.01
+    assert found.accuracy > clean_accuracy - 0.015
 
 
 @pytest.mark.parametrize("messy", [messy for messy in MESSY if messy.error], ids=lambda messy: messy.name)

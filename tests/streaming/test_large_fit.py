@@ -137,12 +137,12 @@ def test_features_of_noise_are_dropped(small_is_large, ring):
 
 
 def test_labels_that_are_noise(small_is_large, ring):
-    """With this seed no size has a lower validation loss than the class fractions, on any machine."""
+    """No size is better than the class fractions beyond the noise of the validation rows."""
     X, _ = ring
     y = np.random.default_rng(1).integers(2, size=N)
     model = CompactKLR().fit(X, y)
-    losses = model.search_results_["log_loss"]
-    assert losses[0] == losses.min()
+    found = model.search_results_
+    assert found["log_loss"][0] <= (found["log_loss"] + found["standard_error"]).min()
     assert model.n_points_ == 0
     assert abs(model.predict_proba(X)[:, 1] - y.mean()).max() < 0.02
 

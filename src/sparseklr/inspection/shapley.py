@@ -58,7 +58,7 @@ class ShapleyDisplay:
     >>> model = SparseKLR().fit(X, y)
     >>> display = ShapleyDisplay.from_estimator(model, X, label=2)
     >>> display.feature_names[display.order[0]]
-    'petal length (cm)'
+    'petal width (cm)'
     """
 
     values: np.ndarray

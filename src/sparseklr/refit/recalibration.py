@@ -27,7 +27,7 @@ class RecalibrationSettings:
 
     # With fewer observations outside the largest class, the slope is 1: an outlier would decide it.
     least_of_class: int = 60
-    least_away: int = 10  # with fewer rows that are not basis points, the slope is 1 too
+    least_away: int = 10  # two classes: with fewer rows that are not basis points, the slope is 1 too
     largest_output: float = 1e4  # leave-one-out outputs are clipped to this
     max_steps: int = 100  # of Newton's method
     bisections: int = 20  # for the factor of tempered outputs
@@ -96,17 +96,17 @@ def transferred(
     constant, estimated by the mean difference over rows that are not basis points, with equal weight of all
     classes. If the loss of the shifted outputs is larger than with a slope of 1, the slope is 1. This happens
     if the kernel is so narrow that fitted outputs depend only on the row's own label. The slope is also 1 if
-    nearly all rows are basis points: the few others would determine the intercept.
+    nearly all rows of two classes are basis points: the few others would determine the intercept.
     """
     line, plain = with_slope(labels, f, slope), with_slope(labels, f, 1.0)
     groups = labels.observations
     away = ~np.isin(groups.point, chosen)
     weights = groups.by_class()[:, away]
-    if np.count_nonzero(away) < SETTINGS.least_away:
+    if not labels.several and 0 < np.count_nonzero(away) < SETTINGS.least_away:
         return plain
     difference = (f[groups.point] - left_out)[away]
     means = [np.average(difference, weights=weight, axis=0) for weight in weights if weight.any()]
-    shift = np.mean(means, axis=0)
+    shift = np.mean(means, axis=0) if means else 0.0
     losses = [groups.mean(groups.losses(each(left_out + shift)))[0] for each in (line, plain)]
     return line if losses[0] <= losses[1] else plain
 

@@ -5,9 +5,9 @@ optimistic. So C and the recalibration :math:`(a_C, b_C)` are chosen on a label-
 
 Let :math:`\ell_i(C)` be the log-loss of the label of observation i at the output
 :math:`a_C f_{-i,C}(x_i) + b_C`, where :math:`f_{-i,C}` is the approximate leave-one-out fit. C is the decade
-with the smallest weighted mean of :math:`\ell_i(C)`. With two classes a larger C must be better than a smaller
-one by half a standard error of the difference, because approximate leave-one-out flatters a large C; the
-cross-fitted losses of several classes do not.
+with the smallest weighted mean of :math:`\ell_i(C)`. With two classes a larger C must be better than a
+smaller one by half a standard error of the difference, because approximate leave-one-out flatters a large C;
+the cross-fitted losses of several classes do not.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ def softmax_link(g: np.ndarray, lam: float) -> np.ndarray:
     is least where :math:`\eta_k \propto \pi_k (1 - (1 - e^{-\lambda}) \pi_k)`, :math:`\pi` being the softmax
     of g. With two classes this is :func:`~sparseklr.refit.calibration.link` of their difference.
 
-    >>> softmax_link(np.array([[0.0, 1.0, 2.0]]), 0.0).tolist()
+    >>> softmax_link(np.array([[0.0, 1.0, 2.0]]), 0.0).round(6).tolist()
     [[0.0, 1.0, 2.0]]
     """
     # e^(-lam) pi_k + sum of the others, without cancellation
