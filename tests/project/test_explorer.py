@@ -90,7 +90,8 @@ def test_probabilities_are_those_of_the_estimator(open_page: Any, calibration: s
         "q => Array.from(explorer.model.decision(Float64Array.from(q)), f => explorer.model.probability(f))",
         places.ravel().tolist(),
     )
-    model: Any = SparseKLR(10.0, box=C / lam, prune=0, gamma=1.0, tol=1e-9)
+    same = {"kernel": "rbf", "scale": None, "relevance": "shared"}  # the page has no other kernel
+    model: Any = SparseKLR(10.0, box=C / lam, prune=0, gamma=1.0, tol=1e-9, **same)
     if calibration != "refit":
         model = SKLR(C, lam=lam, gamma=1.0, tol=1e-9, calibration="link" if calibration == "link" else None)
     expected = model.fit(points[:, :2], points[:, 2]).predict_proba(places)[:, 1]
