@@ -303,7 +303,8 @@ def _convert_table(scope: Any, operator: Any, container: Any) -> None:
         if single:  # round like the input, so that equal values stay equal
             median = _rounded(median)
         x = g("Where", g("IsNaN", x), median, x)
-        parts.append(g("Div", g("Sub", x, features.scaler_.mean_), features.scaler_.scale_))
+        scaler: Any = features.scaler_
+        parts.append(g("Div", g("Sub", x, scaler.mean_), scaler.scale_))
     parts += [g("Cast", g("IsNaN", numbers[name]), to=TensorProto.DOUBLE) for name in features.missing_]
     if features.encoder_ is not None:
         one_hot = features.encoder_.named_transformers_["categories"]
