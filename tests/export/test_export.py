@@ -195,7 +195,8 @@ def ill_conditioned() -> tuple[SparseKLR, np.ndarray]:
     """A smooth kernel on close points: coefficients above a million that cancel."""
     X, y = two_classes()
     X = StandardScaler().fit_transform(X)
-    model = SparseKLR(gamma=1e-4, C=1e8, prune=0).fit(X, y)
+    same = {"kernel": "rbf", "scale": None, "relevance": "shared"}
+    model = SparseKLR(gamma=1e-4, C=1e8, prune=0, **same).fit(X, y)
     assert np.abs(model.dual_coef_).sum() > 1e6
     return model, X
 

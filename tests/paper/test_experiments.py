@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from joblib import delayed
+from joblib import delayed, parallel_config
 from joblib.externals.loky import get_reusable_executor
 from sklearn.metrics.pairwise import rbf_kernel
 from support.standins import DATA
@@ -216,7 +216,7 @@ def test_a_run_adds_only_what_is_missing(small: Path, tmp_path: Path) -> None:
 def test_workers_leave_ctrl_c_to_the_process_that_started_them() -> None:
     before = signal.getsignal(signal.SIGINT)
     get_reusable_executor().shutdown()  # new processes, also if others were started before
-    with RUN_MODULE._backend(2, None) as parallel:
+    with parallel_config("loky"), RUN_MODULE._backend(2, None) as parallel:
         handlers = list(parallel(delayed(signal.getsignal)(signal.SIGINT) for _ in range(4)))
     assert set(handlers) == {signal.SIG_IGN}
     assert signal.getsignal(signal.SIGINT) is before

@@ -102,13 +102,19 @@ def transferred(
     groups = labels.observations
     away = ~np.isin(groups.point, chosen)
     weights = groups.by_class()[:, away]
-    if not labels.several and 0 < np.count_nonzero(away) < SETTINGS.least_away:
+    if few_others(labels, chosen):
         return plain
     difference = (f[groups.point] - left_out)[away]
     means = [np.average(difference, weights=weight, axis=0) for weight in weights if weight.any()]
     shift = np.mean(means, axis=0) if means else 0.0
     losses = [groups.mean(groups.losses(each(left_out + shift)))[0] for each in (line, plain)]
     return line if losses[0] <= losses[1] else plain
+
+
+def few_others(labels: Labels, chosen: np.ndarray) -> bool:
+    """Whether, with two classes, only a few rows are not basis points: these would determine an intercept."""
+    away = np.count_nonzero(~np.isin(labels.observations.point, chosen))
+    return not labels.several and 0 < away < SETTINGS.least_away
 
 
 def tempered(labels: Labels, f: np.ndarray, line: Recalibration, estimate: float) -> Recalibration:

@@ -31,7 +31,7 @@ from .calibration import SOFTMAX, log_probabilities
 from .labels import Labels
 from .newton import factor_at, fit_likelihood
 from .prune import prune
-from .recalibration import Recalibration, tempered, transferred, with_slope
+from .recalibration import Recalibration, few_others, tempered, transferred, with_slope
 from .regularisation import EvaluatedFit, choose_C, evaluate_C
 
 
@@ -95,7 +95,8 @@ def refit(
         basis, fit = prune(basis, labels, fit, prune_within * error, maps)
     # The final fit is fully accurate; its curvature gives the posterior.
     fit = fit_likelihood(basis, labels, C, fit.v, curvature=fit.curvature, fresh=False)
-    line = with_slope(labels, fit.f, line.slope if basis.size else 1.0)
+    plain = not basis.size or few_others(labels, basis.chosen)
+    line = with_slope(labels, fit.f, 1.0 if plain else line.slope)
     if line.slope != evaluated.recalibration.slope:  # the estimate is that of the model
         losses = labels.observations.losses(evaluated.left_out)
         evaluated = replace(evaluated, recalibration=Recalibration(), losses=losses)
