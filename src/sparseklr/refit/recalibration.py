@@ -113,7 +113,7 @@ def transferred(
 
 def few_others(labels: Labels, chosen: np.ndarray) -> bool:
     """Whether, with two classes, only a few rows are not basis points: these would determine an intercept."""
-    away = np.count_nonzero(~np.isin(labels.observations.point, chosen))
+    away = int(np.count_nonzero(~np.isin(labels.observations.point, chosen)))
     return not labels.several and 0 < away < SETTINGS.least_away
 
 
