@@ -197,8 +197,8 @@ template <class T> std::vector<double> CompactInner<T>::unwhitened(const std::ve
 //     M = [ L^-1 H L^-T + I/C   L^-1 h ]
 //         [ h' L^-T             s      ].
 //
-// The sum of all intercepts changes nothing, so the whole Hessian is singular; gradients have no component in this
-// direction, which may have any curvature.
+// A constant added to all intercepts changes nothing, so the whole Hessian is singular in this direction.  Gradients
+// have no component in it, so its curvature is arbitrary: 1 is added to the entries of all pairs of intercepts.
 template <class T> bool CompactInner<T>::factorise(double C) {
     if (factor_C_ == C) return true;
     const std::size_t n = k_ + 1, line = full_ ? m_ * n : n;
@@ -276,8 +276,8 @@ int CompactInner<T>::conjugate_gradients(const std::vector<double>& g, double C,
 }
 
 // Number of iterations that cost as much as a new Hessian and its factor, by counts of multiplications.  The sums of a
-// Hessian run at two to four times the speed of an iteration's, in spite of double precision; the whole Hessian also
-// serves for longer, and saves more iterations.
+// Hessian run two to four times as fast as those of an iteration, in spite of double precision; the whole Hessian also
+// stays useful for longer, and saves more iterations.
 template <class T> int CompactInner<T>::iterations_worth_a_hessian(bool full) const {
     const double m = double(m_), k = double(k_), rows = double(rows_.size()), order = full ? m * k : k;
     const double pairs = full ? m * (m + 1) / 2 : m, factors = full ? 1 : m;

@@ -2,11 +2,11 @@
 //
 //     J(beta, c) = sum_i w_i loss(y_i, f(x_i)) + 1/(2C) sum_o beta_o' (K_zz + jitter I) beta_o,
 //
-// and the gradient of its minimum in points and widths.  With K_zz + jitter I = L L' and v = L' beta the penalty
-// is |v|^2 / (2C).  Newton steps in (v, c) are computed by conjugate gradients.  The preconditioner is the Hessian at an
-// earlier point; with several outputs only its diagonal blocks, one per output, as long as their iterations take less
-// time than the other blocks would.  With m outputs an iteration costs 2 n m k, the diagonal blocks n m k^2 / 2, the whole
-// Hessian n m^2 k^2 / 4.
+// and the gradient of its minimum in points and widths.  With K_zz + jitter I = L L' and v = L' beta the penalty is
+// |v|^2 / (2C).  Newton steps in (v, c) are computed by conjugate gradients.  The preconditioner is the Hessian at an
+// earlier point.  With several outputs it consists only of the diagonal blocks, one per output, as long as the
+// additional iterations take less time than computing the other blocks.  With m outputs an iteration costs 2 n m k, the
+// diagonal blocks n m k^2 / 2, the whole Hessian n m^2 k^2 / 4.
 #pragma once
 
 #include <functional>

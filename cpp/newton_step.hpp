@@ -9,7 +9,7 @@
 
 namespace sparseklr {
 
-// Rows of kernel columns or features in several blocks [n_b][m], counted over all of them.
+// Rows of kernel columns or features in several blocks [n_b][m]; row numbers i run over all blocks.
 using RowBlocks = std::vector<MatrixView<const double>>;
 
 // out[i] = (row i)'coef + intercept, for the rows of all blocks.

@@ -78,7 +78,7 @@ class RowExplanation:
         return np.argsort(-np.abs(self.contributions), kind="stable")[:n_points]
 
     def nearest(self, n_points: int = 10) -> np.ndarray:
-        """Positions of the nearest points; if distances are unknown, of the largest contributions."""
+        """Positions of the nearest points, or :meth:`strongest` if distances are unknown."""
         if self.distance is None:
             return self.strongest(n_points)
         return np.argsort(self.distance, kind="stable")[:n_points]
@@ -98,8 +98,9 @@ class Explanation:
         second class. With a calibration they are multiplied by the ratio of the calibrated output to f.
     intercept : array (n_samples,) or (n_samples, n_classes)
     distance : array (n_samples, n_points) or None
-        Euclidean distance of each row from each point; for :class:`~sparseklr.CompactKLR`, in the features
-        that its kernel sees (scaled and weighted by relevance). None for a precomputed kernel.
+        Euclidean distance of each row from each point. :class:`~sparseklr.SparseKLR` and
+        :class:`~sparseklr.CompactKLR` measure it in features that are scaled and weighted by relevance. None
+        for a precomputed kernel.
     support : array (n_points,) or None
         Indices of the points among the training rows; None if the points are not training rows.
     classes : array (n_classes,)
@@ -318,9 +319,9 @@ class PointClassifier(ClassifierMixin, BaseEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             The result has one number for each pair of row and point, or of row and feature.
         by : {"points", "features"}, default="points"
-            Features need the kernel "rbf" or "laplacian", whose values are products over features.
+            ``"features"`` needs the kernel "rbf" or "laplacian", whose values are products over features.
         background : {array-like, sparse matrix} of shape (n_background, n_features), default=None
-            Rows that the rows of X are compared with; None is up to 100 weighted rows that represent the
+            Rows that the rows of X are compared with; None means up to 100 weighted rows that represent the
             training rows.
         groups : mapping of str to sequence of column names or positions, default=None
             Columns that count as one feature, such as a one-hot encoded category.
@@ -403,8 +404,8 @@ class PointClassifier(ClassifierMixin, BaseEstimator):
     def gradient(self, X: Any) -> np.ndarray:
         """Derivatives of the decision values with respect to the features of each row.
 
-        The Laplacian kernel has a kink at the points of the model, where the derivative is the mean of both
-        sides. Features that the model clips have the derivative zero beyond the limits.
+        The Laplacian kernel is not differentiable at the points of the model; there the mean of both
+        one-sided derivatives is returned. The derivative is zero where the model clips a feature.
 
         Parameters
         ----------
@@ -462,12 +463,14 @@ class FamiliarityMixin(PointClassifier):
     _training_rows_: TrainingRows | None
 
     def familiarity(self, X: Any) -> np.ndarray:
-        r"""Fraction of the training rows that the model's points explain no better than each row of X.
+        r"""Similarity of each row of X to the training data, as a rank among the training rows.
 
-        The points z explain the fraction :math:`k_{xz} K_{zz}^{-1} k_{zx} / k(x, x)` of the kernel function
-        :math:`k(x, \cdot)` of a row. A familiarity of 0.05 means that 95% of the training rows are explained
-        better (a training row that is a point of the model is left out). A familiarity near zero means that
-        the training data contain nothing like the row, whatever its predicted probability.
+        The projection of the kernel function :math:`k(x, \cdot)` onto those of the model's points z has the
+        fraction :math:`k_{xz} K_{zz}^{-1} k_{zx} / k(x, x)` of its squared norm: 1 at a point, near 0 far
+        from all points. The familiarity of a row is the proportion of the training rows whose fraction is no
+        larger (for a training row that is a point of the model, the fraction explained by the other points).
+        So a familiarity of 0.05 means that 95% of the training rows are closer to the points. A familiarity
+        near zero means that the training data contain nothing similar, whatever the predicted probability.
 
         Parameters
         ----------
@@ -625,10 +628,11 @@ class HeldOutMixin(PointClassifier):
         """Venn-Abers intervals of the class probabilities.
 
         Isotonic regression of the classes of the training rows on their held-out probabilities, with the new
-        row added, calibrates the probability. Its value is the lower end if the new row does not belong to
-        the class, and the upper end if it does: one of both is calibrated, whatever the model. A wide
-        interval means that few training rows have a similar prediction. With more than two classes, each
-        class is compared with the rest.
+        row added, calibrates the probability of a class. The lower end is its value if the new row is added
+        as a row of another class, the upper end if it is added as a row of this class. One of the two labels
+        is right, and for it the value is calibrated, whatever the model. A wide interval means that few
+        training rows have a similar prediction. With more than two classes, each class is compared with the
+        rest.
 
         Parameters
         ----------
@@ -637,7 +641,7 @@ class HeldOutMixin(PointClassifier):
         Returns
         -------
         lower, upper : arrays (n_samples, n_classes)
-            ``upper / (1 - lower + upper)`` merges the ends of two classes into one probability.
+            With two classes, ``upper / (1 - lower + upper)`` merges both ends into one probability.
 
         References
         ----------
@@ -792,12 +796,12 @@ class KernelClassifier(PointClassifier):
         return X[:, self.support_]
 
     def _features(self, rows: Any) -> Any:
-        """The features of validated rows that the kernel compares."""
+        """The arguments of the kernel for validated rows."""
         return rows
 
     @property
     def _points_(self) -> Any:
-        """The features of the points."""
+        """The arguments of the kernel for the points."""
         return self.support_vectors_
 
     def _outputs(self, X: Any) -> np.ndarray:

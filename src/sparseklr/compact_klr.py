@@ -42,7 +42,7 @@ class FitResult:
 
     classes: np.ndarray
     scaling: Scaling
-    row: np.ndarray  # (1, n_features): the values of constant features are taken from it
+    row: np.ndarray  # a training row (1, n_features), which has the values of constant features
     rows: LabelledRows  # all training rows or a sample, scaled and in random order
     fit: CompactFit
 
@@ -51,29 +51,31 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
     r"""Kernel logistic regression on a few points whose positions are fitted.
 
     The model is :math:`f(x) = \sum_b \beta_b \exp(-\sum_j \gamma_j (x_j - z_{bj})^2) + c`. The points
-    :math:`z_b`, a width :math:`\gamma_j` for every feature and the coefficients minimise
+    :math:`z_b`, a kernel coefficient :math:`\gamma_j` for every feature, and :math:`\beta` and c minimise
 
     .. math:: \sum_i w_i \log(1 + e^{-y_i f(x_i)}) + \tfrac1{2C} \beta^\top K_{zz} \beta
 
-    plus a weak prior on the widths; the number of points and C are chosen on validation rows. A handful of
-    free points replaces hundreds of support vectors. With more than two classes, the classes share points and
-    widths, and each class has its own coefficients (softmax).
+    plus a weak prior on :math:`\log\gamma_j`; the number of points and C are chosen on validation rows. As
+    the points need not be training rows, a handful of them can replace hundreds of support vectors. With more
+    than two classes, all classes share the points and :math:`\gamma`, each class has its own function f, and
+    the probabilities are the softmax of the functions.
 
     Parameters
     ----------
     n_points : int or "auto", default="auto"
-        Number of points. ``"auto"`` doubles it until the validation log-loss stops improving, and takes the
-        smallest number whose log-loss is within one standard error of the best, or within 0.2% per doubling.
-        Beyond 128 points, a doubling must lower the log-loss by 1%.
+        Number of points. ``"auto"`` doubles it until the validation log-loss stops improving, and chooses
+        the smallest number whose log-loss exceeds the best by at most one standard error, or by 0.2% for each
+        doubling between the two numbers. Beyond 128 points, a doubling must lower the log-loss by 1%.
     max_points : int, default=512
         Largest number of points that ``"auto"`` tries.
     relevance : {"features", "shared", "sparse"}, default="features"
-        One width per feature, or one for all features; with more than ten features per row, ``"features"``
-        means ``"shared"``. ``"sparse"``: one width per feature, and features that
-        the model hardly uses are dropped while the validation log-loss stays within one standard error of the
-        best.
+        ``"features"`` fits a kernel coefficient for each feature, ``"shared"`` one for all features. With
+        more than ten features per row, ``"features"`` means ``"shared"``. ``"sparse"`` also fits one for each
+        feature, and drops features that the model hardly uses while the validation log-loss stays within one
+        standard error of the best.
     C : float or "auto", default="auto"
-        Weight of the likelihood against the penalty; ``"auto"`` chooses it with the number of points.
+        Weight of the log-likelihood relative to the penalty, so a smaller C regularises more. ``"auto"``
+        chooses it together with the number of points.
     scale : "auto" or None, default="auto"
         ``"auto"`` standardises features and clips them at four standard deviations. Features with larger
         values and a skewness above 1.5 are mapped by rank to a normal distribution. The scaling is part of
@@ -84,7 +86,7 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
     class_weight : dict, "balanced" or None, default=None
         Factors on the weights of the rows by class.
     warm_start : bool, default=False
-        Start the next fit from the current points, widths and C, without another search.
+        Start the next fit from the current points, kernel coefficients and C, without another search.
     n_jobs : int or None, default=None
         Number of threads; -1 for all. Results do not depend on it.
     random_state : int, RandomState instance or None, default=0
@@ -96,13 +98,13 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
     ----------
     classes_ : array (n_classes,)
     points_ : array (n_points, n_features)
-        The points, in the units of X; unused features have their mean. Features mapped by rank are within
-        the range of the training data.
+        The points, in the units of X; unused features are set to their mean. Features that ``scale`` maps by
+        rank stay within the range of the training data.
     dual_coef_ : array (n_outputs, n_points)
         Coefficients of the kernel functions; one output for two classes, else one per class.
     intercept_ : array (n_outputs,)
     relevance_ : array (n_features,)
-        The widths gamma of the scaled features; 0 for an unused feature.
+        The kernel coefficient :math:`\gamma_j` of each scaled feature; 0 for an unused feature.
     feature_importances_ : array (n_features,)
         Mean squared derivative of the outputs with respect to each scaled feature, normalised to sum to one.
     n_points_ : int
@@ -113,32 +115,34 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
     validation_log_loss_ : float or None
         Validation log-loss of the chosen stage; None without a search.
     shrinkage_ : float
-        Factor on coefficients and intercept, chosen on validation rows.
+        Factor of at most 1 by which coefficients and intercept were multiplied, chosen on validation rows.
     gradient_norm_ : float
-        Largest derivative of the objective with respect to a point or log-width, per unit of weight. Zero at
-        a stationary point; early stopping on the validation loss may leave it positive.
+        Largest absolute derivative of the objective with respect to a coordinate of a point or to
+        :math:`\log\gamma_j`, divided by the total weight. It is zero at a stationary point; early stopping on
+        the validation loss may leave it positive.
     n_iter_ : int
-        Iterations on all rows.
+        Number of iterations on all rows: of L-BFGS, or Levenberg-Marquardt steps for a stream.
     n_features_in_ : int
     feature_names_in_ : array
         Only when X has column names.
 
     See Also
     --------
-    SparseKLR : Selects training rows by a convex problem.
+    SparseKLR : Selects its points among the training rows, by a convex problem.
 
     Notes
     -----
-    For given points and widths the coefficients solve a convex problem, by Newton's method; L-BFGS moves
-    points and widths on its minimum (variable projection). Equal rows are merged and sorted by a hash of
-    their contents: a weight of 2 among weights of 1 gives the same bits as repeating the row. A common
-    factor on all weights changes nothing.
+    For given points and :math:`\gamma`, Newton's method finds the optimal coefficients, a convex problem;
+    L-BFGS minimises the value of this optimum over points and :math:`\log\gamma` (variable projection). Equal
+    rows are merged and sorted by a hash of their contents. So a row of weight 2 among rows of weight 1 gives
+    exactly the same model as the row repeated, and a common factor on all weights has no effect.
 
     More than 20,000 rows are fitted as a stream. The number of points is chosen on all rows, or on a sample
-    of at least 262,144 if there are more, and validated on at most 65,536 others. Levenberg-Marquardt steps
-    with the gradient of all rows, one pass each, then refine the chosen model. A hash of row numbers and the
-    seed draws the samples, so that the result does not depend on threads, the cluster, or the container that
-    holds the rows. ``relevance="sparse"`` chooses the features on a sample of 20,000 rows.
+    of at least 262,144 if there are more, and validated on at most 65,536 others. Levenberg-Marquardt steps,
+    each of which computes the gradient in one pass over all rows, then refine the chosen model. The samples
+    are drawn by a hash of row numbers and the seed, so the result does not depend on the number of threads,
+    on the cluster, or on the type of container of the rows. ``relevance="sparse"`` chooses the features on a
+    sample of 20,000 rows.
 
     References
     ----------
@@ -220,7 +224,7 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
         self : object
         """
         if isinstance(X, (Source, str, PathLike)):
-            raise TypeError(f"X must be array-like; got {type(X).__name__}, for which there is fit_source.")
+            raise TypeError(f"X must be array-like; got {type(X).__name__}; use fit_source for files.")
         if any(map(is_dask, (X, y, sample_weight))):
             return self.fit_source(X, y, sample_weight)
         self._check_parameters()
@@ -466,16 +470,14 @@ def _held_out(fit: CompactFit) -> HeldOut | None:
         return None
     rows, count = fit.validation.rows, fit.validation.count
     outputs = fit.plan.shrinkage * fit.chosen.outputs
-    if (
-        fit.model.n_points == 0
-    ):  # class fractions differ a little between folds: no row may look unlike others
+    if fit.model.n_points == 0:  # the same for all rows, though the class fractions of the folds differ
         outputs = np.tile(fit.model.coef[:, -1], (len(rows), 1))
     n_observations = float(np.sum(np.broadcast_to(count, len(rows))))
     return HeldOut.of(outputs, rows.label, rows.weight, n_observations)
 
 
 def _familiarity_reference(model: CompactModel, rows: LabelledRows, features: np.ndarray) -> np.ndarray:
-    """Quantiles of how well the points explain the first 2000 rows, which are in random order."""
+    """Quantiles of the fractions that the points explain of the first 2000 rows, a random sample."""
     chosen = representatives(model.n_points)
     span = Span(np.exp(-(model.distances(model.points[chosen])[:, chosen] ** 2)))
     K = np.exp(-(model.distances(rows.X[:2000, features])[:, chosen] ** 2))
@@ -506,6 +508,6 @@ def _warn_of_fit(fit: CompactFit, settings: CompactSettings, n_varying: int) -> 
     elif fit.in_poor_optimum:
         warn(
             f"The training log-loss, {fit.training_loss:.3g}, exceeds the validation log-loss, "
-            f"{validation:.3g}, by more than its noise: the fit ended in a poor optimum. Try "
+            f"{validation:.3g}, by more than two standard errors: the fit ended in a poor optimum. Try "
             "another random_state or n_points."
         )

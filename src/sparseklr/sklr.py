@@ -96,7 +96,7 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
     Parameters
     ----------
     C : float, default=10000
-        Weight of the loss relative to the norm of f.
+        Weight of the loss relative to the squared norm of f, so a smaller C regularises more.
     lam : float or "auto", default="auto"
         The margin, >= 0. ``"auto"`` means ``C / 10``, the rule of the paper; the model is then close to a
         support vector machine with C = 10. The smaller C is, the smoother the loss.
@@ -122,17 +122,18 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
     bound : float or None, default=None
         Points with a dual variable below this number are dropped; None means ``1e-9 * C * weight``.
     calibration : {"sigmoid", "link"} or None, default="sigmoid"
-        How to map f to a probability. ``"sigmoid"`` fits Platt's sigmoid to cross-fitted values of f.
-        ``"link"`` applies the link function of the margin loss. None applies ``sigmoid(f)``, equation 3 of
-        the paper, which is far too confident for sparse models.
-        With ``multi_class="softmax"``, ``"sigmoid"`` is a slope and an offset per class before the softmax,
-        and None the softmax of f.
+        How to map f to a probability. ``"sigmoid"`` fits Platt's sigmoid, ``sigmoid(slope * f + intercept)``,
+        to cross-fitted values of f: those of models fitted without the row. ``"link"`` fits nothing and
+        returns the probability for which f minimises the expected margin loss. None returns ``sigmoid(f)``,
+        equation 3 of the paper, which is far too confident for sparse models.
+        With ``multi_class="softmax"``, ``"sigmoid"`` fits a slope and an offset for each class before the
+        softmax, and None returns the softmax of f.
     multi_class : {"ovr", "softmax"}, default="ovr"
         More than two classes: ``"ovr"`` solves each class against the rest. ``"softmax"`` minimises
         :math:`\tfrac12\sum_k\|f_k\|^2 + C\sum_i c_i\log\sum_k
-        e^{\lambda[k\ne y_i] + f_k(x_i) - f_{y_i}(x_i)}` in one problem, whose points are shared by all
-        classes: it keeps fewer. It stops when the violation is at most ``tol * max(1, lam)`` or the relative
-        duality gap at most ``tol / 10``.
+        e^{\lambda[k\ne y_i] + f_k(x_i) - f_{y_i}(x_i)}` in one problem. All classes share its points, so it
+        keeps fewer. The solver stops when the KKT violation is at most ``tol * max(1, lam)`` or the relative
+        duality gap is at most ``tol / 10``.
     cache_size : float or "auto", default="auto"
         Memory for kernel rows in MB. ``"auto"`` means half of the available memory, but at most 256 MB, or
         2 GB for sparse data and for more than 64 features.
@@ -175,7 +176,7 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
         Number of pair steps.
     converged_ : bool
     kkt_violation_ : float
-        Largest violation of the optimality conditions (absolute).
+        Largest absolute violation of the optimality conditions.
     dual_gap_ : float
         Largest relative duality gap: an upper bound on the suboptimality.
     n_samples_fit_ : int
@@ -432,7 +433,8 @@ def klr_path(
 
     .. math:: \tfrac12\|f\|^2 + C \sum_i c_i \log(1 + e^{\lambda - y_i f(x_i)})
 
-    to the same tolerance as :class:`~sparseklr.SKLR`. Warm-started solves share one kernel matrix.
+    to the same tolerance as :class:`~sparseklr.SKLR`. For each C, the margins are solved in descending order,
+    each from a start predicted by the previous solutions; all use one kernel matrix.
 
     Parameters
     ----------

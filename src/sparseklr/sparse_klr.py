@@ -47,10 +47,10 @@ from .samples import DistinctPoints, Samples, weighted_classes
 from .scaling import Scaling
 from .shapley import ProductExpansion
 
-# Margin of the selection; with a margin this large the loss is close to the hinge loss.
+# Margin of the loss that selects points; with a margin this large, the loss is close to the hinge loss.
 _MARGIN = 1000.0
-# Limit of the pair steps of the selection, which needs no exact optimum. A fit usually takes 1 to 10 per row;
-# unbounded kernels of unscaled features may take any number.
+# Maximum number of pair steps per row of the selection, which does not need an exact optimum. A fit usually
+# takes 1 to 10 per row; unbounded kernels of unscaled features may take far more.
 _STEPS_PER_ROW, _LEAST_ROWS = 100, 10_000
 
 
@@ -59,9 +59,10 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
 
     A fit has four steps:
 
-    1. Kernel: the features are scaled, leave-one-out chooses between the rbf and the Laplacian kernel, and
-       derivatives of a first model give every feature its own width.
-    2. Selection: S-KLR (:class:`SKLR`) with a large margin (nearly a support vector machine) selects points.
+    1. Kernel: the features are scaled, the leave-one-out log-loss decides between the rbf and the Laplacian
+       kernel, and the derivatives of a first model give each feature a separate kernel coefficient.
+    2. Selection: S-KLR (:class:`SKLR`) with a large margin, which is nearly a support vector machine, selects
+       some of the training points.
     3. Refit: the coefficients of these points minimise the penalised negative log-likelihood of all rows,
 
        .. math:: \tfrac12\|f\|^2 + C \sum_i w_i \log(1 + e^{-y_i f(x_i)}), \qquad
@@ -70,17 +71,17 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
        with C chosen by leave-one-out.
     4. Pruning: points are dropped while the predicted probabilities stay nearly the same.
 
-    More than two classes have a function :math:`f_k` each on the same points. The class probabilities are the
-    softmax of the functions; penalty and loss are the sum of their squared norms and the cross-entropy. The
-    points are selected for each class against the rest, and dropped for all classes together. C is chosen by
-    cross-validation instead of leave-one-out.
+    With more than two classes, each class has a function :math:`f_k` on the same points. The class
+    probabilities are the softmax of the functions, the penalty is the sum of their squared norms, and the
+    loss is the cross-entropy. The points are selected for each class against the rest, and dropped for all
+    classes together. C is chosen by cross-validation instead of leave-one-out.
 
     Parameters
     ----------
     C : float or "auto", default="auto"
-        Weight of the log-likelihood of one observation relative to the squared norm of f. ``"auto"`` chooses
-        C by approximate leave-one-out log-loss, together with an affine recalibration of the outputs that
-        undoes shrinkage.
+        Weight of the log-likelihood of one observation relative to the squared norm of f, so a smaller C
+        regularises more. ``"auto"`` chooses C by approximate leave-one-out log-loss, together with an affine
+        recalibration of the outputs, which undoes their shrinkage.
     kernel : {"auto", "rbf", "laplacian", "linear", "poly", "sigmoid", "precomputed"} or callable
         ``"auto"``, the default, chooses between rbf and Laplacian by leave-one-out. A callable takes two
         arrays of rows and returns the matrix of kernel values.
@@ -95,26 +96,29 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         ``"auto"`` standardises the features and clips them at four standard deviations; features with larger
         values and a skewness above 1.5 are mapped by rank to a normal distribution. Sparse matrices are
         divided by the standard deviations only, so that zeros stay zero. None uses the features unchanged.
-        Precomputed and callable kernels get X as it is.
+        Precomputed and callable kernels use X unchanged.
     relevance : {"features", "shared"}, default="features"
-        ``"features"`` gives every feature its own width, from the mean squared derivatives of a first model;
-        ``"shared"`` uses ``gamma`` for all of them, as other kernels than rbf and Laplacian do, and sparse
-        matrices.
+        ``"features"`` gives each feature a separate kernel coefficient, from the mean squared derivatives of
+        a first model. ``"shared"`` uses ``gamma`` for all features. Sparse matrices, and kernels other than
+        rbf and Laplacian, always use ``"shared"``.
     box : float, default=10
-        Upper bound of the dual variables of the selection, like C of a support vector machine: larger values
-        select fewer points. The probabilities hardly depend on it.
+        Parameter of the selection, which corresponds to C of a support vector machine (the upper bound of the
+        dual variables): larger values select fewer points. The refit does not use it, so the probabilities
+        hardly depend on it.
     prune : float, default=0.05
-        Drop points after the refit while the Kullback-Leibler divergence from the unpruned model is below
-        ``prune`` standard errors of the leave-one-out loss. 0 keeps all points.
+        Points are dropped after the refit while the mean Kullback-Leibler divergence of the probabilities
+        from those of the unpruned model is at most ``prune`` standard errors of the leave-one-out loss.
+        Larger values keep fewer points; 0 keeps all.
     tol : float, default=1e-3
         The selection stops when the KKT violation relative to the margin is at most ``tol``.
     cache_size : float or "auto", default="auto"
-        Memory for kernel rows in MB; ``"auto"`` is half of the available memory, at most 256 MB, or 2 GB for
-        sparse data and for more than 64 features.
+        Memory for kernel rows in MB; ``"auto"`` means half of the available memory, but at most 256 MB, or
+        2 GB for sparse data and for more than 64 features.
     class_weight : dict, "balanced" or None, default=None
         Factors on the sample weights by class; ``"balanced"`` gives all classes the same total weight.
     n_jobs : int or None, default=None
-        Number of threads; -1 for all cores. Useful from thousands of rows on. Results do not depend on it.
+        Number of threads; -1 for all cores. Worthwhile for thousands of rows or more. Results do not depend
+        on it.
     random_state : int, RandomState instance or None, default=0
         Seed of the random basis of the refit, which is used for more than 300 distinct rows.
     verbose : int, default=0
@@ -132,7 +136,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         Coefficients of the kernel functions: one row for two classes, one per class otherwise.
     intercept_ : array (n_outputs,)
     n_support_ : array (n_classes,)
-        Kept points of each class.
+        Number of kept points of each class.
     n_selected_ : int
         Number of points selected by S-KLR, before refit and pruning.
     kernel_ : :class:`~sparseklr.kernels.Kernel`
@@ -145,19 +149,21 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
     scaling_ : :class:`~sparseklr.scaling.Scaling` or None
         The scaling of the features; None for precomputed and callable kernels.
     C_, slope_ : array (1,)
-        C of the likelihood, and the factor on its outputs, common to all classes. The factor is 1 if C was
-        given, or if fewer than 60 observations are not in the largest class.
+        C of the likelihood, and the factor by which recalibration multiplies its outputs, common to all
+        classes. The factor is 1 if C was given, or if fewer than 60 observations are not in the largest
+        class.
     link_ : str
         ``"softmax"``: the probabilities of more than two classes are the softmax of ``decision_function``.
     search_results_ : dict of arrays
         The kernels that were evaluated, in order: ``kernel``, ``gamma``, ``C``, ``log_loss`` (leave-one-out),
-        ``standard_error`` and ``seconds``. A single row without a search.
+        ``standard_error`` and ``seconds``. Without a search, only the kernel of the model.
     loo_log_loss_ : float
         Leave-one-out log-loss of the class probabilities, an estimate of the log-loss on new rows. With more
         than two classes it is cross-validated: on five folds, or ten for up to 500 observations.
     validation_log_loss_ : float or None
-        Log-loss of the chosen width on validation folds, if ``gamma="auto"`` preferred another width than its
-        first. Report this estimate in that case, because the width was chosen by the leave-one-out loss.
+        Log-loss of the chosen width on validation folds, if ``gamma="auto"`` and leave-one-out preferred
+        another width than that of ``"scale"``; otherwise None. Report this estimate instead of
+        ``loo_log_loss_``, which is optimistic because the width was chosen to minimise it.
     loo_decision_function_ : array (n_samples,) or (n_samples, n_classes)
         Approximate leave-one-out outputs, or cross-validated ones of more than two classes; NaN for rows of
         weight 0.
@@ -165,10 +171,10 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         Number of independent observations: rows of positive weight, where a row of integer weight w counts w
         times; or distinct rows, if the labels of equal rows show that these are copies.
     n_iter_ : int
-        Pair steps of the selection.
+        Number of pair steps of the solver that selects the points.
     converged_ : bool
     kkt_violation_ : float
-        Largest violation of the optimality conditions of the selection (absolute).
+        Largest absolute violation of the optimality conditions of the selection.
     dual_gap_ : float
         Largest relative duality gap of the selection: an upper bound on the suboptimality.
     n_samples_fit_ : int
@@ -350,7 +356,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
                 title = "selection" if len(problems) == 1 else f"class {rows.classes[k]!s}"
                 solutions.append(solver.solve(problem, None, title))
         found = BinarySolutions(problems, solutions)
-        warn_of_solutions(found, replace(settings, max_iter=-1), self.kernel)  # no parameter of this class
+        warn_of_solutions(found, replace(settings, max_iter=-1), self.kernel)  # max_iter is no parameter
         return found
 
     def _refit(
@@ -437,7 +443,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
 
     @cached_property
     def _points_(self) -> Any:
-        """The features of the points; a fit sets them, copies and model files compute them again."""
+        """The kernel arguments of the points; set by a fit, and recomputed for copies and loaded models."""
         return self._features(self.support_vectors_)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -567,13 +573,13 @@ def _relevance(
 
 
 def _factors(scaling: Scaling, relevance: np.ndarray, kernel: Kernel) -> np.ndarray:
-    """Factors of the scaled features: their widths are ``relevance``, that of the kernel is common."""
+    """Factors on the scaled features: the kernel, whose gamma is common, then has the given relevance."""
     widths = relevance[scaling.kept] / kernel.gamma
     return np.sqrt(widths) if kernel.name == "rbf" else widths
 
 
 def _compared_features(rows: Any, scaling: Scaling | None, relevance: np.ndarray, kernel: Kernel) -> Any:
-    """The features that the kernel compares: scaled, and multiplied by the factors of their relevance."""
+    """The arguments of the kernel: features scaled and multiplied by the factors of their relevance."""
     if scaling is None:
         return rows
     scaled = scaling.transform(rows)

@@ -1,6 +1,6 @@
-"""Compact models, few points whose positions are fitted, for rows in memory.
+"""Compact models (a few points whose positions are fitted) for rows in memory.
 
-:mod:`model` holds the objective and its minimisation, :mod:`rows` scaling and distinct rows,
-:mod:`size_search` the choice of the number of points, :mod:`features` that of the features, and :mod:`fit`
-combines them.
+:mod:`rows` scales the rows and merges equal ones, :mod:`model` defines the objective and minimises it,
+:mod:`size_search` chooses the number of points, :mod:`features` eliminates features, and :mod:`fit` combines
+these steps.
 """

@@ -1,7 +1,8 @@
 """Elimination of features that a model hardly uses, a fifth at a time.
 
-The use of a feature is the mean squared derivative of the outputs with respect to it. Every fold drops its
-own features, the validation rows determine how many, and the same rounds are repeated on all rows.
+The use of a feature is measured by the mean squared derivative of the outputs with respect to it. Each fold
+drops the features that its model uses least, and the validation rows determine how many are dropped. The same
+rounds are then repeated on all rows.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ class EliminationSettings:
 
     dropped: float = 0.2  # fraction of the features dropped in a round
     allowed: float = 1.0  # the smallest number of features within this many errors is chosen
-    hopeless: float = 3.0  # the search ends at a loss beyond this many errors
-    much: float = 0.05  # and beyond this fraction of the smallest loss
-    steps: int = 4  # numbers tried between the chosen number and the next smaller one
-    n_rows: int = 4096  # rows for the derivatives
+    hopeless: float = 3.0  # the search ends when the loss exceeds the smallest by this many errors ...
+    much: float = 0.05  # ... and by this fraction of it
+    steps: int = 4  # further numbers of features tried between the chosen one and the next smaller one
+    n_rows: int = 4096  # number of rows for the derivatives
 
 
 ELIMINATION = EliminationSettings()
@@ -33,7 +34,7 @@ ELIMINATION = EliminationSettings()
 
 @dataclass(frozen=True)
 class Round:
-    """The number of remaining features, and the C of each segment of moves."""
+    """The number of remaining features, and the value of C in each run of L-BFGS."""
 
     n_features: int
     moved_at: tuple[float, ...]
@@ -91,7 +92,7 @@ def _dropped(search: SizeSearch, each: Map, last: ReducedStage, n_dropped: int) 
     features = [most_used(f.rows, m, n_features) for f, m in zip(last.folds, models, strict=True)]
     folds = list(each(Fold.columns, last.folds, features))
     widths = [model.log_gamma[left] for model, left in zip(models, features, strict=True)]
-    # from the same first C: another one leads to other points, and losses would not be comparable
+    # from the same first C: another value would lead to other points, and losses would not be comparable
     stage = search.fit_size(each, folds, last.stage.n_points, last.stage.moved_at[0], widths)
     kept = [before[left] for before, left in zip(last.features, features, strict=True)]
     return ReducedStage(stage, folds, kept, (*last.rounds, Round(n_features, stage.moved_at)))

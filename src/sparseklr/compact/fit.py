@@ -2,7 +2,7 @@
 
 The objective has many minima, and the fit to all rows may end in a worse one than the folds did. The models
 of the folds, with coefficients refitted to all rows, therefore serve as candidates: if the objective of the
-fresh fit exceeds their median, the best of them replaces it and is moved further.
+fit to all rows exceeds their median, the best of them replaces it, and its points are moved further.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from .model import CompactModel, Objective, base_rate, started, width_penalty
 from .rows import LabelledRows, Observations, Rotation
 from .size_search import SEARCH, CompactSettings, Report, SizeSearch, Stage, Validation, choose, no_report
 
-# Segments of moves without validation rows, which could stop them earlier.
+# Number of runs of L-BFGS without validation rows, which could stop them earlier.
 UNWATCHED = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A model and its features; with its objective once it is fitted to all rows."""
+    """A model and its features, with the value of its objective once it is fitted to all rows."""
 
     features: np.ndarray
     model: CompactModel
     value: float = np.nan
-    n_iter: int = 0  # of L-BFGS on all rows
+    n_iter: int = 0  # iterations of L-BFGS on all rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,10 +40,10 @@ class Plan:
     n_points: int
     C: float
     start_widths: tuple[np.ndarray, ...] = ()  # log gamma: their mean is the starting value
-    moved_at: tuple[float, ...] = ()  # C of each segment of moves
+    moved_at: tuple[float, ...] = ()  # value of C in each run of L-BFGS
     rounds: tuple[Round, ...] = ()  # in which features are dropped
     shrinkage: float = 1.0
-    start: CompactModel | None = None  # instead of cluster centres
+    start: CompactModel | None = None  # initial model, instead of points at cluster centres
     validated: tuple[Candidate, ...] = ()  # the models of the folds
 
 
@@ -51,8 +51,8 @@ class Plan:
 class CompactFit:
     """A fitted model and the search that led to it.
 
-    ``stages`` are those of the size search, then of the feature elimination; empty if nothing was validated
-    because number of points and C were given, or a class has a single row.
+    ``stages`` are those of the size search, then of the feature elimination. The list is empty if nothing was
+    validated, because the number of points and C were given or a class has a single row.
     """
 
     model: CompactModel  # in the units of the rows, shrinkage included
@@ -61,7 +61,7 @@ class CompactFit:
     stages: list[Stage]
     chosen: Stage | None
     gradient_norm: float  # largest derivative of the objective in a point or log-width, per unit of weight
-    n_iter: int  # on all rows
+    n_iter: int  # iterations of L-BFGS on all rows
     training_loss: float = np.nan  # mean log-loss of the rows; NaN for a streamed fit
     validation: Validation | None = None  # the rows that ``chosen`` was evaluated on
 
@@ -100,9 +100,10 @@ def fit_compact(
     observations: Observations,
     report: Report = no_report,
 ) -> CompactFit:
-    """Choose what the settings leave open (None), then fit all rows.
+    """Choose the settings that are None, then fit all rows.
 
-    Few rows cannot determine the widths of thousands of features: these share one, unless ``sparse``.
+    If features far outnumber rows, all features share one width (unless ``sparse``), because few rows cannot
+    determine thousands of widths.
     """
     if rows.X.shape[1] > SEARCH.features_per_row * len(rows) and not settings.sparse:
         with ordered_threads(1):
@@ -113,7 +114,7 @@ def fit_compact(
 
 
 def _rotated_back(fit: CompactFit, rotation: Rotation) -> CompactFit:
-    """The fit in terms of the features."""
+    """The fit in the original features."""
 
     def back(model: CompactModel) -> CompactModel:
         return CompactModel(*rotation.undone(model.points, model.log_gamma), model.coef)
@@ -141,7 +142,7 @@ def _fit(
 def refit_compact(
     rows: LabelledRows, settings: CompactSettings, start: CompactModel, C: float, shrinkage: float
 ) -> CompactFit:
-    """Move the points of a model further, without choosing anything."""
+    """Continue to move the points of a model, with its number of points and features and a given C."""
     plan = Plan(start.n_points, C, (), (C,) * UNWATCHED, (), shrinkage, start)
     return _fit_all_rows(rows, settings, plan, [], None)
 
@@ -235,7 +236,7 @@ class AllRows:
         return CompactModel(model.points, model.log_gamma, self.plan.shrinkage * model.coef), norm
 
     def loss(self, features: np.ndarray, model: CompactModel) -> float:
-        """Mean log-loss of a model on the rows, in double precision like predictions."""
+        """Mean log-loss of a model on the rows, in double precision as for predictions."""
         rows = self.rows.columns(features)
         outputs = model.outputs(rows.compiled(single=False), self._options["threads"])
         return float(np.average(rows.losses(outputs), weights=rows.weight))

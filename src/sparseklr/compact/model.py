@@ -1,15 +1,15 @@
 r"""The model, the objective with the coefficients eliminated, and the starting points.
 
 A model of k points is :math:`f_o(x) = \sum_b \beta_{ob} e^{-\sum_j \gamma_j (x_j - z_{bj})^2} + c_o`, one
-output for two classes and one per class (softmax) for more. Everything in it is fitted:
+output for two classes and one per class (softmax) for more. All its parameters are fitted by minimising
 
 .. math:: J = \sum_i w_i\, \ell(y_i, f(x_i)) + \tfrac1{2C} \sum_o \beta_o^\top K_{zz} \beta_o
     + \tfrac{\rho}{2} a^2 + \tfrac{\tau}{2} \sum_j r_j^2, \qquad \log \gamma_j = -\log p + a + r_j,\; \sum_j
     r_j = 0.
 
-For given points and widths the coefficients solve a convex problem; L-BFGS moves points and widths on the
-minimum over coefficients (variable projection, Golub and Pereyra, Inverse Problems 19, 2003). The compiled
-core does both.
+The code calls :math:`\gamma_j` the width of feature j. For given points and widths, the coefficients solve a
+convex problem; L-BFGS minimises the optimal value of this problem over points and widths (variable
+projection, Golub and Pereyra, Inverse Problems 19, 2003). The compiled core does both.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RHO, TAU = 0.1, 1.0
 
 @dataclass(frozen=True, eq=False)
 class CompactModel:
-    """Points and log-widths in units of the rows; ``coef`` is (n_outputs, n_points + 1), intercepts last."""
+    """Points and log-widths for scaled rows; ``coef`` is (n_outputs, n_points + 1), intercepts last."""
 
     points: np.ndarray
     log_gamma: np.ndarray
@@ -136,7 +136,7 @@ class Objective:
         return replace(model, coef=coef), value
 
     def gradient(self, log_gamma: np.ndarray, C: float) -> np.ndarray:
-        """Gradient in points and log-widths of the minimum over coefficients, at the last solve."""
+        """Gradient of the minimum over coefficients in points and log-widths, at the last solution."""
         by_points, by_widths = self._inner.gradient(C)
         by_widths += width_penalty(log_gamma)[1]
         return np.concatenate([by_points.ravel(), [by_widths.sum()] if self.shared else by_widths])
@@ -164,7 +164,7 @@ class Objective:
         return model, n_iter
 
     def _check(self) -> None:
-        """Called every tenth of a second by the compiled core."""
+        """Raise if another thread has set ``stop``; the compiled core calls this 20 times per second."""
         if self.stop is not None and self.stop.is_set():
             raise InterruptedError("another part of the fit failed or was interrupted")
 

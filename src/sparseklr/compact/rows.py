@@ -141,7 +141,7 @@ def distinct_pairs(
 
 
 def _coarse(X: Any, bits: int = 10) -> Any:
-    """Rows rounded to 2^-bits of the largest value of a feature: noise of 1e-9 hardly ever changes one."""
+    """Rows rounded to 2^-bits of the largest value of a feature, so that noise of 1e-9 rarely matters."""
     largest = abs(X).max(axis=0)
     largest = np.asarray(largest.toarray() if sparse.issparse(largest) else largest, dtype=np.float64).ravel()
     scale = np.exp2(bits - np.frexp(largest)[1])
@@ -201,7 +201,7 @@ def scaled_rows(
     seed: int,
     block: int = 4096,
 ) -> tuple[LabelledRows, Observations, Scaling]:
-    """The distinct (row, class) pairs in hashed order, scaled; CSR rows are made dense in blocks.
+    """The distinct (row, class) pairs in hashed order, scaled; CSR rows are converted to dense in blocks.
 
     ``count`` is the number of observations of each row; ``scale`` is a flag or the scaling to use.
     """
@@ -232,9 +232,9 @@ def validation_folds(label: np.ndarray, n_classes: int, observations: Observatio
     """The number of observations of each pair in the validation part of each fold.
 
     Ten folds up to 500 observations, five up to 1500, three of five beyond; no folds if a class has a single
-    observation. The observations of a class are dealt to the folds in the order of the rows, so that a pair
-    may be in both parts of a fold. Copies of a row stay together: distinct rows are dealt to the folds,
-    grouped by their rarest class.
+    observation. The observations of a class are assigned to the folds in turn, in the order of the rows, so
+    that a pair may be in both parts of a fold. Copies of a row stay together: distinct rows are assigned to
+    the folds in turn, grouped by their rarest class.
     """
     count = observations.count
     n_folds, used = (10, 10) if len(observations) <= 500 else (5, 5) if len(observations) <= 1500 else (5, 3)

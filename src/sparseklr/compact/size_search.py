@@ -1,10 +1,10 @@
 """Search for the number of points and C: models of growing size, evaluated on validation rows.
 
-:func:`search_sizes` and :func:`choose` determine which sizes are tried and which one is taken, for rows in
-memory and for streams. :class:`SizeSearch` fits a size to rows in memory: every fold has its own model, all
-in lockstep. Points start at cluster centres and move, C is chosen, and they move again. The next size starts
-with this C, and with these widths unless equal widths have a lower objective. The chosen sequence of moves
-is then repeated on all rows (:mod:`.fit`).
+:func:`search_sizes` and :func:`choose` determine which sizes are tried and which one is chosen, for rows in
+memory and for streams. :class:`SizeSearch` fits one size to rows in memory, with a model for each fold; all
+folds use the same C at every step. Points start at cluster centres, L-BFGS moves them, C is chosen, and
+L-BFGS moves them again. The next size starts with this C, and with these widths unless equal widths have a
+lower objective. The runs of L-BFGS that led to the chosen model are then repeated on all rows (:mod:`.fit`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Report = Callable[[str, float], Any]  # name of the current step, completed frac
 
 @dataclass(frozen=True)
 class CompactSettings:
-    """Parameters of a fit; None is chosen by the fit."""
+    """Parameters of a fit, which chooses those that are None."""
 
     n_points: int | None = None
     max_points: int = 512
@@ -49,17 +49,17 @@ class SizeSearchSettings:
     least_gain: float = 3e-4  # and by this amount, or models grow although the loss is almost zero
     patience: int = 2  # number of sizes without such a gain after which the search ends
     least_tried: int = 16  # number of points that are always tried: small models are cheap
-    many_points: int = 128  # beyond, a size takes longer than all smaller ones together:
-    many_points_gain: float = 0.01  # a size that gains less than this fraction is rejected and is the last
-    many_coefficients: int = (
-        512  # of all outputs; beyond, too, one fold decides whether the others try a size
-    )
+    many_points: int = 128  # beyond, a size takes longer than all smaller ones together, and ...
+    many_points_gain: float = 0.01  # ... a size that gains less than this fraction is rejected, and the last
+    # With more coefficients (points times outputs) than this, or many points, a size is first tried in one
+    # fold; the others follow if it gains enough there.
+    many_coefficients: int = 512
     first_C: float = 10.0  # start of the search for C
     C_factor: float = 10.0  # its step
     least_C: float = 0.1  # its bounds;
     most_C: float = 1e5  # the upper one keeps coefficients finite on separable data
-    segment: int = 25  # iterations of L-BFGS between two evaluations
-    n_segments: int = 2  # largest number of evaluations of a size; one for many points
+    segment: int = 25  # iterations of a run of L-BFGS, between two evaluations
+    n_segments: int = 2  # largest number of runs of L-BFGS for a size; one for many points
     least_shrinkage: float = 0.5  # lower bound of the factor on all outputs
     features_per_row: int = 10  # beyond, all features share one width
     rows_per_point: int = 3  # the largest size has at least this many rows per point
@@ -77,7 +77,7 @@ class Stage:
 
     n_points: int
     C: float
-    moved_at: tuple[float, ...]  # C of each segment of moves
+    moved_at: tuple[float, ...]  # value of C in each run of L-BFGS
     start_widths: tuple[np.ndarray, ...] = field(repr=False)  # log gamma of the folds before the moves
     models: tuple[CompactModel, ...] = field(repr=False)  # one per fold
     outputs: np.ndarray = field(repr=False)  # of the validation rows
@@ -221,11 +221,11 @@ class Fold:
 
 
 def no_report(name: str, fraction: float) -> None:
-    """The report of a fit without a progress bar."""
+    """Ignore the progress of a fit; the default without a progress bar."""
 
 
 class SizeSearch:
-    """The search on folds, all in lockstep; rows are in random order."""
+    """The search, with a model for each fold; rows are in random order."""
 
     def __init__(
         self,
@@ -319,7 +319,7 @@ class SizeSearch:
     def _moved_further(
         self, each: Map, folds: list[Fold], starts: list[CompactModel], moved: list[CompactModel], C: float
     ) -> Stage:
-        """Choose C after the first segment of moves, then move while the validation loss falls."""
+        """Choose C after the first run of L-BFGS, then move points while the validation loss falls."""
         start_widths = tuple(model.log_gamma for model in starts)
         stage = self._best_C(each, folds, moved, C, (C,), start_widths)
         for _ in range(SEARCH.n_segments - 1 if len(starts[0].points) <= SEARCH.many_points else 0):
@@ -342,7 +342,7 @@ class SizeSearch:
         return min(trials, key=lambda stage: stage.loss)
 
     def _neighbours(self, C: float) -> list[float]:
-        """The values tried beside C; none if C is given."""
+        """The other values of C to try; no values if C is given."""
         if self.settings.C:
             return []
         values = (C / SEARCH.C_factor, C * SEARCH.C_factor)
@@ -356,7 +356,7 @@ class SizeSearch:
 def _start(size: int, C: float, fold: Fold, log_gamma: np.ndarray) -> CompactModel:
     """Points at cluster centres with the given or with equal widths, whichever has the lower objective.
 
-    Widths of a model that is too small may ignore a feature for good.
+    A smaller model may have widths that suppress a feature; equal widths let the new model use it again.
     """
 
     def objective(model: CompactModel) -> float:

@@ -1,11 +1,11 @@
-r"""The span of kernel functions of a few points, sums over all training points in it, and random bases.
+r"""Spans of the kernel functions of a few points, sums over all training points, and random bases.
 
 With points :math:`B`, :math:`K_{BB} = LL^\top` and features :math:`\phi(x) = L^{-1} k(B, x)`, a function
 :math:`f = \sum_b \beta_b k(x_b, \cdot) = v^\top\phi` has the norm :math:`\|f\|^2 = \beta^\top K_{BB}
 \beta = \|v\|^2`. Likelihoods are fitted in the coordinates v, followed by an intercept. Features need not be
 computed: products with them are products with kernel columns :math:`k(B, x)` and triangular solves.
 
-Random bases are drawn by randomly pivoted Cholesky and do not depend on the labels.
+Random bases are drawn by randomly pivoted Cholesky. They are label-free: the labels do not influence them.
 
 References
 ----------
@@ -29,10 +29,10 @@ from .._utils.threads import Map, threads_of
 from ..kernels import rounded
 from ..samples import DistinctPoints
 
-# Rows of a block of kernel columns, and the memory limit up to which columns are kept.
+# Number of rows in a block of kernel columns, and the memory limit in bytes up to which columns are kept.
 _BLOCK = 2048
 _KEEP_BYTES = 1 << 29
-# Rows of a triangular matrix in one product; with more rows, most of the products would be with zeros.
+# Number of rows of a triangular matrix in one product; more rows would multiply more zeros.
 _ROWS_OF_INVERSE = 64
 # Number of multiplications from which a separate thread is worthwhile.
 _WORTH_A_THREAD = 1_000_000
@@ -42,8 +42,8 @@ def independent(K: np.ndarray, tolerance: float = 1e-8) -> tuple[np.ndarray, np.
     """Positions of numerically independent points and the Cholesky factor L of their kernel matrix.
 
     Pivoted Cholesky drops points whose residual is below ``tolerance`` times the largest diagonal entry, such
-    as duplicates. Of equal pivots it takes the one with the largest row sum, so the result does not depend on
-    the order of the points.
+    as duplicates. Among equal pivots it takes the one with the largest row sum, so the result does not
+    depend on the order of the points.
     """
     scale = float(K.diagonal().max(initial=0.0))
     if scale <= 0:
@@ -56,12 +56,12 @@ def independent(K: np.ndarray, tolerance: float = 1e-8) -> tuple[np.ndarray, np.
 
 
 def row_blocks(n: int) -> list[slice]:
-    """Blocks of rows; they do not depend on the number of threads."""
+    """Slices of n rows into blocks, which do not depend on the number of threads."""
     return [slice(start, min(start + _BLOCK, n)) for start in range(0, n, _BLOCK)]
 
 
 def columns_fit(n: int, size: int) -> bool:
-    """Whether ``size`` kernel columns of ``n`` points are kept in memory."""
+    """Whether ``size`` kernel columns of ``n`` points are small enough to be kept in memory."""
     return 8 * n * size <= _KEEP_BYTES
 
 
@@ -137,7 +137,7 @@ class Basis:
         return Basis(self.points, self.chosen[positions], L * np.sign(L.diagonal()), self.map_, columns)
 
     def projection(self, positions: np.ndarray, part: Basis) -> np.ndarray:
-        """The matrix that projects coordinates on the span of ``part``, the :meth:`part` at ``positions``."""
+        """The matrix that projects coordinates onto the span of ``part = self.part(positions)``."""
         T = np.zeros((part.size + 1, self.size + 1))
         T[:-1, :-1] = solve_lower(part.L, self.L[positions])
         T[-1, -1] = 1
@@ -163,7 +163,7 @@ class Basis:
     # -- coordinates and coefficients -----------------------------------------------------------
 
     def coefficients(self, v: np.ndarray) -> np.ndarray:
-        """Coefficients beta of the basis points (without the intercept ``v[-1]``), a column for each of v."""
+        """Coefficients beta of the basis points, without the intercept; a column for each column of v."""
         return solve_lower(self.L, v[:-1], trans=True)
 
     def coordinates(self, coef: np.ndarray, intercept: Any) -> np.ndarray:
@@ -173,7 +173,7 @@ class Basis:
     # -- sums over the training points ----------------------------------------------------------
 
     def outputs(self, v: np.ndarray) -> np.ndarray:
-        """f of all points for coordinates v with the intercept last; v may have several columns."""
+        """Outputs f of all points for coordinates v, the intercept last; v may have several columns."""
         coef = v[:-1] if self.whitened else self.coefficients(v)
         if self.kept is not None and v.ndim == 1:
             out = np.empty(len(self.points))
@@ -258,13 +258,13 @@ class Basis:
 
 # -- random bases -------------------------------------------------------------------------------
 
-# Points drawn at once, and the largest number of points to draw from.
+# Number of points drawn at once, and the largest number of points to draw from.
 _DRAWN_AT_ONCE = 120
 _CANDIDATES = 20_000
-# Sizes of the label-free bases, and the number of points up to which the only basis has all of them.
+# Sizes of the label-free bases. Up to ALL_AT_ONCE points, there is one basis, which contains all of them.
 SIZES = 100, 300, 1000, 3000
 ALL_AT_ONCE = 300
-# Limits of the larger bases: coefficients (points times outputs), and multiplications of a Newton matrix.
+# Limits of the larger bases: number of coefficients, and of multiplications to compute a Newton matrix.
 MOST_COEFFICIENTS, MOST_PRODUCTS = 3000, 40_000_000_000
 
 
@@ -398,7 +398,7 @@ class LabelFreeBases(Sequence[Basis]):
 
     def _grown(self, size: int) -> Basis:
         pivots = self._pivots
-        if len(self.sizes) == 1 and size == len(self.points):  # otherwise it must begin with smaller bases
+        if len(self.sizes) == 1 and size == len(self.points):  # otherwise it must contain the smaller bases
             return self._full()
         pivots.grow(size)
         if self._sample is not None:

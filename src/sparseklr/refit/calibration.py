@@ -68,7 +68,7 @@ def platt(y: np.ndarray, f: np.ndarray, weight: np.ndarray) -> tuple[float, floa
         return 0.0, float(np.log(weight @ ones) - np.log(weight @ zeros))
     rows = np.tile((f - centre) / spread, 2)[:, None]
     labels = np.repeat([1, 0], len(f))
-    # The penalty of 1e-14 decides if nearly all weight is on one value, which does not determine a slope.
+    # If nearly all weight is on one value, the data do not determine a slope; the penalty of 1e-14 does.
     relative = weight / weight.sum()
     model = LogisticRegression(C=1e14, solver="newton-cholesky", tol=1e-12)
     model.fit(rows, labels, sample_weight=np.concatenate([relative * ones, relative * zeros]))
@@ -98,9 +98,9 @@ def cross_fitted(
 ) -> np.ndarray | None:
     """f of every row from a model fitted without its fold; None if there are too few distinct rows.
 
-    Each fit is warm-started from ``solution``. Folds follow the order of ``K @ (box * y)``, the projection on
-    the difference of the class means in feature space. Up to rounding, it does not depend on the form of the
-    kernel or on the order of the rows.
+    Each fit is warm-started from ``solution``. Rows are assigned to folds in the order of ``K @ (box * y)``,
+    their projection onto the difference of the class means in feature space. Up to rounding, this order is
+    the same for a precomputed kernel and for shuffled rows.
     """
     data = solver.data
     fold = folds_along(points, solver.product(problem.box * problem.y), problem.y, most=5)

@@ -1,15 +1,15 @@
 r"""A test of whether equal rows are copies of one observation or independent observations.
 
-In tables of few categories equal rows are independent draws, and leave-one-out may keep the other rows. Rows
-that were duplicated or oversampled repeat their label as well: a copy that stays in the training set reveals
-the label of the one left out.
+In tables with few categories, equal rows are independent draws: when leave-one-out removes one of them, the
+others may stay. Rows that were duplicated or oversampled repeat their label as well: a copy that stays in the
+training set reveals the label of the one left out.
 
-The labels decide. Let :math:`n_{ik}` of the :math:`n_i` observations on point i belong to class k. If they
-are independent with class probabilities :math:`p_{ik}`, the expected number of pairs with different labels is
-:math:`\sum_i n_i (n_i - 1) (1 - \sum_k p_{ik}^2) / 2`; copies never differ. Equal rows are treated as copies
-if the number of differing pairs is less than half of the expected number, and more than three standard
-deviations below it. If labels are almost certain, the test cannot decide and independence is assumed, which
-then makes little difference.
+The test compares the labels of equal rows. Let :math:`n_{ik}` of the :math:`n_i` observations on point i
+belong to class k. If they are independent with class probabilities :math:`p_{ik}`, the expected number of
+pairs with different labels is :math:`\sum_i n_i (n_i - 1) (1 - \sum_k p_{ik}^2) / 2`; copies never differ.
+Equal rows are treated as copies if the number of differing pairs is less than half of the expected number,
+and more than three standard deviations below it. If labels are almost certain, the test cannot decide and
+independence is assumed, which then makes little difference.
 
 The probabilities come from a penalised likelihood with a moderate C. With
 :math:`(n)_m = n (n-1) \cdots (n-m+1)`, the number of pairs between class k and the others has the variance

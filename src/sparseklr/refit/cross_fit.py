@@ -22,7 +22,8 @@ def cross_fit(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Outputs of all observations from fits without their fold, and the coordinates of these fits.
 
-    ``starts`` are such coordinates for another C, in this basis or in a smaller one that it begins with.
+    ``starts`` are such coordinates for another C, in this basis or in a smaller one whose points come first
+    in this one.
     """
     groups = labels.observations
     assert groups.fold is not None

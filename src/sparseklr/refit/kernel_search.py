@@ -1,4 +1,4 @@
-r"""The choice of the kernel by leave-one-out, and of its width, confirmed on validation folds.
+r"""Choice of the kernel by leave-one-out, and of its width, which validation folds must confirm.
 
 Each kernel is evaluated by the leave-one-out log-loss of the penalised likelihood on a label-free basis, with
 the C that is best for it (:mod:`~.regularisation`), on at most 1500 points. The kind of kernel with the
@@ -6,7 +6,7 @@ smaller loss is chosen.
 
 With ``gamma="auto"``, widths form a geometric grid with ratio three around the width of ``gamma="scale"``.
 From there the search proceeds to wider kernels while the loss falls, and likewise to narrower ones. Another
-kind of kernel is evaluated at its middle width only, unless it is there at least as good as the first kernel.
+kind of kernel is evaluated at its middle width only, unless it is at least as good there as the first kernel.
 The leave-one-out loss of the best of many widths is optimistic, so this width replaces the first one only if
 its loss on validation folds is smaller too; that validation loss is the one to report. docs/design/refit.md
 has measurements.
@@ -39,12 +39,12 @@ class KernelSearchSettings:
 
     kinds: tuple[str, ...] = ("rbf", "laplacian")  # kinds of kernel="auto"; the first one is the default
     factor: float = 3.0  # ratio of consecutive widths
-    max_steps: int = 6  # from the middle width in either direction
+    max_steps: int = 6  # largest number of steps from the middle width in either direction
     most_points: int = 1500  # size of the sample of the points
-    basis_size: int = 120  # of more than 300 points
-    least_of_class: int = 10  # points of each class in the sample
+    basis_size: int = 120  # number of basis points for a sample of more than 300 points
+    least_of_class: int = 10  # smallest number of points of each class in the sample
     # A narrower kernel that is worse by this many standard errors, at the C of the previous width, is
-    # abandoned before its own C is searched.
+    # abandoned without a search for its best C.
     clearly_worse: float = 2.0
     small_loss: float = 1e-3  # loss below which the search ends
 
@@ -81,7 +81,7 @@ class ChosenKernel:
     kernel: Kernel
     factors: np.ndarray | None  # of the features (:mod:`~.relevance`); None if all features count alike
     evaluated: EvaluatedFit | None  # its fit to all points; None with factors, or a sample of the points
-    tried: list[Candidate]  # in order; the search starts from the first
+    tried: list[Candidate]  # in order of evaluation; the first is the default
     validation_loss: float | None  # of the chosen kernel; None if it is the first, or folds are impossible
 
     def applied(self, data: T) -> T:
@@ -117,8 +117,8 @@ def middle_kernels(first: Kernel, n_features: int, kernel: str, gamma: Any) -> l
 def laplacian_like(rbf: Kernel, n_features: int) -> Kernel:
     r"""The Laplacian kernel whose width corresponds to that of an rbf kernel.
 
-    :math:`\gamma = 1/(p\sigma^2)` becomes :math:`1/(p\sigma)`, where p is the number of features. Both are
-    invariant to the unit of the features.
+    :math:`\gamma = 1/(p\sigma^2)` becomes :math:`1/(p\sigma)`, where p is the number of features. Both
+    kernels are invariant to the unit of the features.
     """
     return replace(rbf, name="laplacian", gamma=float(np.sqrt(rbf.gamma / n_features)))
 
@@ -133,7 +133,7 @@ def choose_kernel(
     seed: int,
     n_jobs: int | None = None,
 ) -> ChosenKernel:
-    """The kernel of smallest leave-one-out loss, and the relevance of the features.
+    """The kernel with the smallest leave-one-out loss, and the relevance of the features.
 
     ``points`` have relative weights. ``kernels`` are of different kinds; ``climb`` enables the search of
     their widths, whose result must be confirmed by validation; otherwise the first kernel is chosen.
@@ -202,13 +202,13 @@ class KernelSearch:
                 best = new
 
     def best(self) -> Candidate:
-        """The candidate of smallest loss."""
+        """The candidate with the smallest loss."""
         return min((one for one in self.tried if one.settled), key=lambda one: one.loss)
 
     def evaluate(self, kernel: Kernel, before: Candidate | None = None) -> Candidate | None:
         """The leave-one-out loss of a kernel; if it fails, None and an entry in ``failed``.
 
-        Its own C is not searched if it is clearly worse than the width ``before`` at the C of that width.
+        C is not searched if the kernel is clearly worse than the width ``before``, at the C of that width.
         """
         start = time.perf_counter()
         try:
@@ -240,7 +240,7 @@ class KernelSearch:
         return choose_C(bases, self.labels), True
 
     def _gain(self, losses: np.ndarray, old: Candidate) -> float:
-        """Decrease of the mean loss from that of a candidate, in standard errors of the difference.
+        """Decrease of the mean loss relative to a candidate, in standard errors of the difference.
 
         The standard error is bounded below by the accuracy of the fits.
         """

@@ -1,7 +1,7 @@
 r"""Labels and weights of the training points, and the loss of outputs.
 
 Two classes have one output f, the logit of the second class. More classes have an output each, and the
-softmax of the outputs are their probabilities p.
+softmax of the outputs gives their probabilities p.
 
 The second derivative of the softmax loss of a row, :math:`w(\mathrm{diag}(p) - pp^\top)`, couples the
 classes, and a Newton matrix of all classes would have millions of entries. Preconditioners and posterior
@@ -9,8 +9,8 @@ variances therefore use one matrix for each class, with the information
 
 .. math:: h_k = w\, p_k (1 - p_k) (1 + q_k), \qquad q_k = \sum_{l \ne k} p_l^2 / (1 - p_k)^2 .
 
-For vectors that sum to zero, :math:`\mathrm{diag}(h)` equals the second derivative if only two probabilities
-are positive, which have :math:`q = 1`, and if all K are equal, with :math:`q = 1/(K-1)`.
+For vectors that sum to zero, :math:`\mathrm{diag}(h)` equals the second derivative in two cases: only two
+probabilities are positive (then :math:`q = 1`), or all K are equal (then :math:`q = 1/(K-1)`).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from ..samples import DistinctPoints, Observations, weighted_mean
 
 @dataclass(frozen=True)
 class FoldSettings:
-    """Numbers of folds of several classes."""
+    """Number of folds of a cross-fit with more than two classes."""
 
-    few: int = 500  # observations up to which there are more folds
+    few: int = 500  # number of observations up to which there are ``folds_of_few`` folds
     folds_of_few: int = 10
     folds: int = 5
 
@@ -61,8 +61,8 @@ class Labels:
     """Labels and weight w of every point.
 
     The target is the fraction t of the second class, (n,), or with several classes the fraction of each,
-    (n, n_classes). Outputs have the same shape. ``left_out`` are the labels of the groups of leave-one-out;
-    None if every point is one observation.
+    (n, n_classes). Outputs have the same shape. ``left_out`` are the labels of the groups of observations
+    from which leave-one-out removes one; None if every point is one observation.
     """
 
     target: np.ndarray
@@ -98,7 +98,7 @@ class Labels:
 
     @cached_property
     def observations(self) -> LeftOut:
-        """Labels of the groups of leave-one-out."""
+        """Labels of the groups of observations from which leave-one-out removes one."""
         if self.left_out is not None:
             return self.left_out
         n = len(self.weight)
@@ -143,7 +143,7 @@ def _softmax_loss(labels: Labels, f: np.ndarray) -> LossAt:
 
 @dataclass(frozen=True, eq=False)
 class LeftOut(Labels):
-    """Labels of groups of observations, of which one is left out at a time.
+    """Labels of groups of observations; leave-one-out removes one observation of a group at a time.
 
     Each group consists of ``count`` observations with the same label on one ``point``. With folds
     (:func:`in_folds`) it is the part of ``group`` in ``fold``.
@@ -175,8 +175,8 @@ class LeftOut(Labels):
 def in_folds(groups: Observations) -> LeftOut:
     """The observations in folds; the observations of a group may be in several folds.
 
-    The observations of each class are assigned to the folds in turn, and each class continues after the last.
-    The order of the classes is that of their first observations, whatever their names.
+    The observations of each class are assigned to the folds in turn. The first fold of a class follows the
+    last fold of the previous class. Classes are ordered by their first observations, not by their names.
     """
     count = groups.count.astype(np.int64)
     total = int(count.sum())

@@ -37,12 +37,12 @@ from .labels import Labels, LossAt
 class NewtonSettings:
     """Settings of Newton's method."""
 
-    max_steps: int = 200  # about ten are usual; rounding errors of huge kernel values need a limit
+    max_steps: int = 200  # usually about ten; a limit in case rounding errors of huge kernel values dominate
     reduction: float = 0.03  # factor by which conjugate gradients reduce the residual
     dropped: float = 1e-2  # fraction of the information that preconditioners omit ...
     dropped_at_end: float = 1e-3  # ... and that the matrix at the solution omits
-    coupled: int = 20  # further products with several classes, which the preconditioner does not couple
-    few_rows: int = 2000  # up to this many rows products stay in the cache: recompute the matrix earlier
+    coupled: int = 20  # further products with several classes, whose coupling the preconditioner ignores
+    few_rows: int = 2000  # up to this many rows, products stay in the cache and are cheap
     armijo: float = 1e-4  # sufficient decrease of the line search
     least_step: float = 1e-10  # smallest step of the line search
 
@@ -64,7 +64,7 @@ class LikelihoodFit:
 
 
 def embedded(v: np.ndarray, basis: Basis) -> np.ndarray:
-    """Coordinates of the same function in a larger basis that begins with that of v."""
+    """Coordinates of the same function in a larger basis, whose first points are those of the basis of v."""
     added = np.zeros((basis.size + 1 - len(v), *v.shape[1:]))
     return np.concatenate([v[:-1], added, v[-1:]])
 
@@ -80,7 +80,7 @@ def fit_likelihood(
     fresh: bool = True,
     tol: float = 1e-10,
 ) -> LikelihoodFit:
-    """Damped Newton for ``|v|^2 / (2C)`` plus the weighted cross-entropy of the labels.
+    """Minimise ``|v|^2 / (2C)`` plus the weighted cross-entropy of the labels by damped Newton steps.
 
     Parameters
     ----------
@@ -114,7 +114,8 @@ def fit_likelihood(
         v = solve_newton(factor, basis.project(information * near - there.slope))
     f = basis.outputs(v)
     (current, here), products, dropped = objective(v, f), 0, SETTINGS.dropped
-    # Number of products that cost as much as a new matrix; smaller if the caller needs a fresh matrix.
+    # Number of products after which the matrix is recomputed. It is larger if products are cheap and the
+    # caller needs a fresh matrix: that at the solution is computed in any case.
     enough = 3 + basis.size // (10 if fresh and len(f) <= SETTINGS.few_rows else 30)
     if labels.several:  # conjugate gradients must also account for the coupling of the classes
         enough += SETTINGS.coupled
@@ -166,10 +167,10 @@ def factor_at(basis: Basis, labels: Labels, f: np.ndarray, C: float) -> np.ndarr
 
 
 def _most_of(information: np.ndarray, dropped: float) -> np.ndarray:
-    """The information of the rows with the largest values; the smallest, a fraction ``dropped``, become 0.
+    """The information with its smallest values, which add up to the fraction ``dropped``, set to zero.
 
-    If the classes are well separated, few rows remain. Their Newton matrix serves as a preconditioner, or
-    where errors of a few percent do not matter.
+    If the classes are well separated, few rows remain. Their Newton matrix is used as a preconditioner, and
+    wherever errors of a few percent do not matter.
     """
     if information.ndim == 2:
         return np.column_stack([_most_of(column, dropped) for column in information.T])
@@ -221,7 +222,7 @@ def _newton_step(
     factor: np.ndarray,
     most_products: int,
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Conjugate gradients for Newton's equations: the step, the change of outputs, number of products."""
+    """Solve Newton's equations by conjugate gradients: step, change of outputs, number of products."""
     step, change = np.zeros_like(gradient), np.zeros_like(here.information)
     if basis.kept is not None and gradient.ndim == 1:
         system = None if basis.whitened else basis.L, here.information, ridge, gradient, factor

@@ -5,8 +5,8 @@ covariance :math:`C\,k(x, x')`, restricted to the span of the kept points. With 
 and the Newton matrix H at the fit (with several classes, that of the class; :mod:`~.labels`), the Laplace
 approximation of the variance of f(x) is :math:`a(x)^\top H^{-1} a(x)`. The prior variance that the kept
 points do not explain, :math:`C\,(k(x, x) - \|\phi(x)\|^2)`, is added, so the variance grows with the
-distance from the points. If the outputs of a likelihood with C' were multiplied by a, then :math:`C = a^2
-C'`.
+distance from the points. If recalibration multiplied the outputs of a likelihood with :math:`C'` by s, then
+:math:`C = s^2 C'`.
 
 **Familiarity.** The projection of :math:`k(x, \cdot)` on the span of the kernel functions of points z has the
 squared norm :math:`k_{xz} K_{zz}^{-1} k_{zx}`. As a fraction of :math:`k(x, x)` it is 1 at a point of the
@@ -37,7 +37,7 @@ from .refit import Refit
 _USUAL = 0.9
 # Maximum number of points that span the space; more are subsampled.
 _MOST_POINTS = 700
-# Ridge in units of the largest k(z, z), for nearly dependent points.
+# Ridge relative to the largest k(z, z), for nearly dependent points.
 _RIDGE = 1e-8
 # Number of quantiles that describe the training rows.
 _LEVELS = 250
@@ -93,7 +93,7 @@ class Posterior:
 
 
 def moderation(variance: np.ndarray, usual: float) -> np.ndarray:
-    r"""The factor on f for which its probability is averaged over the uncertainty of f.
+    r"""The factor on f that averages its probability over the uncertainty of f.
 
     C was chosen such that sigmoid(f) is calibrated on left-out training rows, so it already includes the
     average over their typical uncertainty. The factor is therefore the ratio

@@ -1,9 +1,9 @@
-r"""Pruning: the smallest part of a basis whose model predicts nearly the same probabilities.
+r"""Pruning: the fewest points of a model whose refit predicts nearly the same probabilities.
 
 Backward elimination (optimal brain surgeon; Hassibi and Stork, "Second order derivatives for network
-pruning", NIPS 5, 1993) orders the points of a fitted model. The first s points of this order are nested for
-all s, and so are their features, Newton matrices and factors. To second order, the prediction of the model on
-s points follows without new kernel values or Newton matrices.
+pruning", NIPS 5, 1993) orders the points of a fitted model by importance. The sets of the s most important
+points are nested, and so are their features, Newton matrices and Cholesky factors. To second order, the
+prediction of the model on s points follows without new kernel values or Newton matrices.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _in_coefficients(basis: Basis, factor: np.ndarray) -> np.ndarray:
 def elimination_order(basis: Basis, fit: LikelihoodFit) -> np.ndarray:
     """Positions in ``basis.chosen`` in the order of backward elimination, least important first.
 
-    Several classes share the points and the mean of their Newton matrices.
+    Several classes have one order, which uses the mean of their Newton matrices.
     """
     ridge = np.append(np.full(basis.size, _RIDGE_OF_ORDER / fit.C), 0.0)
     curvature = fit.curvature if fit.curvature.ndim == 2 else fit.curvature.mean(axis=0)
@@ -72,14 +72,14 @@ def prune(
     allowed: float,
     maps: Sequence[Recalibration] = (Recalibration(),),
 ) -> tuple[Basis, LikelihoodFit]:
-    r"""The model on the smallest nested part within ``allowed`` mean Kullback-Leibler divergence of the fit.
+    r"""The model on the fewest points with a mean Kullback-Leibler divergence of at most ``allowed``.
 
-    The divergence is the largest of those of the probabilities after each of the ``maps``. If nearly all
-    training probabilities are 0 or 1, points that matter for new rows would seem unnecessary; a map that
+    The divergence is that from the probabilities of the fit, the largest after any of the ``maps``. If nearly
+    all training probabilities are 0 or 1, points that matter for new rows would seem unnecessary; a map that
     moves the probabilities towards those of new rows prevents this.
 
-    With two classes a Newton step from the fit to the first s points predicts their model. With several
-    classes the Newton matrix of all of them is unknown, and the model is fitted.
+    With two classes, one Newton step from the fit approximates the model on the first s points. With several
+    classes, the joint Newton matrix is not available, and the model of each size is fitted.
     """
     order, m = elimination_order(basis, fit)[::-1], basis.size  # most important first
     distance = _divergence(labels, fit, maps)

@@ -25,12 +25,13 @@ from .labels import Labels, LeftOut, LossAt
 class RecalibrationSettings:
     """Conditions and limits of the recalibration."""
 
-    # With fewer observations outside the largest class, the slope is 1: an outlier would decide it.
+    # With fewer observations outside the largest class, the slope is 1: an outlier would determine it.
     least_of_class: int = 60
-    least_away: int = 10  # two classes: with fewer rows that are not basis points, the slope is 1 too
-    largest_output: float = 1e4  # leave-one-out outputs are clipped to this
-    max_steps: int = 100  # of Newton's method
-    bisections: int = 20  # for the factor of tempered outputs
+    # With two classes and fewer rows that are not basis points, the slope is 1 too.
+    least_away: int = 10
+    largest_output: float = 1e4  # leave-one-out outputs are clipped to this absolute value
+    max_steps: int = 100  # maximum number of Newton steps
+    bisections: int = 20  # number of bisections in :func:`tempered`
 
 
 SETTINGS = RecalibrationSettings()
@@ -79,10 +80,10 @@ def _platt_targets(target: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 def with_slope(labels: Labels, f: np.ndarray, slope: float) -> Recalibration:
     r"""The recalibration of given slope with :math:`\sum_i w_i (p_i - t_i) = 0` for fitted outputs f.
 
-    Its intercept maximises the likelihood. The intercept for another basis does not apply: with a wide
-    kernel, functions that agree on all rows may have very different intercepts.
+    Its intercept maximises the likelihood. The intercept of a fit on another basis cannot be used: with a
+    wide kernel, functions that agree on all rows may have very different intercepts.
     """
-    # Newton's method starts with outputs around their mean; far away, the loss has no curvature.
+    # Start with an unchanged mean output: far from the outputs f, the loss has no curvature.
     intercept = (1 - slope) * np.average(f, axis=0, weights=labels.weight)
     return _fitted(labels, f, Recalibration(slope, intercept), free=False)[0]
 
@@ -118,9 +119,10 @@ def few_others(labels: Labels, chosen: np.ndarray) -> bool:
 
 
 def tempered(labels: Labels, f: np.ndarray, line: Recalibration, estimate: float) -> Recalibration:
-    """The recalibration multiplied by the factor of at most 1 whose training loss is the estimated loss.
+    """The recalibration times the factor, at most 1, for which the training loss equals the estimated loss.
 
-    Fitted outputs are larger than those of new rows, whose loss the estimate is; the factor undoes this.
+    Outputs of training rows are larger in absolute value than those of new rows, to which the estimate
+    refers; the factor compensates for this.
     """
     total, low, high = labels.weight.sum(), 0.0, 1.0
     if labels.at(line(f)).value / total >= estimate:
@@ -134,7 +136,7 @@ def tempered(labels: Labels, f: np.ndarray, line: Recalibration, estimate: float
 
 def _fitted(labels: Labels, f: np.ndarray, line: Recalibration, *, free: bool) -> tuple[Recalibration, float]:
     """Fit the intercept, and the slope if ``free``, by damped Newton steps; also return the derivative of the
-    loss in the slope."""
+    loss with respect to the slope."""
     here = labels.at(line(f))
     for _ in range(SETTINGS.max_steps):
         step, decrement = _step(here, f, free)
@@ -161,7 +163,7 @@ def _step(here: LossAt, f: np.ndarray, free: bool) -> tuple[Recalibration, float
     decrement = -float(np.vdot(gradient, intercept))
     if not free:
         return Recalibration(0.0, intercept), decrement
-    # Relative to the middle, intercept and slope are independent.
+    # With f centred at ``middle``, the steps of intercept and slope are independent.
     middle = _over_information(here, here.times(f).sum(axis=0))
     across = f - middle
     steepness = float(np.vdot(here.slope, across))
@@ -171,9 +173,10 @@ def _step(here: LossAt, f: np.ndarray, free: bool) -> tuple[Recalibration, float
 
 
 def _over_information(here: LossAt, b: Any) -> Any:
-    """b divided by the second derivative of the loss in the intercept, a matrix for several classes.
+    """The solution of A x = b, where A is the second derivative of the loss with respect to the intercept.
 
-    Its null space, a constant added to all intercepts, is excluded.
+    With several classes A is a matrix; x has no component in its null space, a constant added to all
+    intercepts.
     """
     if here.weighted is None:
         return float(b) / max(float(here.information.sum()), 1e-200)

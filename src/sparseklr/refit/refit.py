@@ -11,9 +11,9 @@ points and fits their coefficients by penalised likelihood to all rows:
    and :math:`L_t` on the training rows. A sound model has :math:`L_t \le L_e` up to the noise of :math:`L_e`,
    and :math:`L_e < L_0` unless it is constant.
 
-Equal rows are one point with their total weight. Leave-one-out removes an observation, or a whole point if
-equal rows are copies (:mod:`~.copies`). Weights are relative to those of an observation, so a common factor
-has no effect.
+Equal rows form one point with their total weight. Leave-one-out removes an observation, or a whole point if
+equal rows are copies (:mod:`~.copies`). Weights are divided by the mean weight of an observation, so a common
+factor has no effect.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .regularisation import EvaluatedFit, choose_C, evaluate_C
 class RefitSettings:
     """Limits of the refit."""
 
-    max_points: int = 700  # unless C was chosen on a larger basis
+    max_points: int = 700  # maximum number of points, unless C was chosen on a larger basis
     negligible: float = 1e-3  # prior variance, in squared logits, that a point must add
     unscaled: float = 100.0  # ratio of standard deviations of features above which scaling is advised
 
@@ -97,7 +97,7 @@ def refit(
     fit = fit_likelihood(basis, labels, C, fit.v, curvature=fit.curvature, fresh=False)
     plain = not basis.size or few_others(labels, basis.chosen)
     line = with_slope(labels, fit.f, 1.0 if plain else line.slope)
-    if line.slope != evaluated.recalibration.slope:  # the estimate is that of the model
+    if line.slope != evaluated.recalibration.slope:  # the estimate must refer to the final slope
         losses = labels.observations.losses(evaluated.left_out)
         evaluated = replace(evaluated, recalibration=Recalibration(), losses=losses)
     n_outputs = labels.target.shape[1] if labels.several else 1
@@ -232,12 +232,12 @@ def left_out_outputs(points: DistinctPoints, model: Refit) -> np.ndarray:
 def class_fractions(points: DistinctPoints, model: Refit) -> Refit:
     """The model replaced by constants, the class fractions.
 
-    A class that loses its only observation counts as half an observation.
+    In leave-one-out, a class that loses its only observation counts as half an observation.
     """
-    none, labels = np.empty(0, dtype=np.intp), Labels.of_points(points)
-    groups, fit = labels.observations, fit_likelihood(Basis.of(points, none), labels, model.C)
+    no_points, labels = np.empty(0, dtype=np.intp), Labels.of_points(points)
+    groups, fit = labels.observations, fit_likelihood(Basis.of(points, no_points), labels, model.C)
     removed = groups.removed / groups.weight * groups.by_class()
     rest = np.maximum(labels.by_class().sum(axis=1)[:, None] - removed, 0.5 * groups.removed)
     left_out = np.log(rest).T if labels.several else np.log(rest[1]) - np.log(rest[0])
     evaluated = EvaluatedFit(fit, Recalibration(), left_out, groups.losses(left_out))
-    return refit(points, labels, none, evaluated, prune_within=0.0, rng=np.random.default_rng(0))
+    return refit(points, labels, no_points, evaluated, prune_within=0.0, rng=np.random.default_rng(0))

@@ -1,13 +1,13 @@
-r"""The choice of C by approximate leave-one-out on a label-free basis.
+r"""Choice of C by approximate leave-one-out on a label-free basis.
 
 On a basis that depends on the labels, such as the points selected by S-KLR, leave-one-out is far too
 optimistic. So C and the recalibration :math:`(a_C, b_C)` are chosen on a label-free basis and then kept.
 
 Let :math:`\ell_i(C)` be the log-loss of the label of observation i at the output
-:math:`a_C f_{-i,C}(x_i) + b_C`, where :math:`f_{-i,C}` is the approximate leave-one-out fit. C is the decade
-with the smallest weighted mean of :math:`\ell_i(C)`. With two classes a larger C must be better than a
-smaller one by half a standard error of the difference, because approximate leave-one-out flatters a large C;
-the cross-fitted losses of several classes do not.
+:math:`a_C f_{-i,C}(x_i) + b_C`, where :math:`f_{-i,C}` is the approximate leave-one-out fit. C is the power
+of ten with the smallest weighted mean of :math:`\ell_i(C)`. With two classes a larger C must be better than a
+smaller one by half a standard error of the difference, because approximate leave-one-out is too optimistic
+for large C; the cross-fitted losses of several classes are not.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from .recalibration import Recalibration, fit_recalibration
 class SearchSettings:
     """Settings of the search for C."""
 
-    start: float = 10.0  # the first of the decades that is evaluated
-    least: float = 1e-4  # below, the model is constant
-    most: float = 1e5  # above, there is no regularisation left
+    start: float = 10.0  # the first value of C
+    least: float = 1e-4  # smallest C; below, the model is nearly constant
+    most: float = 1e5  # largest C; above, regularisation has no effect
     larger_errors: float = 0.5  # with two classes, standard errors by which a larger C must be better
-    clearly_worse: float = 2.0  # standard errors at which the search with several classes ends
+    clearly_worse: float = 2.0  # with several classes, standard errors at which the search ends
 
 
 SETTINGS = SearchSettings()
@@ -69,7 +69,7 @@ def evaluate_C(basis: Basis, labels: Labels, C: float) -> EvaluatedFit:
 
 
 def choose_C(bases: Sequence[Basis], labels: Labels) -> EvaluatedFit:
-    """The fit whose C is the best of all decades by leave-one-out log-loss, on the best of nested bases.
+    """The fit whose C is the best power of ten by leave-one-out log-loss, on the best of nested bases.
 
     A larger basis replaces a smaller one if its loss is smaller with the same C; only the neighbours of this
     C are evaluated on it. The next larger one is tried if the loss has fallen by more than its standard
@@ -98,10 +98,10 @@ def choose_C(bases: Sequence[Basis], labels: Labels) -> EvaluatedFit:
 
 
 def _best_decade(basis: Basis, labels: Labels, first: EvaluatedFit) -> EvaluatedFit:
-    """The fit with the best C of all decades, each started from its neighbour on the side of ``first``.
+    """The fit with the best power of ten as C; each fit starts from its neighbour on the side of ``first``.
 
-    With several classes, whose losses do not flatter a large C, the search ends in each direction at a C that
-    is clearly worse.
+    With several classes, whose losses are not too optimistic for large C, the search ends in each direction
+    at a C that is clearly worse.
     """
     fits, mean = [first], labels.observations.mean
     for factor in (10.0, 0.1):
@@ -158,7 +158,7 @@ def _evaluate(
     near: np.ndarray | None = None,
     parts: np.ndarray | None = None,
 ) -> EvaluatedFit:
-    # The last step changes the objective by at most a hundredth; what remains after it is far less.
+    # The last step changes the objective by at most 1%; the remaining error is far smaller.
     fresh = not labels.several
     fit = fit_likelihood(basis, labels, C, start, near=near, curvature=curvature, fresh=fresh, tol=1e-2)
     left_out, parts = _left_out(basis, labels, fit, parts)

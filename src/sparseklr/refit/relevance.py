@@ -1,4 +1,4 @@
-r"""The relevance of features: a width for each of them, from the derivatives of a first model.
+r"""Relevance of the features: a width for each feature, from the derivatives of a first model.
 
 Features that hardly matter blur the distances between rows. Let :math:`g_j` be the mean over the training
 rows of the squared derivative of the outputs with respect to feature j. Feature j is multiplied by

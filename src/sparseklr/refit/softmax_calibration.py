@@ -16,8 +16,8 @@ def softmax_link(g: np.ndarray, lam: float) -> np.ndarray:
     r"""Scores whose softmax gives the probabilities for decision values g (n, n_classes).
 
     The margin loss is proper composite: if the classes have the probabilities :math:`\eta`, its expectation
-    is least where :math:`\eta_k \propto \pi_k (1 - (1 - e^{-\lambda}) \pi_k)`, :math:`\pi` being the softmax
-    of g. With two classes this is :func:`~sparseklr.refit.calibration.link` of their difference.
+    is minimal where :math:`\eta_k \propto \pi_k (1 - (1 - e^{-\lambda}) \pi_k)`, :math:`\pi` being the
+    softmax of g. With two classes this is :func:`~sparseklr.refit.calibration.link` of their difference.
 
     >>> softmax_link(np.array([[0.0, 1.0, 2.0]]), 0.0).round(6).tolist()
     [[0.0, 1.0, 2.0]]
@@ -25,7 +25,7 @@ def softmax_link(g: np.ndarray, lam: float) -> np.ndarray:
     # e^(-lam) pi_k + sum of the others, without cancellation
     n_classes = g.shape[1]
     rest = np.stack([logsumexp(np.delete(g, k, axis=1), axis=1) for k in range(n_classes)], axis=1)
-    # well inside the margin scores of the two largest classes round to the same number, see link
+    # well inside the margin the scores of the two largest classes round to the same number; see link
     return (1 + 1e-12) * g + np.logaddexp(rest, g - lam) - logsumexp(g, axis=1, keepdims=True)
 
 
@@ -41,14 +41,14 @@ def vector_scaling(codes: np.ndarray, g: np.ndarray, weight: np.ndarray) -> np.n
     target = np.repeat(1 / ((total + 2) * (n_classes - 1))[:, None], n_classes, axis=1)
     target[np.arange(n), codes] = (total + 1) / (total + 2)
     spread = max(float(g.max() - g.min()), np.finfo(float).tiny)
-    scaled, share = g / spread, (weight / weight.sum())[:, None]
+    scaled, fraction = g / spread, (weight / weight.sum())[:, None]
 
     def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
         slope, offset = theta.reshape(2, n_classes)
         log_p = log_softmax(slope * scaled + offset, axis=1)
-        residual = share * (np.exp(log_p) - target)
+        residual = fraction * (np.exp(log_p) - target)
         gradient = np.concatenate([(residual * scaled).sum(axis=0), residual.sum(axis=0)])
-        return -float((share * target * log_p).sum()), gradient
+        return -float((fraction * target * log_p).sum()), gradient
 
     options = {"maxiter": 1000, "ftol": 1e-12, "gtol": 1e-8}
     found = minimize(loss, np.zeros(2 * n_classes), jac=True, method="L-BFGS-B", options=options)
@@ -59,8 +59,8 @@ def vector_scaling(codes: np.ndarray, g: np.ndarray, weight: np.ndarray) -> np.n
 def cross_fitted(solver: SoftmaxSolver, solution: SoftmaxSolution) -> np.ndarray | None:
     """Decision values of every row from a model fitted without its fold; None with too few distinct rows.
 
-    Each fit is warm-started from ``solution``. Within a class, folds follow the order of the mean kernel
-    value with the rows of the class.
+    Each fit is warm-started from ``solution``. The rows of a class are assigned to folds in the order of
+    their mean kernel value with the rows of the class.
     """
     data, problem = solver.data, solution.problem
     similarity = solver.product(problem.box * problem.own)[problem.codes, np.arange(len(problem.codes))]
@@ -81,7 +81,7 @@ def cross_fitted(solver: SoftmaxSolver, solution: SoftmaxSolution) -> np.ndarray
 
 
 def fit_vector_scaling(solver: SoftmaxSolver, solution: SoftmaxSolution) -> np.ndarray:
-    """:func:`vector_scaling` for cross-fitted decision values, or those of training for a tiny class."""
+    """:func:`vector_scaling` for cross-fitted decision values, or training values if a class is tiny."""
     g = cross_fitted(solver, solution)
     if g is None:
         warn(
