@@ -1,7 +1,8 @@
-"""Log-loss of ``SparseKLR()`` on the 12 sets, compared with another version.
+"""Log-loss and AUC of an estimator with its defaults on the 12 sets, compared with another version.
 
-Features are in [0, 1], and every row is a test row once (stratified folds). ``--store FILE`` writes the results, and
-``--against FILE`` compares with those that another version wrote: run it with the same ``--folds`` and ``--rows``, from
+Features are in [0, 1], and every row is a test row once per repeat (stratified folds). ``--store FILE`` writes the results, and
+``--against FILE`` compares with those that another version wrote: run it with the same
+``--model``, ``--folds``, ``--repeats`` and ``--rows``, from
 this directory, with the interpreter of an environment in which that version is installed. The limit of the ratio of
 mean losses is 1.
 """
@@ -13,24 +14,24 @@ import json
 from pathlib import Path
 
 import numpy as np
-from sklearn.metrics import log_loss
-from sklearn.model_selection import StratifiedKFold
+from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.model_selection import RepeatedStratifiedKFold
 
 import sparseklr
-from sparseklr import SparseKLR
 
 from .common import NAMES, load, show
 
 
-def measure(name: str, folds: int, rows: int) -> list[float]:
-    """Held-out log-loss and number of points, means over the folds."""
+def measure(name: str, model: str, folds: int, repeats: int, rows: int) -> list[float]:
+    """Held-out log-loss, AUC and number of points, means over the folds."""
     X, y = load(name)
     kept = np.random.default_rng(0).permutation(len(y))[:rows]
     X, y = X[kept], y[kept]
     found = []
-    for train, test in StratifiedKFold(folds, shuffle=True, random_state=0).split(X, y):
-        model = SparseKLR().fit(X[train], y[train])
-        found.append([log_loss(y[test], model.predict_proba(X[test])), len(model.support_)])
+    for train, test in RepeatedStratifiedKFold(n_splits=folds, n_repeats=repeats, random_state=0).split(X, y):
+        fitted = getattr(sparseklr, model)().fit(X[train], y[train])
+        p = fitted.predict_proba(X[test])
+        found.append([log_loss(y[test], p), roc_auc_score(y[test], p[:, 1]), fitted.dual_coef_.shape[1]])
     return np.mean(found, axis=0).tolist()
 
 
@@ -39,12 +40,14 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--sets", nargs="*", default=list(NAMES))
+    parser.add_argument("--model", choices=["SparseKLR", "CompactKLR"], default="SparseKLR")
     parser.add_argument("--folds", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--rows", type=int, default=10**9, help="rows of a set at most")
     parser.add_argument("--store", type=Path, help="a JSON file for the figures")
     parser.add_argument("--against", type=Path, help="a JSON file of the figures of another version")
     arguments = parser.parse_args()
-    plan = {"folds": arguments.folds, "rows": arguments.rows}
+    plan = {name: getattr(arguments, name) for name in ("model", "folds", "repeats", "rows")}
     before = {}
     if arguments.against:
         stored = json.loads(arguments.against.read_text())
@@ -59,11 +62,11 @@ def main() -> None:
         arguments.store.write_text(json.dumps({"plan": plan, "sets": now}, indent=1))
     table = [[name, *now[name], *before.get(name, [])] for name in now if not before or name in before]
     table.append(["mean", *np.mean([row[1:] for row in table], axis=0).tolist()])
-    columns = ["set", "log-loss", "points"]
+    columns = ["set", "log-loss", "AUC", "points"]
     if before:
-        columns += ["before", "points before", "ratio"]
-        table = [[*row, row[1] / row[3]] for row in table]
-    show(f"SparseKLR() of version {sparseklr.__version__}", columns, table)
+        columns += ["before", "AUC before", "points before", "ratio"]
+        table = [[*row, row[1] / row[4]] for row in table]
+    show(f"{arguments.model}() of version {sparseklr.__version__}", columns, table)
 
 
 if __name__ == "__main__":

@@ -99,8 +99,8 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         Precomputed and callable kernels use X unchanged.
     relevance : {"features", "shared"}, default="features"
         ``"features"`` gives each feature a separate kernel coefficient, from the mean squared derivatives of
-        a first model. ``"shared"`` uses ``gamma`` for all features. Sparse matrices, and kernels other than
-        rbf and Laplacian, always use ``"shared"``.
+        a first model, if this reduces the log-loss of validation folds. ``"shared"`` uses ``gamma`` for all
+        features. Sparse matrices, and kernels other than rbf and Laplacian, always use ``"shared"``.
     box : float, default=10
         Parameter of the selection, which corresponds to C of a support vector machine (the upper bound of the
         dual variables): larger values select fewer points. The refit does not use it, so the probabilities

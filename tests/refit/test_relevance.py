@@ -120,6 +120,17 @@ def test_features_of_noise_have_a_smaller_relevance(kernel: str) -> None:
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_factors_that_do_not_pay_on_folds_are_not_used(kernel: str, n_classes: int) -> None:
+    """All of many features matter alike: differences of their derivatives are noise."""
+    X = np.random.default_rng(0).normal(size=(120, 30))
+    total = X.sum(axis=1)
+    y = np.searchsorted(np.quantile(total, np.arange(1, n_classes) / n_classes), total)
+    model = SparseKLR(kernel=kernel).fit(X, y)
+    np.testing.assert_allclose(model.relevance_, model.gamma_)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
 @pytest.mark.parametrize("scale", ["auto", None])
 def test_the_kernel_has_the_width_of_each_feature(kernel: str, scale: str | None) -> None:
     X, y = moons_with_noise()

@@ -27,19 +27,15 @@ def cross_fit(
     """
     groups = labels.observations
     assert groups.fold is not None
-    n_folds, by_class = int(groups.fold.max()) + 1, labels.by_class().T
+    n_folds = int(groups.fold.max()) + 1
 
     def without(fold: int) -> np.ndarray:
         held_out = groups.fold == fold
-        weight = by_class.copy()
-        np.subtract.at(weight, groups.point[held_out], groups.by_class().T[held_out])
-        weight[weight < 1e-9 * by_class] = 0.0  # rounding
-        total = weight.sum(axis=1)
-        rest = Labels(weight / np.where(total > 0, total, 1.0)[:, None], total)
+        rest = labels.without(held_out)
         start = np.zeros_like(fit.v) if starts is None else embedded(starts[fold], basis)
         part = fit_likelihood(basis, rest, fit.C, start, curvature=fit.curvature, fresh=False, tol=1e-2)
         left_out[held_out] = part.f[groups.point[held_out]]
         return part.v
 
-    left_out = np.empty((len(groups.weight), labels.target.shape[1]))
+    left_out = np.empty((len(groups.weight), *labels.target.shape[1:]))
     return left_out, np.stack([without(fold) for fold in range(n_folds)])

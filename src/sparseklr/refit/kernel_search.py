@@ -30,7 +30,7 @@ from ..samples import DistinctPoints, Samples, shuffled_keys
 from .basis import Basis, LabelFreeBases
 from .labels import Labels
 from .regularisation import EvaluatedFit, choose_C, fit_at
-from .relevance import learned_factors
+from .relevance import factors_pay, learned_factors
 
 
 @dataclass(frozen=True)
@@ -154,8 +154,9 @@ def choose_kernel(
             losses = validation_losses(points, [first.kernel, best.kernel], fit)
             if losses is None or losses[0] <= losses[1]:
                 best = first
-        if relevance:
-            factors = learned_factors(search.labels, best.basis, best.evaluated.fit, seed)
+        fitted = search.labels, best.basis, best.evaluated.fit, seed
+        if relevance and factors_pay(*fitted):
+            factors = learned_factors(*fitted)
     whole = len(best.losses) == len(points.observations.point)
     return ChosenKernel(
         best.kernel,

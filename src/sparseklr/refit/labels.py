@@ -104,6 +104,16 @@ class Labels:
         n = len(self.weight)
         return LeftOut(self.target, self.weight, point=np.arange(n), count=np.ones(n))
 
+    def without(self, held_out: np.ndarray) -> Labels:
+        """The labels without some groups of observations, given by a boolean array."""
+        groups, by_class = self.observations, self.by_class().T
+        weight = by_class.copy()
+        np.subtract.at(weight, groups.point[held_out], groups.by_class().T[held_out])
+        weight[weight < 1e-9 * by_class] = 0.0  # rounding
+        total = weight.sum(axis=1)
+        target = weight / np.where(total > 0, total, 1.0)[:, None]
+        return Labels(target if self.several else target[:, 1], total)
+
     def losses(self, f: np.ndarray) -> np.ndarray:
         """Log-loss of each point without its weight: minus the mean of log p over its labels."""
         return self.at(f).losses

@@ -5,7 +5,12 @@ rows of the squared derivative of the outputs with respect to feature j. Feature
 :math:`s_j \propto g_j^{1/4}`, a model is fitted to these features, and its derivatives give the final
 factors. They are normalised so that the mean kernel coefficient of the features does not change. The fourth
 root is cautious: :math:`g_j^{1/2}`, as in recursive feature machines, suppresses features that the first
-model uses little by chance. docs/design/refit.md has measurements.
+model uses little by chance.
+
+With few rows and many features, the derivatives are mostly noise, and the leave-one-out loss cannot tell: the
+factors have seen the labels of the rows left out. They are used only if they pay on folds: the loss of the
+rows of each fold, with factors and likelihood from the other folds, must be smaller than with equal factors.
+docs/design/refit.md has measurements.
 
 References
 ----------
@@ -21,8 +26,10 @@ import numpy as np
 
 from ..kernels import Kernel
 from .basis import Basis, LabelFreeBases
-from .labels import Labels
+from .cross_fit import cross_fit
+from .labels import Labels, in_folds
 from .newton import LikelihoodFit, fit_likelihood
+from .recalibration import fit_recalibration
 
 
 @dataclass(frozen=True)
@@ -36,14 +43,40 @@ class RelevanceSettings:
 SETTINGS = RelevanceSettings()
 
 
+def factors_pay(labels: Labels, basis: Basis, fit: LikelihoodFit, seed: int) -> bool:
+    """Whether factors learned on the other folds reduce the log-loss of each fold.
+
+    ``fit`` has equal factors. Both losses are those of recalibrated outputs, as in the choice of the kernel.
+    """
+    folds = replace(labels, left_out=in_folds(basis.points.observations))
+    groups = folds.observations
+    equal, coordinates = cross_fit(basis, folds, fit, None)
+    learned = np.empty_like(equal)
+    for fold, v in enumerate(coordinates):
+        held_out = groups.fold == fold
+        rest, part = folds.without(held_out), replace(fit, v=v, f=basis.outputs(v))
+        scaled = _scaled(basis, learned_factors(rest, basis, part, seed), seed)
+        f = fit_likelihood(scaled, rest, fit.C, near=part.f, fresh=False, tol=1e-2).f
+        learned[held_out] = f[groups.point[held_out]]
+    with_equal, with_learned = (
+        groups.mean(groups.losses(fit_recalibration(groups, f)(f)))[0] for f in (equal, learned)
+    )
+    return with_learned < with_equal
+
+
 def learned_factors(labels: Labels, basis: Basis, fit: LikelihoodFit, seed: int) -> np.ndarray:
     """The factor of each feature, given a fit on a label-free basis."""
-    points = basis.points
-    factors = _factors(mean_squared_derivatives(basis, fit), points.kernel)
-    scaled = replace(points, X=points.X * factors.astype(points.X.dtype))
-    basis = LabelFreeBases(scaled, np.random.default_rng(seed), basis.map_, (basis.size,))[0]
-    fit = fit_likelihood(basis, labels, fit.C, near=fit.f, fresh=False, tol=1e-2)
-    return _factors(mean_squared_derivatives(basis, fit) * factors**2, points.kernel)
+    kernel = basis.points.kernel
+    factors = _factors(mean_squared_derivatives(basis, fit), kernel)
+    scaled = _scaled(basis, factors, seed)
+    fit = fit_likelihood(scaled, labels, fit.C, near=fit.f, fresh=False, tol=1e-2)
+    return _factors(mean_squared_derivatives(scaled, fit) * factors**2, kernel)
+
+
+def _scaled(basis: Basis, factors: np.ndarray, seed: int) -> Basis:
+    """A label-free basis of the same size for features multiplied by factors."""
+    points = replace(basis.points, X=basis.points.X * factors.astype(basis.points.X.dtype))
+    return LabelFreeBases(points, np.random.default_rng(seed), basis.map_, (basis.size,))[0]
 
 
 def mean_squared_derivatives(basis: Basis, fit: LikelihoodFit) -> np.ndarray:
