@@ -84,7 +84,7 @@ def parquet_folder(folder: Path, name: str, n: int) -> Path:
     return target
 
 
-# -- what is measured in a process of its own ----------------------------------------------------
+# -- measurements, each in a separate process ----------------------------------------------------
 
 
 def peak_above(start: float) -> float:

@@ -120,7 +120,7 @@ class Explanation:
         row : int, default=0
             Position among the explained rows.
         label : object, default=None
-            The class; None takes the most probable class of the row.
+            The class; None means the most probable class of the row.
 
         Returns
         -------

@@ -105,8 +105,8 @@ def _held_out(held_out: HeldOut) -> None:
 def _check_held_out(model: Any) -> None:
     held_out = vars(model).get("_held_out_")
     if held_out is not None:
-        _need(isinstance(held_out, HeldOut), "the held-out rows have another type")
-        _need(held_out.outputs.shape[1] == _n_outputs(model), "held-out rows have other outputs")
+        _need(isinstance(held_out, HeldOut), "the held-out rows have the wrong type")
+        _need(held_out.outputs.shape[1] == _n_outputs(model), "held-out rows have the wrong outputs")
         check_indices_below("classes of held-out rows", held_out.code, len(model.classes_))
 
 

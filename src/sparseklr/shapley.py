@@ -176,8 +176,8 @@ class ShapleyValues:
     feature_names : list of str
     classes : array (n_classes,)
     interactions : array (n_samples, n_features, n_features) or (n_samples, n_features, n_features, n_classes)
-        Shapley interaction values, or None. Rows sum to ``values``: the index of a pair of features is
-        divided equally between (i, j) and (j, i), and the diagonal is the remaining main effect.
+        Shapley interaction values, or None. Rows sum to ``values``: the interaction index of a pair of
+        features is divided equally between (i, j) and (j, i), and the diagonal is the remaining main effect.
     """
 
     values: np.ndarray
@@ -194,7 +194,7 @@ class ShapleyValues:
         ----------
         row : int, default=0
         label : object, default=None
-            The class; None takes the class of the largest decision value.
+            The class; None means the class with the largest decision value.
 
         Returns
         -------
@@ -210,7 +210,7 @@ class ShapleyValues:
         return self.classes[code], sign * values, sign * float(base)
 
     def code(self, label: Any = None, row: int = 0) -> int:
-        """Position of a class; None takes the class of the largest decision value of a row."""
+        """Position of a class; None means the class with the largest decision value of a row."""
         if label is not None:
             known = np.flatnonzero(self.classes == label)
             if not len(known):
@@ -238,7 +238,7 @@ class Groups:
 
     @classmethod
     def of(cls, groups: Mapping[str, Sequence[Any]] | None, columns: Sequence[str]) -> Groups:
-        """Groups of columns given by names or positions; every other column is a group of its own.
+        """Groups of columns given by names or positions; every other column forms a separate group.
 
         A group takes the place of its first column.
         """

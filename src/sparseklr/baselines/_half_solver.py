@@ -161,9 +161,9 @@ Callback = Callable[[Iteration], Any] | None
 class _Metric:
     """A positive definite model of the second derivatives on the support and the intercept.
 
-    In units of |x|^(3/4) the penalty has the curvature -1/4 for every coordinate. If that makes the system
-    indefinite, it is replaced by 1/2, the curvature of the quadratic that touches the penalty from above
-    (iteratively reweighted least squares).
+    If every coordinate is divided by |x|^(3/4), the penalty has the curvature -1/4 in each of them. If that
+    makes the system indefinite, it is replaced by 1/2, the curvature of the quadratic that touches the
+    penalty from above (iteratively reweighted least squares).
     """
 
     A: Array  # columns of the support, and a column of ones for the intercept
