@@ -186,7 +186,7 @@ def measure_cluster(name: str, n: int, folder: str) -> dict[str, Any]:
     """Fit the same estimator to files and to a Dask data frame; the workers wait while it works on its
     sample.
 
-        A first fit to a few rows loads all libraries.
+    A first fit to a few rows loads all libraries.
     """
     import dask.dataframe as dd
     from distributed import Client, LocalCluster

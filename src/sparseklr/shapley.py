@@ -43,7 +43,7 @@ class Background:
 
     @classmethod
     def representing(cls, features: Any, weight: np.ndarray, width: np.ndarray) -> Background:
-        """The first rows, in random order, each with the weight of the rows that are nearest to it."""
+        """The first rows, in random order, each with the total weight of the rows that are nearest to it."""
         first = features[:MOST_BACKGROUND].astype(np.float64)
         if not features.shape[1]:  # a model that uses no feature
             weight = weight[:MOST_BACKGROUND]
@@ -87,7 +87,7 @@ class ProductExpansion:
     def shapley(
         self, features: Any, background: Background, group: np.ndarray, interactions: bool, n_jobs: int | None
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Shapley values (n_rows, n_outputs, n_groups) and interactions; ``group`` is that of each column."""
+        """Shapley values (n_rows, n_outputs, n_groups) and interactions; ``group`` maps columns to groups."""
         n, n_groups, n_outputs = features.shape[0], int(group.max(initial=-1)) + 1, len(self.intercept)
         _check_memory(n * n_outputs * n_groups * (1 + interactions * n_groups), n, n_groups)
         values = np.zeros((n, n_outputs, n_groups))

@@ -289,8 +289,8 @@ class Machine:
     penalty : array (q,)
         0 for the intercept, else 1.
     W, AWA, ridge, inverse : arrays (n_outputs, n), (n_outputs, q, q), (n_outputs, q), (n_outputs, q, q)
-        At the last update: curvature of the loss, A'WA, the penalty with a small one for the intercept, and
-        the inverse of the blocks ``A'WA + diag(ridge)`` of the Hessian.
+        At the last update: the curvature of the loss, A'WA, the penalty (with a small positive value for the
+        intercept), and the inverse of the blocks ``A'WA + diag(ridge)`` of the Hessian.
 
     Kernel values are divided by ``unit`` and the weights of the loss multiplied by it, which multiplies the
     objective by ``unit`` and avoids overflow.

@@ -192,7 +192,7 @@ class SoftmaxProblem:
         return coef
 
     def masses(self, coef: Array) -> Array:
-        """Masses above the bound of all classes; they sum to ``C_i - n_classes * bound_i``."""
+        """The masses of all classes minus the bound; they sum to ``C_i - n_classes * bound_i``."""
         room = self.box - self.n_classes * self.bound
         rest = room - np.where(self.own, coef, 0.0).sum(axis=0)
         rest = np.where(rest > 8 * np.finfo(float).eps * self.box, rest, 0.0)  # rounding of the other masses

@@ -165,7 +165,7 @@ class Solution:
 class SolveInterrupted(KeyboardInterrupt):
     """Ctrl-C during a solve; ``solution`` is the current iterate, which can serve as a warm start.
 
-    ``lam`` is its margin during a search for the margin, None otherwise.
+    ``lam`` is the margin of this iterate if the margin was being searched, else None.
     """
 
     def __init__(self, solution: Any) -> None:

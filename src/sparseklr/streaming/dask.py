@@ -22,7 +22,7 @@ def is_dask(X: Any) -> bool:
 
 
 def running_client() -> Any:
-    """Dask's current client; None without one."""
+    """Dask's current client, or None."""
     try:
         from distributed import Client
 

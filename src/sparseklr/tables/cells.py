@@ -236,7 +236,7 @@ def parse_dates(tokens: np.ndarray, form: str) -> np.ndarray:
 def find_format(tokens: np.ndarray, least: float) -> tuple[str | None, str | None]:
     """Find the format that fits most tokens, and one with day and month swapped if it fits equally well.
 
-        The format is None if it fits less than the fraction ``least`` of the tokens.
+    The format is None if it fits less than the fraction ``least`` of the tokens.
 
     Examples
     --------
