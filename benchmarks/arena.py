@@ -83,7 +83,7 @@ def run(
     data: str = str(DATA),
     retry: bool = False,
 ) -> int:
-    """Measure what the file does not have yet, in ``jobs`` processes of one thread; return the number of new rows.
+    """Measure the rows that the file lacks, in ``jobs`` processes of one thread; return the number of new rows.
 
     ``models`` maps labels to names of ``MODELS`` or expressions.
     """

@@ -37,7 +37,7 @@ class Cluster:
     latency, bandwidth : float
         Of a message in seconds, and in bytes per second and direction for each worker.
     task_seconds : float
-        What the scheduler needs for a task, one after the other.
+        Time that the scheduler needs for a task; it handles one task at a time.
     part_rows : int
         Rows of a part: 10^6 rows of 20 features are 92 MB.
     arity : int

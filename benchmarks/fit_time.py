@@ -78,7 +78,7 @@ def measure(sets: list[str], standard: bool, results: Path) -> dict[str, dict[st
     found = json.loads(results.read_text()) if results.exists() else {}
     scaling = "standardised" if standard else "in [0, 1]"
     with threadpool_limits(1):
-        SparseKLR().fit([[0.0], [1.0]], [0, 1])  # do not count what the first fit loads
+        SparseKLR().fit([[0.0], [1.0]], [0, 1])  # the first fit imports modules and is not counted
         for name in sets:
             if f"{name}, {scaling}" not in found:
                 found[f"{name}, {scaling}"] = seconds(name, standard)
@@ -96,7 +96,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="*", default=[*NAMES, LETTERS])
     parser.add_argument("--standard", action="store_true", help="standardise features")
     parser.add_argument("--results", type=Path, default=Path("fit_time.json"))
-    parser.add_argument("--fresh", action="store_true", help="forget what was measured before")
+    parser.add_argument("--fresh", action="store_true", help="delete stored results first")
     arguments = parser.parse_args()
     if arguments.fresh:
         arguments.results.unlink(missing_ok=True)

@@ -36,7 +36,7 @@ class Messy:
     spoil: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame
     write: Callable[[pd.DataFrame], bytes] = lambda frame: frame.to_csv(index=False).encode()
     kinds: dict[str, str] = field(default_factory=lambda: CLEAN)
-    said: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     suffix: str = ".csv"
     error: tuple[str, ...] = ()  # words in the error message, if the file cannot be used
@@ -159,45 +159,45 @@ def ragged(frame: pd.DataFrame) -> bytes:
 
 MESSY = [
     Messy("clean"),
-    Messy("semicolons", write=csv(sep=";"), said=("';' separated",)),
-    Messy("semicolons, decimal commas", write=csv(sep=";", decimal=","), said=("';' separated, decimal comma",)),
-    Messy("tabs in a .csv", write=csv(sep="\t"), said=("tab separated",)),
-    Messy("bars", write=csv(sep="|"), said=("'|' separated",)),
-    Messy("Windows encoding", write=csv("cp1252"), said=("windows-1252",)),
-    Messy("UTF-16", write=csv("utf-16"), said=("utf-16",)),
+    Messy("semicolons", write=csv(sep=";"), messages=("';' separated",)),
+    Messy("semicolons, decimal commas", write=csv(sep=";", decimal=","), messages=("';' separated, decimal comma",)),
+    Messy("tabs in a .csv", write=csv(sep="\t"), messages=("tab separated",)),
+    Messy("bars", write=csv(sep="|"), messages=("'|' separated",)),
+    Messy("Windows encoding", write=csv("cp1252"), messages=("windows-1252",)),
+    Messy("UTF-16", write=csv("utf-16"), messages=("utf-16",)),
     Messy("byte order mark", write=csv("utf-8-sig")),
     Messy("gzip, quoted cells", write=lambda frame: gzip.compress(frame.to_csv(index=False, quoting=1).encode()), suffix=".csv.gz"),
     Messy("bzip2 without a suffix of its own", write=lambda frame: bz2.compress(frame.to_csv(index=False).encode())),
     Messy("Parquet with dates and categories", write=parquet, suffix=".parquet"),
-    Messy("index without a name", write=csv(index=True), said=("column 1 has no name and is left out",)),
-    Messy("names of rows as R writes them", write=r_table, said=("column 1 has no name and is left out",)),
-    Messy("separators at the ends of rows", write=trailing, said=("column 6 has no name and is left out",)),
+    Messy("index without a name", write=csv(index=True), messages=("column 1 has no name and is left out",)),
+    Messy("names of rows as R writes them", write=r_table, messages=("column 1 has no name and is left out",)),
+    Messy("separators at the ends of rows", write=trailing, messages=("column 6 has no name and is left out",)),
     Messy("spaces around cells and names", write=padded),
     Messy(
         "one odd token among numbers",
         both(with_tokens("age", "n/k", every=10**6), with_tokens("income", "-", every=10**6)),
-        said=("column 'age': 1 of 400 values is not a number and counts as missing: 'n/k' (row 11)", "column 'income': 1 of 400 values"),
+        messages=("column 'age': 1 of 400 values is not a number and counts as missing: 'n/k' (row 11)", "column 'income': 1 of 400 values"),
     ),
     Messy("money", written("income", lambda value: f"${value:,.2f}")),
     Messy("money of mixed form", with_tokens("income", "$21,300", "21,300", "21300 €", every=101)),
     Messy("percent signs", written("age", lambda value: f"{value}%")),
-    Messy("one percent sign among numbers", with_tokens("age", "5%", every=10**6), said=("column 'age': 1 of 400 values is not a number and counts as missing: '5%' (row 11)",)),
+    Messy("one percent sign among numbers", with_tokens("age", "5%", every=10**6), messages=("column 'age': 1 of 400 values is not a number and counts as missing: '5%' (row 11)",)),
     Messy("units", written("age", lambda value: f"{value} yr")),
     Messy("negative numbers in brackets", both(lambda frame: frame.assign(age=frame["age"] - 45), written("age", lambda value: f"({-value:.1f})" if value < 0 else f"{value:.1f}"))),
     Messy("missing values in every column", with_holes),
     Messy("a custom token for missing values", with_tokens("age", "-999", every=151), options=("--na=-999",)),
     Messy("German dates", german_date),
-    Messy("a token among dates", both(german_date, with_tokens("joined", "unknown", every=10**6)), said=("column 'joined': 1 of 400 values is not a date and counts as missing: 'unknown' (row 11)",)),
+    Messy("a token among dates", both(german_date, with_tokens("joined", "unknown", every=10**6)), messages=("column 'joined': 1 of 400 values is not a date and counts as missing: 'unknown' (row 11)",)),
     Messy("days as whole numbers", written("joined", lambda day: day.replace("-", ""))),
     Messy("codes with leading zeros", written("city", CODES.__getitem__)),
-    Messy("identifiers", with_identifiers, said=("column 'customer_id' is left out", "column 'token' is left out")),
-    Messy("empty and constant columns", with_useless, said=("column 'comment' is left out: empty in every row", "column 'source' is left out: the same value")),
+    Messy("identifiers", with_identifiers, messages=("column 'customer_id' is left out", "column 'token' is left out")),
+    Messy("empty and constant columns", with_useless, messages=("column 'comment' is left out: empty in every row", "column 'source' is left out: the same value")),
     Messy("free text", with_comments, kinds={**CLEAN, "comment": "text"}),
     Messy(
         "nearly everything at once",
         both(with_identifiers, with_useless, german_date, with_tokens("joined", "unknown", every=10**6), written("income", lambda value: f"{value:,} €".replace(",", "."))),
         csv("cp1252", sep=";", decimal=",", index=True),
-        said=("';' separated, decimal comma, windows-1252", "column 1 has no name", "column 'customer_id' is left out", "column 'token' is left out", "column 'comment' is left out", "column 'source' is left out", "column 'joined': 1 of 400 values"),
+        messages=("';' separated, decimal comma, windows-1252", "column 1 has no name", "column 'customer_id' is left out", "column 'token' is left out", "column 'comment' is left out", "column 'source' is left out", "column 'joined': 1 of 400 values"),
     ),
     Messy("a row with too many cells", write=ragged, error=("row 8 has 6 cells; expected 5",)),
     Messy("a column named twice", write=lambda frame: frame.to_csv(index=False).replace("income", "age", 1).encode(), error=("more than one column is called age",)),
@@ -239,7 +239,7 @@ def main() -> None:
     for messy in MESSY:
         with tempfile.TemporaryDirectory() as folder:
             found = run(messy, Path(folder))
-            said = [
+            messages = [
                 line.removeprefix("sparseklr: ").replace(f"{folder}/", "")
                 for line in found.stderr.splitlines()
             ]
@@ -251,7 +251,7 @@ def main() -> None:
         )
         accuracy = f"{found.accuracy:.1%} | {100 * (found.accuracy - clean):+.1f}" if found.kinds else "- | -"
         print(
-            f"| {messy.name} | {kinds if found.kinds else f'exit code {found.code}'} | {accuracy} | {' / '.join(said)} |",
+            f"| {messy.name} | {kinds if found.kinds else f'exit code {found.code}'} | {accuracy} | {' / '.join(messages)} |",
             flush=True,
         )
 

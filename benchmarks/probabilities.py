@@ -1,4 +1,4 @@
-"""Are the probabilities honest, and how many points do they cost?
+"""Calibration of the probabilities, and the number of points that they need.
 
 On the test folds of a 5-fold split of the 12 sets (features in [0, 1], rbf kernel with gamma = 0.5), the
 script compares the log-loss, accuracy and points of SparseKLR with three models: the SKLR(C=1e4, lam=1e3)

@@ -84,7 +84,7 @@ def parquet_folder(folder: Path, name: str, n: int) -> Path:
     return target
 
 
-# -- what is measured in a process of its own ----------------------------------------------------
+# -- measurements, each in a separate process ----------------------------------------------------
 
 
 def peak_above(start: float) -> float:
@@ -186,7 +186,7 @@ def measure_cluster(name: str, n: int, folder: str) -> dict[str, Any]:
     """Fit the same estimator to files and to a Dask data frame; the workers wait while it works on its
     sample.
 
-        A first fit to a few rows loads all libraries.
+    A first fit to a few rows loads all libraries.
     """
     import dask.dataframe as dd
     from distributed import Client, LocalCluster

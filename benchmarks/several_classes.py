@@ -1,4 +1,4 @@
-"""SparseKLR with more than two classes: points, log-loss, honesty of the estimate and time.
+"""SparseKLR with more than two classes: points, log-loss, accuracy of the estimated loss, and time.
 
 A run writes one row of a CSV file per set, split and model. To measure a change, run it before and after with two
 files, add CompactKLR, and compare them set by set::
@@ -9,8 +9,8 @@ files, add CompactKLR, and compare them set by set::
     python -m benchmarks.several_classes compare before.csv after.csv
     python -m benchmarks.several_classes time        # 26 classes, 3000 rows, against a calibrated SVC
 
-The sets are those of ``data/arena`` with several classes, digits of scikit-learn, and two samples of 20 classes: one
-of 4000 rows, and one of 250 rows, on which estimates of the loss easily flatter.
+The sets are those of ``data/arena`` with several classes, digits of scikit-learn, and two samples of 20
+classes: one of 4000 rows, and one of 250 rows, on which estimates of the loss are easily too optimistic.
 """
 
 from __future__ import annotations

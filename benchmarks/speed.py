@@ -163,13 +163,10 @@ X, y = load("magic")
 SKLR(C=1e4, calibration=None, gamma=0.5).fit(X[::200], y[::200])
 def status(name):
     return int(Path("/proc/self/status").read_text().split(name + ":")[1].split()[0]) / 1024
-Path("/proc/self/clear_refs").write_text("5")  # forget the peak that reading the data made
-before = status("VmRSS")
-cache = sys.argv[1] if sys.argv[1] == "auto" else float(sys.argv[1])
-start = time.perf_counter()
-SKLR(C=1e4, lam=1e3, gamma=0.5, calibration=None, cache_size=cache, n_jobs=-1).fit(X, y)
-seconds = time.perf_counter() - start
-print(seconds, status("VmHWM") - before, X.nbytes / 2**20)
+Path("/proc/self/clear_refs").write_text("5")  # reset the peak caused by reading the data before =
+status("VmRSS") cache = sys.argv[1] if sys.argv[1] == "auto" else float(sys.argv[1]) start =
+time.perf_counter() SKLR(C=1e4, lam=1e3, gamma=0.5, calibration=None, cache_size=cache, n_jobs=-1).fit(X, y)
+seconds = time.perf_counter() - start print(seconds, status("VmHWM") - before, X.nbytes / 2**20)
 """
 
 

@@ -1,4 +1,4 @@
-"""Steadiness of CompactKLR: the largest change of a probability when nothing of substance changes.
+"""Steadiness of CompactKLR: the largest change of a probability after changes that should not matter.
 
 Four fits are compared with the first one, on the test rows of every set of the arena: permuted features, relative noise
 of 1e-9 on the features, and two other seeds::

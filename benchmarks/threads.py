@@ -92,7 +92,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="*", default=list(SETS))
     arguments = parser.parse_args()
     load("diabetes")
-    SparseKLR(n_jobs=2).fit([[0.0], [1.0]], [0, 1])  # do not count what the first fit loads
+    SparseKLR(n_jobs=2).fit([[0.0], [1.0]], [0, 1])  # the first fit imports modules and is not counted
     table = []
     for busy in (False, True):
         with load_on_one_core(busy):

@@ -2,9 +2,8 @@
 //
 // The loops are compiled once per instruction set, each time into a table of functions: Simd, CompactLoops,
 // LogisticLoops, ShapleyLoops and DenseAlgebra.  isa.cpp chooses among the tables; only Simd has one for x86-64-v4.
-// Functions in the tables take raw pointers and
-// sizes: a unit compiled for one instruction set must not instantiate a library template such as std::span, because
-// the linker could share the instance with units for a smaller machine.
+// Functions in the tables take raw pointers and sizes: a unit compiled for one instruction set must not instantiate a
+// library template such as std::span, because the linker could share the instance with units for a smaller machine.
 #pragma once
 
 namespace sparseklr {

@@ -56,7 +56,7 @@ public:
         if (index == chunks_.size()) grow();
         return chunks_[index].get();
     }
-    // Whether `user` is a new one, so that it cannot find rows of its own here.
+    // Whether `user` did not use this memory last, so that none of its rows are stored here.
     bool changes_to(const void* user) { return std::exchange(user_, user) != user; }
 
 private:

@@ -283,7 +283,7 @@ typedef float half __attribute__((vector_size(SPARSEKLR_VECTOR / 2)));
 inline vd widen(const double* p) { return load<double>(p); }
 inline vd widen(const float* p) {
 #if defined(__AVX512F__)
-    return vd(_mm512_maskz_cvtps_pd(__mmask8(-1), _mm256_loadu_ps(p)));  // GCC warns of the one without a mask
+    return vd(_mm512_maskz_cvtps_pd(__mmask8(-1), _mm256_loadu_ps(p)));  // GCC warns about the one without a mask
 #elif defined(__FMA__)
     return vd(_mm256_cvtps_pd(_mm_loadu_ps(p)));
 #else

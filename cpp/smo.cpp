@@ -68,7 +68,7 @@ public:
             if (!add_changes(all_, start_dual)) stop = Stop::interrupted;
             else stop = trial < 3 ? optimise_and_shrink() : Stop::stalled;
         }
-        // The rounding errors of the start, and of what was added to it, are in E as well.
+        // E also contains the rounding errors of the start and of the changes added to it.
         double size = problem_.lam;
         for (std::size_t i = 0; i < problem_.n(); ++i)
             size += std::max(start_dual[i].above, all_.dual[i].above) * std::abs(all_.diagonal[i]);
@@ -83,7 +83,7 @@ public:
                                                  : Status::optimal;
         info_.history.push_back({info_.n_iter, info_.violation, clock_.seconds()});
         for (std::size_t i = 0; i < problem_.n(); ++i) state_.above[i] = all_.dual[i].above;
-        // F may be the start for a smaller margin: it is recomputed if this margin has cost it digits.
+        // The next run may start from F with a smaller margin, so F is recomputed if it lost digits at this margin.
         const bool digits_lost = epsilon * problem_.lam * std::max(1.0, problem_.lam) > 1e-2 * settings_.tol;
         if (digits_lost) add_changed_rows(all_, start_dual, 1, state_.F, [] {});
         else
@@ -180,8 +180,8 @@ private:
     // points of large weight are solved first, then those of small weight.  (Points of equal weight are never so
     // unequal: the bound keeps the curvature below 1e9 / C.)
     //
-    // The step of a pair of large weight may be lost to rounding.  Then follows the most violating pair among those
-    // that can move; {i, i} if there is none.
+    // The step of a pair of large weight may be lost to rounding.  The next pair is then the most violating one among
+    // those that can move, or {i, i} if no pair can move.
     std::pair<std::size_t, std::size_t> select_working_set(Workspace<T>& w, const Extremes& ends, Latest latest) {
         if (latest == Latest::lost) return most_promising_movable(w, ends);
         if (latest == Latest::unequal) {

@@ -76,7 +76,7 @@ template <class T> struct Workspace {
     }
 
     // The point of I_low with the largest decrease together with i, whose E exceeds those of I_low by at most `reach`;
-    // the decrease in units of reach^2.
+    // the decrease is divided by reach^2.
     Extreme second_order(std::size_t i, const T* row, double reach) {
         const double own = diagonal[i] + dual[i].curvature();
         over_pieces([&](std::size_t begin, std::size_t count) {

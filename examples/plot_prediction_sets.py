@@ -1,10 +1,11 @@
 """
-Sets of classes that keep a promise
-===================================
+Sets of classes with a given coverage
+=====================================
 
-A prediction set contains the true class with a promised frequency. It has one class where the model is sure,
-both where the classes overlap, and none where even the most probable class is less probable than usual. The
-promise holds on average over training sets; a single one of 300 rows is off by a few points.
+A prediction set contains the true class with a given frequency, the coverage. It has one class where the
+model is certain, both classes where they overlap, and no class where even the most probable one is less
+probable than usual. The coverage holds on average over training sets; for a single training set of 300 rows
+it may be off by a few percentage points.
 """
 
 import matplotlib.pyplot as plt
@@ -32,7 +33,7 @@ for axis, coverage in zip(axes, (0.8, 0.95), strict=True):
     )
     axis.scatter(*X.T, c=y, cmap=ListedColormap(["#b2182b", "#2166ac"]), s=12)
     inside = model.predict_set(X_test, coverage)[np.arange(len(y_test)), y_test].mean()
-    axis.set_title(f"promised {coverage:.0%}, on new rows {inside:.1%}")
+    axis.set_title(f"coverage {coverage:.0%}, on new rows {inside:.1%}")
 bar = figure.colorbar(image, ax=axes, ticks=range(4))
 bar.ax.set_yticklabels(["empty", "class 0", "class 1", "both"])
 plt.show()

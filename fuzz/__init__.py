@@ -1,5 +1,5 @@
-"""Random estimators, parameters and inputs: none may crash, hang, or give a wrong result without a warning.
+"""Fuzz tests: random estimators, parameters and inputs must not crash, hang, or give wrong results silently.
 
-``python -m fuzz --seconds 600`` tries new cases, each in a process that can be killed;
-``python -m fuzz --seed N`` tries one again, in this process. A case is a function of its seed.
+``python -m fuzz --seconds 600`` runs new cases in separate processes, which can be killed.
+``python -m fuzz --seed N`` repeats one case in this process. The seed determines the case.
 """

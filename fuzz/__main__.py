@@ -1,4 +1,4 @@
-"""The command: random cases for a while, or one again."""
+"""The command line: run random cases for some time, or repeat one case."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .subjects import SUBJECTS
 
 
 def try_case(seed: int, only: str | None, announce: Callable[[str], None]) -> Findings:
-    """One case, a function of its seed."""
+    """Run the case with the given seed."""
     rng = np.random.default_rng(seed)
     parts = np.array([parts for parts, _ in SUBJECTS.values()], dtype=float)
     name = only or str(rng.choice(list(SUBJECTS), p=parts / parts.sum()))
@@ -45,10 +45,10 @@ def try_case(seed: int, only: str | None, announce: Callable[[str], None]) -> Fi
 
 
 def work(limit: float) -> None:
-    """Try the cases that arrive on standard input; print a line with each case, and one with its findings.
+    """Run the cases that arrive on standard input; print a line for each case, and one with its findings.
 
-    A case that takes too long ends the process with a trace: by its processor time, so that other load does
-    not matter, and by the clock in case it sleeps.
+    A case that takes too long ends the process with a traceback. The limit applies to the CPU time, so that
+    other programs do not matter; a larger limit applies to the wall-clock time, in case the process sleeps.
     """
     faulthandler.enable()
     faulthandler.register(signal.SIGPROF, chain=True)
@@ -69,7 +69,7 @@ def work(limit: float) -> None:
 
 
 class Worker:
-    """A process that tries cases; another takes its place when it dies."""
+    """A process that runs cases; if it dies, a new process replaces it."""
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
@@ -79,12 +79,12 @@ class Worker:
         if self.process is None:
             command = [sys.executable, "-m", "fuzz", "--worker", "--limit", str(self.limit)]
             pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-            # Ctrl-C is for the command alone: the case that is tried ends as it would.
+            # Ctrl-C must reach only the command line: the current case is completed.
             self.process = subprocess.Popen(command, cwd=ROOT, text=True, start_new_session=True, **pipes)
         process: Any = self.process
         process.stdin.write(json.dumps([seed, only]) + "\n")
         process.stdin.flush()
-        about: Any = "before anything was tried"
+        about: Any = "before the first step"
         for line in process.stdout:
             about = json.loads(line)
             if isinstance(about, dict):
@@ -107,12 +107,12 @@ class Worker:
 
 @dataclass
 class Tally:
-    """Counts, and what is printed of a failure: the first three of a kind in full."""
+    """Counts of cases and failures; the first three failures of each kind are printed in full."""
 
     cases: int = 0
     fits: int = 0
     failures: int = 0
-    seconds: float = 0.0  # of the processor
+    seconds: float = 0.0  # CPU time
     slowest: tuple[float, str] = (0.0, "")
     kinds: Counter[str] = field(default_factory=Counter)
 
@@ -132,11 +132,11 @@ class Tally:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60, help="how long new cases are tried")
-    parser.add_argument("--seed", type=int, help="try this case only, here")
-    parser.add_argument("--only", choices=list(SUBJECTS), help="one subject instead of all")
-    parser.add_argument("--limit", type=float, default=60, help="seconds after which a case hangs")
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--seconds", type=float, default=60, help="how long to run new cases")
+    parser.add_argument("--seed", type=int, help="repeat one case in this process")
+    parser.add_argument("--only", choices=list(SUBJECTS), help="test only this subject")
+    parser.add_argument("--limit", type=float, default=60, help="CPU seconds after which a case is a hang")
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
@@ -150,7 +150,7 @@ def main() -> int:
     tally, end, first = Tally(), time.monotonic() + args.seconds, secrets.randbits(40)
     stopped = threading.Event()
 
-    def go_on(number: int) -> None:
+    def run_cases(number: int) -> None:
         worker, seed = Worker(args.limit), first + number
         try:
             while time.monotonic() < end and not stopped.is_set():
@@ -160,11 +160,11 @@ def main() -> int:
         finally:
             worker.close()
 
-    signal.signal(signal.SIGINT, lambda *_: stopped.set())  # the totals are printed all the same
+    signal.signal(signal.SIGINT, lambda *_: stopped.set())  # the totals are printed nevertheless
     with ThreadPoolExecutor(args.jobs) as pool:
-        list(pool.map(go_on, range(args.jobs)))
+        list(pool.map(run_cases, range(args.jobs)))
     print(f"{tally.cases} cases, {tally.fits} fits, {tally.failures} failures")
-    print(f"{tally.seconds:.0f} s of processors; the slowest {tally.slowest[0]:.1f} s: {tally.slowest[1]}")
+    print(f"{tally.seconds:.0f} CPU seconds; slowest case {tally.slowest[0]:.1f} s: {tally.slowest[1]}")
     for kind, count in tally.kinds.most_common():
         print(f"  {count:5d}  {kind}")
     return 1 if tally.failures else 0

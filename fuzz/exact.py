@@ -1,7 +1,7 @@
-"""Certificates from scratch: kernels in extended precision, optimality conditions with rounding errors.
+"""Independent certificates: kernels in extended precision, and optimality conditions with rounding errors.
 
-Nothing here uses the package. Every comparison allows for the unavoidable rounding of double precision,
-computed from the size of the summands, and for nothing else.
+This module does not use the package. Every comparison allows only for the unavoidable rounding errors of
+double precision, computed from the sizes of the summands.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Wide = np.longdouble  # 80 bits on x86-64; on other machines it may be double
 
 
 def kernel(name: str, gamma: float, coef0: float, degree: float, A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """Kernel values between rows, in extended precision, where nothing overflows that a double can hold."""
+    """Kernel values between rows, in extended precision, which does not overflow where a double does not."""
     A, B = A.astype(Wide), B.astype(Wide)
     with np.errstate(all="ignore"):
         if name in ("rbf", "laplacian"):
@@ -42,12 +42,12 @@ def dual_violation(
     *,
     bound_counts: bool = False,
 ) -> float:
-    """The KKT violation of alpha = bound + above that is certain, whatever way rounding went.
+    """A lower bound on the KKT violation of alpha = bound + above, whatever the rounding errors.
 
     ``E_i = -y_i (y_i F_i + log(alpha_i / (C_i - alpha_i)) - lam)`` with ``F = K (above y)``, or with alpha
-    itself if ``bound_counts``. Each is known up to the rounding of the sum and of alpha, which the logarithm
-    magnifies next to the box. The violation is ``max_up E - min_low E`` over the points that can still move
-    up and down; positive values count.
+    itself if ``bound_counts``. Each E_i is known up to the rounding errors of the sum and of alpha, which the
+    logarithm magnifies close to the ends of the box. The violation is ``max_up E - min_low E`` over the
+    points that can increase and decrease; only a positive value is a violation.
     """
     above = above.astype(Wide)
     alpha, box_wide = bound.astype(Wide) + above, box.astype(Wide)
@@ -56,7 +56,7 @@ def dual_violation(
         F, size = K @ (counted * y), np.abs(K) @ counted
         left = box_wide - alpha
         E = -y * (y * F + np.log(alpha) - np.log(left) - Wide(lam))
-        # 64 ulps: F is kept up to date step by step, and brought up to date at the end
+        # 64 ulps: the solver updates F in every step, and recomputes it at the end
         error = EPS * (64 * size + 4 * (np.abs(E) + lam + 1) + 4 * box_wide / left)
     # a point whose alpha equals a bound up to rounding is at that bound
     can_fall = above > (8 * EPS * bound if bound_counts else 0)
@@ -64,7 +64,7 @@ def dual_violation(
     up, low = np.where(y > 0, can_grow, can_fall), np.where(y > 0, can_fall, can_grow)
     if not up.any() or not low.any():
         return 0.0
-    # If alpha equals the box up to rounding, as at a bound of 0.1 below a box of 1e30, nothing is certain.
+    # If alpha equals the box up to rounding, as with a bound of 0.1 and a box of 1e30, E is unknown.
     certain = left > 8 * EPS * box
     least, most = np.where(certain, E - error, -np.inf), np.where(certain, E + error, np.inf)
     return float(least[up].max() - most[low].min())
@@ -88,13 +88,14 @@ def dual_gap(
 def half_violation(
     K: np.ndarray, y: np.ndarray, weight: np.ndarray, coef: np.ndarray, f: np.ndarray, fit_intercept: bool
 ) -> float:
-    r"""A lower bound on the move of a non-zero coefficient by half thresholding, over the largest or 4 /
-    max |K|.
+    r"""A lower bound on the largest relative move of a non-zero coefficient under half thresholding.
 
-    Its step leads to zero or solves ``G + h d = 0`` to first order, with ``G`` the derivative of ``sum_i w_i
-    loss_i + sum_j |x_j|^(1/2)`` in the coefficient and ``h`` at most a quarter of ``sum_i w_i (K_ij -
-    m_j)^2``, m_j the mean of the column if there is an intercept; as documented, a fraction of 1e-9 of a
-    column varies in any case. K has the columns of the non-zero coefficients, f the outputs.
+    The move is divided by the largest coefficient, or by ``4 / max |K|`` if that is larger. A step either
+    sets the coefficient to zero or solves ``G + h d = 0`` to first order, where ``G`` is the derivative of
+    ``sum_i w_i loss_i + sum_j |x_j|^(1/2)`` with respect to the coefficient, and ``h`` is at most a quarter
+    of ``sum_i w_i (K_ij - m_j)^2`` (m_j is the mean of the column if there is an intercept), or of
+    ``1e-9 sum_i w_i K_ij^2`` if that is more. K has the columns of the non-zero coefficients; f are the
+    outputs.
     """
     K, coef, weight, f = (values.astype(Wide) for values in (K, coef, weight, f))
     error = 8 * EPS * (np.abs(K) @ np.abs(coef) + np.abs(f))
@@ -121,15 +122,15 @@ def likelihood_gain(
     codes: Any,
     fit_intercept: bool,
 ) -> tuple[float, float, float]:
-    """Decrease by a few Newton steps of ``sum_k b_k'K_SS b_k / 2 + sum_i w_i loss_i``, and its value before.
+    """Decrease of ``sum_k b_k'K_SS b_k / 2 + sum_i w_i loss_i`` by a few Newton steps, and its value before.
 
-    The third number is by how much the value changes if every kernel value is rounded once more:
-    ``EPS (|b|'|K_SS||b| / 2 + sum_i w_i (|K||b|)_i)``, for the slope of a loss is at most 1. Where points are
-    nearly dependent the coefficients are so large that this exceeds the value itself.
+    The third number is the change of the value if every kernel value is rounded once more:
+    ``EPS (|b|'|K_SS||b| / 2 + sum_i w_i (|K||b|)_i)``, because the slope of a loss is at most 1. If points
+    are nearly dependent, the coefficients are so large that this exceeds the value itself.
 
-    Two classes have one output, more have one each, with the softmax between them. Everything but the
-    solution of the Newton systems is in extended precision and written so that nothing cancels where a
-    probability is nearly 1: there 1 - p, times a weight of 1e20, is what decides.
+    Two classes have one output; more classes have one output each, with softmax probabilities. All
+    computations except the solution of the Newton systems are in extended precision, without cancellation
+    where a probability is nearly 1: there 1 - p is multiplied by weights of up to 1e20.
     """
     A = np.hstack([K[:, points], np.ones((len(K), int(fit_intercept)))]).astype(Wide)
     penalty = np.zeros((A.shape[1], A.shape[1]), dtype=Wide)
@@ -137,7 +138,7 @@ def likelihood_gain(
     weight, rows, m = weight.astype(Wide), np.arange(len(codes)), len(coef)
 
     def outputs(theta: np.ndarray) -> np.ndarray:
-        """One for each class, that of the own class subtracted."""
+        """The output of each class minus that of the true class."""
         F = A @ theta.T
         F = F if fit_intercept else F + intercept
         F = np.hstack([np.zeros_like(F), F]) if m == 1 else F

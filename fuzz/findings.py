@@ -16,8 +16,8 @@ from scipy import sparse
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Words by which a message names the argument that is to blame: the arguments of this package, and those of
-# scikit-learn's splitters and checks.
+# Words that name an argument in an error message: arguments of this package, and of scikit-learn's splitters
+# and checks.
 _ARGUMENTS = re.compile(
     r"\b(X|y|K|sample_weight|class_weight|kernel|gamma|coef0|degree|C|Cs|lam|lams|lam_scale|nu|tol|max_iter|bound|"
     r"working_set|calibration|box|prune|cache_size|n_jobs|random_state|alpha0|cv|n_splits|scoring|selection|"
@@ -33,11 +33,11 @@ class Findings:
     about: str = ""
     found: list[str] = field(default_factory=list)
     fits: int = 0
-    warned: list[str] = field(default_factory=list)  # messages of the last call that was watched
+    warned: list[str] = field(default_factory=list)  # messages of the last watched call
     announce: Callable[[str], None] = lambda about: None
 
     def start(self, about: str) -> None:
-        """Announces the next step, before anything can fail."""
+        """Print the next step before it can fail."""
         self.about = about
         self.announce(about)
 
@@ -52,7 +52,7 @@ class Findings:
 
     @contextmanager
     def watch(self, what: str, *, tame: bool) -> Iterator[None]:
-        """Records warnings of NumPy and uninformative exceptions; raises Stopped after any exception."""
+        """Record NumPy's warnings and uninformative exceptions; raise Stopped after any exception."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
@@ -68,7 +68,7 @@ class Findings:
             finally:
                 self.warned = [str(warning.message) for warning in caught]
                 for warning in caught:
-                    # check_array adds up all values to see whether one is infinite, and warns if the sum is
+                    # check_array sums all values to detect infinite ones, and warns if the sum overflows
                     if "encountered in reduce" in str(warning.message):
                         continue
                     if issubclass(warning.category, RuntimeWarning):
@@ -88,7 +88,7 @@ def _place(error: BaseException) -> str:
 
 
 def snapshot(given: Any) -> list[bytes]:
-    """The content of what a user gave, to see that nothing of it was changed."""
+    """The content of an argument, to check that a call does not modify it."""
     if given is None:
         return []
     if sparse.issparse(given):

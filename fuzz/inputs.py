@@ -24,13 +24,13 @@ class Data:
     contain: Callable[[np.ndarray], Any]  # puts an array into the container of this case
     given_labels: Any
     about: str
-    tame: bool  # nothing extreme: no error is excused
+    tame: bool  # no extreme values, so no error is acceptable
 
     def queries(self, rng: Rng) -> np.ndarray:
         """Rows to predict: training rows, zeros, and rows far away."""
         rows = self.dense[rng.integers(0, len(self.dense), 4)]
         far = np.clip(rows[:2] * rng.choice([-1e3, 30.0, 1e3]), -1e30, 1e30)
-        if np.abs(self.dense).max() > 1e26:  # already as far as it gets
+        if np.abs(self.dense).max() > 1e26:  # farther values might overflow
             far = -rows[:2]
         return np.vstack([self.dense, np.zeros((1, self.dense.shape[1])), far])
 
@@ -41,9 +41,7 @@ def draw(rng: Rng) -> Data:
     signal = rng.normal(size=(n, p))
     values, about_values, tame_values = _values(rng, signal)
     dtype = rng.choice(["float64", "float32", "int64", "bool"], p=[0.72, 0.2, 0.05, 0.03])
-    with np.errstate(
-        all="ignore"
-    ):  # values beyond the range of the type are infinite: refused by check_array
+    with np.errstate(all="ignore"):  # values beyond the range of the type become infinite, which fit rejects
         if dtype == "int64":
             values = np.clip(np.round(values), -(2**53), 2**53)
         values = values.astype(dtype)
@@ -67,7 +65,7 @@ def draw(rng: Rng) -> Data:
 
 
 def _values(rng: Rng, signal: np.ndarray) -> tuple[np.ndarray, str, bool]:
-    """The signal, spoilt in one or two ways."""
+    """The signal with one or two defects."""
     n, p = signal.shape
     values, words, tame = signal.copy(), [], True
     kind = rng.choice(["normal", "grid", "duplicates", "constant feature", "constant", "zeros", "outlier"])
@@ -106,7 +104,7 @@ def _values(rng: Rng, signal: np.ndarray) -> tuple[np.ndarray, str, bool]:
 
 
 def _mapped(rng: Rng, rows: np.ndarray) -> np.ndarray:
-    """An array whose memory is a file that may only be read."""
+    """A memory-mapped array of a read-only file."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(rows.tobytes() or b"\0")
         file.flush()
@@ -120,14 +118,14 @@ def _read_only(rng: Rng, rows: np.ndarray) -> np.ndarray:
 
 
 def _strided(rng: Rng, rows: np.ndarray) -> np.ndarray:
-    """Every other row of a larger array, from its end."""
+    """Every other row of a larger array, in reverse order."""
     larger = np.full((2 * len(rows), rows.shape[1]), 9, dtype=rows.dtype)
     larger[1::2] = rows[::-1]
     return larger[::-2]
 
 
 def _odd_csr(rng: Rng, rows: np.ndarray) -> sparse.csr_matrix:
-    """CSR as programs leave it: entries in two parts, zeros stored, columns in any order, wide indices."""
+    """Unusual CSR: entries stored as two summands, explicit zeros, unsorted columns, 64-bit indices."""
     columns, values, ends = [], [], [0]
     for row in rows:
         stored = np.flatnonzero((row != 0) | (rng.random(len(row)) < 0.2))
@@ -163,7 +161,7 @@ CONTAINERS: dict[str, Callable[[Rng, np.ndarray], Any]] = {
     "CSC": lambda rng, rows: sparse.csc_matrix(rows),
     "COO": lambda rng, rows: sparse.coo_array(rows),
     "odd CSR": _odd_csr,
-    "odder CSR": _odd_csr,  # the same again: more often than the rest
+    "odder CSR": _odd_csr,  # the same again, to draw it twice as often
 }
 
 
@@ -177,7 +175,7 @@ def _labels(rng: Rng, signal: np.ndarray) -> tuple[np.ndarray, Any, str, bool]:
     codes = (signal @ direction + rng.choice([0.1, 1.0, 10.0]) * rng.normal(size=(n, n_classes))).argmax(
         axis=1
     )
-    if rng.random() < 0.1:  # one member of a class
+    if rng.random() < 0.1:  # a class with a single row
         codes = np.where(np.arange(n) == rng.integers(n), n_classes - 1, codes % max(1, n_classes - 1))
     codes[rng.permutation(n)[:n_classes]] = np.arange(n_classes)[: min(n, n_classes)]
     counts = np.bincount(codes, minlength=n_classes)

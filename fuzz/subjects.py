@@ -24,7 +24,7 @@ BOUND_FRACTION = 1e-9  # the documented default of ``bound``, as a fraction of C
 
 
 def constant(rng: Rng, low: float, high: float) -> float:
-    """A number between powers of ten; now and then a far larger or smaller one."""
+    """A number between two powers of ten, or rarely a far larger or smaller one."""
     if rng.random() < 0.04:
         digits = rng.choice([20, 80, 300])
         return float(10 ** rng.uniform(-digits, digits))
@@ -69,11 +69,10 @@ def solver_parameters(rng: Rng) -> dict[str, Any]:
 
 
 def limit_steps(parameters: dict[str, Any], data: Data) -> None:
-    """Decomposition takes about as many steps as the problem is badly conditioned: a limit where it is.
+    """Limit the steps of badly conditioned problems, for which decomposition may take very many.
 
-    Without a limit a solve is as long as it takes, which a user asks for by ``max_iter=-1``; where features
-    are scaled, kernels bounded and constants moderate it must end soon. Platt's sigmoid solves every problem
-    six times.
+    With ``max_iter=-1`` a solve may take any time. It must end soon if features are scaled, kernels bounded
+    and constants moderate. Platt's sigmoid solves every problem six times.
     """
     weight = 1.0 if data.weight is None else np.nanmax(data.weight)
     gentle = parameters.get("kernel", "rbf") in ("rbf", "laplacian") and weight <= 1e5 / parameters["C"]
@@ -83,7 +82,7 @@ def limit_steps(parameters: dict[str, Any], data: Data) -> None:
 
 
 def illegal(rng: Rng, parameters: dict[str, Any]) -> bool:
-    """Sometimes one parameter is nonsense: the error must name it."""
+    """Rarely replace one parameter by an invalid value; the error must name the parameter."""
     if rng.random() > 0.03:
         return False
     name = str(rng.choice(sorted(parameters)))
@@ -153,7 +152,7 @@ def sparse_klr(rng: Rng, data: Data, findings: Findings) -> None:
     for name in ("dual_coef_", "intercept_", "kkt_violation_", "dual_gap_", "loo_log_loss_", "C_", "slope_"):
         findings.finite(name, getattr(model, name))
     for name, values in model.search_results_.items():
-        if name != "seconds":  # NaN where nothing was searched
+        if name != "seconds":  # NaN without a search
             findings.finite(f"search_results_[{name!r}]", values)
     outputs = model.loo_decision_function_[trial.weights() > 0]
     findings.finite("loo_decision_function_", outputs)
@@ -194,7 +193,7 @@ def optimality(
     lams: np.ndarray,
     bound: float | None,
 ) -> None:
-    """The conditions for rows as :meth:`Trial.merged_rows` gives them, and coefficients of training rows."""
+    """The conditions for rows from :meth:`Trial.merged_rows`, and coefficients of training rows."""
     findings, (kept, group, weight, seen) = trial.findings, rows
     K = trial.kernel_values(trial.data.dense)[np.ix_(seen, seen)]
     if not np.isfinite(K.astype(np.float64)).all():
@@ -259,7 +258,7 @@ def thresholded(rng: Rng, data: Data, findings: Findings) -> None:
     findings.finite("dual_coef_", model.dual_coef_)
     findings.finite("threshold_", model.threshold_)
     trial.predict()
-    if model.converged_ and model.threshold_ == 0 and not model.retrain:  # nothing was left out
+    if model.converged_ and model.threshold_ == 0 and not model.retrain:  # there are no held-out rows
         rows = trial.merged_rows()
         optimality(
             trial, model, rows, model.support_, model.dual_coef_, np.zeros(len(model.dual_coef_)), None
@@ -289,13 +288,13 @@ def import_vector(rng: Rng, data: Data, findings: Findings) -> None:
     if model.converged_ and model.update == "converged":
         kept, number, weight = trial.weighted_rows()
         codes = np.searchsorted(model.classes_, data.labels[kept])
-        # What the model promises is the minimum for the kernel matrix that it saw. Squared distances between
+        # The model minimises the objective for the kernel matrix that it computed. Squared distances between
         # sparse rows of size 1e9 have errors of 100, with which no minimum for the true matrix can be found.
         K, points = trial.seen_kernel(kept, double=True), number[model.support_]
         gain, objective, rounding = exact.likelihood_gain(
             K, points, model.dual_coef_, model.intercept_, model.C * weight, codes, model.fit_intercept
         )
-        # The minimum is accurate to tol; float32 rows and nearly dependent points cost some of it.
+        # The minimum is accurate to tol; float32 rows and nearly dependent points reduce the accuracy.
         if not gain <= max(1e-5, 100 * model.tol) * max(objective, 1e-300) + 10 * rounding:
             findings.add(f"converged with {gain:.3g} of {objective:.3g} left to gain")
 
@@ -444,7 +443,7 @@ def dual(rng: Rng, data: Data, findings: Findings) -> None:
 
 
 Subject = Callable[[Rng, Data, Findings], None]
-#: How often each is drawn, in parts.
+#: The relative frequency of each subject.
 SUBJECTS: dict[str, tuple[int, Subject]] = {
     "SparseKLR": (4, sparse_klr),
     "SKLR": (4, sklr),

@@ -1,4 +1,4 @@
-"""One fit of one estimator, and the checks that all of them share."""
+"""A fit of an estimator, and the checks that apply to all estimators."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from .inputs import Data, Rng
 
 
 class Trial:
-    """One fit of one estimator, and the checks that all of them share."""
+    """A fit of an estimator, and the checks that apply to all estimators."""
 
     def __init__(self, rng: Rng, data: Data, findings: Findings, model: Any, tame: bool) -> None:
         self.rng, self.data, self.findings, self.model, self.tame = rng, data, findings, model, tame
         self.kernel_form = "named"
         self.rows: Any = data.contain(data.dense)
-        self.new_rows: Any = None  # to predict; None: the queries of the data, in their container
+        self.new_rows: Any = None  # rows to predict; None means the queries of the data, in their container
 
     def precompute(self) -> None:
-        """Sometimes the kernel is given as a matrix or as a function instead of by name."""
+        """Sometimes pass the kernel as a matrix or a function instead of a name."""
         parameters = self.model.get_params(deep=False)
         if not isinstance(parameters.get("kernel"), str) or parameters["kernel"] == "auto":
             return
@@ -31,7 +31,7 @@ class Trial:
             return
         gamma = 0.5 if parameters["gamma"] in ("scale", "auto") else parameters["gamma"]
         values = (parameters["kernel"], gamma, parameters["coef0"], parameters["degree"])
-        if not all(isinstance(value, Real) for value in values[1:]):  # the estimator is to refuse it
+        if not all(isinstance(value, Real) for value in values[1:]):  # the estimator must reject it
             return
         if self.rng.random() < 0.5:
             self.kernel_form = "precomputed"
@@ -59,11 +59,11 @@ class Trial:
                 self.findings.add(f"fit changed {name}")
 
     def sound(self, estimate: float, error: float, fractions: float = 0.0) -> None:
-        """The invariants between the losses of a model, unless the fit has warned of what violates them.
+        """Check the order of the losses of a model, unless the fit warned about a violation.
 
-        The loss on the training rows is at most the estimate, up to two standard errors of the latter, and
-        the estimate is below the loss of the class fractions on the training rows, or ``fractions`` if that
-        is more, or the model is constant.
+        The training loss must not exceed the estimate by more than two standard errors. The estimate must be
+        below the training loss of the class fractions (or ``fractions`` if that is more), unless the model is
+        constant.
         """
         if any("log-loss" in message or "class fractions" in message for message in self.findings.warned):
             return
@@ -85,7 +85,7 @@ class Trial:
             self.findings.add(f"estimate {estimate:.4g}, class fractions {of_fractions:.4g}, no warning")
 
     def predict(self) -> None:
-        """Finite, consistent answers."""
+        """Check that predictions are finite and consistent."""
         model, add = self.model, self.findings.add
         given = self.queries(self.data.queries(self.rng)) if self.new_rows is None else self.new_rows
         with self.findings.watch("predict", tame=self.tame):
@@ -114,7 +114,7 @@ class Trial:
     # -- the model from scratch --
 
     def kernel_values(self, Q: np.ndarray) -> np.ndarray:
-        """Between Q and the training rows, in extended precision."""
+        """Kernel values between Q and the training rows, in extended precision."""
         if self.kernel_form == "named":
             kernel = self.model.kernel_
             values = (kernel.name, kernel.gamma, kernel.coef0, kernel.degree)
@@ -123,9 +123,9 @@ class Trial:
         return exact.kernel(*values, Q, self.data.dense)
 
     def seen_kernel(self, kept: np.ndarray, *, double: bool = False) -> np.ndarray:
-        """The kernel values that the model saw between the training rows ``kept``, those that have a weight.
+        """The kernel values that the model used between the training rows ``kept`` of positive weight.
 
-        In the precision of a row source, or in ``double`` as the baselines compute them.
+        They have the precision of a row source, or double precision as in the baselines if ``double``.
         """
         if self.kernel_form == "precomputed":
             precomputed: np.ndarray = np.asarray(self.rows)[np.ix_(kept, kept)]
@@ -139,7 +139,7 @@ class Trial:
         return gram
 
     def kernel_error(self) -> float:
-        """The largest error of the kernel values that the model saw."""
+        """The largest error of the kernel values that the model used."""
         kept = self.weighted_rows()[0]
         K = self.kernel_values(self.data.dense)[np.ix_(kept, kept)]
         return float(np.abs(self.seen_kernel(kept).astype(exact.Wide) - K).max())
@@ -159,7 +159,7 @@ class Trial:
         return weight
 
     def weighted_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The rows of positive weight, the number of each row among them (-1 for none), and their weights."""
+        """The rows of positive weight, the position of each row among them (or -1), and their weights."""
         weight = self.weights()
         kept = np.flatnonzero(weight > 0)
         number = np.full(len(weight), -1)
@@ -169,9 +169,8 @@ class Trial:
     def merged_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Like :meth:`weighted_rows`, but equal rows of a class become one row with the sum of their weights.
 
-        Rows of a given kernel matrix are the same if they differ by at most 1e-10 of the root of
-        k(x, x) k(y, y); the last array has for each the row whose kernel values count, the first of its
-        content.
+        Rows of a precomputed kernel matrix are equal if they differ by at most 1e-10 sqrt(k(x, x) k(y, y)).
+        The last array contains, for each merged row, the first equal row, whose kernel values are used.
         """
         kept, number, weight = self.weighted_rows()
         content = self.data.dense[kept]
@@ -183,8 +182,8 @@ class Trial:
                     (np.abs(K - row) <= 1e-10 * of_row * size).all(axis=1)
                     for row, of_row in zip(K, size, strict=True)
                 ]
-            content = np.argmax(same, axis=1)[:, None]  # the first row that is the same
-            if (np.array(same) != (content == content.T)).any():  # which are the same is a matter of taste
+            content = np.argmax(same, axis=1)[:, None]  # the first equal row
+            if (np.array(same) != (content == content.T)).any():  # not transitive
                 raise Stopped
         content = content + 0.0  # -0.0 is 0.0
         _, original, point = np.unique(content, axis=0, return_index=True, return_inverse=True)
@@ -198,7 +197,7 @@ class Trial:
 
 
 class _Callable:
-    """A kernel as a function of rows in whatever container they come."""
+    """A kernel as a function of rows in any container."""
 
     def __init__(self, values: tuple[str, float, float, float]) -> None:
         self.values = values

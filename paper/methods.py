@@ -35,7 +35,7 @@ KERNEL_MB = 4096.0
 class Fitted:
     """Models of one method, fitted to one part of a fold, and their outputs on another part.
 
-        ``f`` contains the decision values (n_models, n_queries), and ``share`` the fraction of the training
+    ``f`` contains the decision values (n_models, n_queries), and ``share`` the fraction of the training
     points that each model keeps.
     """
 
@@ -98,11 +98,11 @@ def along_paths(settings: Settings) -> FitCandidates:
 def as_printed(settings: Settings) -> FitCandidates:
     """Solve S-KLR as printed in the paper.
 
-        Every solve begins at the paper's starting point on the box [gamma, C - gamma], and points at gamma
-    are dropped from the model. Section 4.2 of the paper gives two starting points. The experiments must
-    have used the second one, which sets the larger class to gamma and the other such that y'alpha = 0. On
-    coil2000 the iterations end before every point has moved: with the first starting point (1/m1, 1/m2) 69%
-    of the points would count as selected, and with the second 27%, as in the paper.
+    Every solve begins at the paper's starting point on the box [gamma, C - gamma], and points at gamma are
+    dropped from the model. Section 4.2 of the paper gives two starting points. The experiments must have used
+    the second one, which sets the larger class to gamma and the other such that y'alpha = 0. On coil2000 the
+    iterations end before every point has moved: with the first starting point (1/m1, 1/m2) 69% of the points
+    would count as selected, and with the second 27%, as in the paper.
     """
 
     def fit(X: np.ndarray, y: np.ndarray, queries: np.ndarray, candidates: Candidates) -> Fitted:

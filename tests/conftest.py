@@ -41,7 +41,7 @@ collect_ignore = [] if (ROOT / "docs/_build/html/index.html").exists() else ["pr
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Doctests show numbers: they are to pass on every machine, like the tests marked ``numerical``."""
+    """Doctests show numbers, so they must pass on every machine, like the tests marked ``numerical``."""
     for item in items:
         if isinstance(item, pytest.DoctestItem):
             item.add_marker(pytest.mark.numerical)
@@ -75,7 +75,7 @@ def benchmark() -> Callable[[str], tuple[np.ndarray, np.ndarray]]:
 
 @pytest.fixture
 def small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fit of 12 000 rows is streamed, with everything at a fifteenth of its size."""
+    """Stream a fit of 12,000 rows, with all limits reduced to a fifteenth."""
     small = replace(
         stream.STREAM, in_memory_rows=1000, C_rows=2048, validation_rows=2000, least_fisher_rows=512
     )
@@ -89,7 +89,7 @@ def iris() -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.fixture(scope="session")
 def ring() -> tuple[np.ndarray, np.ndarray]:
-    """12 000 rows of six features."""
+    """12,000 rows of six features."""
     return make_ringnorm(12_000, 6, random_state=0)
 
 
@@ -111,7 +111,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def open_file(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Opens files in the browser; at the end nothing may have been reported, nor requested but the files."""
+    """Open files in the browser; they must cause no errors and request nothing but themselves."""
     complaints: list[str] = []
     requests: list[str] = []
     opened: list[tuple[str, Any]] = []

@@ -1,10 +1,10 @@
-"""Run the numerically sensitive tests as other machines would.
+"""Run the numerically sensitive tests as on other machines.
 
-The same program rounds differently on another processor: compiled loops, NumPy and OpenBLAS pick their code
-by what the processor offers, and threads add up in another order. This script starts the tests marked
-``numerical`` once for each machine of a table that this one can imitate, and prints the number that passed.
-The output of the tests goes to files; a machine that exceeds its time limit counts as failed, and the script
-prints which tests were running.
+The same program rounds differently on another processor: compiled loops, NumPy and OpenBLAS choose their code
+by the features of the processor, and threads add numbers in another order. This script starts the tests
+marked ``numerical`` once for each machine of a table that this one can imitate, and prints the number that
+passed. The output of the tests goes to files; a machine that exceeds its time limit counts as failed, and the
+script prints which tests were running.
 
     python tests/machines.py            all machines, all numerical tests
     python tests/machines.py --quick    the machines that differ most, without most of scikit-learn's checks
@@ -46,7 +46,7 @@ print(f"core {_core.instruction_set}, BLAS {'/'.join(sorted(blas))}, NumPy {'/'.
 
 @dataclass(frozen=True)
 class Machine:
-    """A name, the variables that make this machine resemble it, and whether the short selection has it."""
+    """A name, the environment variables that imitate the machine, and whether ``--quick`` includes it."""
 
     name: str
     variables: dict[str, str]
@@ -58,7 +58,7 @@ class Machine:
         return {**os.environ, **single, **self.variables}
 
     def processes(self, jobs: int) -> int:
-        """Test processes such that all threads together are at most ``jobs``.
+        """Number of test processes whose threads together are at most ``jobs``.
 
         The threads of an OpenBLAS product spin until the last one has finished its part. With more threads
         than processors, most of them spin while the thread that they wait for has no processor: small
@@ -67,14 +67,14 @@ class Machine:
         return max(1, jobs // int(self.environment()["OPENBLAS_NUM_THREADS"]))
 
     def probe(self) -> str | None:
-        """The code that runs there; None if this processor cannot run it."""
+        """A description of the code that runs on this machine; None if this processor cannot run it."""
         command = [sys.executable, "-W", "ignore", "-c", PROBE]
         done = subprocess.run(command, env=self.environment(), capture_output=True, text=True, cwd=ROOT)
         return done.stdout.strip() if done.returncode == 0 else None
 
 
 def machines() -> Iterator[Machine]:
-    """The table. Variables that have no effect here make a machine that was there before; it is left out."""
+    """All machines; one whose variables have no effect on this processor is omitted."""
     two = {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2", "SPARSEKLR_TEST_JOBS": "2"}
     yield Machine("this one", {})
     yield Machine("two threads", two)
@@ -96,7 +96,7 @@ def machines() -> Iterator[Machine]:
 
 
 def dispatched(*marks: str) -> list[str]:
-    """Features that this NumPy chooses code by and this processor has, whose names begin so."""
+    """Processor features used by NumPy and present here whose names begin with one of ``marks``."""
     from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 
     return [name for name in __cpu_dispatch__ if __cpu_features__[name] and name.startswith(marks)]
@@ -112,7 +112,7 @@ class Outcome:
 def run_tests(machine: Machine, quick: bool, jobs: int, limit: float, more: list[str]) -> Outcome:
     """Run the tests of a machine for at most ``limit`` seconds.
 
-    Their output goes to a file: a pipe would remain open as long as any process that a test has started.
+    Their output goes to a file, because a pipe would stay open as long as any process that a test started.
     """
     start = time.perf_counter()
     folder = Path(tempfile.mkdtemp(prefix="machine-"))

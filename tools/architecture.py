@@ -26,16 +26,16 @@ def layers() -> list[list[str]]:
     return [re.split(r"\s*[|:]\s*", layer) for layer in contract["layers"]]
 
 
-def imports(rooms: set[str]) -> dict[str, set[str]]:
+def imports(parts: set[str]) -> dict[str, set[str]]:
     """The parts that each part imports."""
     graph = grimp.build_graph("sparseklr", exclude_type_checking_imports=True)
-    found: dict[str, set[str]] = {room: set() for room in rooms}
+    found: dict[str, set[str]] = {part: set() for part in parts}
     for module in graph.modules:
-        room = module.removeprefix("sparseklr.").split(".")[0]
+        part = module.removeprefix("sparseklr.").split(".")[0]
         for imported in graph.find_modules_directly_imported_by(module):
             other = imported.removeprefix("sparseklr.").split(".")[0]
-            if room in rooms and other in rooms and room != other:
-                found[room].add(other)
+            if part in parts and other in parts and part != other:
+                found[part].add(other)
     return found
 
 
@@ -53,40 +53,40 @@ def reachable(edges: dict[str, set[str]], start: str) -> set[str]:
 def reduced(edges: dict[str, set[str]]) -> dict[str, set[str]]:
     """Remove the arrows that others imply."""
     return {
-        room: {b for b in direct if not any(b in reachable(edges, a) for a in direct - {b})}
-        for room, direct in edges.items()
+        part: {b for b in direct if not any(b in reachable(edges, a) for a in direct - {b})}
+        for part, direct in edges.items()
     }
 
 
-def contents(room: str) -> str:
+def contents(part: str) -> str:
     """The modules of a folder."""
-    modules = sorted(path.stem for path in (PACKAGE / room).glob("*.py") if not path.stem.startswith("_"))
-    folders = sorted(path.parent.name for path in (PACKAGE / room).glob("*/__init__.py"))
+    modules = sorted(path.stem for path in (PACKAGE / part).glob("*.py") if not path.stem.startswith("_"))
+    folders = sorted(path.parent.name for path in (PACKAGE / part).glob("*/__init__.py"))
     return ", ".join(modules + [f"{name}/" for name in folders])
 
 
-def summary(room: str) -> str:
+def summary(part: str) -> str:
     """The first sentence of the docstring of a part."""
-    path = PACKAGE / room / "__init__.py"
-    text = ast.get_docstring(ast.parse((path if path.exists() else PACKAGE / f"{room}.py").read_text())) or ""
+    path = PACKAGE / part / "__init__.py"
+    text = ast.get_docstring(ast.parse((path if path.exists() else PACKAGE / f"{part}.py").read_text())) or ""
     first = re.split(r"(?<=[.])\s", " ".join(text.split()))[0]
     return re.sub(r":\w+:`~?([^`]+)`", r"`\1`", first)
 
 
 def picture() -> str:
     rows = layers()
-    rooms = {room for row in rows for room in row}
+    parts = {part for row in rows for part in row}
     lines = ["```mermaid", "flowchart TB"]
     for k, row in enumerate(rows):
         lines.append(f"  subgraph layer{k}[ ]")
-        for room in row:
-            inside = contents(room)
-            lines.append(f'    {room}["<b>{room}</b>{f"<br/>{inside}" if inside else ""}"]')
+        for part in row:
+            inside = contents(part)
+            lines.append(f'    {part}["<b>{part}</b>{f"<br/>{inside}" if inside else ""}"]')
         lines.append("  end")
-    edges = reduced(imports(rooms))
-    lines += [f"  {room} --> {other}" for row in rows for room in row for other in sorted(edges[room])]
+    edges = reduced(imports(parts))
+    lines += [f"  {part} --> {other}" for row in rows for part in row for other in sorted(edges[part])]
     table = ["| part | contents |", "|---|---|"]
-    table += [f"| `{room}` | {summary(room)} |" for row in rows for room in row]
+    table += [f"| `{part}` | {summary(part)} |" for row in rows for part in row]
     return "\n".join([*lines, "```", "", *table]) + "\n"
 
 

@@ -1,6 +1,6 @@
-"""Links inside a built site: every page, picture, script and anchor that is linked must exist.
+"""Check the internal links of a built site: every linked page, picture, script and anchor must exist.
 
-``python tools/check_links.py docs/_build/html`` prints what is missing and fails if anything is.
+``python tools/check_links.py docs/_build/html`` prints the broken links and fails if there are any.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Page(HTMLParser):
 
 
 def missing(root: Path) -> list[str]:
-    """``page: link`` for every link that leads nowhere; links to other sites are not checked."""
+    """``page: link`` for every broken link; links to other sites are not checked."""
     pages = {path: Page(path) for path in sorted(root.rglob("*.html")) if "_static" not in path.parts}
     found = []
     for path, page in pages.items():
@@ -51,7 +51,7 @@ def main() -> int:
     root = Path(sys.argv[1]).resolve()
     found = missing(root)
     print(*found, sep="\n", end="\n" if found else "")
-    print(f"{len(list(root.rglob('*.html')))} pages, {len(found)} links that lead nowhere")
+    print(f"{len(list(root.rglob('*.html')))} pages, {len(found)} broken links")
     return bool(found)
 
 

@@ -1,4 +1,4 @@
-"""Conventions of the codebase that no linter checks; prints violations.
+"""Check conventions of the codebase that no linter checks, and print violations.
 
 python tools/conventions.py             part of ``make lint``
 python tools/conventions.py --private   also private names of the package that cross its folders
@@ -39,10 +39,10 @@ def private_names() -> list[str]:
 
 
 def stack_levels() -> list[str]:
-    """Modules that give a warning a fixed stack level, where ``messages.warn`` would find the user's line."""
+    """Modules that set a fixed stack level in a warning; ``messages.warn`` would find the user's line."""
     found = [path for path in PACKAGE.rglob("*.py") if "stacklevel=" in path.read_text("utf-8")]
     return [
-        f"{path.relative_to(ROOT)}: gives a warning a stack level; call sparseklr._utils.messages.warn"
+        f"{path.relative_to(ROOT)}: sets a stack level in a warning; call sparseklr._utils.messages.warn"
         for path in found
         if path.name != "messages.py" and path.parent.name != "cli"
     ]
@@ -59,7 +59,7 @@ def missing_paths() -> list[str]:
 
 
 def coverage_limit() -> list[str]:
-    """``make test`` requires a coverage, ``make test TESTS=...``, which runs a part, does not."""
+    """``make test`` requires a minimum coverage; ``make test TESTS=...``, which runs a part, does not."""
 
     def commands(*arguments: str) -> str:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
@@ -70,13 +70,13 @@ def coverage_limit() -> list[str]:
 
     whole, part = commands(), commands("TESTS=tests/dual/test_solver.py -k gap")
     good = "--cov-fail-under" in whole and "--cov" not in part and "tests/dual/test_solver.py -k gap" in part
-    return [] if good else ["Makefile: the limit of coverage is for the whole suite, and only for it"]
+    return [] if good else ["Makefile: only the whole test suite must have a coverage limit"]
 
 
 def tests_import_tests() -> list[str]:
-    """Test modules that import another one: what they share belongs to ``tests/support``."""
+    """Test modules that import another one; shared code belongs in ``tests/support``."""
     return [
-        f"{path.relative_to(ROOT)}:{line}: imports {name}; what tests share belongs to tests/support"
+        f"{path.relative_to(ROOT)}:{line}: imports {name}; shared code belongs in tests/support"
         for path in sorted(TESTS.rglob("*.py"))
         for line, name in imported(ast.parse(path.read_text("utf-8")))
         if any(part.startswith("test_") for part in name.split("."))
@@ -96,8 +96,9 @@ def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
 def crossing_names() -> list[str]:
     """Private names of one folder of the package that another folder imports or uses as an attribute.
 
-    The modules at the top of the package are one folder, and may be private as modules: ``_core``, ``_base``.
-    An attribute is foreign where a class or module of another folder has it, and no class of this one.
+    The modules at the top of the package count as one folder, and may have private names: ``_core``,
+    ``_base``. An attribute belongs to another folder if a class or module there has it and no class of this
+    folder does.
     """
     trees = {path: ast.parse(path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
     owners: dict[str, set[str]] = defaultdict(set)
@@ -131,12 +132,12 @@ def private(name: str) -> bool:
 
 
 def folder(parts: tuple[str, ...]) -> str:
-    """The folder of a module or name of the package; "sparseklr" for what lies at its top."""
+    """The folder of a module or name of the package; "sparseklr" for modules at its top."""
     return parts[0] if (PACKAGE / parts[0]).is_dir() else PACKAGE.name
 
 
 def absolute(name: str, path: Path) -> tuple[str, ...]:
-    """The parts of an imported name below the package; none for what is not part of it."""
+    """The parts of an imported name below the package; empty for names of other packages."""
     level = len(name) - len(name.lstrip("."))
     parts = name.lstrip(".").split(".")
     if level:

@@ -1,8 +1,8 @@
 """Compiles the core to WebAssembly for the explorer: ``make explorer``.
 
-Needs emscripten (``apt-get install emscripten node-acorn``). The result is committed, so that everybody else
-does not need it. Its first line holds a hash of the sources, comments left out, by which a test knows whether
-it is current.
+Needs emscripten (``apt-get install emscripten node-acorn``). The result is committed, so that only those who
+change the core need it. Its first line contains a hash of the sources without comments, with which a test
+checks that the result is current.
 """
 
 from __future__ import annotations

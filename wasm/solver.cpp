@@ -1,4 +1,4 @@
-// What the explorer's page calls: the core, compiled to WebAssembly, behind three functions of plain arrays.
+// Functions that the explorer's page calls: the core, compiled to WebAssembly, with plain arrays as arguments.
 //
 // Points lie on a plane, so rows of X have two values; labels are -1 and +1, and the kernel is
 // exp(-gamma |x - z|^2).  Arrays belong to the caller.
@@ -44,7 +44,7 @@ void solve_dual(const double* X, const double* y, int n, double C, double lam, d
     KernelRows<double> rows(dense_points<double>(rbf(gamma), plane_points(X, n)), std::size_t{64} << 20);
     Settings settings;
     settings.tol = tol * (lam > 1 ? lam : 1);
-    settings.max_iter = 200000;  // a page must answer; what is left to gain is in the gap
+    settings.max_iter = 200000;  // the page must respond; the gap bounds the remaining decrease
     const SolveInfo info = solve(Problem{{y, size}, box, bound, lam}, rows, settings, State{{alpha, size}, {F, size}},
                                  {});
 

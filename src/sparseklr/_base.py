@@ -120,7 +120,7 @@ class Explanation:
         row : int, default=0
             Position among the explained rows.
         label : object, default=None
-            The class; None takes the most probable class of the row.
+            The class; None means the most probable class of the row.
 
         Returns
         -------
@@ -205,7 +205,7 @@ class PointClassifier(ClassifierMixin, BaseEstimator):
     def _log_proba(self, outputs: np.ndarray) -> np.ndarray:
         return log_probabilities(outputs, self.link_)
 
-    def _calibration_line(self, outputs: np.ndarray) -> tuple[Any, Any]:
+    def _affine_calibration(self, outputs: np.ndarray) -> tuple[Any, Any]:
         """Slope and offset of the calibrated output ``slope * outputs + offset``."""
         return 1.0, 0.0
 
@@ -347,7 +347,7 @@ class PointClassifier(ClassifierMixin, BaseEstimator):
         rows = self._checked(X)
         contributions = self._kernel_to_points(rows)[:, None, :] * self.dual_coef_
         outputs = contributions.sum(axis=2) + self.intercept_
-        slope, offset = self._calibration_line(outputs)
+        slope, offset = self._affine_calibration(outputs)
         intercept = self.intercept_ * slope + np.zeros_like(outputs) + offset
         contributions *= np.broadcast_to(slope, outputs.shape)[:, :, None]
         if len(self.classes_) == 2:
@@ -469,8 +469,9 @@ class FamiliarityMixin(PointClassifier):
         fraction :math:`k_{xz} K_{zz}^{-1} k_{zx} / k(x, x)` of its squared norm: 1 at a point, near 0 far
         from all points. The familiarity of a row is the proportion of the training rows whose fraction is no
         larger (for a training row that is a point of the model, the fraction explained by the other points).
-        So a familiarity of 0.05 means that 95% of the training rows are closer to the points. A familiarity
-        near zero means that the training data contain nothing similar, whatever the predicted probability.
+        So a familiarity of 0.05 means that 95% of the training rows have a larger fraction. A familiarity
+        near zero means that the training data contain nothing similar to the row, and that its predicted
+        probability is an extrapolation.
 
         Parameters
         ----------

@@ -105,8 +105,8 @@ def _held_out(held_out: HeldOut) -> None:
 def _check_held_out(model: Any) -> None:
     held_out = vars(model).get("_held_out_")
     if held_out is not None:
-        _need(isinstance(held_out, HeldOut), "the held-out rows have another type")
-        _need(held_out.outputs.shape[1] == _n_outputs(model), "held-out rows have other outputs")
+        _need(isinstance(held_out, HeldOut), "the held-out rows have the wrong type")
+        _need(held_out.outputs.shape[1] == _n_outputs(model), "held-out rows have the wrong outputs")
         check_indices_below("classes of held-out rows", held_out.code, len(model.classes_))
 
 
@@ -132,7 +132,7 @@ def _scaling(scaling: Scaling) -> None:
 
 
 def _classifier(model: Any) -> bool:
-    """Check parameters and classes; return False if the model is not fitted, as a part of another may be."""
+    """Check parameters and classes; return False for an unfitted model, as inside another model."""
     constraints = type(model)._parameter_constraints
     given = {name: value for name, value in vars(model).items() if name in constraints}
     check_parameters(constraints, given, type(model).__name__)
@@ -222,8 +222,8 @@ def _compact_klr(model: Any) -> None:
         return
     n_outputs, n_points, n_features = _n_outputs(model), len(model.points_), model.n_features_in_
     _need(isinstance(model.model_, CompactModel) and isinstance(model.scaling_, Scaling), "parts are missing")
-    _need(model.model_.points.shape == (n_points, len(model.scaling_.kept)), "points have wrong features")
-    _need(len(model.model_.coef) == n_outputs, "coefficients have wrong outputs")
+    _need(model.model_.points.shape == (n_points, len(model.scaling_.kept)), "points have the wrong shape")
+    _need(len(model.model_.coef) == n_outputs, "coefficients have the wrong shape")
     check_indices_below("kept", model.scaling_.kept, n_features)
     _check_background(model, len(model.scaling_.kept))
     _check_held_out(model)

@@ -175,8 +175,8 @@ def naming_rows(X: Any, weight: np.ndarray | None, *, kernel: Any, **parameters:
 def _row_not_finite(kernel: Kernel, X: Any, weight: np.ndarray | None) -> int | None:
     """Find the first row that has a non-finite kernel value with itself or, failing that, with another row.
 
-        Rows with positive weight are searched first, and then all rows, because a scorer may use rows of
-    weight 0.
+    Rows with positive weight are searched first, and then all rows, because a scorer may use rows of weight
+    0.
     """
     everything = np.arange(X.shape[0])
     used = everything if weight is None else np.flatnonzero(weight)

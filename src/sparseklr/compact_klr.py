@@ -81,8 +81,8 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
         values and a skewness above 1.5 are mapped by rank to a normal distribution. The scaling is part of
         the model. None uses the features unchanged.
     tol : float, default=1e-4
-        The fit stops moving points when 25 iterations lower the validation log-loss by less than this
-        fraction.
+        For each number of points, the fit moves the points in at most two runs of 25 iterations. The second
+        run is kept only if it lowers the validation log-loss by more than this fraction.
     class_weight : dict, "balanced" or None, default=None
         Factors on the weights of the rows by class.
     warm_start : bool, default=False
@@ -90,7 +90,8 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
     n_jobs : int or None, default=None
         Number of threads; -1 for all. Results do not depend on it.
     random_state : int, RandomState instance or None, default=0
-        Seed of the choice of validation rows; nothing else is random.
+        Seed of the choice of validation rows and, for more than 20,000 rows, of samples; nothing else is
+        random.
     verbose : int, default=0
         1 shows progress.
 

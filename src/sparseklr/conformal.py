@@ -1,8 +1,8 @@
 """Prediction sets, p-values and probability intervals from held-out predictions of the training rows.
 
 A fit predicts every training row, or some of them, by a model without that row: by leave-one-out or on the
-validation rows of its folds. Compared with them, the prediction of a new row has a known frequency. No rows
-are set aside for the purpose.
+validation rows of its folds. The rank of the prediction for a new row among these predictions has a known
+distribution. No rows are set aside for this purpose.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ class HeldOut:
 
     outputs: np.ndarray  # (n_rows, n_outputs), not rounded: equal predictions must compare as equal
     code: np.ndarray  # class codes
-    weight: np.ndarray  # in units of one observation, float32
+    weight: np.ndarray  # 1 for one observation, float32
 
     @classmethod
     def of(cls, outputs: np.ndarray, code: np.ndarray, weight: np.ndarray, n_observations: float) -> HeldOut:
         """At most 10,000 rows, evenly spaced among the given ones."""
         chosen = np.unique(np.linspace(0, len(code) - 1, min(len(code), MOST_ROWS)).astype(np.intp))
         relative = weight[chosen] * (n_observations / weight.sum())
-        finite = np.clip(outputs[chosen], -1e30, 1e30)  # a lost class has infinite outputs
+        # without its only observation, a class has infinite outputs
+        finite = np.clip(outputs[chosen], -1e30, 1e30)
         return cls(finite, code[chosen].astype(np.int32), relative.astype(np.float32))
 
     @classmethod
@@ -53,9 +54,9 @@ class HeldOutProbabilities:
     def p_values(self, log_proba: np.ndarray, by_class: bool) -> np.ndarray:
         r"""p-value of each class of new rows, (n_samples, n_classes).
 
-        The fraction of the held-out rows and of the new row itself whose true class had at most the
-        probability that the class has now, :math:`(1 + \sum_i w_i [p_i \le p_k(x)]) / (1 + \sum_i w_i)`;
-        with ``by_class``, of the held-out rows of the class.
+        Among the held-out rows and the new row itself, the p-value is the fraction of rows whose true class
+        has at most the probability of the class at the new row, :math:`(1 + \sum_i w_i [p_i \le p_k(x)]) / (1
+        + \sum_i w_i)`; with ``by_class``, only held-out rows of the class are counted.
         """
         true = self.log_proba[np.arange(len(self.code)), self.code]
         columns = []

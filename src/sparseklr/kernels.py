@@ -89,7 +89,7 @@ class Kernel:
                 )
             if variance < 1e-10 * mean_square:  # only rounding errors are left
                 variance = 0.0
-            # Sums over reordered or rescaled rows differ by rounding errors, but the width must not.
+            # Sums over reordered or rescaled rows differ by rounding errors, but gamma must not.
             value = 1.0 / (X.shape[1] * float(rounded(variance, 32))) if variance > 0 else 1.0
         return cls(name, value, float(coef0), float(degree))
 
@@ -116,11 +116,11 @@ class Kernel:
         """Create a provider for the rows of the kernel matrix of ``X`` (which is ``X`` itself if
         precomputed).
 
-                Rows are stored as float32 if ``X`` is float32, and for distance kernels with more than 2000
-        points. The values of distance kernels lie in [0, 1]; their error in float32 is about 1e-7 times the
-        squared distance from the centre of the data relative to the kernel's width. Rows are stored as
-        float64 otherwise, and also if this error might exceed 2e-5 (if a row is more than 11 widths from
-        the centre) or if values exceed 1e30.
+        Rows are stored as float32 if ``X`` is float32, and for distance kernels with more than 2000 points.
+        The values of distance kernels lie in [0, 1]; their error in float32 is about 1e-7 times the squared
+        distance from the centre of the data relative to the kernel's width. Rows are stored as float64
+        otherwise, and also if this error might exceed 2e-5 (if a row is more than 11 widths from the centre)
+        or if values exceed 1e30.
         """
         if not self._named:
             return gram_row_source(X if self.precomputed else self.matrix(X, X))

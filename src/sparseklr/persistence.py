@@ -52,7 +52,7 @@ class Limits:
     """Limits on the unpacked size: ``ratio`` times the size of the file, or ``always`` if that is more."""
 
     always: int = 256 << 20  # bytes
-    ratio: int = 100  # packing shrinks columns of zeros and ones fiftyfold, doubles hardly
+    ratio: int = 100  # compression shrinks columns of zeros and ones fiftyfold, but hardly shrinks doubles
     copies: int = 4  # number of copies in memory while a file is read
     json: int = 8  # factor for JSON, whose values take more memory than their text
 
@@ -91,8 +91,8 @@ def save(model: Any, path: str | Path, *, metadata: dict[str, Any] | None = None
     Notes
     -----
     A file may contain scikit-learn's scalers, encoders, imputers, PCA, TruncatedSVD, VarianceThreshold,
-    vectorizers, ColumnTransformer, FeatureUnion and Pipeline, and only NumPy's universal functions. For other
-    models use joblib, whose files execute code when they are loaded.
+    vectorizers, ColumnTransformer, FeatureUnion and Pipeline. The only functions in it may be NumPy's
+    universal functions. For other models use joblib, whose files execute code when they are loaded.
 
     Examples
     --------
@@ -437,7 +437,7 @@ class _Reader:
         return {name: self.value(one) for name, one in values.items()}
 
     def array(self, name: str) -> np.ndarray:
-        """Read an array, check its header and size, and give it its own memory."""
+        """Read an array, check its header and size, and copy it."""
         content = self.members[name]
         buffer = io.BytesIO(content)
         major, _ = np.lib.format.read_magic(buffer)

@@ -21,9 +21,8 @@ from .kernels import Kernel, rounded, summed_duplicates
 
 # Largest weight; sums and squares of larger weights might overflow.
 _LARGEST_WEIGHT = 1e150
-# Weights count observations if, for some k <= MOST_PARTS, they are integer multiples of (smallest weight /
-# k) within the relative tolerance _WHOLE, and these multiples are at most MOST_COPIES. For larger multiples
-# the
+# Weights count observations if, for some k <= MOST_PARTS, they are integer multiples of (smallest weight / k)
+# within the relative tolerance _WHOLE, and these multiples are at most MOST_COPIES. For larger multiples the
 # tolerance would accept too many non-integers.
 MOST_PARTS, MOST_COPIES, _WHOLE = 16, 1_000_000, 1e-9
 # The range of C times the largest weight in which fourth powers and their inverses do not overflow.
@@ -322,10 +321,10 @@ def weighted_classes(
 def observation_counts(weight: np.ndarray) -> np.ndarray:
     """The number of observations that each row represents, as int64; 0 for a row of weight 0.
 
-        If all weights are integer multiples of a common unit, they count copies: a row of weight 2 among
-    rows of weight 1 is a repeated row. The unit is the largest possible one, so a common factor has no
-    effect, and rows of equal weight represent one observation each. Other weights measure importance, and
-    each row represents one observation.
+    If all weights are integer multiples of a common unit, they count copies: a row of weight 2 among rows of
+    weight 1 is a repeated row. The unit is the largest possible one, so a common factor has no effect, and
+    rows of equal weight represent one observation each. Other weights measure importance, and each row
+    represents one observation.
 
     Examples
     --------
@@ -508,8 +507,8 @@ def _rounded_row_keys(X: Any) -> np.ndarray:
         return np.empty(0, dtype=np.uint64)
     least, most = min_max_axis(X, axis=0) if sparse.issparse(X) else (X.min(axis=0), X.max(axis=0))
     mantissa, exponent = np.frexp(np.maximum(most, -least).astype(np.float64))
-    # The rounding unit is a power of two that changes where the largest value is 0.77 times a power of two:
-    # a largest value just there is unlikely.
+    # The rounding unit is a power of two that changes where the largest value is 0.77 times a power of two;
+    # the largest value is unlikely to lie exactly there.
     shift = 20 - exponent - (mantissa > 0.77)
     halves = np.ldexp(1.0, shift // 2), np.ldexp(1.0, shift - shift // 2)  # a single factor might overflow
     factors = splitmix64(np.arange(1, X.shape[1] + 1, dtype=np.uint64))

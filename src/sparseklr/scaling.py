@@ -45,7 +45,8 @@ class Scaling:
     def of(cls, X: Any, weight: np.ndarray, *, auto: bool = True) -> Scaling:
         """The scaling of weighted rows; without ``auto``, features are only shifted by their medians.
 
-        An outlier shifts a mean, but not a median: rows far from zero lose their differences in float32.
+        Medians are used because an outlier could shift a mean far from the other rows, whose differences
+        would then be lost in float32.
         """
         fraction = weight / weight.sum()
         varies: list[int] = []
@@ -78,7 +79,7 @@ class Scaling:
 
     @classmethod
     def identity(cls, n_features: int) -> Scaling:
-        """Features as they are."""
+        """Scaling that leaves the features unchanged."""
         return cls(np.arange(n_features), np.zeros(n_features), np.ones(n_features), np.inf, {})
 
     @classmethod
@@ -92,8 +93,7 @@ class Scaling:
         return cls(np.arange(n), np.zeros(n), np.where(varies, rounded(spread, 32), 1.0), np.inf, {})
 
     def without_rounding_errors(self) -> Scaling:
-        """The scaling with a precision of 32 bits: the same for rows in another order or with other sums of
-        weights."""
+        """The scaling rounded to 32 bits, so that the order of the rows and of sums does not affect it."""
         spread = rounded(self.spread, 32)
         centre = np.round(self.centre / spread * 2.0**32) / 2.0**32 * spread
         knots = {j: (x, np.round(z * 2.0**32) / 2.0**32) for j, (x, z) in self.knots.items()}
@@ -105,7 +105,7 @@ class Scaling:
             X = X[:, self.kept]
         if sparse.issparse(X) and not self.centre.any() and np.isinf(self.clip) and not self.knots:
             scaled = sparse.csr_array(X, dtype=np.float64, copy=True)
-            scaled.data /= self.spread[scaled.indices]  # as for dense rows, to the last bit
+            scaled.data /= self.spread[scaled.indices]  # bit-identical to dense rows
             return scaled
         X = np.ascontiguousarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
         with np.errstate(over="ignore"):
@@ -169,7 +169,7 @@ def columns(X: Any) -> Iterator[np.ndarray]:
 def rank_knots(x: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """At most 257 distinct values of x, and the normal quantiles of their mid-ranks.
 
-    Values that differ by rounding have one rank: the noise would otherwise become a spread of ranks.
+    Values that differ only by rounding have the same rank; otherwise noise would be spread over many ranks.
     """
     values, code = np.unique(x, return_inverse=True)
     size = np.maximum(np.abs(values[1:]), np.abs(values[:-1]))

@@ -43,7 +43,7 @@ class Background:
 
     @classmethod
     def representing(cls, features: Any, weight: np.ndarray, width: np.ndarray) -> Background:
-        """The first rows, in random order, each with the weight of the rows that are nearest to it."""
+        """The first rows, in random order, each with the total weight of the rows that are nearest to it."""
         first = features[:MOST_BACKGROUND].astype(np.float64)
         if not features.shape[1]:  # a model that uses no feature
             weight = weight[:MOST_BACKGROUND]
@@ -87,7 +87,7 @@ class ProductExpansion:
     def shapley(
         self, features: Any, background: Background, group: np.ndarray, interactions: bool, n_jobs: int | None
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Shapley values (n_rows, n_outputs, n_groups) and interactions; ``group`` is that of each column."""
+        """Shapley values (n_rows, n_outputs, n_groups) and interactions; ``group`` maps columns to groups."""
         n, n_groups, n_outputs = features.shape[0], int(group.max(initial=-1)) + 1, len(self.intercept)
         _check_memory(n * n_outputs * n_groups * (1 + interactions * n_groups), n, n_groups)
         values = np.zeros((n, n_outputs, n_groups))
@@ -176,8 +176,8 @@ class ShapleyValues:
     feature_names : list of str
     classes : array (n_classes,)
     interactions : array (n_samples, n_features, n_features) or (n_samples, n_features, n_features, n_classes)
-        Shapley interaction values, or None. Rows sum to ``values``: the index of a pair of features is
-        divided equally between (i, j) and (j, i), and the diagonal is the remaining main effect.
+        Shapley interaction values, or None. Rows sum to ``values``: the interaction index of a pair of
+        features is divided equally between (i, j) and (j, i), and the diagonal is the remaining main effect.
     """
 
     values: np.ndarray
@@ -194,7 +194,7 @@ class ShapleyValues:
         ----------
         row : int, default=0
         label : object, default=None
-            The class; None takes the class of the largest decision value.
+            The class; None means the class with the largest decision value.
 
         Returns
         -------
@@ -210,7 +210,7 @@ class ShapleyValues:
         return self.classes[code], sign * values, sign * float(base)
 
     def code(self, label: Any = None, row: int = 0) -> int:
-        """Position of a class; None takes the class of the largest decision value of a row."""
+        """Position of a class; None means the class with the largest decision value of a row."""
         if label is not None:
             known = np.flatnonzero(self.classes == label)
             if not len(known):
@@ -238,7 +238,7 @@ class Groups:
 
     @classmethod
     def of(cls, groups: Mapping[str, Sequence[Any]] | None, columns: Sequence[str]) -> Groups:
-        """Groups of columns given by names or positions; every other column is a group of its own.
+        """Groups of columns given by names or positions; every other column forms a separate group.
 
         A group takes the place of its first column.
         """

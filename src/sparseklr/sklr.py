@@ -380,10 +380,10 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
         f = super()._outputs(X)
         if self.calibration_ == "link" and self.link_ == ONE_VS_REST:
             return link(f, self.lam_)
-        slope, offset = self._calibration_line(f)
+        slope, offset = self._affine_calibration(f)
         return slope * f + offset
 
-    def _calibration_line(self, outputs: np.ndarray) -> tuple[Any, Any]:
+    def _affine_calibration(self, outputs: np.ndarray) -> tuple[Any, Any]:
         if self.calibration_ == "link" and self.link_ == SOFTMAX:
             return 1.0, softmax_link(outputs, float(self.lam_[0])) - outputs
         if self.calibration_ == "link":
@@ -398,7 +398,7 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
                 "explanations by features need decision values that are sums over points, unlike those of "
                 "calibration='link'. Use calibration='sigmoid' or SparseKLR."
             )
-        slope, offset = self._calibration_line(self.intercept_[None])
+        slope, offset = self._affine_calibration(self.intercept_[None])
         coef = self.dual_coef_ * np.reshape(slope, (-1, 1))
         return replace(expansion, coef=coef, intercept=self.intercept_ * slope + offset)
 

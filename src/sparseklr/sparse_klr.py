@@ -74,7 +74,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
     With more than two classes, each class has a function :math:`f_k` on the same points. The class
     probabilities are the softmax of the functions, the penalty is the sum of their squared norms, and the
     loss is the cross-entropy. The points are selected for each class against the rest, and dropped for all
-    classes together. C is chosen by cross-validation instead of leave-one-out.
+    classes together. Cross-validation replaces leave-one-out in all steps.
 
     Parameters
     ----------
@@ -150,8 +150,8 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         The scaling of the features; None for precomputed and callable kernels.
     C_, slope_ : array (1,)
         C of the likelihood, and the factor by which recalibration multiplies its outputs, common to all
-        classes. The factor is 1 if C was given, or if fewer than 60 observations are not in the largest
-        class.
+        classes. The factor is at least 1. It is 1 if C was given, if fewer than 60 observations are not in
+        the largest class, or if a larger factor does not lower the estimated loss.
     link_ : str
         ``"softmax"``: the probabilities of more than two classes are the softmax of ``decision_function``.
     search_results_ : dict of arrays
@@ -493,8 +493,6 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
     def predict_proba(self, X: Any, moderated: bool = False) -> np.ndarray:
         r"""Class probabilities, which sum to one.
 
-        Moderation does not change the order of the probabilities.
-
         Parameters
         ----------
         X : {array-like, sparse matrix, Dask array or data frame} of shape (n_samples, n_features)
@@ -503,7 +501,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
             rows, which moves probabilities far from the data towards ``1 / n_classes``. Let v be the
             posterior variance of a row's log-odds (with several classes, twice the mean variance of its
             outputs) and u the 90% quantile on the training rows. If v > u, all outputs are multiplied by
-            :math:`\sqrt{(1 + \pi u/8) / (1 + \pi v/8)}`.
+            :math:`\sqrt{(1 + \pi u/8) / (1 + \pi v/8)}`, which does not change the order of the classes.
 
         Returns
         -------

@@ -136,7 +136,7 @@ def test_fixed_point_of_the_published_iteration(moons, C, intercept) -> None:
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("C", [0.5, 5.0, 50.0])
 def test_coordinate_steps_find_lower_minima(C) -> None:
-    """In the mean of six draws, and with fewer points, except where the published steps stay at zero."""
+    """On average over six draws, and with fewer points, except where the published steps stay at zero."""
     ours, published = [], []
     for seed in range(6):
         X, y = make_moons(100, noise=0.25, random_state=seed)

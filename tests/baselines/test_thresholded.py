@@ -85,7 +85,7 @@ def test_more_than_two_classes() -> None:
 
 
 def test_sparse_klr_beats_thresholding_at_the_same_size() -> None:
-    """In the mean over draws, by more than two standard errors of it."""
+    """On average over draws, by more than two standard errors of the mean."""
     gains = []
     for seed in range(10):
         X, y = make_moons(1000, noise=0.3, random_state=seed)

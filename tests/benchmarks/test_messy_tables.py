@@ -20,11 +20,11 @@ def test_messy_file(messy: Messy, clean_accuracy: float, tmp_path: Path) -> None
     found = run(messy, tmp_path)
     assert found.code == 0, found.stderr
     assert found.kinds == messy.kinds
-    assert all(words in found.stderr for words in messy.said), found.stderr
+    assert all(words in found.stderr for words in messy.messages), found.stderr
     # one line on how the file was read, and nothing that is not expected
     reading, *notes = found.stderr.splitlines()
     assert "read 400 rows" in reading
-    assert len(notes) == sum("column" in words for words in messy.said)
+    assert len(notes) == sum("column" in words for words in messy.messages)
     assert found.accuracy > clean_accuracy - 0.015
 
 

@@ -44,7 +44,7 @@ def address() -> Iterator[str]:
 
 @pytest.fixture
 def visit(browser: Any, address: str) -> Iterator[Callable[..., Any]]:
-    """Opens pages; at the end nothing may have been complained of, and nothing asked of other hosts."""
+    """Open pages; they must cause no errors and request nothing from other hosts."""
     complaints: list[str] = []
     elsewhere: list[str] = []
     pages: list[Any] = []
@@ -70,7 +70,7 @@ def visit(browser: Any, address: str) -> Iterator[Callable[..., Any]]:
 
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")], ids=["desktop", "phone"])
-def test_pages_fit_and_complain_of_nothing(page: str, width: int, scheme: str, visit: Callable) -> None:
+def test_pages_fit_the_screen_without_errors(page: str, width: int, scheme: str, visit: Callable) -> None:
     opened = visit(page, width, scheme)
     assert opened.title()
     assert opened.evaluate("document.scrollingElement.scrollWidth") <= width

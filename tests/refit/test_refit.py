@@ -219,7 +219,7 @@ def test_folds_of_the_sigmoid_do_not_depend_on_the_order_of_rows() -> None:
     )
 
 
-def test_folds_are_dealt_out_by_distinct_points() -> None:
+def test_distinct_points_are_assigned_to_folds() -> None:
     X = np.array([[0.0], [1.0], [1.0], [2.0], [3.0], [4.0], [4.0], [5.0]])
     codes = np.array([0, 0, 0, 0, 1, 1, 1, 1])
     data = Samples(X, codes, np.array([0, 1]), np.ones(8), np.arange(8), 8, Kernel("linear"))

@@ -135,8 +135,8 @@ def test_the_basis_is_drawn_by_content() -> None:
 
 
 @pytest.mark.slow
-def test_leave_one_out_under_imbalance_is_honest() -> None:
-    """In the mean of 30 draws: the ratio of a single one has a standard deviation of a fifth."""
+def test_leave_one_out_under_imbalance_is_not_optimistic() -> None:
+    """On average over 30 draws; the ratio of a single draw has a standard deviation of 0.2."""
     ratios = []
     for seed in range(30):
         X, y = make_classification(4000, n_features=10, n_informative=5, weights=[0.95], random_state=seed)

@@ -186,7 +186,7 @@ def test_weights_equal_repetition_with_several_classes() -> None:
 
 
 @pytest.mark.parametrize("n_classes", [6, 15])
-def test_the_estimate_does_not_flatter_with_many_classes_and_few_rows(n_classes: int) -> None:
+def test_the_estimate_is_not_optimistic_with_many_classes_and_few_rows(n_classes: int) -> None:
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(n_classes, 8)) * 1.2
     code = rng.integers(0, n_classes, 1500)

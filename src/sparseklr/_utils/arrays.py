@@ -10,7 +10,7 @@ import numpy as np
 def check_floats(
     name: str, array: Any, shape: tuple[int | None, ...], dtypes: tuple[Any, ...] = (np.float64,)
 ) -> None:
-    """Raise an error unless a value is an array of finite numbers with the given shape; None is any length.
+    """Raise an error unless a value is an array of finite numbers of the given shape; None is a wildcard.
 
     >>> check_floats("coef", np.zeros((2, 3)), (None, 3))
     >>> check_floats("coef", np.zeros((2, 3)), (None, 4))

@@ -14,8 +14,8 @@ from tempfile import TemporaryDirectory
 def replacing(path: Path) -> Iterator[Path]:
     """Provide a temporary file that replaces ``path`` on success and is deleted on failure.
 
-        The file is created beside ``path`` in a new folder that only its owner can access, so that nobody
-    else can read or replace it and threads do not share it. The mode of ``path`` is preserved.
+    The file is created beside ``path`` in a new folder that only its owner can access, so that nobody else
+    can read or replace it and threads do not share it. The mode of ``path`` is preserved.
     """
     try:
         with TemporaryDirectory(prefix=".", dir=path.parent) as folder:

@@ -22,7 +22,7 @@ class Iteration:
 class ProgressBar:
     """Solver callback that shows how the KKT violation approaches its tolerance, on a logarithmic scale.
 
-        On a terminal or in a notebook with tqdm (extra ``sparseklr[progress]``) it shows a ``tqdm`` bar;
+    On a terminal or in a notebook with tqdm (extra ``sparseklr[progress]``) it shows a ``tqdm`` bar;
     otherwise it prints a line on standard error every two seconds.
 
     Examples

@@ -161,9 +161,9 @@ Callback = Callable[[Iteration], Any] | None
 class _Metric:
     """A positive definite model of the second derivatives on the support and the intercept.
 
-    In units of |x|^(3/4) the penalty has the curvature -1/4 for every coordinate. If that makes the system
-    indefinite, it is replaced by 1/2, the curvature of the quadratic that touches the penalty from above
-    (iteratively reweighted least squares).
+    If every coordinate is divided by |x|^(3/4), the penalty has the curvature -1/4 in each of them. If that
+    makes the system indefinite, it is replaced by 1/2, the curvature of the quadratic that touches the
+    penalty from above (iteratively reweighted least squares).
     """
 
     A: Array  # columns of the support, and a column of ones for the intercept
@@ -177,8 +177,8 @@ class _Metric:
 
 
 @dataclass(frozen=True, eq=False)
-class _Promise:
-    """Models of the loss along c coordinates off the support, see ``HalfSolver._promise``."""
+class _CoordinateModels:
+    """Models of the loss along c coordinates off the support, see ``HalfSolver._coordinate_models``."""
 
     slope: Array  # (c,) slope while the support and the intercept adapt
     curvature: Array
@@ -327,14 +327,16 @@ class HalfSolver:
             score = np.empty(n)
             for start in range(0, n, 1024):
                 block = np.arange(start, min(start + 1024, n))
-                promise = self._promise(C, block, self.points.columns(block), metric)
-                score[block] = step_of(promise.slope, promise.curvature)[1]
+                models = self._coordinate_models(C, block, self.points.columns(block), metric)
+                score[block] = step_of(models.slope, models.curvature)[1]
         score[self.support] = 0
         best = np.argsort(-score, kind="stable")[: SETTINGS.shortlist]
         return best[score[best] > 0]
 
-    def _promise(self, C: float, among: Array, columns: Array, metric: _Metric) -> _Promise:
-        """Quadratic models of the loss along coordinates, while those of the metric adapt.
+    def _coordinate_models(
+        self, C: float, among: Array, columns: Array, metric: _Metric
+    ) -> _CoordinateModels:
+        """Quadratic models of the loss along single coordinates, while the support and the intercept adapt.
 
         The curvature of a coordinate is then a Schur complement, which is much smaller than its own curvature
         if columns are similar.
@@ -345,15 +347,15 @@ class HalfSolver:
         alone = self._residual(C) @ columns
         bound = C * self.bound[among]
         curvature = np.clip(W @ columns**2 - (U * along).sum(axis=0), 1e-6 * bound, bound)
-        return _Promise(alone - U.T @ rest, curvature, along, rest, alone, bound)
+        return _CoordinateModels(alone - U.T @ rest, curvature, along, rest, alone, bound)
 
     def _best_trial(
         self, C: float, short: Array, columns: Array, metric: _Metric, thorough: bool
     ) -> tuple[int, Array, Array, float] | None:
         """The short-listed coordinate with the largest predicted decrease whose step lowers the objective."""
-        promise, known = self._promise(C, short, columns, metric), metric.n_coordinates
-        gain = step_of(promise.slope, promise.curvature)[1]
-        certain = step_of(promise.alone, promise.bound)[1]
+        models, known = self._coordinate_models(C, short, columns, metric), metric.n_coordinates
+        gain = step_of(models.slope, models.curvature)[1]
+        certain = step_of(models.alone, models.bound)[1]
         order = np.argsort(-gain, kind="stable")
         present = self.objective(C)
         trials = (4 if thorough else 1) * SETTINGS.trials
@@ -361,15 +363,15 @@ class HalfSolver:
         for rank, j in enumerate(order[gain[order] > enough]):
             if rank >= trials and not certain[j] > enough:
                 continue
-            steepness, bound = promise.curvature[j], promise.bound[j]
+            steepness, bound = models.curvature[j], models.bound[j]
             while True:  # backtracking; a step of the coordinate alone with the bound always succeeds
                 together = steepness < bound
-                step = float(step_of((promise.slope if together else promise.alone)[j], steepness)[0])
+                step = float(step_of((models.slope if together else models.alone)[j], steepness)[0])
                 if step == 0:
                     break
                 x = self.x.copy()
                 if together:
-                    move = promise.rest + step * promise.along[:, j]
+                    move = models.rest + step * models.along[:, j]
                     moved = x[:known] - move[:known]
                     x[:known] = np.where(moved * x[:known] > 0, moved, x[:known])
                     h = self.columns @ x + step * columns[:, j]
@@ -404,7 +406,7 @@ class HalfSolver:
         return _Metric(A, unit, factor, len(size))
 
     def _gradient(self, C: float, metric: _Metric) -> Array:
-        """First derivatives in the coordinates and the intercept of the metric."""
+        """First derivatives with respect to the coordinates and the intercept of the metric."""
         G = self._residual(C) @ metric.A
         x = self.x[: metric.n_coordinates]
         G[: len(x)] += 0.5 * np.sign(x) / np.sqrt(np.abs(x))

@@ -61,8 +61,8 @@ class HalfKLR(KernelClassifier):
         promising ones first, and takes Newton steps on the non-zero ones; see Notes.
     tol : float, default=1e-6
         Stop when half thresholding moves no coefficient by more than this, relative to the largest (at least
-        1, in units in which kernel values are about 1). For ``"coordinate"``, a Newton step on the non-zero
-        coefficients must also promise less than this fraction of the objective.
+        1, in units in which kernel values are about 1). For ``"coordinate"``, the decrease predicted for a
+        Newton step on the non-zero coefficients must also be less than this fraction of the objective.
     max_iter : int, default=1000
         Maximum number of iterations for each binary problem.
     cache_size : float or "auto", default="auto"

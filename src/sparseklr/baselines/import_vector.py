@@ -31,7 +31,7 @@ class SearchSettings:
 
     block: int = 512  # candidates scored at once, which bounds the memory
     shortlist: int = 10  # best candidates of the quadratic model, which are compared by the objective itself
-    rounds: int = 3  # steps of this comparison; six find no lower minima
+    rounds: int = 3  # steps of this comparison; six steps do not find lower minima
 
 
 SETTINGS = SearchSettings()
@@ -289,8 +289,8 @@ class Machine:
     penalty : array (q,)
         0 for the intercept, else 1.
     W, AWA, ridge, inverse : arrays (n_outputs, n), (n_outputs, q, q), (n_outputs, q), (n_outputs, q, q)
-        At the last update: curvature of the loss, A'WA, the penalty with a small one for the intercept, and
-        the inverse of the blocks ``A'WA + diag(ridge)`` of the Hessian.
+        At the last update: the curvature of the loss, A'WA, the penalty (with a small positive value for the
+        intercept), and the inverse of the blocks ``A'WA + diag(ridge)`` of the Hessian.
 
     Kernel values are divided by ``unit`` and the weights of the loss multiplied by it, which multiplies the
     objective by ``unit`` and avoids overflow.
@@ -340,7 +340,7 @@ class Machine:
         # others (a fraction of the weights would hide the remaining decrease if all rows are saturated). A
         # fraction of the slopes bounds its step by 1e10 if saturated rows are on the wrong side. The fraction
         # EPS of the largest output covers rounding errors that all outputs share; it is negligible because
-        # the loss is at least half of all sizes.
+        # the loss is at least half of ``size``.
         size = (self.W + np.abs(here.slope)).sum(axis=1, keepdims=True)
         alone = 1e-10 * size + EPS * size.max() + TINY
         self.ridge = np.where(self.penalty > 0, 1.0, alone)

@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run_command_line(
     program: str, make_parser: Callable[[], Parser], argv: Sequence[str] | None = None
 ) -> int:
-    """Call ``args.run`` with the parsed arguments; warnings and errors are printed after ``program``."""
+    """Call ``args.run`` with the parsed arguments; ``program`` is the prefix of warnings and errors."""
     argv = sys.argv[1:] if argv is None else list(argv)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # print a question mark for characters the terminal cannot show

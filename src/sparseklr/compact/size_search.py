@@ -173,8 +173,8 @@ def choose(stages: list[Stage], validation: Validation) -> Stage:
     """The smallest model that is nearly as good as the best, and better than all smaller ones.
 
     Its loss exceeds the smallest loss by at most one standard error of the difference, or by the fraction
-    ``gain`` per doubling of its size up to that of the best. A model of many points must be better than all
-    smaller ones by the fraction ``many_points_gain``.
+    ``gain`` for each doubling between its size and that of the best model. A model of many points must be
+    better than all smaller ones by the fraction ``many_points_gain``.
     """
     smaller = np.minimum.accumulate([np.inf, *(stage.loss for stage in stages[:-1])])
     better = [

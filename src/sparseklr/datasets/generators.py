@@ -195,7 +195,7 @@ def _check_arguments(random_state: RandomState, **sizes: int) -> np.random.Rando
 def true_log_proba(name: str, X: Any, **parameters: Any) -> Floats:
     """The true log-probabilities of the classes at given rows, computed from the densities of a generator.
 
-        No model has a smaller expected log-loss than these probabilities.
+    No model has a smaller expected log-loss than these probabilities.
 
     Parameters
     ----------

@@ -1,9 +1,8 @@
 """The dual problem of S-KLR.
 
 :mod:`problem` defines the objective and the optimality conditions, :mod:`smo` solves the problem with the
-compiled core,
-:mod:`margins` relates the margin to the sum of the dual variables, :mod:`one_vs_rest` handles several classes
-and :mod:`path` solves grids of (C, lam).
+compiled core, and :mod:`margins` relates the margin to the sum of the dual variables. :mod:`one_vs_rest` and
+:mod:`softmax` handle several classes, and :mod:`path` solves grids of (C, lam).
 """
 
 from .margins import lam_for_nu, nu_bar, saturation_bound

@@ -165,10 +165,10 @@ def _one_sided_bound(K: np.ndarray, box: np.ndarray, minority: np.ndarray, gamma
         def missing(lam: float, load: np.ndarray = load) -> float:
             return float(box[many] @ expit(2 * lam - edge - load) - target)
 
-        # Beyond these distances from the loads every sigmoid is 0 or 1.
+        # Beyond these distances from the bounds every sigmoid is 0 or 1.
         spread = 40.0 + np.log(box[many].sum()) - np.log(gamma) - np.log(box[few].min())
         low, high = (0.5 * (edge + end) for end in (load.min() - spread, load.max() + spread))
-        # If rounding hides a change of sign, the root is at that end. Loads of 1e300 need many iterations.
+        # If rounding hides a change of sign, the root is at that end. Bounds of 1e300 need many iterations.
         at_low, at_high = missing(low) >= 0, missing(high) <= 0
         root = low if at_low else high if at_high else brentq(missing, low, high, maxiter=2000)
         bounds.append(root)

@@ -43,7 +43,8 @@ class KLRPath:
     lams : array (n_Cs, n_lams)
         The margins, as absolute values.
     solutions : array (n_Cs, n_lams, n_outputs) of Solution or None
-        One output for two classes, one per class otherwise. None for solutions that an interruption left out.
+        One output for two classes, one per class otherwise. None for problems that were not solved before an
+        interruption.
     training : Samples
         The training data. ``alpha`` and ``support`` of a solution refer to its rows, those of positive
         weight; ``training.positions`` gives their positions in the user's data.
@@ -268,8 +269,8 @@ def solve_along(
 def extrapolate(known: list[tuple[float, Solution]], problem: DualProblem) -> tuple[np.ndarray, np.ndarray]:
     """Compute a start for a margin (alpha above its bound, and F) from the solutions for other margins.
 
-        The candidates are the cold start, the latest solution, and polynomials of increasing degree through
-    the latest solutions; the candidate with the smallest dual objective wins. A polynomial is moved towards
+    The candidates are the cold start, the latest solution, and polynomials of increasing degree through the
+    latest solutions; the candidate with the smallest dual objective is used. A polynomial is moved towards
     the latest solution until it lies in the box. Its weights sum to one, so ``y'alpha = 0`` still holds.
     """
     top = problem.box - 2 * problem.bound

@@ -192,7 +192,7 @@ class SoftmaxProblem:
         return coef
 
     def masses(self, coef: Array) -> Array:
-        """Masses above the bound of all classes; they sum to ``C_i - n_classes * bound_i``."""
+        """The masses of all classes minus the bound; they sum to ``C_i - n_classes * bound_i``."""
         room = self.box - self.n_classes * self.bound
         rest = room - np.where(self.own, coef, 0.0).sum(axis=0)
         rest = np.where(rest > 8 * np.finfo(float).eps * self.box, rest, 0.0)  # rounding of the other masses
@@ -235,8 +235,8 @@ class SoftmaxProblem:
     def pair(self, p: int, q: int, coef: Array, F: Array) -> tuple[DualProblem, Array, Array]:
         """The problem of moving mass between two classes, which is a binary one with the kernel 2 K.
 
-        Returns the problem, its variable (the mass of p, of at most the masses of p and q) and its F up to a
-        constant vector. Rows with mass p and q at the bound are fixed.
+        Returns the problem, its variable (the mass of p, which is at most the sum of the masses of p and q)
+        and its F up to a constant vector. Rows whose masses of p and q are at the bound are fixed.
         """
         masses, own = self.masses(coef)[[p, q]], self.own[[p, q]]
         problem = DualProblem(np.ones(len(self.box)), masses.sum(axis=0) + 2 * self.bound, self.bound, 0.0)
@@ -245,8 +245,9 @@ class SoftmaxProblem:
     def feasible_start(self, coef: Array) -> Array:
         """A feasible point near ``coef``, whose rows may be a part of those of another problem.
 
-        Between two classes, the mass of rows of one that is given to the other is scaled to the smaller of
-        the two directions, unless all sums are 0 already; then all masses are scaled until they fit.
+        Rows of each class may have mass of another class. Unless all sums are 0 already, for each pair of
+        classes the larger of the two total masses is scaled down to the smaller one. Then all masses are
+        scaled until they fit.
         """
         given = np.where(self.own, 0.0, np.maximum(-coef, 0.0))
         classes, rows = given.nonzero()

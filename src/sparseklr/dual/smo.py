@@ -165,7 +165,7 @@ class Solution:
 class SolveInterrupted(KeyboardInterrupt):
     """Ctrl-C during a solve; ``solution`` is the current iterate, which can serve as a warm start.
 
-    ``lam`` is its margin during a search for the margin, None otherwise.
+    ``lam`` is the margin of this iterate if the margin was being searched, else None.
     """
 
     def __init__(self, solution: Any) -> None:
@@ -226,9 +226,10 @@ def _solve(
 ) -> Solution:
     """Run the compiled solver.
 
-        ``F`` and the solution refer to alpha, or to ``alpha - bound`` if :func:`solve_above_bound` is the
+    ``F`` and the solution refer to alpha, or to ``alpha - bound`` if :func:`solve_above_bound` is the
     caller."""
-    # Rounding may leave a sum just below the upper bound, and the point would then count as free to grow.
+    # Rounding may leave a sum just below the upper bound; the solver would then treat the point as free to
+    # grow.
     top = problem.box - 2 * problem.bound
     above = np.where(top - above <= 4 * np.finfo(float).eps * problem.box, top, above)
     F = np.array(F, dtype=np.float64)

@@ -15,8 +15,8 @@ from ..samples import Samples
 from .problem import SoftmaxProblem, boxes
 from .smo import Callback, Settings, SolveInterrupted, Status, core_settings, history_of
 
-# Accepted relative duality gap in units of tol. Where the optimality conditions converge slowly, a gap of
-# tol / 10 is reached several times earlier, and further steps hardly change the model.
+# Accepted relative duality gap as a fraction of tol. Where the optimality conditions converge slowly, a gap
+# of tol / 10 is reached several times earlier, and further steps hardly change the model.
 GAP_FRACTION = 0.1
 
 
@@ -201,7 +201,7 @@ def solve_masses(
 
 
 def accepted_gap(settings: Settings, lam: float) -> float:
-    """The accepted relative gap. It is quadratic in the violation, of which ``scale_tol`` gives the unit."""
+    """The accepted relative gap; it is quadratic in the violation, whose scale depends on ``scale_tol``."""
     unit = settings.tolerance(lam) / (settings.tol * max(1.0, lam))
     return GAP_FRACTION * settings.tol * unit**2
 

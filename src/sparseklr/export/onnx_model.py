@@ -203,8 +203,8 @@ def _scaled(g: Graph, scaling: FeatureScaling, x: str) -> str:
 def _kernel_values(g: Graph, model: PortableModel, x: str, z: str) -> str:
     """Add the nodes for the kernel values between rows and points, of shape (n, n_points).
 
-        No multiplication by a scalar may precede or follow a MatMul, because onnxruntime fuses the two and
-    rounds the scalar to float32. Hence gamma is a vector here, which multiplies the constant points.
+    No multiplication by a scalar may precede or follow a MatMul, because onnxruntime fuses the two and rounds
+    the scalar to float32. Hence gamma is a vector here, which multiplies the constant points.
     """
     if model.kernel == "rbf":
         center = model.points.mean(axis=0)
@@ -274,7 +274,7 @@ def _table_inputs(reader: TableReader, number: Any, text: Any) -> list[tuple[str
 
 
 def _table_output_shape(operator: Any) -> None:
-    """Tell skl2onnx the output shape of :func:`_convert_table`."""
+    """Set the output shape of :func:`_convert_table` for skl2onnx."""
     from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
 
     single = any(isinstance(given.type, FloatTensorType) for given in operator.inputs)

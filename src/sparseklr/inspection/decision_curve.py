@@ -17,7 +17,7 @@ class DecisionCurveDisplay:
     r"""Decision curve: the net benefit of acting on rows whose probability exceeds a threshold.
 
     A threshold t means that a false alarm costs :math:`t / (1 - t)` times what a hit gains. The net benefit
-    per row, in units of the gain of a hit, is
+    per row, relative to the gain of a hit, is
 
     .. math:: \frac{\text{hits}}{n} - \frac{\text{false alarms}}{n} \cdot \frac{t}{1 - t}.
 
@@ -85,12 +85,12 @@ class DecisionCurveDisplay:
         X : {array-like, sparse matrix, data frame} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         pos_label : object, default=None
-            The class that calls for action; None is the second of two classes.
+            The class that calls for action; None means the second of two classes.
         thresholds : array-like, default=None
-            Probabilities between 0 and 1; None is 0.01, 0.02, ..., 0.99.
+            Probabilities between 0 and 1; None means 0.01, 0.02, ..., 0.99.
         sample_weight : array-like of shape (n_samples,), default=None
         name : str, default=None
-            Label of the curve; None is the name of the class of the estimator.
+            Label of the curve; None means the class name of the estimator.
         ax : matplotlib Axes, default=None
             None creates a new figure. Several displays may share the same axes.
         **kwargs
@@ -161,7 +161,7 @@ class DecisionCurveDisplay:
         weight = np.ones(len(prob)) if sample_weight is None else check_weight(sample_weight, len(prob))
         t = np.arange(1, 100) / 100 if thresholds is None else np.asarray(thresholds, dtype=np.float64)
         if t.ndim != 1 or not ((t > 0) & (t < 1)).all():
-            raise ValueError("thresholds must be probabilities between 0 and 1, exclusively.")
+            raise ValueError("thresholds must be strictly between 0 and 1.")
         fraction, odds = weight / weight.sum(), t / (1 - t)
         order = np.argsort(prob)
         place = np.searchsorted(prob[order], t)  # act if the probability is at least t

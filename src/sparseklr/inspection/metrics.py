@@ -152,8 +152,8 @@ def as_events(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return whether the event occurred in each sample, and its predicted probability.
 
-        The event is the positive class; for a matrix of probabilities, it is that the most probable class
-    is true.
+    The event is the positive class; for a matrix of probabilities, it is that the most probable class is
+    true.
     """
     y_true = column_or_1d(y_true)
     y_prob = check_array(y_prob, ensure_2d=False, dtype=np.float64, input_name="y_prob")

@@ -381,7 +381,7 @@ _LABELS = {"importance": "Feature importance", "relevance": "Relevance (gamma of
 
 @dataclass(eq=False, repr=False)
 class RelevanceDisplay:
-    r"""Bars of how much a compact model depends on each feature; dropped features are marked.
+    r"""Bar chart of the importance of each feature of a compact model; dropped features are marked.
 
     A feature with :math:`\gamma_j = 0` in :math:`k(x, z) = \exp(-\sum_j \gamma_j (x_j - z_j)^2)` does not
     enter the model: :class:`~sparseklr.CompactKLR` with ``relevance="sparse"`` drops such features. Create
@@ -392,7 +392,7 @@ class RelevanceDisplay:
     importance : array (n_features,)
         ``feature_importances_`` of the model.
     relevance : array (n_features,)
-        ``relevance_`` of the model, the widths gamma; 0 for a dropped feature.
+        ``relevance_`` of the model, the kernel coefficients gamma; 0 for a dropped feature.
     feature_names : array of str (n_features,)
 
     Attributes

@@ -90,7 +90,8 @@ class ShapleyDisplay:
         row : int or None, default=None
             Position of the row to explain; None draws all rows, or the row if there is only one.
         label : object, default=None
-            The class; None is the class of the largest log-odds of one row, and the last class for many rows.
+            The class; None means the class with the largest log-odds for one row, and the last class for many
+            rows.
         max_features : int, default=10
         ax : matplotlib Axes, default=None
             None creates a new figure.
@@ -223,7 +224,7 @@ def _short(value: Any) -> str:
 
 
 def _ranks(values: np.ndarray) -> np.ndarray | None:
-    """Ranks of numbers from 0 to 1; None if some are no numbers or all are equal."""
+    """Ranks of numbers from 0 to 1; None if some are not numbers or all are equal."""
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

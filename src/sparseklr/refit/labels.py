@@ -77,7 +77,7 @@ class Labels:
 
     @classmethod
     def of_points(cls, points: DistinctPoints) -> Labels:
-        """Labels of points, with their observations."""
+        """Labels of points, with ``left_out`` for their observations."""
         groups = points.observations
         if points.weight.shape[1] > 2:
             return replace(cls.of(points.weight), left_out=in_folds(groups))

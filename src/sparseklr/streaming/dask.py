@@ -22,7 +22,7 @@ def is_dask(X: Any) -> bool:
 
 
 def running_client() -> Any:
-    """Dask's current client; None without one."""
+    """Dask's current client, or None."""
     try:
         from distributed import Client
 
@@ -179,11 +179,11 @@ def _as_array(values: Any, name: str) -> Any:
 class ClusterBlocks(Blocks):
     """Blocks on the workers of a cluster, grouped into parts of consecutive blocks that stay on one worker.
 
-        Each pass sends the statistic to the workers once, and a tree of tasks adds up the results. All
-    tasks are in Dask's graph, so if a worker dies, another worker recomputes only its parts.
+    Each pass sends the statistic to the workers once, and a tree of tasks adds up the results. All tasks are
+    in Dask's graph, so if a worker dies, another worker recomputes only its parts.
 
-        ``source`` is a :class:`DaskSource`, whose chunks are not moved, or a source of files that every
-    worker can read.
+    ``source`` is a :class:`DaskSource`, whose chunks are not moved, or a source of files that every worker
+    can read.
     """
 
     arity = 8  # number of forests that one task merges

@@ -508,8 +508,8 @@ class StreamFit:
     def _blocks(self, n_rows: int) -> tuple[Blocks, float, int]:
         """Return at least ``n_rows`` training rows, the sum of their weights, and their number.
 
-                The rows are a sample in memory if they fit there and are fewer than half; otherwise they
-        are all training rows.
+        The rows are a sample in memory if they fit there and are fewer than half; otherwise they are all
+        training rows.
         """
         if n_rows > self._drawn and self._drawn < min(self.most_in_memory, self.n_rows // 2):
             self._draw(4 * n_rows)

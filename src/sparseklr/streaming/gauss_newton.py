@@ -291,9 +291,9 @@ def descend(
 ) -> Descent:
     """Move all parameters until two consecutive steps each lower J by less than the fraction ``tol``.
 
-        If points move in groups, this must hold for every group. ``sample`` contains the rows for the
-    Fisher information, in random order, with weights that sum to the weight of all rows. ``max_steps``
-    includes the steps taken before a run was resumed; ``report`` is called with the state after every step.
+    If points move in groups, this must hold for every group. ``sample`` contains the rows for the Fisher
+    information, in random order, with weights that sum to the weight of all rows. ``max_steps`` includes the
+    steps taken before a run was resumed; ``report`` is called with the state after every step.
     """
     now = start
     if now.done or now.n_steps >= max_steps:
@@ -389,8 +389,8 @@ def _step(
 def _scale(G: np.ndarray, gamma: np.ndarray, n_points: int, n_widths: int) -> np.ndarray:
     """The diagonal D of the damping: the diagonal of G, with lower limits.
 
-        Damping all points nearly equally keeps those with small coefficients from jumping far. The lower
-    limit relative to the widths holds a point in place whose coefficient, and with it all curvature, has
+    Damping all points nearly equally keeps those with small coefficients from jumping far. The lower limit
+    relative to the widths prevents large moves of a point whose coefficient, and with it all curvature, has
     vanished.
     """
     scale = np.diag(G).copy()

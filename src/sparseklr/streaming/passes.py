@@ -37,7 +37,7 @@ Forest = dict[tuple[int, int], Any]  # (level, position) -> sum over the leaves 
 def grow(forest: Forest, new: Iterable[tuple[tuple[int, int], Any]], n_leaves: int) -> Forest:
     """Insert nodes into a forest, in place, and replace pairs of siblings by their parent.
 
-    Of m consecutive leaves, at most 2 log2(m) nodes remain.
+    At most 2 log2(m) nodes remain of m consecutive leaves.
 
     Examples
     --------
@@ -188,10 +188,9 @@ class NotFiniteError(ValueError):
 class Summary:
     """Counts, labels and moments of rows; ``+`` combines two summaries.
 
-        Rows of weight 0 affect only the number of rows. Moments are combined by the formulas of P. Pébay,
-    "Formulas for
-    robust, one-pass parallel computation of covariances and arbitrary-order statistical moments", Sandia
-    report SAND2008-6212, 2008, with weights instead of counts.
+    Rows of weight 0 affect only the number of rows. Moments are combined by the formulas of P. Pébay,
+    "Formulas for robust, one-pass parallel computation of covariances and arbitrary-order statistical
+    moments", Sandia report SAND2008-6212, 2008, with weights instead of counts.
     """
 
     n_rows: int

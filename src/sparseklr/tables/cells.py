@@ -101,8 +101,9 @@ _PARTS = re.compile(
 def parse_numbers(tokens: np.ndarray, decimal: str = ".") -> tuple[np.ndarray, np.ndarray]:
     """Return the value of each token, NaN if it is not a finite number, and its unit.
 
-        Of point and comma, the one that is not ``decimal`` separates thousands, unless that is impossible:
-    "1,5" is 1.5 in either case. Currency signs are not units.
+    If ``decimal`` is a point, commas separate thousands, and vice versa, unless that is impossible: "1,5" is
+    1.5 in either case. Currency signs are not units.
+
     Examples
     --------
     >>> tokens = np.array(["12", "$1,234.50", "5%", "(3)", "n/k", "1,5"], dtype=object)
@@ -200,8 +201,8 @@ def most_frequent_unit(units: np.ndarray, counts: np.ndarray) -> str:
 def numbers_in_unit(values: np.ndarray, units: np.ndarray, unit: str) -> np.ndarray:
     """Return the values, with NaN for those that have another unit.
 
-        A number without a unit has the unit of its column, except in a column of percentages, where 5 may
-    mean 5% or 500%. Likewise, 5% in a column of plain numbers may mean 5 or 0.05.
+    A number without a unit has the unit of its column, except in a column of percentages, where 5 may mean 5%
+    or 500%. Likewise, 5% in a column of plain numbers may mean 5 or 0.05.
     """
     fits = units == unit
     if unit not in ("%", "‰"):
@@ -235,7 +236,7 @@ def parse_dates(tokens: np.ndarray, form: str) -> np.ndarray:
 def find_format(tokens: np.ndarray, least: float) -> tuple[str | None, str | None]:
     """Find the format that fits most tokens, and one with day and month swapped if it fits equally well.
 
-        The format is None if it fits less than the fraction ``least`` of the tokens.
+    The format is None if it fits less than the fraction ``least`` of the tokens.
 
     Examples
     --------

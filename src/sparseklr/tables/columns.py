@@ -186,7 +186,7 @@ def _learn_text(cells: Cells, name: str, decimal: str) -> tuple[Column, str]:
 
 
 def _learn_numbers(values: np.ndarray, name: str) -> Column:
-    """Decide between numbers and identifiers: distinct integers that count the rows or are named like one."""
+    """Decide between numbers and identifiers: distinct integers that count the rows or have such a name."""
     numbers = values[np.isfinite(values)]
     if len(numbers) < SETTINGS.min_rows or not np.array_equal(numbers, np.round(numbers)):
         return Column("number")

@@ -136,7 +136,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
 def _encoder(dates: list[str], categories: list[str], free_text: list[str]) -> ColumnTransformer:
     """Create an encoder for dates and text.
 
-        It works like skrub's TableVectorizer, which would detect the kinds of columns again and make model
+    It works like skrub's TableVectorizer, which would detect the kinds of columns again and make model
     files larger."""
     one_hot = OneHotEncoder(
         drop="if_binary", handle_unknown="infrequent_if_exist", min_frequency=2, sparse_output=False

@@ -30,7 +30,7 @@ class TabularPipeline(Pipeline):
             ``"features"`` gives the columns of X: all features that are computed from a column, such as the
             indicators of its categories, count as one.
         background : data frame or None, default=None
-            Rows that the rows of X are compared with; None is up to 100 weighted rows that represent the
+            Rows that the rows of X are compared with; None means up to 100 weighted rows that represent the
             training rows.
         **options
             Further arguments of :meth:`sparseklr.SparseKLR.explain`: ``interactions``.

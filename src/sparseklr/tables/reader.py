@@ -131,8 +131,9 @@ class TableReader(TransformerMixin, BaseEstimator):
     def strange(self, X: Any) -> list[str]:
         """Describe the values of each row that are unlike those in training; "" if there are none.
 
-                Such values are new categories, numbers and dates outside the training range by more than a
-        quarter of its width, and missing values in a column that had none in training.
+        Such values are new categories, numbers and dates outside the training range by more than a quarter of
+        its width, and missing values in a column that had none in training.
+
         Examples
         --------
         >>> import pandas as pd
