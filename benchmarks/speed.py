@@ -32,6 +32,7 @@ from sparseklr.export import to_onnx
 from . import paper_reference
 from .adapters import adapters, fit, points
 from .common import load, show
+from .sources import at_start, record
 
 Row = dict[str, Any]
 REGIMES = {"sparse": (1e4, 1e3), "less sparse": (1e4, 100.0), "dense": (100.0, 1.0)}
@@ -337,6 +338,7 @@ def main() -> None:
         partial(csr, 5000 if quick else 20_000),
     ]
     print(machine())
+    at_start("speed")
     rows: list[Row] = []
     for part in parts:
         found = part()
@@ -346,6 +348,7 @@ def main() -> None:
     show("Speed", list(rows[0]), [[row[column] for column in rows[0]] for row in rows])
     if arguments.docs:
         write_docs(rows)
+        record("speed")
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
     "navbar_end": ["theme-switcher"],
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 8,
     "show_prev_next": True,
     "footer_start": ["copyright"],
     "footer_end": [],
@@ -95,6 +95,7 @@ _ALONE = (
     "index",
     "quickstart",
     "coming-from-svc",
+    "coming-from-boosting",
     "changelog",
     "explorer",
 )  # pages outside sections
