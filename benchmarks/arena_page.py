@@ -9,7 +9,7 @@ import pandas as pd
 
 from .arena_measure import REPORT
 from .arena_report import CLOSE, FLOOR, common, summary
-from .arena_text import NAMES, OURS, markdown, plain, replace_part
+from .arena_text import NAMES, OURS, SHORT, markdown, plain, replace_part
 from .boosting_page import comparison
 from .sources import record
 from .store import RESULTS, ROOT
@@ -125,7 +125,7 @@ def set_table(losses: pd.DataFrame) -> str:
     for name, row in losses[order].iterrows():
         least = row.min()
         lines.append([str(name), *(f"**{v:.3f}**" if v == least else f"{v:.3f}" for v in row)])
-    return markdown(["table", *(plain(model) for model in order)], lines)
+    return markdown(["table", *(SHORT.get(model, model) for model in order)], lines)
 
 
 def draw(ratios: pd.DataFrame, path: Path) -> None:

@@ -16,6 +16,11 @@ NAMES = {
     "logistic": "`LogisticRegression()`",
     "HistGradientBoosting": "`HistGradientBoostingClassifier()`",
 }
+SHORT = {
+    "HistGradientBoosting": "HistGB",
+    "forest": "Forest",
+    "logistic": "Logistic",
+}  # heads of narrow columns
 BEGIN, END = "<!-- written by python -m benchmarks.arena page -->\n", "<!-- end -->"
 
 

@@ -215,7 +215,7 @@ So `CompactKLR` offers neither variant.
 def write_docs(rows: list[list[Any]]) -> None:
     lines = ["| quantity | measured |", "|---|---:|"]
     lines += [
-        f"| {what} | {f'{value:.4g}' if isinstance(value, float) else value} |" for what, value, _ in rows
+        f"| {what} | {f'{value:#.4g}' if isinstance(value, float) else value} |" for what, value, _ in rows
     ]
     (ROOT / "docs" / "scale.md").write_text(PAGE.format(table="\n".join(lines)))
 

@@ -62,6 +62,7 @@ FIGURES = {
         "and python -m benchmarks.arena page docs/results/arena.csv NEW.csv",
         ("benchmarks/arena_measure.py", *MODELS),
     ),
+    "front": Figure("python -m benchmarks.front_picture", ("benchmarks/front_picture.py", *SPARSE)),
     "overview": OVERVIEW,
     "overview_losses": OVERVIEW,
     "migration": Figure(

@@ -32,6 +32,7 @@ from sparseklr.export import to_onnx
 from . import paper_reference
 from .adapters import adapters, fit, points
 from .common import load, show
+from .numbers import aligned
 from .sources import at_start, record
 
 Row = dict[str, Any]
@@ -282,12 +283,7 @@ def write_docs(rows: list[Row]) -> None:
         "| " + " | ".join(columns) + " |",
         "|" + "---|" * len(columns),
     ]
-    lines += [
-        "| "
-        + " | ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in (row[c] for c in columns))
-        + " |"
-        for row in rows
-    ]
+    lines += ["| " + " | ".join(row) + " |" for row in aligned([[row[c] for c in columns] for row in rows])]
     lines += ["", "![Fit time relative to SVC](speed.png)", ""]
     (DOCS / "speed.md").write_text("\n".join(lines))
 

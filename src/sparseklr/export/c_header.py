@@ -101,7 +101,7 @@ _CLIP = """\
 def to_c(model: Any, *, name: str = "model", dtype: Literal["double", "float"] = "double") -> str:
     """Export a fitted classifier as a C99 header.
 
-        The header defines the functions ``NAME_predict_proba``, ``NAME_predict`` and
+    The header defines the functions ``NAME_predict_proba``, ``NAME_predict`` and
     ``NAME_decision_function`` and the array ``NAME_classes``. It needs only ``<math.h>`` and allocates no
     memory.
 

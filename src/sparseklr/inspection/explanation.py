@@ -16,7 +16,7 @@ from ._drawing import AGAINST, FOR, NEUTRAL, TOTAL, last_step, pyplot
 class ExplanationDisplay:
     """Plot of the evidence for and against a class in one row, with a bar for each of the strongest points.
 
-        The bars add up to the log-odds of the class, which the lowest bar shows. The intercept has its own
+    The bars add up to the log-odds of the class, which the lowest bar shows. The intercept has its own
     bar, and so has the sum of all remaining points.
 
     Create it with :meth:`from_estimator`.

@@ -229,6 +229,7 @@ def _mapped(path: str | None) -> Any:
 
 class NpySource(ArraySource):
     """Rows of memory-mapped .npy files: only the blocks in use are read from disk.
+
     Parameters
     ----------
     X, y, sample_weight : path
