@@ -6,7 +6,7 @@ OLDEST := .venv-oldest
 SOURCES := $(wildcard cpp/* bindings/*) CMakeLists.txt pyproject.toml
 CXX_FILES := $(wildcard cpp/*.?pp bindings/*.?pp wasm/*.cpp tests/cpp/*.cpp)
 
-.PHONY: demo test test-fast test-oldest test-machines fuzz sanitize compile-aarch64 lint architecture format bench bench-quick \
+.PHONY: demo test test-fast test-oldest test-machines fuzz sanitize compile-aarch64 lint lint-figures architecture format bench bench-quick \
   figures reproduce docs docs-test explorer wheel clean
 
 # The package in its own environment, built again when the C++ part changes.
@@ -68,6 +68,11 @@ lint: $(VENV)/.installed
 	$(BIN)/python tools/architecture.py --check
 	$(BIN)/python tools/conventions.py --private
 	$(BIN)/python tools/words.py
+	$(BIN)/python -m benchmarks.sources
+
+# Fails if a stored result is older than the code that it measures; make lint only names such results.
+lint-figures: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.sources --strict
 
 # The diagram of the layers in docs/architecture.md, from the imports.
 architecture: $(VENV)/.installed

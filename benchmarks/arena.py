@@ -31,6 +31,7 @@ from .arena_measure import COLUMNS, HALVES, MODELS, Key, maker, measure
 from .arena_page import write
 from .arena_report import compare_files, read, summarise, violations
 from .common import DATA
+from .sources import at_start
 
 
 def stored(path: Path, retry: bool = False) -> set[Key]:
@@ -55,8 +56,10 @@ def append(path: Path, row: dict[str, Any]) -> None:
                 csv.writer(file, lineterminator="\n").writerow(COLUMNS)
         except FileExistsError:  # another run has created the file
             pass
+    with open(path, newline="") as file:
+        columns = next(csv.reader(file))
     line = io.StringIO()
-    csv.DictWriter(line, COLUMNS, lineterminator="\n").writerow(row)
+    csv.DictWriter(line, columns, extrasaction="ignore", lineterminator="\n").writerow(row)
     with open(path, "ab", buffering=0) as file:
         file.write(line.getvalue().encode())
 
@@ -92,13 +95,13 @@ def run(
     known = stored(path, retry)
     todo = [(key, model) for key, model in tasks(sets, splits, models, seed, rows) if key not in known]
     print(f"{len(todo)} fits to measure, {path} has {len(known)}; {os.path.dirname(sparseklr.__file__)}")
-    start = time.perf_counter()
+    start, sources = time.perf_counter(), at_start("arena")
     with parallel_config(backend="loky", inner_max_num_threads=1):
         measured = Parallel(n_jobs=jobs, return_as="generator_unordered")(
             delayed(measure)(key, model, data) for key, model in todo
         )
         for done, row in enumerate(measured, start=1):
-            append(path, row)
+            append(path, {**row, "sources": sources})
             left = (time.perf_counter() - start) / done * (len(todo) - done)
             outcome = row["error"] or f"{row['log_loss']:.4f} {row['seconds']:7.2f} s"
             print(f"{done}/{len(todo)} {left / 60:.0f} min left: {row['model']} {row['set']} {row['split']} {outcome}", flush=True)  # fmt: skip
@@ -142,7 +145,7 @@ def parser() -> argparse.ArgumentParser:
         "violations", help="fits whose training loss, estimate and baseline contradict"
     )
     four.add_argument("files", type=Path, nargs="+")
-    five = commands.add_parser("page", help="write docs/arena.md and the table of README.md")
+    five = commands.add_parser("page", help="write docs/results/arena.csv and the pages made from it")
     five.add_argument("files", type=Path, nargs="+")
     return found
 

@@ -186,7 +186,7 @@ def own_estimate(model: Any) -> float | None:
 
 COLUMNS = ("set", "split", "model", "seed", "rows", "n_train", "n_test", "n_classes", "log_loss", "accuracy", "auc",
            "train_log_loss", "estimate", "base_log_loss", "train_base_log_loss", "points", "seconds", "cpu_seconds",
-           "warnings", "error")  # fmt: skip
+           "warnings", "error", "sources")  # fmt: skip
 Key = tuple[str, int, str, int, int]
 """The first five columns: they identify a measurement."""
 

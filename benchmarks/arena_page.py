@@ -1,4 +1,4 @@
-"""Write ``docs/arena.md``, its picture, and the table of README.md from stored results of ``benchmarks.arena``."""
+"""Write ``docs/arena.md``, its picture, and parts of other pages from stored results of ``benchmarks.arena``."""
 
 from __future__ import annotations
 
@@ -9,19 +9,11 @@ import pandas as pd
 
 from .arena_measure import REPORT
 from .arena_report import CLOSE, FLOOR, common, summary
-from .store import ROOT
+from .arena_text import NAMES, OURS, SHORT, markdown, plain, replace_part
+from .boosting_page import comparison
+from .sources import record
+from .store import RESULTS, ROOT
 
-OURS = ("SparseKLR", "CompactKLR")
-NAMES = {
-    "SparseKLR": "`SparseKLR()`",
-    "CompactKLR": "`CompactKLR()`",
-    "CatBoost": "`CatBoostClassifier()`",
-    "LightGBM": "`LGBMClassifier()`",
-    "forest": "`RandomForestClassifier()`",
-    "SVC": "calibrated `SVC()`",
-    "logistic": "`LogisticRegression()`",
-    "HistGradientBoosting": "`HistGradientBoostingClassifier()`",
-}
 PAGE = """# How good is it on {n_sets} tables?
 
 All models have default parameters and see the same training rows, at most {n_rows:,} of each table; the log-loss on the other
@@ -61,12 +53,13 @@ are the training rows or prototypes that a model keeps.
 To repeat: `python -m benchmarks.arena run arena.csv --splits {n_splits}` and `python -m benchmarks.arena page arena.csv`. The results are in
 `docs/results/arena.csv`.
 """
-BEGIN, END = "<!-- written by python -m benchmarks.arena page -->\n", "<!-- end -->"
 
 
 def write(rows: pd.DataFrame) -> None:
-    """Write the page, the picture and the table of README.md."""
+    """Write ``docs/results/arena.csv``, and everything that is made from it."""
     rows = common(rows[rows["model"].isin(NAMES)])
+    rows.drop(columns="loss").to_csv(RESULTS / "arena.csv", index=False)
+    record("arena", set(rows.loc[rows["model"].isin(OURS), "sources"]))
     losses = rows.pivot_table(index="set", columns="model", values="loss")
     best = losses.clip(lower=FLOOR).min(axis=1)
     ours, others = (losses[list(part)].min(axis=1) for part in (OURS, losses.columns.difference(OURS)))
@@ -86,15 +79,9 @@ def write(rows: pd.DataFrame) -> None:
     )
     (ROOT / "docs/arena.md").write_text(page, encoding="utf-8")
     draw(losses.clip(lower=FLOOR).div(best, axis=0), ROOT / "docs/arena.png")
-    readme = ROOT / "README.md"
-    before, rest = readme.read_text(encoding="utf-8").split(BEGIN)
     text = f"{means(rows, brief=True)}\n\nAnother model is more than 5% better than both on {len(lost)} of the {len(losses)} tables.\n"
-    readme.write_text(before + BEGIN + text + END + rest.split(END, 1)[1], encoding="utf-8")
-
-
-def markdown(columns: list[str], rows: list[list[str]]) -> str:
-    lines = ["| " + " | ".join(columns) + " |", "|---|" + "---:|" * (len(columns) - 1)]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+    replace_part(ROOT / "README.md", text)
+    replace_part(ROOT / "docs/coming-from-boosting.md", comparison(rows))
 
 
 def means(rows: pd.DataFrame, brief: bool = False) -> str:
@@ -120,11 +107,6 @@ def means(rows: pd.DataFrame, brief: bool = False) -> str:
     return markdown(columns, lines)
 
 
-def plain(model: str) -> str:
-    """The name of a model as plain text."""
-    return NAMES[model].replace("`", "").replace("()", "").removesuffix("Classifier")
-
-
 def lost_table(losses: pd.DataFrame) -> str:
     """The lost tables with the best model, the largest ratio first."""
     others = losses[losses.columns.difference(OURS)]
@@ -143,7 +125,7 @@ def set_table(losses: pd.DataFrame) -> str:
     for name, row in losses[order].iterrows():
         least = row.min()
         lines.append([str(name), *(f"**{v:.3f}**" if v == least else f"{v:.3f}" for v in row)])
-    return markdown(["table", *(plain(model) for model in order)], lines)
+    return markdown(["table", *(SHORT.get(model, model) for model in order)], lines)
 
 
 def draw(ratios: pd.DataFrame, path: Path) -> None:

@@ -21,7 +21,7 @@ FLOOR = 1e-3
 CLOSE = 1.05  # a model is close if its loss is at most this factor times the best
 KEY = list(COLUMNS[:5])
 CELL = ["set", "split", "seed", "rows"]  # columns that identify the training and test rows of a fit
-TEXT = ["set", "model", "warnings", "error"]
+TEXT = ["set", "model", "warnings", "error", "sources"]
 
 
 def read(paths: Sequence[Path]) -> pd.DataFrame:
@@ -30,7 +30,8 @@ def read(paths: Sequence[Path]) -> pd.DataFrame:
     rows = (
         rows.dropna(subset=[*KEY, "base_log_loss"]).drop_duplicates(KEY, keep="last").reset_index(drop=True)
     )
-    rows[["warnings", "error"]] = rows[["warnings", "error"]].fillna("")
+    rows = rows.reindex(columns=COLUMNS)  # files of older runs have no column "sources"
+    rows[["warnings", "error", "sources"]] = rows[["warnings", "error", "sources"]].fillna("")
     return rows.assign(loss=rows["log_loss"].where(rows["error"] == "", rows["base_log_loss"]))
 
 

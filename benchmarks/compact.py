@@ -44,9 +44,23 @@ from sparseklr.datasets import make_ringnorm, make_twonorm, make_waveform
 
 from .common import DATA, NAMES
 from .compact_report import write_report
+from .sources import at_start, record
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
-COLUMNS = ("part", "set", "fold", "model", "loss", "accuracy", "points", "rows", "noise", "seconds")
+STORE = Path(__file__).resolve().parents[1] / "docs" / "compact.csv"
+OURS = ("CompactKLR", "SparseKLR")
+COLUMNS = (
+    "part",
+    "set",
+    "fold",
+    "model",
+    "loss",
+    "accuracy",
+    "points",
+    "rows",
+    "noise",
+    "seconds",
+    "sources",
+)
 LARGE = 3000  # with more rows, times are compared with an SVC
 
 Row = dict[str, Any]
@@ -247,7 +261,7 @@ def main() -> None:
     parser.add_argument("--folds", nargs="*", type=int, help="only these folds, draws or runs")
     parser.add_argument("--models", nargs="*", help="only these models")
     parser.add_argument("--again", action="store_true", help="repeat stored measurements")
-    parser.add_argument("--store", type=Path, default=DOCS / "compact.csv")
+    parser.add_argument("--store", type=Path, default=STORE)
     arguments = parser.parse_args()
     if unknown := set(arguments.parts) - set(PARTS):
         parser.error(f"unknown part {', '.join(unknown)}; there are {', '.join(PARTS)}")
@@ -267,14 +281,17 @@ def main() -> None:
             row: Row = {"part": part, "set": name, "fold": fold, "model": label}
             if key(row) in done or not wanted(row):
                 continue
-            row |= measure()
+            row |= measure() | {"sources": at_start("compact")}
             print(
                 ", ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{v}" for k, v in row.items()),
                 flush=True,
             )
             rows.append(row)
             write(arguments.store, sorted(rows, key=key))
-    write_report(read(arguments.store), arguments.store.with_suffix(".md"))
+    rows = read(arguments.store)
+    write_report(rows, arguments.store.with_suffix(".md"))
+    if arguments.store == STORE:
+        record("compact", {row["sources"] or "" for row in rows if row["model"] in OURS})
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .common import show
+from .numbers import aligned
 
 Row = dict[str, Any]
 Table = tuple[str, list[str], list[list[Any]]]  # title, columns, rows
@@ -201,17 +202,6 @@ in this choice. `python -m benchmarks.compact` writes this page.
 """
 
 
-def number(cell: Any) -> str:
-    """Format a table cell: three significant digits, with commas between thousands."""
-    return (
-        f"{cell:,.0f}"
-        if isinstance(cell, float) and abs(cell) >= 1000
-        else f"{cell:.3g}"
-        if isinstance(cell, float)
-        else str(cell)
-    )
-
-
 def write_report(rows: list[Row], path: Path) -> None:
     """Print all tables and write them to a Markdown file."""
     lines = [PAGE]
@@ -223,7 +213,5 @@ def write_report(rows: list[Row], path: Path) -> None:
             if columns == BARS:  # the page shows no limits and goals
                 columns, table = ["summary", "value"], [row[:2] for row in table]
             rule = ["---", *["---:"] * (len(columns) - 1)]
-            lines += [
-                f"| {' | '.join(row)} |" for row in (columns, rule, *(map(number, row) for row in table))
-            ] + [""]
+            lines += [f"| {' | '.join(row)} |" for row in (columns, rule, *aligned(table))] + [""]
     path.write_text("\n".join(lines))

@@ -29,6 +29,7 @@ from paper.datasets import load_benchmark
 from sparseklr import CompactKLR, SparseKLR
 
 from .common import DATA, NAMES
+from .sources import at_start
 from .store import store
 
 CELLS = Path(__file__).with_suffix(".csv")
@@ -71,14 +72,15 @@ def measure(name: str, fold: int, label: str) -> Cell:
     agreement = float(np.mean(predicted == model.classes_[p.argmax(axis=1)]))
     kept = points(model[-1])
     return {"set": name, "fold": fold, "model": label, "loss": log_loss(y[test], p), "accuracy": accuracy,
-            "points": "" if kept is None else kept, "agreement": agreement, "seconds": seconds}  # fmt: skip
+            "points": "" if kept is None else kept, "agreement": agreement, "seconds": seconds,
+            "sources": at_start("overview")}  # fmt: skip
 
 
 def known() -> list[Cell]:
     if not CELLS.exists():
         return []
     with open(CELLS, newline="") as file:
-        return [{k: v if k in ("set", "model") else float(v) if v else None for k, v in row.items()} for row in csv.DictReader(file)]  # fmt: skip
+        return [{k: v if k in ("set", "model", "sources") else float(v) if v else None for k, v in row.items()} for row in csv.DictReader(file)]  # fmt: skip
 
 
 def run(sets: Sequence[str], models: Sequence[str] = SHOWN) -> None:
@@ -99,6 +101,11 @@ def run(sets: Sequence[str], models: Sequence[str] = SHOWN) -> None:
                 print(*cell.values(), flush=True)
 
 
+def measured(cells: list[Cell]) -> set[str]:
+    """The hashes of the sources with which the cells of our models were measured."""
+    return {cell["sources"] for cell in cells if cell["model"] in OURS}
+
+
 def tables(cells: list[Cell], sets: list[str]) -> None:
     def mean(key: str, label: str, name: str | None = None) -> float | None:
         values = [
@@ -110,7 +117,8 @@ def tables(cells: list[Cell], sets: list[str]) -> None:
     rows = [
         [label, *(mean(key, label) for key in ("loss", "accuracy", "points", "seconds"))] for label in SHOWN
     ]
-    store("overview", COMMAND, note, ["", "log-loss", "accuracy", "points kept", "fit time (s)"], rows)
+    columns = ["", "log-loss", "accuracy", "points kept", "fit time (s)"]
+    store("overview", COMMAND, note, columns, rows, measured(cells))
     losses = []
     for name in sets:
         found = [mean("loss", label, name) for label in SHOWN]
@@ -127,6 +135,7 @@ def tables(cells: list[Cell], sets: list[str]) -> None:
         f"Log-loss on each set, averaged over {FOLDS} of 5 test folds. The lowest is in bold.",
         ["set", *SHOWN],
         losses,
+        measured(cells),
     )
 
 

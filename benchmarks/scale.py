@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from .common import show
+from .sources import at_start, record
 
 ROOT = Path(__file__).resolve().parents[1]
 BAYES = {"ring": 1.02, "twonorm": 1.02, "waveform": 1.02, "clusters": 1.05}  # largest acceptable ratio
@@ -56,7 +57,12 @@ class Store:
                 cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True,
             )  # fmt: skip
             line = next(line for line in done.stdout.splitlines() if line.startswith("RESULT "))
-            self.results[key] = {"measure": measure, **told, **json.loads(line.removeprefix("RESULT "))}
+            self.results[key] = {
+                "measure": measure,
+                **told,
+                **json.loads(line.removeprefix("RESULT ")),
+                "sources": at_start("scale"),
+            }
             temporary = self.file.with_suffix(".new")
             temporary.write_text(json.dumps(self.results, indent=1))
             temporary.replace(self.file)
@@ -65,6 +71,15 @@ class Store:
 
     def of(self, measure: str) -> list[dict[str, Any]]:
         return [result for result in self.results.values() if result["measure"] == measure]
+
+
+def our_sources(store: Store) -> set[str]:
+    """The hashes of the sources with which CompactKLR was measured."""
+    return {
+        found.get("sources", "")
+        for found in store.results.values()
+        if found.get("method", "CompactKLR") == "CompactKLR"
+    }
 
 
 def million(store: Store, rows: int, folder: str) -> None:
@@ -200,7 +215,7 @@ So `CompactKLR` offers neither variant.
 def write_docs(rows: list[list[Any]]) -> None:
     lines = ["| quantity | measured |", "|---|---:|"]
     lines += [
-        f"| {what} | {f'{value:.4g}' if isinstance(value, float) else value} |" for what, value, _ in rows
+        f"| {what} | {f'{value:#.4g}' if isinstance(value, float) else value} |" for what, value, _ in rows
     ]
     (ROOT / "docs" / "scale.md").write_text(PAGE.format(table="\n".join(lines)))
 
@@ -225,6 +240,7 @@ def main() -> None:
     show("Many rows", ["quantity", "measured", "target"], rows)
     if arguments.docs:
         write_docs(rows)
+        record("scale", our_sources(store))
 
 
 if __name__ == "__main__":

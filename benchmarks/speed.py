@@ -32,6 +32,8 @@ from sparseklr.export import to_onnx
 from . import paper_reference
 from .adapters import adapters, fit, points
 from .common import load, show
+from .numbers import aligned
+from .sources import at_start, record
 
 Row = dict[str, Any]
 REGIMES = {"sparse": (1e4, 1e3), "less sparse": (1e4, 100.0), "dense": (100.0, 1.0)}
@@ -278,12 +280,7 @@ def write_docs(rows: list[Row]) -> None:
         "| " + " | ".join(columns) + " |",
         "|" + "---|" * len(columns),
     ]
-    lines += [
-        "| "
-        + " | ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in (row[c] for c in columns))
-        + " |"
-        for row in rows
-    ]
+    lines += ["| " + " | ".join(row) + " |" for row in aligned([[row[c] for c in columns] for row in rows])]
     lines += ["", "![Fit time relative to SVC](speed.png)", ""]
     (DOCS / "speed.md").write_text("\n".join(lines))
 
@@ -334,6 +331,7 @@ def main() -> None:
         partial(csr, 5000 if quick else 20_000),
     ]
     print(machine())
+    at_start("speed")
     rows: list[Row] = []
     for part in parts:
         found = part()
@@ -343,6 +341,7 @@ def main() -> None:
     show("Speed", list(rows[0]), [[row[column] for column in rows[0]] for row in rows])
     if arguments.docs:
         write_docs(rows)
+        record("speed")
 
 
 if __name__ == "__main__":

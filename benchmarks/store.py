@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from . import sources
 from .common import show
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -32,8 +33,18 @@ def conditions() -> str:
     return f"{processor}, {os.cpu_count()} cores, threads of BLAS and OpenMP: {threads}, {platform.system()}, Python {platform.python_version()}, {packages}"
 
 
-def store(name: str, command: str, note: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print a table and write it for the directive ``measured`` of the documentation."""
+def store(
+    name: str,
+    command: str,
+    note: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    measured: Iterable[str] = (),
+) -> None:
+    """Print a table and write it for the directive ``measured`` of the documentation.
+
+    ``measured`` has the hashes of the sources with which the rows were measured, if an earlier run may have done it.
+    """
     plain = [[value.item() if isinstance(value, np.generic) else value for value in row] for row in rows]
     show(name, list(columns), plain)
     RESULTS.mkdir(parents=True, exist_ok=True)
@@ -47,3 +58,4 @@ def store(name: str, command: str, note: str, columns: Sequence[str], rows: Sequ
     (RESULTS / f"{name}.json").write_text(
         json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
     )
+    sources.record(name, measured)

@@ -32,6 +32,7 @@ extensions = [
     "mathml",
     "measured",
     "layers",
+    "llms",
 ]
 exclude_patterns = ["_build", "extensions", "explorer"]
 suppress_warnings = ["config.cache"]  # sphinx-gallery's settings hold functions
@@ -50,6 +51,7 @@ numpydoc_show_class_members = False  # the template of a class lists its methods
 numpydoc_class_members_toctree = False
 autodoc_typehints = "none"  # the docstrings describe the types
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"  # in the contents of a page: fit(), not SparseKLR.fit()
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", r"(?!sparseklr).*")]  # references to other packages
 
@@ -80,8 +82,8 @@ html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
-    "navbar_end": ["theme-switcher"],
-    "header_links_before_dropdown": 7,
+    "navbar_end": ["versions", "theme-switcher"],
+    "header_links_before_dropdown": 8,
     "show_prev_next": True,
     "footer_start": ["copyright"],
     "footer_end": [],
@@ -95,6 +97,7 @@ _ALONE = (
     "index",
     "quickstart",
     "coming-from-svc",
+    "coming-from-boosting",
     "changelog",
     "explorer",
 )  # pages outside sections

@@ -30,8 +30,8 @@ models = {
     "refitted: SparseKLR": SparseKLR(gamma=1),
 }
 kept, losses = [], []
-figure, axes = plt.subplots(1, 4, figsize=(15, 4.1), sharex=True, sharey=True, layout="constrained")
-for axis, (title, model) in zip(axes, models.items(), strict=True):
+figure, axes = plt.subplots(2, 2, figsize=(7, 6.4), sharex=True, sharey=True, layout="constrained")
+for axis, (title, model) in zip(axes.flat, models.items(), strict=True):
     model.fit(X, y)
     kept.append(len(model.support_))
     losses.append(log_loss(y_test, model.predict_proba(X_test)))
@@ -40,9 +40,9 @@ for axis, (title, model) in zip(axes, models.items(), strict=True):
     axis.contour(*grid, p, levels=[0.5], colors="black", linewidths=1.5)
     axis.scatter(*X.T, c=np.where(y == 1, "#08306b", "#67000d"), s=7, alpha=0.5)
     axis.scatter(*X[model.support_].T, facecolors="none", edgecolors="black", s=42, linewidths=0.9)
-    axis.set_title(f"{title}\n{kept[-1]} of 200 points kept, test log-loss {losses[-1]:.2f}", fontsize=11)
+    axis.set_title(f"{title}\n{kept[-1]} points kept, log-loss {losses[-1]:.2f}", fontsize=13)
     axis.set(xticks=[], yticks=[])
-figure.colorbar(shades, ax=axes, label="P(y = 1)", shrink=0.9)
+figure.colorbar(shades, ax=axes, orientation="horizontal", aspect=40, label="P(y = 1)")
 
 svc = SVC(C=10, gamma=1).fit(X, y)
 assert kept[0] == 200 > kept[1] > kept[2] > kept[3]

@@ -6,14 +6,8 @@
 import json
 from pathlib import Path
 
+from benchmarks.numbers import aligned
 from sphinx.util.docutils import SphinxDirective
-
-
-def cell(value):
-    """Format a number with three or four significant digits; leave other values unchanged."""
-    if not isinstance(value, float):
-        return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}" if abs(value) < 1 else f"{value:.3g}"
 
 
 class Measured(SphinxDirective):
@@ -32,7 +26,7 @@ class Measured(SphinxDirective):
         lines = [
             "| " + " | ".join(found["columns"]) + " |",
             "|---|" + "---:|" * (len(found["columns"]) - 1),
-            *("| " + " | ".join(map(cell, row)) + " |" for row in found["rows"]),
+            *("| " + " | ".join(row) + " |" for row in aligned(found["rows"])),
             "",
             f"*{found['note']} Measured by `{found['command']}`: {found['conditions']}.*",
         ]

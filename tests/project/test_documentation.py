@@ -72,6 +72,8 @@ def run_commands(text: str) -> str:
 
 def known_elsewhere(line: str) -> bool:
     """Whether a line installs the package, with extras that exist, or runs a target of the Makefile."""
+    if line.startswith(("git clone ADDRESS sparseklr", "cd sparseklr")):
+        return True
     if line.startswith("pip install"):
         extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
         assert all(

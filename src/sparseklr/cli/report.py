@@ -33,6 +33,7 @@ class PageSettings:
     columns: int = 3  # number of columns shown to explain an error
     coverages: tuple[float, ...] = (0.8, 0.9, 0.95)  # of the prediction sets
     reasons: int = 12  # number of reasons for unfamiliar rows shown, the most frequent first
+    classes: int = 5  # number of classes whose base rates are shown, the most frequent first
     bins: int = 20  # number of bins in histograms
     groups: int = 10  # number of groups in reliability diagrams
     confidence: float = 0.95  # level of their confidence intervals
@@ -83,7 +84,8 @@ def model_page(models: Sequence[ReportedModel], data_name: str) -> str:
         css=assets["report.css"] + assets["model.css"],
         js=assets["chart.js"] + assets["model.js"],
         data=_data(models),
-        measures=_cards(measures[0]) if len(models) == 1 else _measures(models, measures),
+        measures=_base_rate(models[0])
+        + (_cards(measures[0]) if len(models) == 1 else _measures(models, measures)),
         sets=_each(models, _sets),
         errors=_each(models, _errors),
         strange=_each(models, _strange),
@@ -157,6 +159,22 @@ def _training_rows(entry: ReportedModel) -> str:
     )
     text = f"{n_seen} of the {n} rows equal training rows of {entry.name}. {effect}"
     return f'<p class="notice" role="note">{escape(text)}</p>'
+
+
+def _base_rate(entry: ReportedModel) -> str:
+    """The class fractions of the rows, and the log-loss of predicting them for every row."""
+    weight = np.ones(len(entry.y)) if entry.rows.weight is None else entry.rows.weight
+    counts = np.array([weight[entry.y == label].sum() for label in entry.model.classes])
+    fractions = counts / counts.sum()
+    present = fractions[fractions > 0]
+    loss = -(present * np.log(present)).sum()
+    listed = np.argsort(-fractions, kind="stable")[: SETTINGS.classes]
+    rates = ", ".join(f"{escape(entry.classes[k])} {fractions[k]:.1%}" for k in listed)
+    more = "" if len(listed) == len(fractions) else f" and {len(fractions) - len(listed)} more"
+    return (
+        f"<p>Base rate: {rates}{more}. A model that predicts these fractions for every row has a log-loss of "
+        f"<b>{loss:.4f}</b>; a useful model has less.</p>"
+    )
 
 
 def _cards(found: dict[str, Any]) -> str:

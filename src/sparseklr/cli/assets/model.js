@@ -2,7 +2,8 @@
 
 const { models, classes, y, weight } = data;
 const byId = (id) => document.getElementById(id);
-const colorOf = (k) => `var(--m${k % 9})`;
+const COLORS = [0, 1, 4, 3, 5, 6, 7, 8, 2]; // the second blue is the last
+const colorOf = (k) => `var(--m${COLORS[k % COLORS.length]})`;
 let chosen = 0, positive = data.positive, threshold = 0.5;
 
 // -- counts over all thresholds -----------------------------------------------------------------

@@ -1,0 +1,193 @@
+"""Check that no stored result is older than the code it measures.
+
+    python -m benchmarks.sources              names the outdated results; part of ``make lint``
+    python -m benchmarks.sources --strict     and fails if there are any: ``make lint-figures``
+    python -m benchmarks.sources --measured NAME    declares that NAME was measured with the code as it is now
+
+``docs/results/sources.json`` has a hash of the sources for every result, written by the script that stores the result;
+a result without a hash counts as outdated.
+The hash ignores everything that cannot change a measurement: comments, docstrings, messages and other text
+with blanks, annotations, and the layout of the code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORD = ROOT / "docs" / "results" / "sources.json"
+MIXED = "several versions of the code"
+
+CORE = ("cpp/*.cpp", "cpp/*.hpp", "bindings/*.cpp", "bindings/*.hpp")
+PACKAGE = "src/sparseklr/"
+SHARED = (
+    *CORE,
+    *(f"{PACKAGE}{name}.py" for name in ("_base", "_validation", "kernels", "samples", "scaling")),
+)
+SPARSE = (
+    *SHARED,
+    f"{PACKAGE}sparse_klr.py",
+    *(f"{PACKAGE}{name}/*.py" for name in ("dual", "refit", "compact")),
+)
+COMPACT = (*SHARED, f"{PACKAGE}compact_klr.py", f"{PACKAGE}compact/*.py")
+PAPER = (*SHARED, f"{PACKAGE}sklr.py", f"{PACKAGE}dual/*.py")
+STREAMING = (*COMPACT, f"{PACKAGE}streaming/*.py")
+MODELS = (*SPARSE, *COMPACT)
+
+
+class Figure(NamedTuple):
+    """A stored result: the command that measures it again, and the files on which it depends."""
+
+    command: str
+    sources: tuple[str, ...]
+
+
+def question(name: str, *sources: str) -> Figure:
+    return Figure(f"python -m benchmarks.questions {name}", (f"benchmarks/questions/{name}.py", *sources))
+
+
+OVERVIEW = Figure("python -m benchmarks.overview --fresh", ("benchmarks/overview.py", *MODELS))
+FIGURES = {
+    "arena": Figure(
+        "python -m benchmarks.arena run NEW.csv --splits 2 --model SparseKLR --model CompactKLR, "
+        "and python -m benchmarks.arena page docs/results/arena.csv NEW.csv",
+        ("benchmarks/arena_measure.py", *MODELS),
+    ),
+    "front": Figure("python -m benchmarks.front_picture", ("benchmarks/front_picture.py", *SPARSE)),
+    "overview": OVERVIEW,
+    "overview_losses": OVERVIEW,
+    "migration": Figure(
+        "python -m benchmarks.overview --fresh, and python -m benchmarks.migration", OVERVIEW.sources
+    ),
+    "compact": Figure(
+        "python -m benchmarks.compact quality noise multiclass sparse-gp time predict --again",
+        ("benchmarks/compact.py", *MODELS),
+    ),
+    "speed": Figure(
+        "python -m benchmarks.speed --docs",
+        ("benchmarks/speed.py", "benchmarks/adapters.py", *PAPER, *SPARSE),
+    ),
+    "scale": Figure(
+        "python -m benchmarks.scale all --docs, with a new --folder",
+        ("benchmarks/scale.py", "benchmarks/scale_measures.py", *STREAMING),
+    ),
+    "parameters": question("parameters", *SPARSE),
+    "scaling": question("scaling", *MODELS),
+    "size": question("size", *SPARSE, *STREAMING),
+    "limits": question("limits", *MODELS),
+    "weights": question("weights", *MODELS),
+    "thresholds": question("thresholds", *MODELS),
+    "far": question("far", *MODELS),
+    "diagnostics": question("diagnostics", *SPARSE),
+    "explaining": question("explaining", *COMPACT),
+    "serving": question("serving", *MODELS, f"{PACKAGE}export/*.py"),
+    "determinism": question("determinism", *MODELS),
+}
+
+
+def fingerprint(name: str, root: Path = ROOT) -> str:
+    """The hash of everything that result ``name`` depends on; it does not depend on the names of the files."""
+    files = {path for pattern in FIGURES[name].sources for path in root.glob(pattern)}
+    return digest(" ".join(sorted(map(file_digest, files))))
+
+
+@cache
+def file_digest(path: Path) -> str:
+    text = path.read_text("utf-8")
+    return digest(json.dumps(meaning(ast.parse(text))) if path.suffix == ".py" else cpp_meaning(text))
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def meaning(node: Any) -> Any:
+    """A syntax tree as nested lists, without anything that cannot change a measurement.
+
+    The lists have no empty fields, so that the releases of Python, which differ in those, agree.
+    """
+    if isinstance(node, list):
+        return [meaning(part) for part in node if not is_inert(part)]
+    if not isinstance(node, ast.AST):
+        prose = isinstance(node, str) and re.search(r"\s", node)
+        return "text" if prose else repr(node)
+    fields = {
+        name: value for name, value in ast.iter_fields(node) if name not in ("annotation", "returns", "kind")
+    }
+    return [
+        type(node).__name__,
+        *([name, meaning(value)] for name, value in fields.items() if value not in (None, [])),
+    ]
+
+
+def is_inert(node: Any) -> bool:
+    """Whether a statement is a docstring or only serves type checkers."""
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant)
+    if isinstance(node, ast.ImportFrom):
+        return node.module in ("__future__", "typing", "collections.abc")
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def cpp_meaning(text: str) -> str:
+    """C++ without comments and blanks."""
+    return re.sub(r"//[^\n]*|/\*.*?\*/|\s+", "", text, flags=re.S)
+
+
+def at_start(name: str) -> str:
+    """The hash of the sources when this process first asked for it: a run that takes hours may outlive an edit."""
+    return _AT_START.setdefault(name, fingerprint(name))
+
+
+_AT_START: dict[str, str] = {}
+
+
+def record(name: str, measured: Iterable[str] = ()) -> None:
+    """Store the hashes with which the rows of a result were measured; by default that of this process."""
+    found = set(measured) or {at_start(name)}
+    known = recorded()
+    known[name] = found.pop() if len(found) == 1 else MIXED
+    RECORD.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n", "utf-8")
+
+
+def recorded() -> dict[str, str]:
+    return json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else {}
+
+
+def outdated() -> list[str]:
+    """The results that were measured with other sources than those of today."""
+    known = recorded()
+    return [name for name in FIGURES if known.get(name) != fingerprint(name)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--strict", action="store_true", help="fail if a result is outdated")
+    parser.add_argument("--measured", nargs="+", metavar="NAME", choices=list(FIGURES), default=[])
+    given = parser.parse_args()
+    for name in given.measured:
+        record(name)
+    if not (names := outdated()):
+        return
+    print(
+        f"{len(names)} of {len(FIGURES)} stored results were measured with other code than the present one; to renew them:"
+    )
+    for name in names:
+        print(f"  {name}: {FIGURES[name].command}")
+    if given.strict:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
