@@ -35,6 +35,8 @@ MODES: tuple[str, ...] = get_args(Mode)
 METHODS = (
     "S-KLR",
     "S-KLR refit",
+    "SparseKLR",
+    "CompactKLR",
     "lam-choice",
     "SVM",
     "IVM",
@@ -42,7 +44,6 @@ METHODS = (
     "KLR-2ord",
     "KLR-1ord",
     "S-KLR-1ord",
-    "Compact",
 )
 QUICK_SETS = ("ionosphere", "sonar", "monk2")
 

@@ -6,7 +6,7 @@ compiled core,
 and :mod:`path` solves grids of (C, lam).
 """
 
-from .margins import lam_for_nu, nu_bar, saturation_bound
+from .margins import lam_for_nu, nu_bar, saturation_bound, support_band
 from .path import KLRPath
 from .problem import DualProblem
 from .smo import Settings, Solution, Status, solve_dual
@@ -21,4 +21,5 @@ __all__ = [
     "nu_bar",
     "saturation_bound",
     "solve_dual",
+    "support_band",
 ]
