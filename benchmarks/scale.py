@@ -173,7 +173,7 @@ PAGE = """# Measurements with many rows
 This page measures `CompactKLR` on data drawn from known densities, so that the log-loss of the best possible classifier is
 known: Breiman's ring, twonorm and waveform (class 1 against the others), and a mixture of 24 clusters in 20 features.
 Log-losses are expectations under the true probabilities of 200,000 new rows. Every fit ran once, on two cores;
-`benchmarks/scale_measures.py` contains the parameters of the baselines. [](how_far.md) explains the numbers; `python -m
+`benchmarks/scale_measures.py` contains the parameters of the baselines. [](design/scaling.md) explains the numbers; `python -m
 benchmarks.scale all` repeats the measurements.
 
 {table}

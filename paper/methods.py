@@ -22,7 +22,7 @@ from sparseklr.dual.smo import Settings, Status, WorkingSet, solve_in_box
 from sparseklr.inspection.metrics import Bins
 from sparseklr.kernels import gram_row_source
 
-from .protocol import CS, GAMMA, RATIOS, RULES, Cell, Split, choose
+from .protocol import CS, GAMMAS, RATIOS, RULES, Cell, Split, choose
 
 # A first-order solve to tolerance can take millions of pair steps (1.4 million on magic at C=100, lam=10).
 FIRST_ORDER_STEPS = 100_000
@@ -63,7 +63,7 @@ class Method:
 # -- the paper's methods --------------------------------------------------------------------------
 
 
-def along_paths(settings: Settings) -> FitCandidates:
+def along_paths(settings: Settings, gamma: float) -> FitCandidates:
     """Solve S-KLR to tolerance by warm-started paths over lam that share one kernel matrix."""
 
     def fit(X: np.ndarray, y: np.ndarray, queries: np.ndarray, candidates: Candidates) -> Fitted:
@@ -76,7 +76,7 @@ def along_paths(settings: Settings) -> FitCandidates:
             Cs=Cs,
             lams=ratios,
             lam_scale="ratio",
-            gamma=GAMMA,
+            gamma=gamma,
             tol=settings.tol,
             max_iter=settings.max_iter,
             working_set=settings.working_set,
@@ -95,7 +95,7 @@ def along_paths(settings: Settings) -> FitCandidates:
     return fit
 
 
-def as_printed(settings: Settings) -> FitCandidates:
+def as_printed(settings: Settings, gamma: float) -> FitCandidates:
     """Solve S-KLR as printed in the paper.
 
     Every solve begins at the paper's starting point on the box [gamma, C - gamma], and points at gamma are
@@ -106,7 +106,7 @@ def as_printed(settings: Settings) -> FitCandidates:
     """
 
     def fit(X: np.ndarray, y: np.ndarray, queries: np.ndarray, candidates: Candidates) -> Fitted:
-        K = rbf_kernel(X, gamma=GAMMA)
+        K = rbf_kernel(X, gamma=gamma)
         n_positive, n_negative = (y > 0).sum(), (y < 0).sum()
         weight = np.maximum(1.0, np.where(y > 0, n_negative / n_positive, n_positive / n_negative))
         coef, measured = np.zeros((len(candidates), len(y))), []
@@ -130,7 +130,7 @@ def as_printed(settings: Settings) -> FitCandidates:
                 )
             )
         intercept, share, converged, n_iter, seconds = map(np.array, zip(*measured, strict=True))
-        f = coef @ rbf_kernel(X, queries, gamma=GAMMA) + intercept[:, None]
+        f = coef @ rbf_kernel(X, queries, gamma=gamma) + intercept[:, None]
         return Fitted(f, share, converged, n_iter, seconds)
 
     return fit
@@ -153,12 +153,16 @@ def one_by_one(make: Callable[[float, float], Any]) -> FitCandidates:
     return fit
 
 
-def half_path(X: np.ndarray, y: np.ndarray, queries: np.ndarray, candidates: Candidates) -> Fitted:
+def half_path(gamma: float) -> FitCandidates:
     """Run l1/2-KLR to a fixed point, warm-started over C."""
-    start = time.perf_counter()
-    models = half_klr_path(X, y, [C for C, _ in candidates], gamma=GAMMA, cache_size=KERNEL_MB)
-    each = (time.perf_counter() - start) / len(models)
-    return _fitted(models, queries, len(y), [each] * len(models))
+
+    def fit(X: np.ndarray, y: np.ndarray, queries: np.ndarray, candidates: Candidates) -> Fitted:
+        start = time.perf_counter()
+        models = half_klr_path(X, y, [C for C, _ in candidates], gamma=gamma, cache_size=KERNEL_MB)
+        each = (time.perf_counter() - start) / len(models)
+        return _fitted(models, queries, len(y), [each] * len(models))
+
+    return fit
 
 
 def _fitted(models: Sequence[Any], queries: np.ndarray, n: int, seconds: list[float]) -> Fitted:
@@ -183,34 +187,40 @@ def method(name: str, mode: str) -> Method:
     >>> len(method("S-KLR", "converged").candidates), len(method("SVM", "converged").candidates)
     (90, 9)
     """
-    printed = mode == "as-printed"
+    printed, gamma = mode != "converged", GAMMAS[mode]
     order: WorkingSet = "first-order" if name.endswith("1ord") else "second-order"
     if name in ("S-KLR", "S-KLR-1ord", "lam-choice", "KLR-2ord", "KLR-1ord"):
         ratios = {"lam-choice": np.array([0.1]), "KLR-1ord": np.zeros(1), "KLR-2ord": np.zeros(1)}
         grid = [(float(C), float(C * ratio)) for C in CS for ratio in ratios.get(name, RATIOS)]
         if printed:
-            return Method(grid, as_printed(Settings(**{**Settings.paper(), "working_set": order})), True)
+            return Method(
+                grid, as_printed(Settings(**{**Settings.paper(), "working_set": order}), gamma), True
+            )
         if order == "first-order":
-            return Method(grid, along_paths(Settings(order, tol=1e-4, max_iter=FIRST_ORDER_STEPS)), True)
-        return Method(grid, along_paths(Settings(tol=1e-4)), True)
+            return Method(
+                grid, along_paths(Settings(order, tol=1e-4, max_iter=FIRST_ORDER_STEPS), gamma), True
+            )
+        return Method(grid, along_paths(Settings(tol=1e-4), gamma), True)
     by_C = [(float(C), 0.0) for C in CS]
     if name == "S-KLR refit":
-        # The C and lam with which SparseKLR selects points.
-        return Method([(1e4, 1e3)], one_by_one(lambda *_: SparseKLR(gamma=GAMMA, n_jobs=1)))
-    if name == "Compact":  # one fit scales the features and chooses the widths, C and the number of points
-        return Method([(np.nan, np.nan)], one_by_one(lambda *_: CompactKLR(n_jobs=1)))
+        # The refit of SparseKLR with the paper's kernel; the C and lam with which it selects points.
+        paper_kernel: dict[str, Any] = {"kernel": "rbf", "gamma": gamma, "scale": None, "relevance": "shared"}
+        return Method([(1e4, 1e3)], one_by_one(lambda *_: SparseKLR(**paper_kernel, n_jobs=1)))
+    if name in ("SparseKLR", "CompactKLR"):  # the defaults, which choose everything on the training rows
+        estimator = {"SparseKLR": SparseKLR, "CompactKLR": CompactKLR}[name]
+        return Method([(np.nan, np.nan)], one_by_one(lambda *_: estimator(n_jobs=1)))
     if name == "SVM":
-        return Method(by_C, one_by_one(lambda C, _: SVC(C=C, gamma=GAMMA, cache_size=2000)), logits=False)
+        return Method(by_C, one_by_one(lambda C, _: SVC(C=C, gamma=gamma, cache_size=2000)), logits=False)
     if name == "IVM":
-        options: dict[str, Any] = {"gamma": GAMMA, "max_points": IMPORT_LIMIT, "n_jobs": 1}
+        options: dict[str, Any] = {"gamma": gamma, "max_points": IMPORT_LIMIT, "n_jobs": 1}
         if printed:
             options |= {"update": "one-step", "fit_intercept": False}
         return Method(by_C, one_by_one(lambda C, _: ImportVectorMachine(C, **options)))
     if name == "l1/2-KLR":
         if not printed:
-            return Method(by_C, half_path)
+            return Method(by_C, half_path(gamma))
         published = HalfKLR(
-            gamma=GAMMA, algorithm="published", max_iter=PUBLISHED_ITERATIONS, cache_size=KERNEL_MB
+            gamma=gamma, algorithm="published", max_iter=PUBLISHED_ITERATIONS, cache_size=KERNEL_MB
         )
         return Method(by_C, one_by_one(lambda C, _: clone(published).set_params(C=C)))
     raise ValueError(f"unknown method {name!r}.")

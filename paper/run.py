@@ -25,6 +25,8 @@ from .store import Results
 _COST = {
     "S-KLR": (0.6, 2.0),
     "S-KLR refit": (0.4, 1.2),
+    "SparseKLR": (1.0, 1.2),
+    "CompactKLR": (2.0, 1.0),
     "lam-choice": (0.1, 2.0),
     "SVM": (0.3, 2.0),
     "IVM": (8.0, 1.0),
@@ -32,7 +34,6 @@ _COST = {
     "KLR-2ord": (0.2, 2.0),
     "KLR-1ord": (0.5, 2.0),
     "S-KLR-1ord": (3.0, 1.8),
-    "Compact": (2.0, 1.0),
 }
 
 

@@ -62,9 +62,12 @@ EXPLANATIONS: dict[str, str] = {
 METHOD_WORDS = {
     "S-KLR": "Sparse kernel logistic regression, the paper's method: the loss has a margin λ, which makes dual "
     "variables zero. Pairs of variables are chosen by second-order information. C and λ are chosen from 90 pairs.",
-    "S-KLR refit": "The default of this package, without tuning: the points that S-KLR selects at C = 10000, λ = 1000, "
-    "with coefficients fitted again to the plain likelihood, and pruned.",
-    "Compact": "The other classifier of this package, CompactKLR: a few points that are fitted instead of chosen, with a width for each feature.",
+    "S-KLR refit": "The points that S-KLR selects at C = 10000, λ = 1000 with the paper's kernel, with coefficients "
+    "fitted again to the plain likelihood, and pruned. Nothing is tuned.",
+    "SparseKLR": "The default of this package: the same refit, with a kernel and a width for each feature that leave-one-out "
+    "chooses on the training rows.",
+    "CompactKLR": "The other classifier of this package, with its defaults: a few points that are fitted instead of chosen, "
+    "with a width for each feature.",
     "lam-choice": "S-KLR with λ = C / 10, the paper's rule; only C is chosen.",
     "SVM": "The support vector machine of scikit-learn (LIBSVM); it has no probabilities.",
     "IVM": "The import vector machine: kernel logistic regression whose points are added greedily.",

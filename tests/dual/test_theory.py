@@ -7,11 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logit
+from sklearn.datasets import make_moons
 from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import SVC
 from support.standins import needs_published
 
-from sparseklr.dual import margins, solve_dual
-from sparseklr.dual.margins import nu_limit, rho, saturation_bound
+from sparseklr.dual import DualProblem, margins, solve_dual
+from sparseklr.dual.margins import nu_limit, rho, saturation_bound, support_band
 
 pytestmark = pytest.mark.numerical
 
@@ -167,3 +169,85 @@ def test_rho_needs_a_point_inside_its_box() -> None:
     solution = solve_dual(np.eye(2), [-1, 1], C=1.0, lam=1e4)
     with pytest.raises(ValueError, match="no dual variable inside its box"):
         rho(solution, [-1, 1], C=1.0)
+
+
+# -- which points are kept ------------------------------------------------------------------------
+
+
+@given(
+    problems(),
+    st.sampled_from([0.0, 0.5, 5.0, 100.0]),
+    st.sampled_from([None, 1e-9, 1e-4, 0.02]),
+    st.booleans(),
+)
+def test_kept_points_are_those_below_the_band(problem, lam: float, fraction, scale_tol: bool) -> None:
+    """Every point is on the side of the band that its dual variable says, up to the certified violation."""
+    K, y, C, weight = problem
+    box = C * weight
+    bound = None if fraction is None else fraction * C
+    solution = solve_dual(
+        K, y, C=C, lam=lam, sample_weight=weight, bound=bound, tol=1e-7, scale_tol=scale_tol
+    )
+    lower, upper = support_band(box, lam, bound)
+    error = abs(solution.kkt_violation) + 1e-12 * (1 + np.abs(solution.F).max())  # and rounding of F
+    margin = y * solution.decision
+    kept = np.isin(np.arange(len(y)), solution.support)
+    assert (margin[kept] <= upper[kept] + error).all()
+    assert (margin[~kept] >= upper[~kept] - error).all()
+    full = solution.alpha >= box - (1e-9 * box if bound is None else bound)
+    assert (margin[full] <= lower[full] + error).all()
+    assert (margin[~full] >= lower[~full] - error).all()
+
+
+@given(st.floats(1e-4, 1e4), st.floats(0, 1e3), st.sampled_from([1e-9, 1e-5, 0.1]))
+def test_dual_variables_reach_their_bounds_at_the_ends_of_the_band(
+    C: float, lam: float, fraction: float
+) -> None:
+    ends = np.array(support_band(C, lam, fraction * C))
+    problem = DualProblem(np.ones(2), np.full(2, C), np.full(2, fraction * C), lam)
+    # lam + w has the rounding error of lam + w, by which the exponent is wrong
+    error = 4 * np.finfo(float).eps * (1 + np.abs(ends).max())
+    np.testing.assert_allclose(C - problem.alpha_of(ends)[0], fraction * C, rtol=error, atol=4e-16 * C)
+    np.testing.assert_allclose(problem.alpha_of(ends)[1], fraction * C, rtol=error)
+
+
+@given(problems(), st.sampled_from([0.5, 5.0, 100.0]))
+def test_sum_of_dual_variables_bounds_the_number_of_points(problem, lam: float) -> None:
+    """With nu = sum alpha: nu / C <= kept points, and points inside the margin <= 2 nu / C."""
+    K, y, C, _ = problem
+    solution = solve_dual(K, y, C=C, lam=lam, tol=1e-8)
+    nu, inside = solution.alpha.sum(), int((y * solution.decision < lam - 1e-6 * lam).sum())
+    assert inside <= 2 * nu / C + 1e-9
+    assert len(solution.support) >= (nu - len(y) * 1e-9 * C) / C
+
+
+@pytest.mark.parametrize("lam", [100.0, 1000.0])
+def test_points_are_predicted_by_a_support_vector_machine(lam: float) -> None:
+    X, labels = make_moons(300, noise=0.3, random_state=0)
+    y, box, bound = 2 * labels - 1, 10.0, 1e-5
+    solution = solve_dual(rbf_kernel(X, gamma=1.0), y, C=box * lam, lam=lam, bound=bound)
+    svm = SVC(C=box, gamma=1.0, tol=1e-6).fit(X, labels)
+    margin = y * svm.decision_function(X)
+    upper = support_band(box * lam, lam, bound)[1] / lam
+    near = np.abs(solution.decision / lam - svm.decision_function(X)).max()
+    assert near < 20 / lam  # f / lam tends to the machine
+    kept = np.isin(np.arange(len(y)), solution.support)
+    assert kept[margin < upper - near].all()
+    assert not kept[margin > upper + near].any()
+    assert len(svm.support_) < len(solution.support) < len(y)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"C": 0.0, "lam": 1.0}, "C must be positive"),
+        ({"C": np.array([1.0, np.inf]), "lam": 1.0}, "C must be positive and finite"),
+        ({"C": 1.0, "lam": -1.0}, "lam must be a number >= 0"),
+        ({"C": 1.0, "lam": np.nan}, "lam must be a number >= 0"),
+        ({"C": 1e-5, "lam": 1.0, "bound": 1e-5}, "bound must be positive and less than C / 2"),
+        ({"C": 1.0, "lam": 1.0, "bound": 0.0}, "bound must be positive"),
+    ],
+)
+def test_band_needs_a_box(arguments, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        support_band(**arguments)

@@ -16,7 +16,7 @@ from paper.command_line import main
 
 ROOT = Path(__file__).resolve().parents[2]
 
-ONE = ["--sets", "sonar", "--methods", "SVM", "S-KLR refit", "--data", str(DATA), "--jobs", "1"]
+ONE = ["--sets", "sonar", "--methods", "SVM", "SparseKLR", "--data", str(DATA), "--jobs", "1"]
 
 
 @pytest.mark.slow
@@ -30,7 +30,7 @@ def test_run_and_continue(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert found["means"]["SVM, best"]["points_fraction"]["ours"] > 0
     assert main([*ONE, "-o", path]) == 0
     out = capsys.readouterr().out
-    assert "S-KLR refit" in out
+    assert "SparseKLR" in out
     assert "10 cells" in out
     assert main([*ONE, "-o", path, "--all-tables"]) == 0
     assert "Table 2: test accuracy" in capsys.readouterr().out

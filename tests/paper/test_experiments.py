@@ -31,7 +31,7 @@ from sparseklr.dual import Settings, solve_dual
 
 pytestmark = pytest.mark.slow
 
-SMALL = {"datasets": ["sonar", "monk2"], "methods": ["S-KLR", "SVM", "S-KLR refit"]}
+SMALL = {"datasets": ["sonar", "monk2"], "methods": ["S-KLR", "SVM", "SparseKLR"]}
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN_MODULE = sys.modules["paper.run"]  # the package's attribute of that name is the function
@@ -150,7 +150,7 @@ def test_every_method_in_both_modes(name: str, mode: str) -> None:
 
 
 def test_compact_is_the_estimator_with_its_defaults() -> None:
-    cell = Cell("converged", "sonar", "Compact", 0, 0)
+    cell = Cell("converged", "sonar", "CompactKLR", 0, 0)
     data = split(cell, DATA)
     grid = compute(cell, data)["grid"]
     model = CompactKLR().fit(data.X_train, data.y_train)
@@ -258,7 +258,7 @@ def test_killed_and_continued(small: Path, tmp_path: Path) -> None:
 
 
 def test_a_cell_that_fails_is_reported_and_tried_again(tmp_path: Path, monkeypatch) -> None:
-    cells = plan(datasets=["sonar"], methods=["SVM", "S-KLR refit"], folds=[0])
+    cells = plan(datasets=["sonar"], methods=["SVM", "SparseKLR"], folds=[0])
 
     def fail(cell: Cell, data: object) -> dict:
         if cell.method == "SVM":
@@ -344,7 +344,7 @@ def test_tables_of_results(small: Path) -> None:
         best = max(round(v.ours, 3) for v in values)
         assert [v.best for v in values] == [round(v.ours, 3) == best for v in values]
     rows = dict(means(summary).rows)
-    for label, name, rule in (("S-KLR refit", "S-KLR refit", "best"), ("S-KLR, best", "S-KLR", "best")):
+    for label, name, rule in (("SparseKLR", "SparseKLR", "best"), ("S-KLR, best", "S-KLR", "best")):
         losses = [summary.value(dataset, name, rule, "log_loss") for dataset in summary.datasets]
         assert rows[label][3].ours == pytest.approx(np.mean(losses))
     assert Summary([], "as-printed").datasets == []

@@ -134,14 +134,14 @@ def test_findings_are_means_over_the_same_sets(summary: Summary) -> None:
     assert (accuracy.paper, share.paper, loss.paper) == pytest.approx(
         ((0.958 + 0.856) / 2, (0.297 + 0.941) / 2, None)
     )
-    assert rows["S-KLR refit"][1].paper is None
+    assert rows["SparseKLR"][1].paper is None
     assert sum(values[1].best for values in rows.values()) >= 1
 
 
 def test_findings_compare_like_with_like(summary: Summary) -> None:
     """Means over the sets that every column has; without one, no best and no cards."""
     svm_on_sonar = cut(summary, dataset=("sonar",), method=("SVM",)).records
-    part = Summary([*cut(summary, method=("S-KLR", "S-KLR refit")).records, *svm_on_sonar], "converged")
+    part = Summary([*cut(summary, method=("S-KLR", "SparseKLR")).records, *svm_on_sonar], "converged")
     assert {values[0].ours for _, values in findings(part).rows} == {1}
     assert "mean accuracy, 12 sets" in page_sections.findings(part)
     apart = Summary([*cut(summary, dataset=("ring",), method=("S-KLR",)).records, *svm_on_sonar], "converged")
@@ -274,10 +274,10 @@ def test_tooltip_by_pointer_and_keyboard(open_page: Any, report: Path) -> None:
     page = open_page(report)
     tip = page.locator("#tip")
     page.locator("#accuracy-sparsity").scroll_into_view_if_needed()
-    page.locator('#accuracy-sparsity [data-series="S-KLR refit"]').hover(force=True)
+    page.locator('#accuracy-sparsity [data-series="SparseKLR"]').hover(force=True)
     assert tip.is_visible()
     assert re.search(
-        r"S-KLR refit, mean over 12 sets.*accuracy 0\.\d{3}.*not in the paper", tip.inner_text(), re.S
+        r"SparseKLR, mean over 12 sets.*accuracy 0\.\d{3}.*not in the paper", tip.inner_text(), re.S
     )
     page.mouse.move(1, 1)
     assert not tip.is_visible()
@@ -323,7 +323,7 @@ def contrast(page: Any, selector: str) -> float:
     return (lighter + 0.05) / (darker + 0.05)
 
 
-@pytest.mark.parametrize("methods", [["SVM"], ["S-KLR"], ["IVM", "S-KLR refit"]], ids=str)
+@pytest.mark.parametrize("methods", [["SVM"], ["S-KLR"], ["IVM", "SparseKLR"]], ids=str)
 def test_part_of_the_results_is_enough(
     methods: list[str], open_page: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,7 @@ compiled core, and :mod:`margins` relates the margin to the sum of the dual vari
 :mod:`softmax` handle several classes, and :mod:`path` solves grids of (C, lam).
 """
 
-from .margins import lam_for_nu, nu_bar, saturation_bound
+from .margins import lam_for_nu, nu_bar, saturation_bound, support_band
 from .path import KLRPath
 from .problem import DualProblem
 from .smo import Settings, Solution, Status, solve_dual
@@ -20,4 +20,5 @@ __all__ = [
     "nu_bar",
     "saturation_bound",
     "solve_dual",
+    "support_band",
 ]

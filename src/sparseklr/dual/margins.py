@@ -7,7 +7,8 @@ For the solution :math:`\alpha(\lambda)` of the dual of :mod:`sparseklr.dual.pro
   :math:`(\lambda_2 - \lambda_1)(\sum_i\alpha_i(\lambda_2) - \sum_i\alpha_i(\lambda_1)) \ge 0`;
 - its limit is :math:`2 \min_\pm \sum_{y_i=\pm 1} C_i` (:func:`nu_limit`);
 - the slack :math:`\rho` of the paper's primal equals :math:`\lambda` (:func:`rho`);
-- above a computable margin the minority class is saturated (:func:`saturation_bound`).
+- above a computable margin the minority class is saturated (:func:`saturation_bound`);
+- the kept points are those with :math:`y_i f(x_i)` below a threshold (:func:`support_band`).
 
 **The nu form.** The paper's sparse primal optimises the margin and takes ``nu`` instead,
 
@@ -33,7 +34,7 @@ from sklearn.utils import check_array, check_consistent_length
 
 from ..kernels import RowSource
 from .problem import DualProblem, labels_and_boxes
-from .smo import Callback, Settings, Solution, SolveInterrupted, solve_above_bound, solve_dual
+from .smo import BOUND_FRACTION, Callback, Settings, Solution, SolveInterrupted, solve_above_bound, solve_dual
 
 # The saturation bound considers every pair up to this number of triples (minority, majority and any point).
 _PAIRWISE = 300_000_000
@@ -75,6 +76,72 @@ def rho(solution: Solution, y: Any, *, C: float, sample_weight: Any = None) -> f
         raise ValueError("solution has no dual variable inside its box, so rho is undetermined.")
     slack = logit(solution.alpha[inside] / box[inside]) + (y * solution.decision)[inside]
     return float(np.median(slack))
+
+
+def support_band(C: Any, lam: float, bound: Any = None) -> tuple[Any, Any]:
+    r"""The interval of margins :math:`y_i f(x_i)` in which dual variables lie strictly between their bounds.
+
+    At the optimum with lower bound :math:`b`, a training point is
+
+    - at its upper bound :math:`C - b` if :math:`y_i f(x_i) \le \lambda - w`,
+    - between its bounds if :math:`\lambda - w < y_i f(x_i) < \lambda + w`,
+    - dropped if :math:`y_i f(x_i) \ge \lambda + w`, where :math:`w = \log\frac{C - b}{b}`.
+
+    The kept points are therefore exactly those with :math:`y_i f(x_i) < \lambda + w`.
+
+    Parameters
+    ----------
+    C : float or array (n,)
+        Weight of the loss; with sample weights, the array ``C * sample_weight``.
+    lam : float
+        The margin, >= 0.
+    bound : float or array (n,), optional
+        Value at which a dual variable counts as zero, below ``C / 2``; ``1e-9 * C`` by default, as in
+        :class:`~sparseklr.SKLR`. The paper uses 1e-5.
+
+    Returns
+    -------
+    lower, upper : float or array (n,)
+        ``lam - w`` and ``lam + w``.
+
+    Notes
+    -----
+    The derivative of the dual objective with respect to :math:`\alpha_i`, including the multiplier of
+    :math:`y^\top\alpha = 0`, is :math:`y_i f(x_i) + \operatorname{logit}(\alpha_i / C) - \lambda`. It is zero
+    between the bounds, at least zero at the lower and at most zero at the upper one, and
+    :math:`\operatorname{logit}` is increasing, with :math:`\operatorname{logit}(b / C) = -w`.
+
+    For large :math:`\lambda`, :math:`f / \lambda` tends to a support vector machine with parameter
+    :math:`C / \lambda`. S-KLR then keeps its support vectors and the points whose margin in that machine is
+    between 1 and :math:`1 + w / \lambda`.
+
+    References
+    ----------
+    Consolo, Manno and Amaldi (2025), "Binary kernel logistic regression: a sparsity-inducing formulation and
+    a convergent decomposition training algorithm", Computers & Operations Research 188, 107363, whose last
+    section asks for the level of sparsity.
+
+    Examples
+    --------
+    >>> X = np.linspace(-3, 3, 40)[:, None]
+    >>> y = np.where(X.ravel() > 0, 1, -1)
+    >>> solution = solve_dual(np.exp(-((X - X.T) ** 2)), y, C=1000.0, lam=100.0)
+    >>> lower, upper = support_band(C=1000.0, lam=100.0)
+    >>> print(f"{lower:.2f} {upper:.2f}")
+    79.28 120.72
+    >>> len(solution.support), int((y * solution.decision < upper).sum())
+    (24, 24)
+    """
+    box, lam = np.asarray(C, dtype=float), float(lam)
+    if not (np.isfinite(box).all() and (box > 0).all()):
+        raise ValueError(f"C must be positive and finite; got {C!r}. Leave out rows whose weight is 0.")
+    if not (np.isfinite(lam) and lam >= 0):
+        raise ValueError(f"lam must be a number >= 0; got {lam!r}.")
+    low = BOUND_FRACTION * box if bound is None else np.asarray(bound, dtype=float)
+    if not ((low > 0) & (low < box / 2)).all():
+        raise ValueError(f"bound must be positive and less than C / 2; got bound={bound!r} and C={C!r}.")
+    width = np.log((box - low) / low)
+    return (lam - width)[()], (lam + width)[()]
 
 
 def saturation_bound(
