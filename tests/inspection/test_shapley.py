@@ -19,16 +19,18 @@ MODELS = [SparseKLR(), SparseKLR(kernel="laplacian"), CompactKLR(n_points=4)]
 
 def set_values(function, row, background, weight, groups) -> dict:
     """The mean output for each set of groups whose columns are taken from the row."""
-    values = {}
-    for chosen in product([0, 1], repeat=len(groups)):
-        mixed = background.copy()
-        for columns in (columns for columns, inside in zip(groups, chosen, strict=True) if inside):
-            mixed[:, columns] = row[columns]
-        values[chosen] = weight @ function(mixed)
-    return values
+    subsets = list(product([0, 1], repeat=len(groups)))
+    mixed = np.repeat(background[None], len(subsets), axis=0)
+    for g, columns in enumerate(groups):
+        inside = [s for s, subset in enumerate(subsets) if subset[g]]
+        mixed[np.ix_(inside, range(len(background)), columns)] = row[columns]
+    outputs = function(mixed.reshape(-1, background.shape[1]))
+    means = np.tensordot(weight, outputs.reshape(len(subsets), len(background), -1), (0, 1))
+    return dict(zip(subsets, means, strict=True))
 
 
 def shapley_by_subsets(values: dict, n: int) -> np.ndarray:
+    """The definition: for each feature, the weighted mean of its effect over all subsets of the others."""
     out = []
     for g in range(n):
         terms = [
@@ -64,11 +66,31 @@ def test_values_are_those_of_all_subsets(model, labels) -> None:
     assert found.feature_names == ["x0", "pair", "x2", "x3", "x5"]
     for row in range(3):
         values = set_values(model.decision_function, X[row], background, np.full(11, 1 / 11), groups)
-        np.testing.assert_allclose(found.values[row], shapley_by_subsets(values, 5), atol=1e-12)
+        expected = shapley_by_subsets(values, 5).reshape(found.values[row].shape)
+        np.testing.assert_allclose(found.values[row], expected, atol=1e-12)
     total = found.values.sum(axis=1) + found.base_values
     np.testing.assert_allclose(total, model.decision_function(X[:20]), atol=1e-10)
     assert np.isnan(found.data[:, 1]).all()
     np.testing.assert_array_equal(found.data[:, [0, 2]], X[:20, [0, 2]])
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n_features", [1, 2, 7, 12])
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "compact"])
+def test_values_of_up_to_twelve_features(kernel, n_features, n_classes) -> None:
+    """All 4096 subsets, every kernel and every class."""
+    rng = np.random.default_rng(n_features)
+    rows = rng.normal(size=(120, n_features))
+    score = rows[:, 0] + rows[:, -1] * rows[:, n_features // 2] + 0.5 * rng.normal(size=120)
+    labels = np.searchsorted(np.quantile(score, np.arange(1, n_classes) / n_classes), score)
+    model = CompactKLR(n_points=4) if kernel == "compact" else SparseKLR(kernel=kernel)
+    model.fit(rows, labels)
+    background, columns = rows[100:105], [[j] for j in range(n_features)]
+    found = model.explain(rows[:2], by="features", background=background).values
+    for row, value in zip(rows[:2], found, strict=True):
+        values = set_values(model.decision_function, row, background, np.full(5, 0.2), columns)
+        expected = shapley_by_subsets(values, n_features).reshape(value.shape)
+        np.testing.assert_allclose(value, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
