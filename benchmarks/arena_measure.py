@@ -124,7 +124,12 @@ def pytabkit(name: str, **parameters: Any) -> Maker:
         import pytabkit
 
         model = getattr(pytabkit, name)(
-            device="cpu", random_state=seed, n_threads=1, verbosity=0, val_metric_name="cross_entropy", **parameters
+            device="cpu",
+            random_state=seed,
+            n_threads=1,
+            verbosity=0,
+            val_metric_name="cross_entropy",
+            **parameters,
         )
         return make_pipeline(numeric(text), model)
 
@@ -140,7 +145,7 @@ MODELS: dict[str, Maker] = {
     "HistGradientBoosting": unscaled(HistGradientBoostingClassifier()),
     "CatBoost": catboost,  # this one and the following need the extra sparseklr[arena]
     "LightGBM": lightgbm,
-    "RealMLP": pytabkit("RealMLP_TD_Classifier", use_ls=False),  # no smoothing of the labels, which harms the log-loss
+    "RealMLP": pytabkit("RealMLP_TD_Classifier", use_ls=False),  # smoothed labels harm the log-loss
     "xRFM": pytabkit("XRFM_D_Classifier"),
 }
 

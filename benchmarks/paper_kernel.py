@@ -25,7 +25,7 @@ LARGE = 9000  # from this number of rows on, one fold instead of five
 COLUMNS = ["set", *(f"{what}, gamma {gamma:g}" for gamma in GAMMAS for what in ("accuracy", "fraction"))]
 NOTE = (
     f"S-KLR at C = 10,000, lam = 1000, solved to tolerance: test accuracy and fraction of points kept for two widths of "
-    f"the kernel, mean over {N_FOLDS} folds (coil2000 and magic: one fold), beside the paper's rule lam = C / 10, the "
+    f"the kernel, averaged over {N_FOLDS} folds (coil2000 and magic: one fold), beside the paper's rule lam = C / 10, the "
     "sparsest of the three most accurate models."
 )
 

@@ -30,7 +30,7 @@ def cross_fit(
     n_folds = int(groups.fold.max()) + 1
 
     def without(fold: int) -> np.ndarray:
-        held_out = groups.fold == fold
+        held_out = np.asarray(groups.fold == fold)
         rest = labels.without(held_out)
         start = np.zeros_like(fit.v) if starts is None else embedded(starts[fold], basis)
         part = fit_likelihood(basis, rest, fit.C, start, curvature=fit.curvature, fresh=False, tol=1e-2)

@@ -53,7 +53,7 @@ def factors_pay(labels: Labels, basis: Basis, fit: LikelihoodFit, seed: int) -> 
     equal, coordinates = cross_fit(basis, folds, fit, None)
     learned = np.empty_like(equal)
     for fold, v in enumerate(coordinates):
-        held_out = groups.fold == fold
+        held_out = np.asarray(groups.fold == fold)
         rest, part = folds.without(held_out), replace(fit, v=v, f=basis.outputs(v))
         scaled = _scaled(basis, learned_factors(rest, basis, part, seed), seed)
         f = fit_likelihood(scaled, rest, fit.C, near=part.f, fresh=False, tol=1e-2).f
