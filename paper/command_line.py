@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from sparseklr.cli import run_command_line
+from sparseklr.cli.files import check_output, writing
 from sparseklr.cli.options import CliError, Parser, add_json, jobs, unknown
-from sparseklr.cli.reading import check_output, writing
 
 from .datasets import BENCHMARKS, DatasetNotFoundError
 from .protocol import METHODS, N_FOLDS, QUICK_SETS, Cell, plan

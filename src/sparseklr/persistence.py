@@ -1,11 +1,12 @@
 """Save and load model files. Loading a file does not execute code from it.
 
-A model file is a zip archive of three kinds of members:
+A model file is a zip archive of four kinds of members:
 
 - ``sparseklr.json``: the version of the format, the versions of the libraries, the time, and a digest of the
   other members. The digest detects damage; it is not a signature, as anyone can compute it.
 - ``model.json``: ``objects``, a list of ``{"type": ..., "parameters": {...}, "attributes": {...}}``, and
   ``model`` and ``metadata``, which refer to objects. An object refers only to earlier ones.
+- ``description.json``: what ``sparseklr show`` prints, which :func:`load` ignores.
 - ``0.npy``, ``1.npy``, ...: the arrays, without pickled objects.
 
 A value in ``model.json`` is a number, text, true, false, null, a list, or an object with one key that names
@@ -16,17 +17,11 @@ before compiled code uses them.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import math
-import re
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
-from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 import numpy as np
 from scipy import sparse
@@ -34,34 +29,21 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from . import __version__
 from ._stored_types import NAMES, check_csr, stored_type, type_of
+from ._utils.archive import (
+    DESCRIPTION,
+    LIBRARIES,
+    TREE,
+    ModelFileError,
+    damaged,
+    pack,
+    unpack,
+    versions,
+)
 from ._utils.files import replacing
-from ._utils.memory import available_memory
 from ._utils.messages import listing, warn
 
-FORMAT = 2
-HEADER, TREE = "sparseklr.json", "model.json"
-_LIBRARIES = ("scikit-learn", "skrub")  # libraries whose classes a file may contain
-_MEMBER = re.compile(r"sparseklr\.json|model\.json|[0-9]{1,9}\.npy")
 _KINDS = "biufUSMm"  # kinds of arrays and NumPy scalars: all except objects and records
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Limits on the unpacked size: ``ratio`` times the size of the file, or ``always`` if that is more."""
-
-    always: int = 256 << 20  # bytes
-    ratio: int = 100  # compression shrinks columns of zeros and ones fiftyfold, but hardly shrinks doubles
-    copies: int = 4  # number of copies in memory while a file is read
-    json: int = 8  # factor for JSON, whose values take more memory than their text
-
-
-LIMITS = Limits()
-
-
-class ModelFileError(ValueError):
-    """Error for a file that is not a model, is damaged or too large, or has a different version."""
 
 
 def save(model: Any, path: str | Path, *, metadata: dict[str, Any] | None = None) -> None:
@@ -108,8 +90,10 @@ def save(model: Any, path: str | Path, *, metadata: dict[str, Any] | None = None
     True
     """
     check_is_fitted(model)
-    members = encode(_chosen(model), {**(metadata or {})})
+    model, metadata = _chosen(model), {**(metadata or {})}
+    members = encode(model, metadata)
     decode(members)  # raises if the file could not be read again
+    members[DESCRIPTION] = json.dumps(describe(model, metadata), default=str).encode()
     with replacing(Path(path)) as temporary:
         temporary.write_bytes(pack(members))
 
@@ -156,11 +140,11 @@ def load_with_metadata(
     except ValueError as error:  # a check failed
         raise ModelFileError(f"{name}: not loaded, the model is damaged or was altered: {error}") from error
     except Exception as error:  # any other consequence of wrong content
-        raise ModelFileError(_damaged(name)) from error
+        raise ModelFileError(damaged(name)) from error
     if not isinstance(model, BaseEstimator):
         raise ModelFileError(f"{name}: not loaded, it contains a {type(model).__name__}, not a model")
     here, there = versions(), header["versions"]
-    for library in _LIBRARIES:
+    for library in LIBRARIES:
         if library in here and library in there and _minor(there[library]) != _minor(here[library]):
             warn(
                 f"{name} was written with {library} {there[library]}, but {here[library]} is installed: fit "
@@ -169,15 +153,29 @@ def load_with_metadata(
     return model, {**metadata, "created": header["created"], "versions": there}
 
 
-def versions() -> dict[str, str]:
-    """The versions of this package and of the installed libraries."""
-    found = {"sparseklr": __version__}
-    for library in _LIBRARIES:
-        try:
-            found[library] = version(library)
-        except PackageNotFoundError:  # not installed
-            continue
-    return found
+def describe(model: Any, metadata: dict[str, Any]) -> dict[str, Any]:
+    """The part of a model that ``sparseklr show`` prints, as plain values.
+
+    ``parameters`` are those of the estimator that differ from their defaults; ``training`` is the summary of
+    the command line.
+    """
+    steps = getattr(model, "named_steps", {})
+    estimator = model[-1] if steps else model
+    defaults = type(estimator)().get_params(deep=False)
+    return {
+        "estimator": type(estimator).__name__,
+        "parameters": {
+            name: value if isinstance(value, str | int | float) else str(value)
+            for name, value in estimator.get_params(deep=False).items()
+            if value != defaults[name] and name not in ("n_jobs", "verbose")
+        },
+        "target": metadata.get("target"),
+        "n_features": int(estimator.n_features_in_),
+        "n_points": len(estimator.dual_coef_[0]) if hasattr(estimator, "dual_coef_") else None,
+        "classes": model.classes_.tolist(),
+        "columns": steps["read"].summary() if "read" in steps else None,
+        "training": metadata.get("training") or {},
+    }
 
 
 def _chosen(model: Any) -> Any:
@@ -190,87 +188,6 @@ def _chosen(model: Any) -> Any:
 
 def _minor(number: str) -> list[str]:
     return number.split(".")[:2]
-
-
-# -- the archive ------------------------------------------------------------------------------------
-
-
-def pack(members: dict[str, bytes]) -> bytes:
-    """Pack members into an archive, with a header."""
-    header = {
-        "format": FORMAT,
-        "versions": versions(),
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "sha256": _digest(members),
-    }
-    buffer = io.BytesIO()
-    with ZipFile(buffer, "w", compression=ZIP_DEFLATED) as archive:
-        archive.writestr(HEADER, json.dumps(header))
-        for name, content in members.items():
-            archive.writestr(name, content)
-    return buffer.getvalue()
-
-
-def unpack(data: bytes, name: str, max_bytes: int | None = None) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """Return the members of an archive and its header; messages mention ``name``."""
-    try:
-        with ZipFile(io.BytesIO(data)) as archive:
-            names = archive.namelist()
-            infos = archive.infolist()
-            size = sum(i.file_size * (1 if i.filename.endswith(".npy") else LIMITS.json) for i in infos)
-            _check_size(size, len(data), name, max_bytes)
-            sound = len({*names}) == len(names) and all(map(_MEMBER.fullmatch, names))
-            members = {info.filename: _read(archive, info) for info in infos} if sound else {}
-        header = json.loads(members.pop(HEADER))
-        found = header["format"]
-        header["versions"] = {str(library): str(number) for library, number in header["versions"].items()}
-    except ModelFileError:
-        raise
-    except Exception as error:  # any error of zipfile, zlib, json and lookups for wrong content
-        raise ModelFileError(_damaged(name)) from error
-    if found != FORMAT:
-        raise ModelFileError(
-            f"{name}: the model has format {found}, written by sparseklr "
-            f"{header['versions'].get('sparseklr')}; sparseklr {__version__} reads format {FORMAT}. "
-            "Fit the model again."
-        )
-    if header.get("sha256") != _digest(members) or not isinstance(header.get("created"), str):
-        raise ModelFileError(_damaged(name))
-    return members, header
-
-
-def _read(archive: ZipFile, member: ZipInfo) -> bytes:
-    """Unpack a member up to its announced size; zipfile raises if there is more."""
-    with archive.open(member) as file:
-        return file.read(member.file_size)
-
-
-def _damaged(name: str) -> str:
-    return f"{name}: not a model written by sparseklr, or damaged"
-
-
-def _check_size(unpacked: int, packed: int, name: str, max_bytes: int | None) -> None:
-    """Reject an archive that unpacks to implausibly many bytes, or to more than the available memory."""
-    limit = max(LIMITS.always, LIMITS.ratio * packed) if max_bytes is None else max_bytes
-    if unpacked > limit:
-        raise ModelFileError(
-            f"{name}: not loaded, {packed >> 10} kB unpack to {unpacked >> 20} MB; the limit is "
-            f"{limit >> 20} MB. If you trust the file, sparseklr.load(path, max_bytes=...) raises the limit"
-        )
-    if unpacked > (free := available_memory() // LIMITS.copies):
-        raise ModelFileError(
-            f"{name}: not loaded, it unpacks to {unpacked >> 20} MB, but the available memory suffices only "
-            f"for {free >> 20} MB"
-        )
-
-
-def _digest(members: dict[str, bytes]) -> str:
-    """The SHA-256 digest of names and contents, sorted by name."""
-    digest = hashlib.sha256()
-    for name, content in sorted(members.items()):
-        digest.update(f"{name}\0{len(content)}\0".encode())
-        digest.update(content)
-    return digest.hexdigest()
 
 
 # -- writing ----------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparseklr.cli import main, reading
+from sparseklr.cli import files, main
+from sparseklr.cli.files import PackingSettings
 from sparseklr.cli.options import CliError
-from sparseklr.cli.reading import ReadingSettings
 
 ESCAPE = "\x1b]0;owned\x07\x9b2J"
 
@@ -85,23 +85,23 @@ def test_decompression_bomb_is_rejected_early(tmp_path, capfd):
     content = b"x,y\n" + b"1,a\n" * (1 << 20)
     for name, pack in {"t.csv.gz": gzip.compress, "t.csv.bz2": bz2.compress}.items():
         (tmp_path / name).write_bytes(pack(content))
-        assert reading.read_bytes(str(tmp_path / name)) == content  # small ones may be of any ratio
+        assert files.read_bytes(str(tmp_path / name)) == content  # small ones may be of any ratio
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(reading, "SETTINGS", ReadingSettings(unpacked=1 << 20))
+            patch.setattr(files, "SETTINGS", PackingSettings(unpacked=1 << 20))
             assert main(["fit", str(tmp_path / name), "--target", "y", "-o", str(tmp_path / "m.sklr")]) == 2
         message = capfd.readouterr().err
         assert "unpacks to more than 1 MB, 100 times its size" in message
         assert "unpack it first" in message
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(reading, "available_memory", lambda: 4 << 20)
+            patch.setattr(files, "available_memory", lambda: 4 << 20)
             with pytest.raises(CliError, match="more than 2 MB, half of the available memory"):
-                reading.read_bytes(str(tmp_path / name))
+                files.read_bytes(str(tmp_path / name))
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"x": rng.normal(size=100_000), "y": rng.choice(["a", "b"], 100_000)})
     table.to_csv(tmp_path / "usual.csv.gz", index=False)
     with pytest.MonkeyPatch.context() as patch:  # a table of numbers is far below the ratio
-        patch.setattr(reading, "SETTINGS", ReadingSettings(unpacked=1 << 20))
-        assert len(reading.read_bytes(str(tmp_path / "usual.csv.gz"))) > 2 << 20
+        patch.setattr(files, "SETTINGS", PackingSettings(unpacked=1 << 20))
+        assert len(files.read_bytes(str(tmp_path / "usual.csv.gz"))) > 2 << 20
 
 
 # -- rows of the training ---------------------------------------------------------------------------

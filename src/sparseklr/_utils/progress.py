@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 import time
+import warnings
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -23,7 +25,8 @@ class ProgressBar:
     """Solver callback that shows how the KKT violation approaches its tolerance, on a logarithmic scale.
 
     On a terminal or in a notebook with tqdm (extra ``sparseklr[progress]``) it shows a ``tqdm`` bar;
-    otherwise it prints a line on standard error every two seconds.
+    otherwise it prints a line on standard error every two seconds. It shows nothing on a terminal that
+    reports a width of 0, as some build servers do.
 
     Examples
     --------
@@ -32,16 +35,20 @@ class ProgressBar:
     """
 
     def __init__(self, title: str, tolerance: float, show: bool = True) -> None:
-        self.title, self.tolerance, self.show = title, tolerance, show
+        self.title, self.tolerance = title, tolerance
+        self.show = show and not (sys.stderr.isatty() and _width() == 0)
         self._start: float | None = None
         self._done = 0.0
+        self._seconds = 0.0
         self._last_line = -math.inf
         self._bar: Any = None
 
     def __enter__(self) -> Self:
         if self.show and (sys.stderr.isatty() or "ipykernel" in sys.modules):
             try:
-                from tqdm.auto import tqdm
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # without ipywidgets tqdm warns, and draws text
+                    from tqdm.auto import tqdm
             except ImportError:
                 return self
             form = "{desc} {percentage:3.0f}%|{bar}| {elapsed}{postfix}"
@@ -55,16 +62,18 @@ class ProgressBar:
         # The violation does not fall monotonically; the displayed progress does.
         progress = math.log(self._start / at.violation) / math.log(self._start / self.tolerance)
         self._done = max(self._done, min(1.0, progress))
-        self._draw(f"{at.n_iter} steps, violation {at.violation:.2g} > {self.tolerance:.2g}", at.seconds)
+        self._draw(f"{at.n_iter} steps", at.seconds)
         return False
 
     def _draw(self, text: str, seconds: float) -> None:
+        self._seconds = seconds
+        text = ", ".join([text, *time_left(self._done, seconds)])
         if self._bar is not None:
             self._bar.n = round(100 * self._done)
             self._bar.set_postfix_str(text)
         elif seconds - self._last_line > 2:
             self._last_line = seconds
-            print(f"{self.title} {self._done:4.0%} {seconds:.0f}s {text}", file=sys.stderr)
+            print(f"{self.title} {self._done:4.0%}, {text}", file=sys.stderr)
 
     def __exit__(self, kind: type | None, value: BaseException | None, trace: TracebackType | None) -> None:
         if self._bar is not None:
@@ -72,6 +81,30 @@ class ProgressBar:
                 self._bar.n = 100
                 self._bar.set_postfix_str("")
             self._bar.close()
+        elif kind is None and self._last_line >= 0:
+            print(f"{self.title} 100%, {self._seconds:.0f} s", file=sys.stderr)
+
+
+def _width() -> int:
+    """The number of columns of the terminal; an unknown width counts as usable."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError):
+        return 80
+
+
+def time_left(done: float, seconds: float) -> list[str]:
+    """The remaining time in words, as a list with one entry; empty if it is too early to tell.
+
+    Examples
+    --------
+    >>> time_left(0.25, 10.0), time_left(0.5, 300.0), time_left(0.01, 2.0)
+    (['about 30 s left'], ['about 5 min left'], [])
+    """
+    if done < 0.05 or done >= 1 or seconds < 1:
+        return []
+    left = seconds * (1 - done) / done
+    return [f"about {left:.0f} s left" if left < 100 else f"about {left / 60:.0f} min left"]
 
 
 class GridProgressBar(ProgressBar):

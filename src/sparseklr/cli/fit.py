@@ -48,8 +48,8 @@ def add_fit(subparsers: Any) -> None:
 
 
 def run_fit(args: Namespace) -> None:
+    from .files import output_of
     from .model import save_model
-    from .reading import output_of
     from .stream import fit_stream, is_streamed
 
     output, streamed = output_of(args), is_streamed(args)

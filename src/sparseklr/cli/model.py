@@ -18,8 +18,9 @@ from ..inspection.reliability import kept_points, prediction_summary
 from ..persistence import load_with_metadata, save
 from ..tables.cells import read_cells
 from ..tables.columns import Column
+from .files import read_bytes, source_name, writing
 from .options import CliError
-from .reading import Dataset, read_bytes, source_name, writing
+from .reading import Dataset
 
 FAR = "unlike the training rows"
 

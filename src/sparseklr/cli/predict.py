@@ -97,8 +97,9 @@ def add_predict(subparsers: Any) -> None:
 def run_predict(args: Namespace) -> None:
     import numpy as np
 
+    from .files import check_output
     from .model import Model, unfamiliar_note
-    from .reading import check_output, read_for_model
+    from .reading import read_for_model
     from .stream import predicts_in_blocks, write_predictions
     from .terminal import print_notes
 
@@ -141,7 +142,7 @@ def _write_table(
     """Write predictions after the columns of DATA selected by --keep or --id."""
     import pandas as pd
 
-    from .reading import writing
+    from .files import writing
 
     result = pd.DataFrame(columns)
     if (args.keep or args.id is not None) and rows.table is None:

@@ -1,23 +1,12 @@
-"""Read data files: bytes, formats, raw tables, and the features, labels and weights for a model.
-
-This module also writes output files; a file is replaced only when its new content is complete.
-"""
+"""Read data files: formats, raw tables, and the features, labels and weights for a model."""
 
 from __future__ import annotations
 
-import bz2
 import codecs
 import csv
-import gzip
 import io
-import os
 import re
-import sys
-import tempfile
-import zlib
 from argparse import Namespace
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,11 +14,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .._utils.memory import available_memory
 from .._utils.messages import listing
 from ..tables.cells import TableError, detect_decimal, read_cells, sample_tokens
 from ..tables.columns import Column, read_column
 from ..tables.reader import read_columns
+from .files import read_bytes, source_name
 from .options import CliError, unknown
 
 SUFFIXES = {
@@ -50,10 +39,6 @@ _PLAIN = re.compile(r"[+-]?(?:(?:0|[1-9]\d*)(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+
 class ReadingSettings:
     """Limits for reading files."""
 
-    # An unpacked file may have this many bytes, or this multiple of the packed size if that is more.
-    # Packing usually shrinks a table three- to tenfold, and one with few categories fiftyfold.
-    unpacked: int = 256 << 20
-    unpacked_ratio: int = 100
     sample_lines: int = 200  # lines and bytes of a CSV file used to detect its separator
     sample_bytes: int = 1 << 20
     max_classes: int = 1000  # a column with more distinct values does not hold classes
@@ -124,47 +109,7 @@ class Dataset:
         )
 
 
-# -- bytes ------------------------------------------------------------------------------------
-
-
-def source_name(path: str) -> str:
-    """The name of an input in messages."""
-    return "standard input" if path == "-" else path
-
-
-def read_bytes(path: str) -> bytes:
-    """The content of a file, a pipe or, for "-", standard input; gzip and bzip2 are unpacked."""
-    if path != "-" and not Path(path).exists():
-        raise CliError(f"{path}: no such file")
-    if Path(path).is_dir():
-        raise CliError(f"{path}: not a file")
-    data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-    try:
-        if data.startswith(b"\x1f\x8b"):
-            return _unpacked(gzip.GzipFile(fileobj=io.BytesIO(data)), len(data), source_name(path))
-        if data.startswith(b"BZh"):
-            return _unpacked(bz2.BZ2File(io.BytesIO(data)), len(data), source_name(path))
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise CliError(f"{source_name(path)}: cannot be unpacked, it is truncated or damaged") from error
-    return data
-
-
-def _unpacked(file: Any, packed: int, name: str) -> bytes:
-    """The content of a packed file; raises if it is implausibly large or does not fit into memory."""
-    ratio = SETTINGS.unpacked_ratio
-    limit, reason = max(SETTINGS.unpacked, ratio * packed), f"{ratio} times its size"
-    if (half := available_memory() // 2) < limit:
-        limit, reason = half, "half of the available memory"
-    chunks, size = [], 0
-    while chunk := file.read(1 << 20):
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > limit:
-            raise CliError(
-                f"{name}: unpacks to more than {limit >> 20} MB, {reason}; if that is intended, unpack it "
-                "first (gunzip, bunzip2) and give the unpacked file"
-            )
-    return b"".join(chunks)
+# -- formats ----------------------------------------------------------------------------------
 
 
 def format_of(path: str, given: str | None, data: bytes) -> str:
@@ -544,54 +489,3 @@ def check_known(y: np.ndarray, classes: list[Any], what: str) -> None:
     """Raise an error unless every label is a class of the model."""
     if new := sorted(set(y.tolist()) - set(classes), key=str):
         raise CliError(f"{what}: unknown classes {listing(new)}; the model has {listing(classes)}")
-
-
-# -- output -----------------------------------------------------------------------------------
-
-
-def check_output(path: str, force: bool) -> Path:
-    """Check that an output path can be written, and return it; "-" is standard output."""
-    if path == "-":
-        return Path(path)
-    output = Path(path).absolute()
-    if output.is_fifo():
-        return output
-    if output.exists() and not output.is_file():
-        raise CliError(f"--output {path}: exists and is not a file")
-    if output.exists() and not force:
-        raise CliError(f"--output {path}: exists; use --force to overwrite it")
-    if not output.parent.is_dir():
-        raise CliError(f"--output {path}: the directory {output.parent} does not exist")
-    if not os.access(output.parent, os.W_OK):
-        raise CliError(f"--output {path}: no permission to write to {output.parent}")
-    return output.resolve()
-
-
-@contextmanager
-def writing(output: Path, suffix: str = "") -> Iterator[Path]:
-    """Provide a temporary file that replaces ``output`` unless an error occurs.
-
-    ``suffix`` is the suffix of the temporary file if the output is a stream.
-    """
-    from .._utils.files import replacing
-
-    if output != Path("-") and not output.is_fifo():
-        with replacing(output) as temporary:
-            yield temporary
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        yield (temporary := Path(folder) / f"output{suffix}")
-        content = temporary.read_bytes()
-    if output == Path("-"):
-        sys.stdout.flush()
-        sys.stdout.buffer.write(content)
-        sys.stdout.flush()
-    else:
-        output.write_bytes(content)
-
-
-def output_of(args: Namespace) -> Any:
-    """Check that the model file can be written, and return its path."""
-    if args.output == "-" and args.json:
-        raise CliError("--output - and --json both write to standard output; use only one of them")
-    return check_output(args.output, args.force)

@@ -20,8 +20,6 @@ from .options import CliError
 from .reading import Dataset
 from .terminal import MEASURES, kinds_in_words, time_in_words
 
-_FORMS = {"n_rows": "d", "accuracy": ".1%"}
-
 
 @dataclass(frozen=True)
 class PageSettings:
@@ -178,10 +176,10 @@ def _base_rate(entry: ReportedModel) -> str:
 
 
 def _cards(found: dict[str, Any]) -> str:
-    labels = {key: label for key, label in MEASURES.items() if key != "n_rows" and found[key] is not None}
     cards = [
-        f'<div class="card"><b>{found[key]:{_FORMS.get(key, ".4f")}}</b><span>{label}</span></div>'
-        for key, label in labels.items()
+        f'<div class="card"><b>{found[key]:{form}}</b><span>{label}</span></div>'
+        for key, (label, form) in MEASURES.items()
+        if key != "n_rows" and found[key] is not None
     ]
     return f'<div class="cards">{"".join(cards)}</div>'
 
@@ -189,11 +187,10 @@ def _cards(found: dict[str, Any]) -> str:
 def _measures(models: Sequence[ReportedModel], measures: list[dict[str, Any]]) -> str:
     """The measures of several models side by side, the best in bold."""
     lines = []
-    for key, label in {**MEASURES, "n_points": "Points kept"}.items():
+    for key, (label, form) in {**MEASURES, "n_points": ("Points kept", "d")}.items():
         values = [found[key] for found in measures]
         known = [value for value in values if value is not None]
         best = max(known) if key in ("accuracy", "roc_auc") else min(known, default=None)
-        form = _FORMS.get(key, "d" if key == "n_points" else ".4f")
         cells = ["-" if value is None else format(value, form) for value in values]
         marked = [
             f"<b>{cell}</b>" if v == best and key != "n_rows" else cell

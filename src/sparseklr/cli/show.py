@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from argparse import Namespace
 from pathlib import Path
@@ -39,10 +40,9 @@ def add_show(subparsers: Any) -> None:
 
 
 def run_show(args: Namespace) -> None:
-    from .model import Model
     from .terminal import fit_lines, show_measures, show_table, time_in_words
 
-    found = _description(Model.load(args.model))
+    found = _description(args.model)
     if args.json:
         print_json(model=args.model, **found)
         return
@@ -64,52 +64,21 @@ def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else repr(value)
 
 
-def _description(model: Any) -> dict[str, Any]:
-    """Describe a model that was saved by the command line or from Python."""
-    estimator, metadata, columns = model.estimator, model.metadata, None
-    training = dict(metadata.get("training") or {})
-    training.pop("columns", None)
-    defaults = type(estimator)().get_params(deep=False)
-    parameters = {
-        name: value if isinstance(value, str | int | float) else str(value)
-        for name, value in estimator.get_params(deep=False).items()
-        if value != defaults[name] and name not in ("n_jobs", "verbose")
-    }
-    if model.reader is not None:
-        columns = [
-            {"name": name, "kind": "left out" if column.left_out else column.kind, "values": _values(column)}
-            for name, column in model.reader.columns_.items()
-        ]
-    return {
-        "estimator": type(estimator).__name__,
-        "parameters": parameters,
-        "target": model.target,
-        "created": metadata["created"],
-        "versions": metadata["versions"],
-        "n_features": int(estimator.n_features_in_),
-        "n_points": len(estimator.dual_coef_[0]) if hasattr(estimator, "dual_coef_") else None,
-        "classes": model.classes,
-        **training,
-        "columns": columns,
-    }
+def _description(path: str) -> dict[str, Any]:
+    """Describe a model file without loading the model, if the file contains a description."""
+    from .._utils.archive import DESCRIPTION, unpack
+    from .files import read_bytes, source_name
 
+    data, name = read_bytes(path), source_name(path)
+    members, header = unpack(data, name)
+    if DESCRIPTION in members:
+        found = json.loads(members[DESCRIPTION])
+    else:  # written by an earlier release
+        from ..persistence import describe, load_with_metadata
 
-def _values(column: Any) -> str:
-    """Describe briefly which values a column had in training."""
-    import pandas as pd
-
-    if column.left_out:
-        return str(column.left_out)
-    if column.categories is not None:
-        return listing(column.categories, most=8)
-    if column.low is None:
-        return "many"
-    if column.kind == "date":
-        low, high = (pd.Timestamp(seconds, unit="s") for seconds in (column.low, column.high))
-        dated = low == low.normalize() and high == high.normalize()
-        form = "%Y-%m-%d" if dated else "%Y-%m-%d %H:%M:%S"
-        return f"{low:{form}} to {high:{form}}"
-    return f"{column.low:.6g} to {column.high:.6g} {column.unit}".rstrip()
+        found = describe(*load_with_metadata(data, name))
+    training = found.pop("training")
+    return {**training, **found, "created": header["created"], "versions": header["versions"]}
 
 
 # -- report -----------------------------------------------------------------------------------
@@ -137,8 +106,9 @@ def add_report(subparsers: Any) -> None:
 
 def run_report(args: Namespace) -> None:
     from ..inspection import probability_report
+    from .files import check_output, source_name, writing
     from .model import Model
-    from .reading import check_output, read_for_model, source_name, writing
+    from .reading import read_for_model
     from .report import ReportedModel, model_page
     from .stream import reports_in_blocks, sampled_rows
     from .terminal import print_notes
@@ -213,8 +183,8 @@ def add_export(subparsers: Any) -> None:
 
 def run_export(args: Namespace) -> None:
     from ..export import to_c, to_json, to_onnx
+    from .files import check_output, writing
     from .model import Model
-    from .reading import check_output, writing
 
     output = check_output(args.output, args.force)
     suffix = output.suffix.lower()

@@ -20,9 +20,10 @@ import pandas as pd
 from ..streaming import TableSource
 from ..streaming.passes import LocalBlocks, NotFiniteError, check_block, naming_place, uniform
 from ..streaming.sources import joined
+from .files import writing
 from .model import Model
 from .options import CliError
-from .reading import Dataset, check_known, writing
+from .reading import Dataset, check_known
 
 REPORT_ROWS = 100_000  # a report on more rows uses a sample of this size
 

@@ -13,16 +13,16 @@ from rich.table import Table
 from rich.text import Text
 
 from .._utils.messages import listing, printable
-from ..inspection.reliability import LABELS
-from .reading import source_name
+from .files import source_name
 
+# Names and formats of the measures of a model.
 MEASURES = {
-    "n_rows": "Rows",
-    "accuracy": "Accuracy",
-    "roc_auc": "ROC AUC",
-    "log_loss": "Log-loss",
-    "brier": "Brier score",
-    "ece": "Calibration error (ECE)",
+    "n_rows": ("Rows", "d"),
+    "accuracy": ("Accuracy", ".1%"),
+    "roc_auc": ("ROC AUC", ".4f"),
+    "log_loss": ("Log-loss", ".4f"),
+    "brier": ("Brier score", ".4f"),
+    "ece": ("Calibration error (ECE)", ".4f"),
 }
 
 # Fitted attributes that describe the quality of a fit; each estimator has some of them.
@@ -121,9 +121,8 @@ def _points(n_points: int, fraction: float | None) -> str:
 
 def show_measures(found: Mapping[str, Any], title: str, stderr: bool = False) -> None:
     """Print the measures of :meth:`.model.Model.measure`."""
-    formats = {**{key: form for key, (_, form) in LABELS.items()}, "roc_auc": ".4f"}
     rows = [
-        (label, format(found[key], formats[key])) for key, label in MEASURES.items() if found[key] is not None
+        (label, format(found[key], form)) for key, (label, form) in MEASURES.items() if found[key] is not None
     ]
     if found["n_points"] is not None:
         rows.append(("Points kept", _points(found["n_points"], found["points_fraction"])))

@@ -366,7 +366,7 @@ class StreamFit:
     def _run(self, start: tuple[CompactModel, float] | None) -> CompactFit:
         self.state = self.checkpoint.load()
         self._began -= self.state.seconds[-1] if self.state.seconds else 0.0
-        self.progress.stage("a sample", 0.0)
+        self.progress.stage("drawing a sample", 0.0)
         self._draw(2 * STREAM.least_sample)
         stages: list[Stage] = []
         chosen = None
@@ -403,7 +403,7 @@ class StreamFit:
         def fit_size(size: int, stages: list[Stage]) -> Stage:
             position, last = tried.index(size), stages[-1]
             if position == len(state.models):
-                self.progress.stage(f"{size} points", position / (len(tried) + 1))
+                self.progress.stage(f"trying {size} points", position / (len(tried) + 1))
                 model, C = self._fit_size(size, last.models[0].log_gamma, last.C)
                 state.models.append(model)
                 state.Cs.append(C)

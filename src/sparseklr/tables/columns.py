@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from pandas.api import types
 
+from .._utils.messages import listing
 from .cells import (
     ISO,
     Cells,
@@ -66,6 +67,21 @@ class Column:
     categories: tuple[str, ...] | None = None  # the distinct values of a text column that has few of them
     has_missing: bool = True  # whether values were missing in training
     unread: tuple[str, ...] = ()  # unreadable tokens in the training rows, at most max_unread
+
+    def __str__(self) -> str:
+        """Describe the values in training, or why the column was dropped."""
+        if self.left_out:
+            return self.left_out
+        if self.categories is not None:
+            return listing(self.categories, most=8)
+        if self.low is None:
+            return "many"
+        if self.kind == "date":
+            low, high = (pd.Timestamp(seconds, unit="s") for seconds in (self.low, self.high))
+            dated = low == low.normalize() and high == high.normalize()
+            form = "%Y-%m-%d" if dated else "%Y-%m-%d %H:%M:%S"
+            return f"{low:{form}} to {high:{form}}"
+        return f"{self.low:.6g} to {self.high:.6g} {self.unit}".rstrip()
 
     @property
     def identifies(self) -> bool:

@@ -149,6 +149,13 @@ class TableReader(TransformerMixin, BaseEstimator):
                     found[row].append(reason)
         return ["; ".join(reasons) for reasons in found]
 
+    def summary(self) -> list[dict[str, str]]:
+        """The name and kind of each column of the training data, and a description of its values."""
+        return [
+            {"name": name, "kind": "left out" if column.left_out else column.kind, "values": str(column)}
+            for name, column in self.columns_.items()
+        ]
+
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """The names of the feature columns."""
         check_is_fitted(self)

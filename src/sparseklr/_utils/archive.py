@@ -1,0 +1,130 @@
+"""The archive of a model file: its members, a header, limits on its size, and a description to print.
+
+This module needs only the standard library, so that ``sparseklr show`` can print the description quickly.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+from .. import __version__
+from .memory import available_memory
+
+FORMAT = 2
+HEADER, TREE, DESCRIPTION = "sparseklr.json", "model.json", "description.json"
+LIBRARIES = ("scikit-learn", "skrub")  # libraries whose classes a file may contain
+_MEMBER = re.compile(r"sparseklr\.json|model\.json|description\.json|[0-9]{1,9}\.npy")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits on the unpacked size: ``ratio`` times the size of the file, or ``always`` if that is more."""
+
+    always: int = 256 << 20  # bytes
+    ratio: int = 100  # compression shrinks columns of zeros and ones fiftyfold, but hardly shrinks doubles
+    copies: int = 4  # number of copies in memory while a file is read
+    json: int = 8  # factor for JSON, whose values take more memory than their text
+
+
+LIMITS = Limits()
+
+
+class ModelFileError(ValueError):
+    """Error for a file that is not a model, is damaged or too large, or has a different version."""
+
+
+def versions() -> dict[str, str]:
+    """The versions of this package and of the installed libraries."""
+    found = {"sparseklr": __version__}
+    for library in LIBRARIES:
+        try:
+            found[library] = version(library)
+        except PackageNotFoundError:  # not installed
+            continue
+    return found
+
+
+def pack(members: dict[str, bytes]) -> bytes:
+    """Pack members into an archive, with a header."""
+    header = {
+        "format": FORMAT,
+        "versions": versions(),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "sha256": _digest(members),
+    }
+    buffer = io.BytesIO()
+    with ZipFile(buffer, "w", compression=ZIP_DEFLATED) as archive:
+        archive.writestr(HEADER, json.dumps(header))
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def unpack(data: bytes, name: str, max_bytes: int | None = None) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """Return the members of an archive and its header; messages mention ``name``."""
+    try:
+        with ZipFile(io.BytesIO(data)) as archive:
+            names = archive.namelist()
+            infos = archive.infolist()
+            size = sum(i.file_size * (1 if i.filename.endswith(".npy") else LIMITS.json) for i in infos)
+            _check_size(size, len(data), name, max_bytes)
+            sound = len({*names}) == len(names) and all(map(_MEMBER.fullmatch, names))
+            members = {info.filename: _read(archive, info) for info in infos} if sound else {}
+        header = json.loads(members.pop(HEADER))
+        found = header["format"]
+        header["versions"] = {str(library): str(number) for library, number in header["versions"].items()}
+    except ModelFileError:
+        raise
+    except Exception as error:  # any error of zipfile, zlib, json and lookups for wrong content
+        raise ModelFileError(damaged(name)) from error
+    if found != FORMAT:
+        raise ModelFileError(
+            f"{name}: the model has format {found}, written by sparseklr "
+            f"{header['versions'].get('sparseklr')}; sparseklr {__version__} reads format {FORMAT}. "
+            "Fit the model again."
+        )
+    if header.get("sha256") != _digest(members) or not isinstance(header.get("created"), str):
+        raise ModelFileError(damaged(name))
+    return members, header
+
+
+def _read(archive: ZipFile, member: ZipInfo) -> bytes:
+    """Unpack a member up to its announced size; zipfile raises if there is more."""
+    with archive.open(member) as file:
+        return file.read(member.file_size)
+
+
+def damaged(name: str) -> str:
+    return f"{name}: not a model written by sparseklr, or damaged"
+
+
+def _check_size(unpacked: int, packed: int, name: str, max_bytes: int | None) -> None:
+    """Reject an archive that unpacks to implausibly many bytes, or to more than the available memory."""
+    limit = max(LIMITS.always, LIMITS.ratio * packed) if max_bytes is None else max_bytes
+    if unpacked > limit:
+        raise ModelFileError(
+            f"{name}: not loaded, {packed >> 10} kB unpack to {unpacked >> 20} MB; the limit is "
+            f"{limit >> 20} MB. If you trust the file, sparseklr.load(path, max_bytes=...) raises the limit"
+        )
+    if unpacked > (free := available_memory() // LIMITS.copies):
+        raise ModelFileError(
+            f"{name}: not loaded, it unpacks to {unpacked >> 20} MB, but the available memory suffices only "
+            f"for {free >> 20} MB"
+        )
+
+
+def _digest(members: dict[str, bytes]) -> str:
+    """The SHA-256 digest of names and contents, sorted by name."""
+    digest = hashlib.sha256()
+    for name, content in sorted(members.items()):
+        digest.update(f"{name}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()
