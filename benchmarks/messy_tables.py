@@ -1,4 +1,4 @@
-"""Results of ``sparseklr fit`` on 38 messy files.
+"""Results of ``sparseklr fit`` on 53 messy files.
 
 One table (400 rows to fit and 4000 to measure, of two numbers, a category, a date and two classes) is written with
 the defects that occur in practice. Each file is fitted with ``--target y`` alone (and the option that its defect needs)
@@ -38,7 +38,9 @@ class Messy:
     kinds: dict[str, str] = field(default_factory=lambda: CLEAN)
     messages: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    declared: tuple[str, ...] = ()  # options for fit only
     suffix: str = ".csv"
+    worse: float = 0.015  # accuracy that the defect may cost
     error: tuple[str, ...] = ()  # words in the error message, if the file cannot be used
 
 
@@ -115,6 +117,19 @@ def with_comments(frame: pd.DataFrame) -> pd.DataFrame:
         ["late", "paid", "asked", "twice", "for", "a", "refund", "called", "again", "no", "answer"]
     )
     return frame.assign(comment=[" ".join(rng.choice(words, 7)) for _ in range(len(frame))])
+
+
+def in_two_units(frame: pd.DataFrame) -> pd.DataFrame:
+    """Write every third age in months."""
+    ages = [f"{12 * v:.0f} months" if k % 3 == 0 else f"{v:.0f} years" for k, v in enumerate(frame["age"])]
+    return frame.assign(age=ages)
+
+
+def in_mixed_case(frame: pd.DataFrame) -> pd.DataFrame:
+    rng = np.random.default_rng(len(frame))
+    forms = rng.choice(3, len(frame), p=[0.6, 0.2, 0.2])
+    cities = [(c, c.upper(), c.lower())[k] for c, k in zip(frame["city"], forms, strict=True)]
+    return frame.assign(city=cities)
 
 
 CODES = {"Oslo": "01234", "Rome": "00501", "Zürich": "80331"}
@@ -199,6 +214,21 @@ MESSY = [
         csv("cp1252", sep=";", decimal=",", index=True),
         messages=("';' separated, decimal comma, windows-1252", "column 1 has no name", "column 'customer_id' is left out", "column 'token' is left out", "column 'comment' is left out", "column 'source' is left out", "column 'joined': 1 of 400 values"),
     ),
+    Messy("units with a slash and a power", written("age", lambda value: f"{value} kg/m2")),
+    Messy("units with a superscript", written("age", lambda value: f"{value} kg/m²")),
+    Messy("mmol/L", written("age", lambda value: f"{value} mmol/L")),
+    Messy("km/h", written("income", lambda value: f"{value} km/h")),
+    Messy("square feet", written("income", lambda value: f"{value:,} sq ft")),
+    Messy("m2, decimal commas", written("age", lambda value: f"{value} m2".replace(".", ",")), csv(sep=";"), messages=("decimal comma",)),
+    Messy("currency codes", written("income", lambda value: f"USD {value:,.2f}")),
+    Messy("powers of ten in the unit", written("age", lambda value: f"{value} x10^9/L")),
+    Messy("upper bounds", written("age", lambda value: "65+" if value > 65 else f"{value}"), messages=("column 'age': 9 of 400 values are bounds, read as their numbers: '65+'",), worse=0.05),
+    Messy("detection limits", written("age", lambda value: "<30" if value < 30 else f"{value}"), messages=("column 'age': 45 of 400 values are bounds, read as their numbers: '<30'",), worse=0.05),
+    Messy("two units", in_two_units, kinds={**CLEAN, "age": "text"}, messages=("column 'age' has numbers in several units",), worse=0.2),
+    Messy("two units, one declared", in_two_units, declared=("--number", "age"), messages=("column 'age': 134 of 400 values are not numbers and count as missing",), worse=0.2),
+    Messy("categories in mixed case", in_mixed_case, messages=("column 'city': 'Oslo', ", "column 'city': 'Rome', ", "column 'city': 'Zürich', ")),
+    Messy("a sentinel below", with_tokens("age", "-99", every=40), messages=("column 'age': -99 in 10 rows is far from the other values",), worse=0.05),
+    Messy("a sentinel above", with_tokens("age", "999", every=40), messages=("column 'age': 999 in 10 rows is far from the other values",), worse=0.05),
     Messy("a row with too many cells", write=ragged, error=("row 8 has 6 cells; expected 5",)),
     Messy("a column named twice", write=lambda frame: frame.to_csv(index=False).replace("income", "age", 1).encode(), error=("more than one column is called age",)),
     Messy("no header", write=lambda frame: frame[["age", "income"]].to_csv(index=False, header=False).encode(), error=("the first row holds numbers", "Add a header")),
@@ -208,7 +238,7 @@ MESSY = [
 ]  # fmt: skip
 
 
-def run(messy: Messy, folder: Path) -> Outcome:
+def run(messy: Messy, folder: Path, *options: str) -> Outcome:
     """Write the file, fit a model, and evaluate it on rows with the same defects."""
     frame = clean_table()
     paths = {}
@@ -217,7 +247,17 @@ def run(messy: Messy, folder: Path) -> Outcome:
         Path(paths[part]).write_bytes(messy.write(messy.spoil(rows.reset_index(drop=True))))
     model = str(folder / "model.sklr")
     code, out, err = _call(
-        "fit", paths["train"], "--target", "y", "-o", model, "--json", "--force", *messy.options
+        "fit",
+        paths["train"],
+        "--target",
+        "y",
+        "-o",
+        model,
+        "--json",
+        "--force",
+        *messy.options,
+        *messy.declared,
+        *options,
     )
     if code:
         return Outcome(code, err, {}, np.nan)
@@ -233,12 +273,20 @@ def _call(*argv: str) -> tuple[int, str, str]:
     return code, out.getvalue(), err.getvalue()
 
 
+def as_expected(messy: Messy, found: Outcome) -> bool:
+    """Whether the kinds are right and every expected message was printed, or the right error."""
+    if messy.error:
+        return found.code == 2 and all(words in found.stderr for words in messy.error)
+    return found.kinds == messy.kinds and all(words in found.stderr for words in messy.messages)
+
+
 def main() -> None:
-    clean = np.nan
+    clean, n_right = np.nan, 0
     print("| file | kinds found | accuracy | relative to clean | messages |\n|---|---|---:|---:|---|")
     for messy in MESSY:
         with tempfile.TemporaryDirectory() as folder:
             found = run(messy, Path(folder))
+            n_right += as_expected(messy, found)
             messages = [
                 line.removeprefix("sparseklr: ").replace(f"{folder}/", "")
                 for line in found.stderr.splitlines()
@@ -254,6 +302,7 @@ def main() -> None:
             f"| {messy.name} | {kinds if found.kinds else f'exit code {found.code}'} | {accuracy} | {' / '.join(messages)} |",
             flush=True,
         )
+    print(f"\n{n_right} of {len(MESSY)} files: the right kinds and messages, or the right error")
 
 
 if __name__ == "__main__":

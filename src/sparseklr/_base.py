@@ -25,6 +25,7 @@ from ._validation import (
     check_parameters,
     kernel_parameters,
     naming_rows,
+    pointing_to_tables,
     unused_by_kernel,
     warn_of_unused,
 )
@@ -156,7 +157,28 @@ def set_fitted(estimator: Any, attributes: Mapping[str, Any]) -> Any:
     return estimator
 
 
-class PointClassifier(ClassifierMixin, BaseEstimator):
+class SVCParameters:
+    """Raises an informative error for parameters that users of :class:`~sklearn.svm.SVC` expect.
+
+    ``__init__`` cannot do this: scikit-learn reads the parameters from its signature.
+    """
+
+    _INSTEAD = {
+        "probability": "predict_proba is always available. Leave it out.",
+        "shrinking": "the solver decides by itself which variables to skip. Leave it out.",
+        "break_ties": "predict always returns the class with the largest predict_proba. Leave it out.",
+        "decision_function_shape": "decision_function has one column for each class, as with 'ovr'. Leave "
+        "it out.",
+    }
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        for name, instead in cls._INSTEAD.items():
+            if name in kwargs:
+                raise TypeError(f"{cls.__name__} has no parameter {name}: {instead}")
+        return super().__new__(cls)
+
+
+class PointClassifier(SVCParameters, ClassifierMixin, BaseEstimator):
     """Base of classifiers whose outputs are ``dual_coef_ @ k(points, x) + intercept_``.
 
     Two classes have one output, the logit of the second class; more classes have one output each.
@@ -721,17 +743,6 @@ class KernelClassifier(PointClassifier):
 
     _parameter_constraints: dict = {**KERNEL_CONSTRAINTS}
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Raise an informative error for a parameter that users of :class:`~sklearn.svm.SVC` expect.
-
-        ``__init__`` cannot do this: scikit-learn reads the parameters from its signature.
-        """
-        if "probability" in kwargs:
-            raise TypeError(
-                f"{cls.__name__} has no parameter probability: predict_proba is always available."
-            )
-        return super().__new__(cls)
-
     # -- fitting ----------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -789,7 +800,8 @@ class KernelClassifier(PointClassifier):
         self._check_is_fitted()
         check_indices(X)
         if not self.kernel_.precomputed:
-            return validate_data(self, X, reset=False, **ROWS)
+            with pointing_to_tables(X, self):
+                return validate_data(self, X, reset=False, **ROWS)
         if np.ndim(X) == 2 and np.shape(X)[1] == len(self.support_) != self.n_features_in_:
             return check_array(X, dtype=ROWS["dtype"])
         X = validate_data(self, X, reset=False, **ROWS)

@@ -2,7 +2,7 @@
 
 Prediction passes arrays to compiled code of this package and of SciPy, which trusts their indices. The
 author of a model file controls these arrays, so the reader calls ``check`` of every object, which raises an
-error unless the arrays are consistent. NumPy checks the arrays of scikit-learn's and skrub's transformers
+error unless the arrays are consistent. NumPy checks the arrays of scikit-learn's transformers
 when they are used; transformers that index without checks have a check here too.
 """
 
@@ -262,9 +262,11 @@ def _table_reader(reader: Any) -> None:
 def _table_features(features: Any) -> None:
     if "scaler_" not in vars(features):
         return
-    for name in ("numbers_", "missing_", "categorical_", "text_"):
+    for name in ("numbers_", "missing_", "categorical_", "text_", "dates_"):
         _check_strings(name, getattr(features, name))
-    for name in ("encoder_", "imputer_", "scaler_"):
+    for model in features.scores_:
+        _need(hasattr(model, "decision_function"), f"a text column has a {type(model).__name__}")
+    for name in ("one_hot_", "imputer_", "scaler_"):
         part = getattr(features, name)
         _need(part is None or hasattr(part, "transform"), f"{name} is a {type(part).__name__}")
 
@@ -351,7 +353,7 @@ _OWN: dict[str, tuple[str, str, Callable[[Any], None]]] = {
     ),
     "TableFeatures": (
         "tables.features",
-        "numbers_ missing_ categorical_ text_ encoder_ imputer_ scaler_",
+        "numbers_ missing_ dates_ categorical_ text_ one_hot_ scores_ imputer_ scaler_",
         _table_features,
     ),
     "TabularPipeline": ("tables.pipeline", "", lambda pipeline: None),
@@ -364,6 +366,8 @@ _OWN: dict[str, tuple[str, str, Callable[[Any], None]]] = {
     "Column": ("tables.columns", "", _column),
 }
 _SCIKIT_LEARN = {
+    "dummy.DummyClassifier": "_strategy sparse_output_ n_outputs_ classes_ n_classes_ class_prior_",
+    "linear_model.LogisticRegression": "classes_ coef_ intercept_ n_iter_",
     "pipeline.Pipeline": "",
     "pipeline.FeatureUnion": "",
     "compose.ColumnTransformer": """_columns _transformer_to_input_indices _remainder sparse_output_
@@ -394,17 +398,6 @@ _SCIKIT_LEARN = {
     "feature_extraction.text.CountVectorizer": "fixed_vocabulary_ _stop_words_id vocabulary_",
     "feature_extraction.text.TfidfVectorizer": "fixed_vocabulary_ _stop_words_id vocabulary_ _tfidf",
     "feature_extraction.text.TfidfTransformer": "idf_",
-}
-_APPLIED = """all_inputs_ used_inputs_ all_outputs_ created_outputs_ transformers_ input_to_outputs_
-    output_to_input_"""
-_SKRUB = {
-    "_apply_to_cols.ApplyToCols": f"{_APPLIED} _wrapped_transformer",
-    "_apply_to_each_col.ApplyToEachCol": f"{_APPLIED} _columns",
-    "_datetime_encoder.DatetimeEncoder": "extracted_features_ _periodic_encoders all_outputs_",
-    "_string_encoder.StringEncoder": """to_str vectorizer_ tsvd_ scaling_factor_ n_components_ input_name_
-        all_outputs_""",
-    "_to_str.ToStr": "all_outputs_",
-    "selectors._base.All": "",
 }
 _THIRD_PARTY_CHECKS: dict[str, Callable[[Any], None]] = {
     "OneHotEncoder": _one_hot,
@@ -464,11 +457,9 @@ def _places() -> Iterator[tuple[str, tuple[str, str, Callable[[Any], None] | Non
     """Yield the names in model files, with the import path, the stored attributes and the check of each."""
     for name, (module, attributes, check) in _OWN.items():
         yield name, (f"sparseklr.{module}.{name}", attributes, check)
-    for library, table in (("sklearn", _SCIKIT_LEARN), ("skrub", _SKRUB)):
-        for path, attributes in table.items():
-            module, _, cls = path.rpartition(".")
-            public = f"{library}.{module}.{cls}" if library == "sklearn" else f"{library}.{cls.lstrip('_')}"
-            yield public, (f"{library}.{path}", attributes, _THIRD_PARTY_CHECKS.get(cls))
+    for path, attributes in _SCIKIT_LEARN.items():
+        cls = path.rpartition(".")[2]
+        yield f"sklearn.{path}", (f"sklearn.{path}", attributes, _THIRD_PARTY_CHECKS.get(cls))
 
 
 _PLACES = dict(_places())

@@ -113,7 +113,8 @@ def check_data(
         X, y = check_X_y(X, y, **ROWS)
     else:
         probe = copy(estimator)  # validate_data sets attributes
-        X, y = validate_data(probe, X, y, **ROWS)
+        with pointing_to_tables(X, estimator):
+            X, y = validate_data(probe, X, y, **ROWS)
         names = "n_features_in_", "feature_names_in_"
         columns = {name: getattr(probe, name) for name in names if hasattr(probe, name)}
     if y.dtype == object and len({isinstance(label, str) for label in y}) == 2:
@@ -128,6 +129,26 @@ def check_data(
         check_gram(X, "X (the precomputed kernel)")
     weight = None if sample_weight is None else check_weight(sample_weight, len(y))
     return X, y, weight, columns
+
+
+@contextmanager
+def pointing_to_tables(X: Any, estimator: Any) -> Iterator[None]:
+    """Make the errors for missing values, text and dates in X point to ``tabular_pipeline``."""
+    name = type(estimator).__name__
+    way_out = f"sparseklr.tabular_pipeline({name}()) fits data frames with text, dates and missing values."
+    dtypes = getattr(X, "dtypes", None)  # of a data frame
+    types = [X.dtype] if dtypes is None and hasattr(X, "dtype") else [] if dtypes is None else list(dtypes)
+    if any(getattr(dtype, "kind", "") in ("M", "m") for dtype in types):
+        raise TypeError(f"X contains dates; {name} expects numbers. {way_out}")
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        reason = str(error).partition("\n")[0]
+        wrong = ("X contains NaN", "could not convert string", "Timestamp", "datetime", "DateTime")
+        if not any(words in reason for words in wrong):
+            raise
+        kind = ValueError if isinstance(error, ValueError) else TypeError
+        raise kind(f"{reason.rstrip('.')}. {name} expects numbers. {way_out}") from error
 
 
 def _plain_labels(y: Any) -> Any:

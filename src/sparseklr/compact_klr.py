@@ -18,7 +18,7 @@ from ._utils.messages import warn
 from ._utils.progress import StageProgressBar
 from ._utils.sklearn_compat import CallbackSupportMixin, Interval, StrOptions, fit_task
 from ._utils.threads import n_threads
-from ._validation import COUNT, POSITIVE, ROWS, check_data, check_parameters
+from ._validation import COUNT, POSITIVE, ROWS, check_data, check_parameters, pointing_to_tables
 from .compact.fit import CompactFit, fit_compact, refit_compact
 from .compact.model import CompactModel
 from .compact.rows import LabelledRows, by_point, relative_weights, scaled_rows
@@ -424,7 +424,8 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
         check_indices(X)
-        return validate_data(self, X, reset=False, **ROWS)
+        with pointing_to_tables(X, self):
+            return validate_data(self, X, reset=False, **ROWS)
 
     def _kernel_to_points(self, rows: Any, some: Any = ALL) -> np.ndarray:
         return np.exp(-(self._distance_to_points(rows)[:, some] ** 2))

@@ -170,9 +170,9 @@ def describe(model: Any, metadata: dict[str, Any]) -> dict[str, Any]:
             if value != defaults[name] and name not in ("n_jobs", "verbose")
         },
         "target": metadata.get("target"),
-        "n_features": int(estimator.n_features_in_),
+        "n_features": getattr(estimator, "n_features_in_", None),
         "n_points": len(estimator.dual_coef_[0]) if hasattr(estimator, "dual_coef_") else None,
-        "classes": model.classes_.tolist(),
+        "classes": getattr(estimator, "classes_", np.arange(0)).tolist(),
         "columns": steps["read"].summary() if "read" in steps else None,
         "training": metadata.get("training") or {},
     }

@@ -17,7 +17,15 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from ._base import Explanation, KernelClassifier, certificate, expansion, set_fitted, warn_of_solutions
+from ._base import (
+    Explanation,
+    KernelClassifier,
+    SVCParameters,
+    certificate,
+    expansion,
+    set_fitted,
+    warn_of_solutions,
+)
 from ._utils.progress import GridProgressBar
 from ._utils.sklearn_compat import (
     CallbackSupportMixin,
@@ -539,7 +547,7 @@ SELECTION_RULES: dict[str, Callable[[Mapping[str, Any]], int]] = {
 }
 
 
-class SKLRCV(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class SKLRCV(SVCParameters, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     r"""S-KLR with C and lam chosen by cross-validation.
 
     Each training fold solves the grid as one warm-started path (:func:`~sparseklr.klr_path`). If the scorer

@@ -24,7 +24,7 @@ def table(n: int = 60) -> pd.DataFrame:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("bad")
     table().to_csv(home / "good.csv", index=False)
-    argv = ["fit", home / "good.csv", "--target", "y", "-o", home / "good.sklr"]
+    argv = ["fit", home / "good.csv", "--target", "y", "--model", "sparse", "-o", home / "good.sklr"]
     assert main([str(arg) for arg in argv]) == 0
     text = (home / "good.csv").read_text()
     (home / "twice.csv").write_text(text.replace("x,z,y", "x,x,y"))
@@ -90,6 +90,6 @@ def test_feature_of_many_different_texts_is_accepted(home: Path, tmp_path: Path)
     frame = pd.concat([table()] * 20, ignore_index=True)
     frame["word"] = [f"w{k % 1000} and v{k % 7} of {k % 10}" for k in range(len(frame))]
     frame.to_csv(tmp_path / "words.csv", index=False)
-    argv = ["fit", tmp_path / "words.csv", "--target", "y", "-o", tmp_path / "m.sklr"]
+    argv = ["fit", tmp_path / "words.csv", "--target", "y", "--model", "sparse", "-o", tmp_path / "m.sklr"]
     assert main([str(arg) for arg in argv]) == 0
     assert (tmp_path / "m.sklr").stat().st_size < 2_000_000

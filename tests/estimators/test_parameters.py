@@ -7,6 +7,7 @@ import pickle
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_moons
@@ -16,7 +17,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sparseklr import SKLR, SKLRCV, SparseKLR, _validation, klr_path
+from sparseklr import SKLR, SKLRCV, CompactKLR, SparseKLR, _validation, klr_path
 from sparseklr.baselines import HalfKLR, ImportVectorMachine, ThresholdedKLR
 from sparseklr.samples import check_weight
 
@@ -83,6 +84,36 @@ def test_lam_and_nu_contradict_each_other(moons) -> None:
 
 
 # -- probability=True -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cls", [*CLASSES, CompactKLR, SKLRCV])
+@pytest.mark.parametrize("name", ["shrinking", "break_ties", "decision_function_shape", "probability"])
+def test_parameters_of_svc_are_explained(cls, name) -> None:
+    with pytest.raises(TypeError, match=f"{cls.__name__} has no parameter {name}: .* Leave it out"):
+        cls(**{name: True})
+    assert name not in cls._get_param_names()
+    assert list(inspect.signature(cls).parameters) == [
+        n for n in inspect.signature(cls.__init__).parameters if n != "self"
+    ]
+
+
+@pytest.mark.parametrize("model", [SparseKLR(), CompactKLR()])
+def test_tables_are_pointed_out(model) -> None:
+    y, days = np.arange(6) % 2, pd.date_range("2020-01-01", periods=6)
+    numbers = pd.DataFrame({"x": np.arange(6.0), "z": 0.0})
+    fitted = clone(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted.fit(numbers, y)
+    for x in ([np.nan] * 6, ["red"] * 6, days, pd.Categorical(["a"] * 6)):
+        frame = numbers.assign(x=x)
+        for call in (lambda X: clone(model).fit(X, y), fitted.predict):
+            with pytest.raises(
+                (ValueError, TypeError), match=r"tabular_pipeline\(\w+\(\)\) fits data frames"
+            ):
+                call(frame)
+    with pytest.raises(TypeError, match="X contains dates"):
+        clone(model).fit(np.array(days)[:, None], y)
 
 
 @pytest.mark.parametrize("cls", CLASSES)

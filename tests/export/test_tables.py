@@ -10,11 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
 from support.exported import run_c, run_json, run_onnx
 
 from sparseklr import CompactKLR, SparseKLR, tabular_pipeline
 from sparseklr.cli import main
 from sparseklr.export import to_c, to_json, to_onnx
+from sparseklr.export.portable import PortableModel
 
 pytest.importorskip("skl2onnx", reason="skl2onnx is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
@@ -31,14 +34,20 @@ def table() -> tuple[pd.DataFrame, np.ndarray]:
             "tied": rng.integers(0, 4, N) / 10.0,
             "holed": np.where(rng.random(N) < 0.2, np.nan, rng.normal(size=N)),
             "mostly zero": np.where(rng.random(N) < 0.9, 0.0, rng.normal(size=N)),
+            "day": pd.Timestamp("1968-02-01 05:30") + pd.to_timedelta(rng.integers(0, 900_000, N), "h"),
             "city": rng.choice(["Oslo", "Rome", "Paris", "Bern"], N).astype(object),
             "member": rng.choice(["yes", "no"], N).astype(object),
         }
     )
     frame.loc[[3, 7], "city"] = ["Nice", "Ulm"]  # each once
     frame.loc[10:20, "city"] = None
+    frame.loc[[1, 2], "day"] = pd.NaT
     y = np.where((np.log(frame["skewed"]) > 0) == (frame["member"] == "yes"), "stays", "leaves")
     return frame, y
+
+
+def seconds(column: pd.Series) -> np.ndarray:
+    return np.where(column.isna(), np.nan, column.to_numpy().astype("datetime64[us]").astype(np.int64) / 1e6)
 
 
 def inputs(model: Any, frame: pd.DataFrame, dtype: str = "float64") -> dict[str, np.ndarray]:
@@ -47,6 +56,8 @@ def inputs(model: Any, frame: pd.DataFrame, dtype: str = "float64") -> dict[str,
     return {
         name: column.to_numpy(dtype)[:, None]
         if column.dtype.kind == "f"
+        else seconds(column)[:, None]
+        if column.dtype.kind == "M"
         else column.astype(object).where(column.notna(), "").to_numpy(dtype=object)[:, None]
         for name, column in read.items()
     }
@@ -56,11 +67,15 @@ def inputs(model: Any, frame: pd.DataFrame, dtype: str = "float64") -> dict[str,
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("scale", ["auto", None])
 @pytest.mark.parametrize(
-    "estimator", [SparseKLR(), CompactKLR(n_points=4, C=10.0)], ids=["sparse", "compact"]
+    "estimator",
+    [SparseKLR(), CompactKLR(n_points=4, C=10.0), LogisticRegression(), DummyClassifier(strategy="prior")],
+    ids=["sparse", "compact", "linear", "fractions"],
 )
 def test_columns_become_inputs(scale: str | None, estimator: Any) -> None:
     frame, y = table()
-    model = tabular_pipeline(clone(estimator).set_params(scale=scale)).fit(frame, y)
+    if hasattr(estimator, "scale"):
+        estimator = clone(estimator).set_params(scale=scale)
+    model = tabular_pipeline(estimator).fit(frame, y)
     new = frame.copy()
     new.loc[5, "city"] = "Atlantis"  # never seen
     new.loc[6, "member"] = "perhaps"
@@ -86,19 +101,38 @@ def test_tables_of_numbers_in_c_and_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("estimator", [SparseKLR(), CompactKLR(n_points=4, C=10.0), LogisticRegression()])
+def test_tables_of_numbers_and_categories_in_c_and_json(estimator: Any, tmp_path: Path) -> None:
+    frame, y = table()
+    frame = frame.drop(columns="day")
+    model = tabular_pipeline(clone(estimator)).fit(frame, y)
+    frame.loc[5, "city"] = "Atlantis"  # never seen
+    expected = model.predict_proba(frame)
+    columns = json.loads(to_json(model))["table"]
+    assert columns["names"] == list(frame.columns)
+    X = np.column_stack(
+        [
+            frame[name]
+            if known is None
+            else [known.index(cell) if cell in known else -1 for cell in frame[name].fillna("")]
+            for name, known in zip(columns["names"], columns["categories"], strict=True)
+        ]
+    ).astype(float)
+    assert np.abs(PortableModel.of(model).predict_proba(X) - expected).max() < 1e-9
+    assert np.abs(run_c(to_c(model), X, tmp_path)[1] - expected).max() < 1e-9
+    assert np.abs(run_json(to_json(model), X) - expected).max() < 1e-6
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_errors_name_columns_that_cannot_be_exported() -> None:
     frame, y = table()
     rng = np.random.default_rng(1)
     frame["note"] = ["".join(rng.choice(list("abcdefgh "), 12)) + str(i % 90) for i in range(N)]
-    frame["when"] = pd.Timestamp("2026-01-01") + pd.to_timedelta(rng.integers(0, 300, N), unit="D")
-    model = tabular_pipeline(SparseKLR(), categorical=["note"]).fit(frame, y)
-    with pytest.raises(ValueError, match=r"dates cannot be exported: columns 'when'.*--drop"):
-        to_onnx(model)
-    model = tabular_pipeline(SparseKLR(), categorical=["note"], drop=["when"]).fit(frame, y)
-    with pytest.raises(ValueError, match=r"free text cannot be exported: columns 'note'"):
+    model = tabular_pipeline(LogisticRegression(), categorical=["note"]).fit(frame, y)
+    with pytest.raises(ValueError, match=r"ONNX cannot represent columns of the model: 'note' \(free text\)"):
         to_onnx(model)
     for export in (to_c, to_json):
-        with pytest.raises(ValueError, match=r"step TableFeatures.*to_onnx"):
+        with pytest.raises(ValueError, match=r"'day' \(date\), 'note' \(free text\).*--drop day note"):
             export(model)
 
 
@@ -110,7 +144,10 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     frame, y = table()
     frame[["skewed", "tied"]].assign(outcome=y).to_csv(tmp_path / "data.csv", index=False)
     model = str(tmp_path / "model.sklr")
-    assert main(["fit", str(tmp_path / "data.csv"), "--target", "outcome", "-o", model]) == 0
+    assert (
+        main(["fit", str(tmp_path / "data.csv"), "--target", "outcome", "--model", "sparse", "-o", model])
+        == 0
+    )
     assert main(["predict", model, str(tmp_path / "data.csv"), "-o", str(tmp_path / "p.csv")]) == 0
     expected = pd.read_csv(tmp_path / "p.csv")[["p_leaves", "p_stays"]].to_numpy()
     X = frame[["skewed", "tied"]].to_numpy()

@@ -16,17 +16,17 @@ from sklearn.base import clone
 from sklearn.datasets import make_moons
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
-from skrub import DatetimeEncoder, StringEncoder, TableVectorizer
 
 import sparseklr
 from sparseklr import SKLR, SKLRCV, CompactKLR, SparseKLR, load, save, tabular_pipeline
 from sparseklr.baselines import HalfKLR, ImportVectorMachine, ThresholdedKLR
 from sparseklr.cli import main
 from sparseklr.persistence import ModelFileError
-from sparseklr.tables.features import TableFeatures
+from sparseklr.tables.features import DATE_PARTS, TableFeatures
 from sparseklr.tables.reader import TableReader
 
 pytestmark = pytest.mark.filterwarnings("ignore::sparseklr.tables.cells.TableWarning")
@@ -58,28 +58,42 @@ def table(n: int = 200, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
 # -- features -----------------------------------------------------------------------------------
 
 
-def test_features_agree_with_skrub_table_vectorizer() -> None:
-    """The features of TableVectorizer for dates and text, with numbers unchanged."""
+def test_features() -> None:
+    """Standardised numbers and parts of dates, indicators, categories, and cross-fitted scores of text."""
     frame, y = table()
-    read = TableReader().fit_transform(frame)
-    features = TableFeatures().fit(read, y)
-    made = pd.DataFrame(features.transform(read), columns=features.get_feature_names_out())
-    vectorizer = TableVectorizer(
-        datetime=DatetimeEncoder(add_weekday=True),
-        high_cardinality=StringEncoder(n_components=12, ngram_range=(2, 3), random_state=0),
-    )
-    theirs = vectorizer.fit_transform(read.drop(columns=["a", "b"]).astype({"city": "category"}))
-    dates = [name for name in theirs.columns if name.startswith("when")]
+    read = TableReader().fit_transform(frame, y)
+    features = TableFeatures()
+    made = pd.DataFrame(features.fit_transform(read, y), columns=features.get_feature_names_out())
+    dates = [f"when_{part}" for part in DATE_PARTS]
     assert made.columns.tolist() == [
         *("a", "b", *dates, "a_missing", "b_missing", "when_missing"),
-        *("city_Lima", "city_Oslo", "city_Rome", "city_None"),
-        *(f"name_{k:02d}" for k in range(12)),
+        *("city_Lima", "city_Oslo", "city_Rome", "city_None", "name_score"),
     ]
-    np.testing.assert_allclose(made.iloc[:, -16:], theirs.drop(columns=dates), rtol=1e-6, atol=1e-6)
-    filled = theirs[dates].fillna(theirs[dates].median()).astype(float)
-    expected = ((filled - filled.mean()) / filled.std(ddof=0).replace(0, 1)).to_numpy()
-    np.testing.assert_allclose(made[dates], expected, atol=1e-4)
+    when = frame["when"].dt
+    parts = {"year": when.year, "month": when.month, "day": when.day, "hour": when.hour}
+    parts["weekday"] = when.day_of_week + 1
+    for part, values in parts.items():
+        filled = values.fillna(values.median()).to_numpy(dtype=float)
+        expected = (filled - filled.mean()) / (filled.std() or 1)
+        np.testing.assert_allclose(made[f"when_{part}"], expected, atol=1e-9)
     assert made["b_missing"].to_numpy().nonzero()[0].tolist() == list(range(0, 200, 20))
+    again = pd.DataFrame(features.transform(read), columns=made.columns)
+    np.testing.assert_array_equal(again.iloc[:, :-1], made.iloc[:, :-1])
+    assert not np.allclose(again["name_score"], made["name_score"])
+    assert np.array_equal(
+        features.scores_[0].decision_function(frame["name"].fillna("")), again["name_score"]
+    )
+
+
+def test_scores_of_text_do_not_know_the_label_of_their_row() -> None:
+    """Text without a relation to the classes: scores of new rows and of training rows are equally useless."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    text = pd.DataFrame({"t": [f"{a} {b}" for a, b in rng.integers(0, 300, (400, 2))]})
+    features = TableFeatures()
+    crossed, own = features.fit_transform(text, y)[:, 0], features.transform(text)[:, 0]
+    assert abs(roc_auc_score(y, crossed) - 0.5) < 0.1
+    assert roc_auc_score(y, own) > 0.9
 
 
 @pytest.mark.parametrize("columns", [["b"], ["when"], ["city"], ["name"], ["city", "b"]])
@@ -217,7 +231,7 @@ def test_files_are_shared_with_the_command_line(tmp_path: Path, capsys: pytest.C
     data, ours, theirs = (str(tmp_path / name) for name in ("data.csv", "ours.sklr", "theirs.sklr"))
     model = tabular_pipeline().fit(pd.read_csv(data).drop(columns="y"), y)
     save(model, ours, metadata={"target": "y"})
-    assert main(["fit", data, "--target", "y", "-o", theirs]) == 0
+    assert main(["fit", data, "--target", "y", "--model", "sparse", "-o", theirs]) == 0
     losses = []
     for path in (ours, theirs):
         capsys.readouterr()
@@ -287,7 +301,7 @@ for model in (sparseklr.SparseKLR(), sparseklr.CompactKLR(max_points=1)):
 
 @pytest.mark.slow
 def test_models_of_arrays_are_saved_without_the_packages_for_tables() -> None:
-    absent = ["pandas", "skrub", "pyarrow", "polars", "rich", "dask", "matplotlib"]
+    absent = ["pandas", "pyarrow", "polars", "rich", "dask", "matplotlib"]
     done = subprocess.run([sys.executable, "-c", WITHOUT, *absent], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -295,10 +309,10 @@ def test_models_of_arrays_are_saved_without_the_packages_for_tables() -> None:
 @pytest.mark.slow
 def test_error_names_the_missing_extra() -> None:
     script = (
-        "import sys, sparseklr; sys.modules['skrub'] = None; sparseklr.SparseKLR; sparseklr.tabular_pipeline"
+        "import sys, sparseklr; sys.modules['pandas'] = None; sparseklr.SparseKLR; sparseklr.tabular_pipeline"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stderr.splitlines()[-1].endswith('needs skrub: pip install "sparseklr[tables]"')
+    assert done.stderr.splitlines()[-1].endswith('needs pandas: pip install "sparseklr[tables]"')
     assert sparseklr.tabular_pipeline is tabular_pipeline
 
 

@@ -20,7 +20,7 @@ from .memory import available_memory
 
 FORMAT = 2
 HEADER, TREE, DESCRIPTION = "sparseklr.json", "model.json", "description.json"
-LIBRARIES = ("scikit-learn", "skrub")  # libraries whose classes a file may contain
+LIBRARIES = ("scikit-learn",)  # libraries whose classes a file may contain
 _MEMBER = re.compile(r"sparseklr\.json|model\.json|description\.json|[0-9]{1,9}\.npy")
 
 

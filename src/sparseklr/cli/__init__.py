@@ -29,7 +29,7 @@ COMMANDS = {
     "report": "show",
     "export": "show",
 }
-EXTRA = ("rich", "skrub", "pandas", "pyarrow")  # packages installed by sparseklr[cli]
+EXTRA = ("rich", "pandas", "pyarrow")  # packages installed by sparseklr[cli]
 
 
 def make_parser() -> Parser:

@@ -15,6 +15,7 @@ from .options import (
     add_model,
     add_training,
     make_estimator,
+    model_of_options,
     print_json,
     shows_progress,
 )
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 FIT_EXAMPLES = """\
   sparseklr fit customers.csv --target churned -o model.sklr
-  sparseklr fit customers.csv --target churned --gamma auto -o model.sklr
+  sparseklr fit customers.csv --target churned --model sparse --gamma auto -o model.sklr
   sparseklr fit customers.parquet --target churned --id number --drop name --test-size 0.2 -o model.sklr
   sparseklr fit customers.csv --target churned --model compact --relevance sparse -o model.sklr
   sparseklr fit 'part-*.parquet' --target churned --model compact --memory 1GB --jobs -1 -o model.sklr
@@ -39,9 +40,10 @@ def add_fit(subparsers: Any) -> None:
         subparsers,
         "fit",
         run_fit,
-        "Fit a sparse kernel classifier to a file. Numbers, dates and text are detected and turned into "
-        "features, missing values are imputed, and columns that identify the rows are dropped; every step "
-        "is reported and stored with the model.",
+        "Fit a classifier to a file. Numbers, dates and text are detected and turned into features, missing "
+        "values are imputed, and columns that identify the rows are dropped; every step is reported before "
+        "the fit and stored with the model. Without --model, the class fractions, a logistic regression, "
+        "CompactKLR and SparseKLR are compared on validation rows, and the best is fitted to all rows.",
         FIT_EXAMPLES,
     )
     add_model(parser, add_training(parser))
@@ -53,28 +55,28 @@ def run_fit(args: Namespace) -> None:
     from .stream import fit_stream, is_streamed
 
     output, streamed = output_of(args), is_streamed(args)
-    estimator = make_estimator(args, args.model, verbose=shows_progress(args))
+    given = model_of_options(args)
     if streamed:
+        estimator = make_estimator(args, "compact", verbose=shows_progress(args))
         n_rows, seconds = fit_stream(args, estimator)
-        summary = _summary(estimator, estimator, n_rows, seconds, test=None)
+        summary = _summary(estimator, estimator, n_rows, seconds)
         summary["columns"] = dict.fromkeys(estimator.feature_names_in_.tolist(), "number")
         save_model(output, estimator, None, args, training=summary)
     else:
-        pipeline, rows, summary = train(args, estimator)
-        if args.model == "sparse":
+        pipeline, rows, summary, more = train(args, given)
+        if hasattr(pipeline[-1], "keep_prediction_only"):
             pipeline[-1].keep_prediction_only()
-        save_model(output, pipeline, rows, args, training=summary)
+        save_model(output, pipeline, rows, args, training=summary, **more)
     _report(args, summary)
 
 
 def _report(args: Namespace, summary: dict[str, Any]) -> None:
-    from .terminal import print_notes, show_fit, show_search
+    from .terminal import show_fit, show_search
 
-    print_notes(args.data, summary["notes"])
     if args.json:
         print_json(model=args.output, **summary)
         return
-    if len(summary["search"]["log_loss"]) > 1:
+    if summary["comparison"] is None and len(summary["search"].get("log_loss", ())) > 1:
         show_search(summary["search"], stderr=args.output == "-")
     show_fit(summary, args.output)
 
@@ -82,56 +84,82 @@ def _report(args: Namespace, summary: dict[str, Any]) -> None:
 # -- training ---------------------------------------------------------------------------------
 
 
-def train(args: Namespace, estimator: Any) -> tuple[Any, Dataset, dict[str, Any]]:
-    """The fitted pipeline, its training rows, and a summary."""
+def train(args: Namespace, given: str | None) -> tuple[Any, Dataset, dict[str, Any], dict[str, Any]]:
+    """The fitted pipeline, its training rows, a summary, and metadata; ``given`` is the model, None to
+    compare models."""
+    from sklearn.pipeline import Pipeline
+
     from ..tables.cells import TableError, TableWarning
+    from .compare import fit_candidate
     from .model import Model
     from .reading import read_training
+    from .terminal import print_notes
 
     rows = read_training(args)
     assert rows.y is not None
     kept, test_indices = _split(args, rows.name, rows.y)
-    part = rows.take(kept)
-    pipeline = _make_pipeline(estimator, rows, args)
-    steps = () if part.weight is None else ("model",) if rows.table is None else ("features", "model")
+    part, verbose = rows.take(kept), shows_progress(args)
+    assert part.y is not None
+    comparison, reading, metadata = None, {}, {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TableWarning)  # the summary lists them
-        start = time.perf_counter()
-        try:
-            pipeline.fit(part.X, part.y, **{f"{step}__sample_weight": part.weight for step in steps})
-        except TableError as error:
-            raise CliError(f"{rows.name}: {error}") from error
+        warnings.simplefilter("ignore", TableWarning)  # printed as notes
+        if rows.table is None:  # a svmlight file: the estimator scales sparse rows
+            start, name = time.perf_counter(), given or "sparse"
+            fitted = fit_candidate(args, name, part.X, part.y, part.weight, verbose=verbose)
+            pipeline: Any = Pipeline([("model", fitted)])
+        else:
+            pipeline = _make_pipeline(rows, args)
+            reader, features = pipeline["read"], pipeline["features"]
+            try:
+                columns = reader.fit_transform(part.X, part.y)
+            except TableError as error:
+                raise CliError(f"{rows.name}: {error}") from error
+            kinds = {name: column.kind for name, column in reader.columns_.items() if not column.left_out}
+            notes = [str(rows.table), *rows.table.notes, kinds_note(kinds), *reader.report_]
+            print_notes(args.data, notes)
+            reading = {"columns": kinds, "data": rows.table.facts, "notes": notes}
+            name, found = given or "sparse", None
+            if given is None and (found := _compared(args, replace(part, X=columns))):
+                name, comparison = found.chosen().model, found.summary()
+            start = time.perf_counter()
+            X = features.fit_transform(columns, part.y, sample_weight=part.weight)
+            fitted = fit_candidate(args, name, X, part.y, part.weight, verbose=verbose)
+            pipeline = type(pipeline)([*pipeline.steps[:-1], ("model", fitted)])
+            if name in ("linear", "fractions"):  # the kernel models have these themselves
+                metadata["mean_features"] = X.mean(axis=0)
+                metadata["held_out"] = found.held_out() if found else None
         seconds = time.perf_counter() - start
         test = None
         if len(test_indices):
             model, test_rows = Model("", pipeline, {}), rows.take(test_indices)
             X = test_rows.X if model.reader is None else model.reader.transform(test_rows.X)
             test = model.measure(replace(test_rows, X=X))
-    summary = _summary(pipeline, pipeline[-1], len(kept), seconds, test)
-    if rows.table is not None:
-        reader = pipeline["read"]
-        columns = {name: column.kind for name, column in reader.columns_.items() if not column.left_out}
-        summary |= {
-            "columns": columns,
-            "data": rows.table.facts,
-            "notes": [str(rows.table), *rows.table.notes, *reader.report_],
-        }
-    return pipeline, part, summary
+    summary = _summary(pipeline, pipeline[-1], len(kept), seconds)
+    return pipeline, part, summary | {"comparison": comparison, "test": test} | reading, metadata
 
 
-def _make_pipeline(estimator: Any, rows: Dataset, args: Namespace) -> Any:
-    """The estimator with its preprocessing; for tables, :func:`tabular_pipeline`."""
-    from sklearn.pipeline import Pipeline
+def _compared(args: Namespace, rows: Dataset) -> Any:
+    """The printed comparison of all models; None if there are too few rows."""
+    from .compare import compare, compares
+    from .terminal import show_comparison
 
+    if not compares(rows):
+        return None
+    found = compare(args, rows, bool(shows_progress(args)))
+    if not args.json:
+        show_comparison(found.summary(), stderr=args.output == "-")
+    return found
+
+
+def _make_pipeline(rows: Dataset, args: Namespace) -> Any:
+    """:func:`tabular_pipeline` with the options of the columns."""
     from ..tables.pipeline import tabular_pipeline
 
-    if rows.table is None:  # the estimator scales sparse rows
-        return Pipeline([("model", estimator)])
+    assert rows.table is not None
     # The reader detects the decimal sign of new data too. A decimal comma that only the separator suggests
     # must be passed on.
     suggested = "," if rows.table.decimal is None and rows.table.facts.get("decimal") == "," else "auto"
     return tabular_pipeline(
-        estimator,
         categorical=args.categorical,
         number=args.number,
         date=args.date,
@@ -169,40 +197,40 @@ def _split(args: Namespace, name: str, y: np.ndarray) -> tuple[np.ndarray, np.nd
     return kept, test
 
 
-def _summary(fitted: Any, model: Any, n_rows: int, seconds: float, test: Any) -> dict[str, Any]:
+def _summary(fitted: Any, model: Any, n_rows: int, seconds: float) -> dict[str, Any]:
     """Size and quality of a model, from its fitted attributes."""
-    from ..compact_klr import CompactKLR
+    from .compare import n_points
 
-    summary = {
+    points, validated = n_points(model), getattr(model, "validation_log_loss_", None)
+    found = {
+        "dual_gap": getattr(model, "dual_gap_", None),
+        "converged": getattr(model, "converged_", None),
+        "gradient_norm": getattr(model, "gradient_norm_", None),
+        # the leave-one-out loss is optimistic if it was minimised over the kernels
+        "loo_log_loss": getattr(model, "loo_log_loss_", None) if validated is None else None,
+        "validation_log_loss": validated,
+        "n_features_used": int(model.get_support().sum()) if hasattr(model, "get_support") else None,
+    }
+    return {
         "n_rows": n_rows,
         "n_features": model.n_features_in_,
         "classes": fitted.classes_.tolist(),
         "estimator": type(model).__name__,
-    }
-    if isinstance(model, CompactKLR):
-        summary |= {
-            "n_points": model.n_points_,
-            "points_fraction": model.n_points_ / n_rows,
-            "n_features_used": int(model.get_support().sum()),
-            "validation_log_loss": model.validation_log_loss_,
-            "gradient_norm": model.gradient_norm_,
-        }
-    else:
-        validated = model.validation_log_loss_
-        summary |= {
-            "n_points": len(model.support_),
-            "points_fraction": len(model.support_) / n_rows,
-            # the leave-one-out loss is optimistic, because it was minimised over the kernels
-            "loo_log_loss": model.loo_log_loss_ if validated is None else None,
-            "validation_log_loss": validated,
-            "dual_gap": model.dual_gap_,
-            "converged": model.converged_,
-        }
-    return summary | {
-        "search": {name: column.tolist() for name, column in model.search_results_.items()},
+        "n_points": points,
+        "points_fraction": None if points is None else points / n_rows,
+        **{name: value for name, value in found.items() if value is not None},
+        "search": {name: column.tolist() for name, column in getattr(model, "search_results_", {}).items()},
         "seconds": seconds,
-        "test": test,
+        "comparison": None,
+        "test": None,
         "columns": None,
         "data": None,
         "notes": [],
     }
+
+
+def kinds_note(kinds: dict[str, str]) -> str:
+    """The number of feature columns of each kind."""
+    from .terminal import kinds_in_words
+
+    return f"columns used: {kinds_in_words(kinds.values())}"

@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
+from .._base import Explanation
+from ..conformal import HeldOutProbabilities
 from ..inspection.reliability import kept_points, prediction_summary
 from ..persistence import load_with_metadata, save
 from ..tables.cells import read_cells
@@ -199,8 +202,13 @@ class Model:
 
     def predict_p_values(self, rows: Dataset) -> np.ndarray:
         """p-values of the classes; raises if the model does not have them."""
+        if held_out := self.metadata.get("held_out"):
+            log_proba = np.log(np.maximum(self.predict_proba(rows), 1e-300))
+            return HeldOutProbabilities(**held_out).p_values(log_proba, by_class=False)
         if not hasattr(self.estimator, "predict_p_values"):
-            raise CliError(f"{self.name}: this kind of model has no prediction sets")
+            raise CliError(
+                f"{self.name}: this model has no prediction sets; fit it with --model sparse or compact"
+            )
         with self._naming_large_cells(rows):
             return self.estimator.predict_p_values(self.features(rows.X))
 
@@ -211,11 +219,9 @@ class Model:
         features = getattr(self.fitted, "named_steps", {}).get("features")
         groups = None if features is None else features.column_groups()
         try:
-            found = self.estimator.explain(self.features(query.X), by="features", groups=groups)
+            names, data, values, base = self._by_columns(self.features(query.X), label, groups)
         except (TypeError, ValueError):  # another kind of model or of kernel
             return None
-        _, values, base = found.of_row(0, label)
-        names = found.feature_names
         if rows.svmlight is not None:
             names = [f"feature {j + rows.svmlight['one_based']}" for j in range(len(names))]
         cells: dict[str, Any] = {}
@@ -227,19 +233,53 @@ class Model:
             "contributions": [
                 {
                     "column": names[j],
-                    "cell": cells[names[j]][0] if names[j] in cells else f"{found.data[0, j]:.4g}",
+                    "cell": cells[names[j]][0] if names[j] in cells else f"{data[j]:.4g}",
                     "contribution": float(values[j]),
                 }
                 for j in strongest
             ],
         }
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether the model is a logistic regression, which has no points."""
+        return isinstance(self.estimator, LogisticRegression)
+
+    def _by_points(self, X: Any) -> Explanation:
+        if not self.is_linear:
+            return self.estimator.explain(X)
+        outputs = self.estimator.decision_function(X)
+        return Explanation(np.zeros((*outputs.shape, 0)), outputs, None, None, self.estimator.classes_)
+
+    def _by_columns(
+        self, X: Any, label: Any, groups: dict[str, list[int]] | None
+    ) -> tuple[list[str], np.ndarray, np.ndarray, float]:
+        """Names, values and Shapley values of the columns of one row, and the mean output."""
+        if not self.is_linear:
+            found = self.estimator.explain(X, by="features", groups=groups)
+            _, values, base = found.of_row(0, label)
+            return list(found.feature_names), found.data[0], values, base
+        # the Shapley values of a linear function are its terms, relative to their means
+        mean = self.metadata.get("mean_features")
+        if mean is None or groups is None:
+            raise ValueError("the means of the training features are unknown")
+        k = self.classes.index(label)
+        coef, intercept = self.estimator.coef_, self.estimator.intercept_
+        sign = 2 * k - 1 if len(coef) == 1 else 1
+        weights, constant = (
+            sign * coef[-1 if len(coef) == 1 else k],
+            sign * intercept[0 if len(coef) == 1 else k],
+        )
+        terms = weights * (np.asarray(X)[0] - mean)
+        values = np.array([terms[columns].sum() for columns in groups.values()])
+        return list(groups), np.full(len(groups), np.nan), values, float(weights @ mean + constant)
+
     def explain(self, rows: Dataset, row: int, label: Any, n_points: int, by: str) -> dict[str, Any]:
         """Return the contributions of the columns to the log-odds of a row, and the kept rows that are most
         similar or contribute most."""
         query = rows.take(np.array([row]))
         with self._naming_large_cells(query):
-            explanation = self.estimator.explain(self.features(query.X)).of_row(0, label)
+            explanation = self._by_points(self.features(query.X)).of_row(0, label)
         chosen = explanation.nearest(n_points) if by == "similarity" else explanation.strongest(n_points)
         others = np.delete(explanation.contributions, chosen)
         kept = self.metadata.get("points") or {}

@@ -252,10 +252,10 @@ def add_model(parser: Parser, group: Any) -> None:
     """Add the estimator parameters that :func:`add_training` does not add."""
     group.add_argument(
         "--model",
-        choices=("sparse", "compact"),
-        default="sparse",
+        choices=("sparse", "compact", "linear"),
         help="sparse selects some of the rows (SparseKLR); compact fits the positions of a few points "
-        "(CompactKLR) (default: sparse)",
+        "(CompactKLR); linear is a logistic regression (default: the best on validation rows; sparse for "
+        "svmlight files)",
     )
     group.add_argument(
         "--C",
@@ -310,6 +310,7 @@ def add_model(parser: Parser, group: Any) -> None:
 PARAMETERS = {
     "sparse": ("kernel", "degree", "C", "gamma", "box"),
     "compact": ("C", "n_points", "max_points", "relevance"),
+    "linear": (),
 }
 
 
@@ -320,11 +321,22 @@ def make_estimator(args: Namespace, model: str = "sparse", **more: Any) -> Spars
 
     known = dict.fromkeys(name for names in PARAMETERS.values() for name in names)
     given = {name: getattr(args, name) for name in known if getattr(args, name, None) is not None}
+    kind = {"sparse": SparseKLR, "compact": CompactKLR}[model]
+    return kind(class_weight=args.class_weight, random_state=args.seed, n_jobs=args.jobs, **given, **more)
+
+
+def model_of_options(args: Namespace) -> str | None:
+    """The model that ``--model`` or an option of only some models determines; None to compare models."""
+    known = dict.fromkeys(name for names in PARAMETERS.values() for name in names)
+    given = [name for name in known if getattr(args, name, None) is not None]
+    if args.model is None and not given:
+        return None
+    able = [model for model, names in PARAMETERS.items() if {*given} <= {*names}]
+    model = args.model or (able or ["sparse"])[0]
     for name in given:
         if name not in PARAMETERS[model]:
             raise CliError(f"--{name.replace('_', '-')} is not an option of --model {model}")
-    kind = {"sparse": SparseKLR, "compact": CompactKLR}[model]
-    return kind(class_weight=args.class_weight, random_state=args.seed, n_jobs=args.jobs, **given, **more)
+    return str(model)
 
 
 def shows_progress(args: Namespace) -> int:

@@ -263,8 +263,8 @@ def run_explain(args: Namespace) -> None:
 
     _check_standard_input(args)
     model = Model.load(args.model)
-    if not hasattr(model.estimator, "explain"):
-        raise CliError(f"{args.model}: this kind of model cannot be explained by points")
+    if not hasattr(model.estimator, "explain") and not model.is_linear:
+        raise CliError(f"{args.model}: this kind of model cannot be explained")
     labels = {str(label): label for label in model.classes}
     if args.label is not None and args.label not in labels:
         raise unknown("--class: there is no class", args.label, labels, "classes")

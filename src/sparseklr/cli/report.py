@@ -59,6 +59,10 @@ class ReportedModel:
         return cls(name, model, rows, rows.y, prob, model.predict(rows), model.unfamiliar(rows))
 
     @property
+    def explains(self) -> bool:
+        return self.model.is_linear or hasattr(self.model.estimator, "explain")
+
+    @property
     def classes(self) -> list[str]:
         return [str(label) for label in self.model.classes]
 
@@ -234,7 +238,7 @@ def _errors(entry: ReportedModel) -> str:
             f"{confidence[row]:.1%}, true class <b>{escape(str(entry.y[row]))}</b>"
             + (f" ({escape(reason)})" if reason else "")
         )
-        body = _explanation(entry, int(row)) if hasattr(entry.model.estimator, "explain") else ""
+        body = _explanation(entry, int(row)) if entry.explains else ""
         parts.append(f"<details{'' if parts else ' open'}><summary>{head}</summary>{body}</details>")
     return f"<p>{len(wrong)} of {len(entry.y)} predictions are wrong.</p>" + "".join(parts)
 
@@ -250,6 +254,8 @@ def _explanation(entry: ReportedModel, row: int) -> str:
         lines.append(["class", "", *(escape(str(point["class"])) for point in points)])
     for name, cell in (found["cells"] or {}).items():
         lines.append([escape(text) for text in (name, cell, *(str(p["cells"][name]) for p in points))])
+    if not points:
+        return _strongest_columns(found["columns"])
     total = (
         f"{log_odds} = {sum(point['contribution'] for point in points):+.2f} from these {len(points)} "
         f"points, {others['for']:+.2f} for and {others['against']:+.2f} against from {others['n_points']} "

@@ -167,8 +167,9 @@ def add_export(subparsers: Any) -> None:
         subparsers,
         "export",
         run_export,
-        "Export a model as an ONNX graph, a C99 header or JSON. An ONNX graph has one input for each column, "
-        "which takes numbers or strings; C and JSON accept only numbers, in the order of the columns.",
+        "Export a model as an ONNX graph, a C99 header or JSON. An ONNX graph has one input for each column: "
+        "numbers, strings, or dates as seconds since 1970. C and JSON take numbers and categories, in the "
+        "order of the columns. Free text cannot be exported.",
         EXPORT_EXAMPLES,
     )
     parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
@@ -195,8 +196,6 @@ def run_export(args: Namespace) -> None:
     if args.name and suffix != ".h":
         raise CliError("--name: only available for a C header (.h)")
     model = Model.load(args.model).fitted
-    if suffix != ".onnx" and (reason := _only_onnx(model)):
-        raise CliError(f"{args.model}: {reason}, which requires an ONNX graph: -o {output.stem}.onnx")
     if suffix == ".onnx":
         try:
             content = to_onnx(model, dtype="float32" if args.single else "float64").SerializeToString()
@@ -211,15 +210,3 @@ def run_export(args: Namespace) -> None:
     with writing(output) as temporary:
         temporary.write_bytes(content)
     print(f"Model written to {args.output} ({len(content) / 1000:.1f} kB)")
-
-
-def _only_onnx(pipeline: Any) -> str:
-    """Why a tabular pipeline can only be exported to ONNX; "" if C and JSON suffice."""
-    steps = getattr(pipeline, "named_steps", {})
-    if "read" not in steps:
-        return ""
-    for name, column in steps["read"].columns_.items():
-        if not column.left_out and column.kind != "number":
-            return f"column {name!r} is {'a date' if column.kind == 'date' else 'text'}"
-    missing = steps["features"].missing_
-    return f"missing values of column {missing[0]!r} are imputed" if missing else ""

@@ -72,6 +72,30 @@ def show_search(search: Mapping[str, list[Any]], stderr: bool) -> None:
     show_table(f"{len(search['log_loss'])} candidates", head, list(zip(*cells, strict=True)), stderr=stderr)
 
 
+def show_comparison(found: Mapping[str, Any], stderr: bool) -> None:
+    """Print the models of a comparison, their validation losses and the choice."""
+    rows = [
+        (
+            one["model"] + (" (chosen)" if one["chosen"] else ""),
+            f"{one['log_loss']:.4f} ± {one['standard_error']:.4f}",
+            "-" if one["n_points"] is None else str(one["n_points"]),
+            f"{one['seconds']:.1f}",
+        )
+        for one in found["candidates"]
+    ]
+    sample = "" if found["n_rows"] == found["n_all"] else f" of a sample of {found['n_rows']} rows"
+    title = f"Models compared on {found['n_validation']} validation rows{sample}"
+    show_table(title, ("model", "log-loss", "points", "seconds"), rows, stderr=stderr)
+    chosen = next(one["model"] for one in found["candidates"] if one["chosen"])
+    lines = [
+        f"Chosen: {chosen}, the smallest model whose log-loss ties with the lowest (a difference of at most "
+        "one standard error). It is now fitted to all rows; --model chooses another."
+    ]
+    if len(found["candidates"]) < 4:
+        lines.append("SparseKLR was not compared, because the table is large; --model sparse fits it.")
+    print("\n".join(lines), file=sys.stderr if stderr else sys.stdout)
+
+
 def show_fit(summary: Mapping[str, Any], output: str) -> None:
     """Print the result of a fit, on standard error if the model is written to standard output."""
     stderr = output == "-"
@@ -95,8 +119,13 @@ def fit_lines(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     rows.append(("Classes", listing(summary["classes"], most=6)))
     if summary["n_points"] is not None:
         rows.append(("Points kept", _points(summary["n_points"], summary.get("points_fraction"))))
+    compared = summary.get("comparison")
+    if compared:
+        expected = f"{compared['log_loss']:.4f} ± {compared['standard_error']:.4f}"
+        rows.append(("Expected log-loss", expected))
     for key, (label, form) in QUALITY.items():
-        if summary.get(key) is not None:
+        # an estimate that chose parameters does not stand beside one on validation rows
+        if summary.get(key) is not None and not (compared and key.endswith("log_loss")):
             rows.append((label, format(summary[key], form)))
     if "seconds" in summary:
         rows.append(("Seconds", f"{summary['seconds']:.2f}"))
@@ -137,7 +166,7 @@ def show_measures(found: Mapping[str, Any], title: str, stderr: bool = False) ->
 
 def show_explanation(found: Mapping[str, Any]) -> None:
     """Print the result of :meth:`.model.Model.explain`: the columns of the row, then the kept rows."""
-    points, others = found["points"], found["others"]
+    points = found["points"]
     head = ["", f"row {found['row']}"]
     head += [
         f"point {k + 1}" if point["row"] is None else f"kept row {point['row']}"
@@ -156,6 +185,14 @@ def show_explanation(found: Mapping[str, Any]) -> None:
     if found["columns"] is not None:
         _show_columns(found["columns"], title, f"log-odds of {label}")
         title = f"Row {found['row']} beside points of the model"
+    if points:
+        _show_points(found, title, head, lines)
+    if found["unfamiliar"]:
+        print(printable(f"Unfamiliar: {found['unfamiliar']}"))
+
+
+def _show_points(found: Mapping[str, Any], title: str, head: list[str], lines: list[list[str]]) -> None:
+    points, others, log_odds = found["points"], found["others"], found["log_odds"]
     show_table(title, head, lines)
     total = sum(point["contribution"] for point in points)
     print(
@@ -163,8 +200,6 @@ def show_explanation(found: Mapping[str, Any]) -> None:
         f"{others['against']:+.3f} against from {others['n_points']} other points, "
         f"{found['intercept']:+.3f} intercept"
     )
-    if found["unfamiliar"]:
-        print(printable(f"Unfamiliar: {found['unfamiliar']}"))
 
 
 def _show_columns(columns: Mapping[str, Any], title: str, log_odds: str, most: int = 8) -> None:

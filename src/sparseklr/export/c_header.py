@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
 from .._utils.messages import warn
-from .portable import FeatureScaling, PortableModel
+from .portable import FeatureScaling, PortableModel, TableInputs
 
 _TEMPLATE = """\
 /* A kernel classifier written by sparseklr: {n_points} points, {n_features} features, {n_classes} classes.
@@ -72,13 +73,29 @@ static inline int {name}_predict(const {real} x[{NAME}_N_FEATURES])
 # Computes the features as FeatureScaling.apply does.
 _FEATURES = """
 /* The features of the kernel: columns of x, scaled. */
-static inline void {name}_features(const {real} x[{NAME}_N_FEATURES], {real} u[{n_used}])
+static inline void {name}_features(const {real} x[{n_inputs}], {real} u[{n_used}])
 {{
     int j;
     for (j = 0; j < {n_used}; ++j) {{
         const {real} v = x[{column}];
 {knots}        u[j] = (v - {name}_shift[j]) * {name}_scale[j];
 {clip}    }}
+}}
+"""
+# Computes the features of a table as TableInputs.apply does.
+_TABLE = """
+/* The features of the columns of a table: {columns} */
+static inline void {name}_table(const {real} x[{NAME}_N_FEATURES], {real} t[{n}])
+{{
+    int j;
+    for (j = 0; j < {n}; ++j) {{
+        const {real} v = x[{name}_table_column[j]];
+        const int first = {name}_table_codes[j], last = {name}_table_codes[j + 1] - 1;
+        if (first <= last) /* a category: x is its index, any other value an unknown category */
+            t[j] = {name}_table_values[v >= 0 && v < last - first ? first + (int)v : last];
+        else if ({name}_table_filled[j]) t[j] = v != v ? {name}_table_fill[j] : v;
+        else t[j] = v != v; /* 1 for a missing value, which is NaN */
+    }}
 }}
 """
 _KNOTS = """\
@@ -155,7 +172,9 @@ def _header(model: PortableModel, name: str, real: str) -> str:
     gamma = _number(model.gamma[0], f) if same_gamma else f"{name}_gamma[j]"
     if not same_gamma:
         constants.append(array("gamma", model.gamma))
-    features, prepare = _features(model.scaling, name, real, array, constants)
+    table, call, x = _table(model.table, name, real, array, constants)
+    features, prepare = _features(model.scaling, name, real, array, constants, x)
+    features, prepare = table + features, call + prepare
     if model.margin is not None:
         constants.append(array("margin", model.margin))
     classes, placeholder = _classes(model.classes)
@@ -204,7 +223,7 @@ def _header(model: PortableModel, name: str, real: str) -> str:
         real=real,
         f=f,
         n_points=len(model.points),
-        n_features=model.scaling.n_inputs,
+        n_features=model.scaling.n_inputs if model.table is None else len(model.table.names),
         n_outputs=len(model.intercept),
         n_classes=len(model.classes),
         placeholder=placeholder,
@@ -226,14 +245,15 @@ def _features(
     real: str,
     array: Callable[[str, np.ndarray], str],
     constants: list[str],
+    x: str,
 ) -> tuple[str, str]:
     """Return the C function that scales the features, and its call; adds its constants."""
     if not (scaling.selects or scaling.scales):
-        return "", f"    const {real} *u = x;\n"
+        return "", f"    const {real} *u = {x};\n"
     n_used, f = len(scaling.columns), "f" if real == "float" else ""
 
     def integers(label: str, values: np.ndarray) -> str:
-        return f"static const int {name}_{label}[{len(values)}] = {{{', '.join(map(str, values))}}};"
+        return _integers(f"{name}_{label}", values)
 
     constants += [array("shift", scaling.shift), array("scale", scaling.scale)]
     if scaling.selects:
@@ -248,11 +268,55 @@ def _features(
         NAME=name.upper(),
         real=real,
         n_used=n_used,
+        n_inputs=scaling.n_inputs,
         column=f"{name}_columns[j]" if scaling.selects else "j",
         knots=_KNOTS.format(name=name) if scaling.knots else "",
         clip=_CLIP.format(clip=_number(scaling.clip, f)) if np.isfinite(scaling.clip) else "",
     )
-    return code, f"    {real} u[{n_used}];\n    {name}_features(x, u);\n"
+    return code, f"    {real} u[{n_used}];\n    {name}_features({x}, u);\n"
+
+
+def _table(
+    table: TableInputs | None,
+    name: str,
+    real: str,
+    array: Callable[[str, np.ndarray], str],
+    constants: list[str],
+) -> tuple[str, str, str]:
+    """Return the C function for the features of a table, its call, and the name of the result; adds its
+    constants."""
+    if table is None:
+        return "", "", "x"
+    n = len(table.column)
+    values = [np.empty(0) if one is None else one for one in table.values]
+    filled = ~np.isnan(table.fill)
+    constants += [
+        _integers(f"{name}_table_column", table.column),
+        _integers(f"{name}_table_codes", np.cumsum([0, *map(len, values)])),
+        _integers(f"{name}_table_filled", filled.astype(int)),
+        array("table_fill", np.where(filled, table.fill, 0.0)),
+        array("table_values", np.concatenate([*values, np.zeros(1)])),
+    ]
+    for c, categories in enumerate(table.categories):
+        if categories is not None:
+            quoted = ", ".join(map(_quoted, categories))
+            label = f"{name}_categories_{c}[{len(categories)}]"
+            constants.append(f"static const char *const {label} = {{{quoted}}}; /* of x[{c}] */")
+    columns = [
+        f"x[{c}] {_comment(label)}" + (f", an index of {name}_categories_{c}" if categories else "")
+        for c, (label, categories) in enumerate(zip(table.names, table.categories, strict=True))
+    ]
+    code = _TABLE.format(name=name, NAME=name.upper(), real=real, n=n, columns="; ".join(columns))
+    return code, f"    {real} t[{n}];\n    {name}_table(x, t);\n", "t"
+
+
+def _integers(label: str, values: np.ndarray) -> str:
+    return f"static const int {label}[{len(values)}] = {{{', '.join(map(str, values))}}};"
+
+
+def _comment(text: str) -> str:
+    """Text that cannot end a C comment."""
+    return re.sub(r"[^\w .,-]", "_", text, flags=re.ASCII)
 
 
 def _number(value: float, suffix: str) -> str:
@@ -287,6 +351,7 @@ def _quoted(text: str) -> str:
 def _warn_if_float_is_not_enough(model: PortableModel, tolerance: float = 1e-4) -> None:
     """Warn if float arithmetic changes a probability at one of the points by more than the tolerance."""
     sample = np.linspace(0, len(model.points) - 1, min(200, len(model.points))).astype(int)
+    model = replace(model, table=None)
     X = model.scaling.undo(model.points[sample])
     with np.errstate(over="ignore"):
         difference = np.abs(model.predict_proba(X, np.float32) - model.predict_proba(X)).max(initial=0)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,13 +19,22 @@ from ..baselines.thresholded import ThresholdedKLR
 from ..compact_klr import CompactKLR
 from ..sklr import SKLR, SKLRCV
 from ..sparse_klr import SparseKLR
-from .portable import FeatureScaling, PortableModel
+from .portable import FeatureScaling, PortableModel, category_codes, check_columns
 
 if TYPE_CHECKING:
     from ..tables.features import TableFeatures
     from ..tables.reader import TableReader
 
-ESTIMATORS = (SKLR, SKLRCV, SparseKLR, CompactKLR, ThresholdedKLR, ImportVectorMachine, HalfKLR)
+
+class Baseline(ClassifierMixin, BaseEstimator):
+    """A logistic regression or class fractions, which skl2onnx would convert to operators in float32."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.classes_, self.n_features_in_ = model.classes_, model.n_features_in_
+
+
+ESTIMATORS = (Baseline, SKLR, SKLRCV, SparseKLR, CompactKLR, ThresholdedKLR, ImportVectorMachine, HalfKLR)
 _OLDEST_OPSET = 15  # the first opset whose Shape operator has start and end
 
 
@@ -39,7 +50,8 @@ def to_onnx(model: Any, X: Any = None, *, dtype: Literal["float64", "float32"] =
         A fitted classifier of this package, a search over one, or a pipeline that ends with one and whose
         other steps skl2onnx can convert. The graph of a :func:`~sparseklr.tabular_pipeline` has one input
         of shape (n, 1) for each feature column. An input holds numbers, with NaN for missing values, or
-        strings, with the empty string for missing values. Dates and free text cannot be exported.
+        strings, with the empty string for missing values. A date is a number in float64: the seconds from
+        1970-01-01 to its local time. Free text cannot be exported.
     X : DataFrame, default=None
         Some rows, required for other pipelines that were fitted to columns of several types. The graph then
         has one input of shape (n, 1) for each column, which holds numbers or strings; otherwise it has a
@@ -77,11 +89,16 @@ def to_onnx(model: Any, X: Any = None, *, dtype: Literal["float64", "float32"] =
         raise ValueError(f"dtype must be 'float64' or 'float32'; got {dtype!r}.")
     check_is_fitted(model)
     if isinstance(model, Pipeline):  # skl2onnx does not support "passthrough"
-        model = Pipeline([(name, step) for name, step in model.steps if step not in (None, "passthrough")])
+        steps = [(name, step) for name, step in model.steps if step not in (None, "passthrough")]
+        name, last = steps[-1]
+        if isinstance(last, LogisticRegression | DummyClassifier):
+            steps[-1] = name, Baseline(last)
+        model = Pipeline(steps)
     register_converters()
     number = DoubleTensorType if dtype == "float64" else FloatTensorType
     if table := _reader(model):
-        inputs = _table_inputs(table, number, StringTensorType)
+        check_columns(model["features"], "ONNX")
+        inputs = _table_inputs(table, number, StringTensorType, DoubleTensorType)
         model = Pipeline(model.steps[1:])
     elif X is None:
         inputs = [("X", number([None, model.n_features_in_]))]
@@ -101,13 +118,11 @@ def register_converters() -> None:
     ``zipmap`` and ``nocl``. :func:`to_onnx` calls this function itself.
     """
     skl2onnx = _skl2onnx()
-    from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_shapes
-
     for estimator in ESTIMATORS:
         skl2onnx.update_registered_converter(
             estimator,
             f"Sparseklr{estimator.__name__}",
-            calculate_linear_classifier_output_shapes,
+            _output_shapes,
             _convert,
             options={"zipmap": [True, False, "columns"], "nocl": [True, False]},
         )
@@ -144,6 +159,16 @@ def _skl2onnx() -> Any:
     return skl2onnx
 
 
+def _output_shapes(operator: Any) -> None:
+    """Set the shapes and types of the outputs of :func:`_convert` for skl2onnx."""
+    from skl2onnx.common.data_types import DoubleTensorType
+    from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_shapes
+
+    calculate_linear_classifier_output_shapes(operator)
+    if isinstance(operator.inputs[0].type, DoubleTensorType):  # skl2onnx looks at the first column only
+        operator.outputs[1].type = DoubleTensorType(operator.outputs[1].type.shape)
+
+
 def _convert(scope: Any, operator: Any, container: Any) -> None:
     """Add the nodes for the label and probabilities of a classifier; skl2onnx calls this converter."""
     from onnx import TensorProto
@@ -155,7 +180,8 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
             f"target_opset must be at least {_OLDEST_OPSET} for classifiers of sparseklr; "
             f"got {container.target_opset}."
         )
-    model = PortableModel.of(operator.raw_operator)
+    fitted = operator.raw_operator
+    model = PortableModel.of(fitted.model if isinstance(fitted, Baseline) else fitted)
     double = isinstance(operator.inputs[0].type, DoubleTensorType)
     g = Graph(scope, container)
     x = g("Cast", operator.inputs[0].full_name, to=TensorProto.DOUBLE)
@@ -264,13 +290,11 @@ def _link(g: Graph, f: str, margin: np.ndarray) -> str:
 # values.
 
 
-def _table_inputs(reader: TableReader, number: Any, text: Any) -> list[tuple[str, Any]]:
+def _table_inputs(reader: TableReader, number: Any, text: Any, date: Any) -> list[tuple[str, Any]]:
     """The names and types of the graph's inputs, which are the feature columns."""
+    kinds = {"number": number, "text": text, "date": date}
     names = reader.get_feature_names_out()
-    kinds = {name: reader.columns_[name].kind for name in names}
-    if dates := [name for name, kind in kinds.items() if kind == "date"]:
-        raise ValueError(_cannot("dates", dates))
-    return [(str(name), (number if kinds[name] == "number" else text)([None, 1])) for name in names]
+    return [(str(name), kinds[reader.columns_[name].kind]([None, 1])) for name in names]
 
 
 def _table_output_shape(operator: Any) -> None:
@@ -289,27 +313,27 @@ def _convert_table(scope: Any, operator: Any, container: Any) -> None:
     from skl2onnx.common.data_types import FloatTensorType
 
     features: TableFeatures = operator.raw_operator
-    few = features.categorical_
-    if free := [name for name in features.text_ if name not in few]:
-        raise ValueError(_cannot("free text", free))
     single = isinstance(operator.outputs[0].type, FloatTensorType)
     g = Graph(scope, container)
     columns = {given.raw_name: given.full_name for given in operator.inputs}
-    numbers = {name: g("Cast", columns[name], to=TensorProto.DOUBLE) for name in features.numbers_}
+    quantities = (*features.numbers_, *features.dates_)
+    numbers = {name: g("Cast", columns[name], to=TensorProto.DOUBLE) for name in quantities}
     parts = []
     if features.imputer_ is not None:
-        x = g("Concat", *numbers.values(), axis=1)
+        dates = [_date_parts(g, numbers[name], chosen) for name, chosen in features.dates_.items()]
+        x = g("Concat", *(numbers[name] for name in features.numbers_), *dates, axis=1)
         median = features.imputer_.statistics_
         if single:  # round like the input, so that equal values stay equal
-            median = _rounded(median)
+            n = len(features.numbers_)
+            median = np.append(_rounded(median[:n]), median[n:])
         x = g("Where", g("IsNaN", x), median, x)
         scaler: Any = features.scaler_
         parts.append(g("Div", g("Sub", x, scaler.mean_), scaler.scale_))
     parts += [g("Cast", g("IsNaN", numbers[name]), to=TensorProto.DOUBLE) for name in features.missing_]
-    if features.encoder_ is not None:
-        one_hot = features.encoder_.named_transformers_["categories"]
-        for k, name in enumerate(few):
-            codes = _codes(one_hot, k)
+    if features.one_hot_ is not None:
+        one_hot = features.one_hot_
+        for k, name in enumerate(features.categorical_):
+            codes = category_codes(one_hot, k)
             known = {"" if value is None else value: i for i, value in enumerate(one_hot.categories_[k])}
             index = g(
                 "LabelEncoder",
@@ -329,32 +353,51 @@ def _convert_table(scope: Any, operator: Any, container: Any) -> None:
     )
 
 
-def _codes(one_hot: Any, k: int) -> np.ndarray:
-    """The encoding of each category of the k-th column, followed by that of an unseen category."""
-    rows = np.array([[values[0] for values in one_hot.categories_]], dtype=object)
-    rows = np.repeat(rows, len(one_hot.categories_[k]) + 1, axis=0)
-    rows[:, k] = [*one_hot.categories_[k], "an unseen category"]
-    sizes = []
-    for j, values in enumerate(one_hot.categories_):
-        rare = one_hot.infrequent_categories_[j]
-        dropped = one_hot.drop_idx_ is not None and one_hot.drop_idx_[j] is not None
-        sizes.append(len(values) - (0 if rare is None else len(rare) - 1) - int(dropped))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # warnings about the unseen category and missing names
-        encoded = one_hot.transform(rows)
-    return np.asarray(encoded[:, sum(sizes[:k]) : sum(sizes[: k + 1])], dtype=np.float64)
-
-
 def _rounded(values: np.ndarray) -> np.ndarray:
     """Round numbers to float32."""
     return values.astype(np.float32).astype(np.float64)
 
 
-def _cannot(kind: str, names: list[str]) -> str:
-    return (
-        f"{kind} cannot be exported: columns {', '.join(map(repr, names))}. Fit the model without them "
-        "(tabular_pipeline(drop=...), sparseklr fit --drop)."
+def _date_parts(g: Graph, seconds: str, parts: list[str]) -> str:
+    """Add the nodes for :func:`sparseklr.tables.features.date_parts`, from seconds since 1970.
+
+    The days are counted from 0000-03-01, so that the leap day is the last of its year, in eras of 400 years
+    (H. Hinnant, "chrono-compatible low-level date algorithms", civil_from_days).
+    """
+    from onnx import TensorProto
+
+    def floor(x: str, divisor: float) -> str:
+        return g("Floor", g("Div", x, np.array([divisor])))
+
+    def less(x: str, divisor: float) -> str:  # the remainder
+        return g("Sub", x, g("Mul", floor(x, divisor), np.array([divisor])))
+
+    def plus(x: str, constant: float, factor: float = 1.0) -> str:
+        return g("Add", g("Mul", x, np.array([factor])), np.array([constant]))
+
+    days = floor(seconds, 86400.0)
+    shifted = plus(days, 719468.0)
+    of_era = less(shifted, 146097.0)
+    leaps = g(
+        "Sub",
+        g("Add", of_era, floor(of_era, 36524.0)),
+        g("Add", floor(of_era, 1460.0), floor(of_era, 146096.0)),
     )
+    year = floor(leaps, 365.0)  # of the era
+    start = g("Sub", g("Add", plus(year, 0.0, 365.0), floor(year, 4.0)), floor(year, 100.0))
+    of_year = g("Sub", of_era, start)
+    march = floor(plus(of_year, 2.0, 5.0), 153.0)  # 0 is March
+    late = g("Cast", g("Greater", march, np.array([9.5])), to=TensorProto.DOUBLE)  # January and February
+    month = g("Sub", plus(march, 3.0), plus(late, 0.0, 12.0))
+    found = {
+        "year": lambda: g("Add", g("Add", year, plus(floor(shifted, 146097.0), 0.0, 400.0)), late),
+        "month": lambda: month,
+        "day": lambda: g("Sub", plus(of_year, 1.0), floor(plus(march, 2.0, 153.0), 5.0)),
+        "weekday": lambda: plus(less(plus(days, 3.0), 7.0), 1.0),
+        "hour": lambda: floor(less(seconds, 86400.0), 3600.0),
+        "total_seconds": lambda: seconds,
+    }
+    return g("Concat", *(found[part]() for part in parts), axis=1)
 
 
 # -- graphs -------------------------------------------------------------------------------------------

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.special import log_expit, softmax
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
@@ -97,10 +100,113 @@ class FeatureScaling:
         return X
 
 
+@dataclass(frozen=True, eq=False)
+class TableInputs:
+    """Columns of a table with numbers and categories, and the features that are computed from them.
+
+    A column holds numbers, with NaN for a missing value, or indices of categories; any index outside the
+    list is an unknown category.
+
+    Attributes
+    ----------
+    names : list of str
+    categories : list of list of str or None
+        The categories of each column, "" for a missing value; None for a column of numbers.
+    column : array of int (n_features,)
+        The column of each feature.
+    fill : array (n_features,)
+        The number that replaces a missing one; NaN if the feature is not the number itself.
+    values : list of array or None
+        The value of the feature for each category, and at the end for an unknown one; None for a column of
+        numbers. A feature with neither ``fill`` nor ``values`` is 1 for a missing number, otherwise 0.
+    """
+
+    names: list[str]
+    categories: list[list[str] | None]
+    column: np.ndarray
+    fill: np.ndarray
+    values: list[np.ndarray | None]
+
+    @classmethod
+    def of(cls, features: Any, names: list[str]) -> TableInputs:
+        """The inputs of a fitted TableFeatures without dates and free text."""
+        names = [name for name in names if name in {*features.numbers_, *features.categorical_}]
+        place = {name: c for c, name in enumerate(names)}
+        categories: list[list[str] | None] = [None] * len(names)
+        column = [place[name] for name in (*features.numbers_, *features.missing_)]
+        fill = [] if features.imputer_ is None else features.imputer_.statistics_.tolist()
+        values: list[np.ndarray | None] = [None] * len(column)
+        for k, name in enumerate(features.categorical_):
+            codes = category_codes(features.one_hot_, k)
+            categories[place[name]] = ["" if one is None else one for one in features.one_hot_.categories_[k]]
+            column += [place[name]] * codes.shape[1]
+            values += [*codes.T]
+        fill += [np.nan] * (len(column) - len(fill))
+        return cls(names, categories, np.array(column), np.array(fill), values)
+
+    def apply(self, X: np.ndarray) -> np.ndarray:
+        """Compute the features of rows."""
+        columns = []
+        for c, fill, values in zip(self.column, self.fill, self.values, strict=True):
+            x = X[:, c]
+            if values is not None:
+                known = (x >= 0) & (x < len(values) - 1)
+                columns.append(values[np.where(known, x, len(values) - 1).astype(int)])
+            elif np.isnan(fill):
+                columns.append(np.isnan(x).astype(float))
+            else:
+                columns.append(np.where(np.isnan(x), fill, x))
+        return np.column_stack(columns)
+
+    def plain(self) -> dict[str, Any]:
+        """The attributes as lists, one entry for each feature."""
+        features = []
+        for c, fill, values in zip(self.column.tolist(), self.fill.tolist(), self.values, strict=True):
+            more = {} if np.isnan(fill) else {"fill": fill}
+            features.append({"column": c, **more, **({} if values is None else {"values": values.tolist()})})
+        return {"names": self.names, "categories": self.categories, "features": features}
+
+
+def category_codes(one_hot: Any, k: int) -> np.ndarray:
+    """The features of each category of the k-th column, followed by those of an unknown category."""
+    rows = np.array([[values[0] for values in one_hot.categories_]], dtype=object)
+    rows = np.repeat(rows, len(one_hot.categories_[k]) + 1, axis=0)
+    rows[:, k] = [*one_hot.categories_[k], "an unseen category"]
+    sizes = []
+    for j, values in enumerate(one_hot.categories_):
+        rare = one_hot.infrequent_categories_[j]
+        dropped = one_hot.drop_idx_ is not None and one_hot.drop_idx_[j] is not None
+        sizes.append(len(values) - (0 if rare is None else len(rare) - 1) - int(dropped))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # warnings about the unseen category and missing names
+        encoded = one_hot.transform(rows)
+    return np.asarray(encoded[:, sum(sizes[:k]) : sum(sizes[: k + 1])], dtype=np.float64)
+
+
+def check_columns(features: Any, form: str) -> None:
+    """Raise one error that names all columns of a table which a format cannot represent."""
+    dates = [] if form == "ONNX" else list(features.dates_)
+    found = [f"{name!r} (date)" for name in dates] + [f"{name!r} (free text)" for name in features.text_]
+    if not found:
+        return
+    without = " ".join([*dates, *features.text_])
+    way = f"Fit the model without them (tabular_pipeline(drop=...), sparseklr fit --drop {without})"
+    way += ", export it to ONNX" if not features.text_ else ""
+    raise ValueError(
+        f"{form} cannot represent columns of the model: {', '.join(found)}. {way}, or use the model file "
+        "in Python (sparseklr.load)."
+    )
+
+
 def affine(scaler: Any) -> tuple[np.ndarray, np.ndarray]:
     """``shift`` and ``scale`` of a fitted scaler that maps x to ``(x - shift) * scale``."""
-    if type(scaler).__name__ == "TableFeatures" and scaler.encoder_ is None and not scaler.missing_:
-        return affine(scaler.scaler_)  # enough for numbers without missing values
+    if type(scaler).__name__ == "TableFeatures":
+        n = len(scaler.get_feature_names_out())
+        shift, scale = np.zeros(n), np.ones(n)
+        if scaler.scaler_ is not None:
+            n_numbers = len(scaler.scaler_.scale_)
+            shift[:n_numbers], scale[:n_numbers] = affine(scaler.scaler_)
+        return shift, scale
     if not isinstance(scaler, Scaler) or getattr(scaler, "clip", False):
         raise ValueError(
             f"the pipeline's step {scaler!r} cannot be written in this format; expected a StandardScaler, "
@@ -149,6 +255,8 @@ class PortableModel:
     scores : {"one-vs-rest", "softmax"}
         How the scores of more than two classes are computed, as above.
     scaling : FeatureScaling
+    table : TableInputs or None
+        If given, x are the features of the columns of a table.
     """
 
     kernel: str
@@ -162,6 +270,7 @@ class PortableModel:
     classes: np.ndarray
     scores: Link
     scaling: FeatureScaling
+    table: TableInputs | None = None
 
     @classmethod
     def of(cls, model: Any) -> PortableModel:
@@ -173,13 +282,24 @@ class PortableModel:
             steps = [step for _, step in model.steps if step not in (None, "passthrough")]
             portable = cls.of(steps[-1])
             for step in reversed(steps[:-1]):
-                if type(step).__name__ != "TableReader":  # its output is the input of the exported model
-                    portable = replace(portable, scaling=portable.scaling.after(*affine(step)))
+                kind = type(step).__name__
+                if kind == "TableReader":  # its output is the input of the exported model
+                    continue
+                if kind == "TableFeatures":
+                    check_columns(step, "C and JSON")
+                portable = replace(portable, scaling=portable.scaling.after(*affine(step)))
+                if kind == "TableFeatures" and (step.missing_ or step.categorical_):
+                    names = [*step.numbers_, *step.categorical_]
+                    if type(steps[0]).__name__ == "TableReader":  # in the order of the table
+                        names = list(steps[0].get_feature_names_out())
+                    portable = replace(portable, table=TableInputs.of(step, names))
             return portable
         if hasattr(model, "best_estimator_"):  # SKLRCV, GridSearchCV
             return cls.of(model.best_estimator_)
         if isinstance(model, CompactKLR):
             return cls._of_compact(model)._with_a_point()
+        if isinstance(model, LogisticRegression | DummyClassifier):
+            return cls._of_baseline(model)._with_a_point()
         if not isinstance(model, KernelClassifier):
             raise TypeError(
                 "model must be a fitted classifier of sparseklr, a search over one (such as GridSearchCV) or "
@@ -227,6 +347,30 @@ class PortableModel:
         )
 
     @classmethod
+    def _of_baseline(cls, model: Any) -> PortableModel:
+        """A logistic regression, or the class fractions."""
+        n = model.n_features_in_
+        if isinstance(model, LogisticRegression):
+            points, intercept = model.coef_, model.intercept_
+        else:
+            log_proba = np.log(model.class_prior_)
+            intercept = log_proba if len(log_proba) > 2 else log_proba[1:] - log_proba[:1]
+            points = np.zeros((0, n))
+        return cls(
+            kernel="linear",
+            gamma=np.ones(n),
+            coef0=0.0,
+            degree=3.0,
+            points=points,
+            coef=np.eye(len(intercept))[:, : len(points)],
+            intercept=intercept,
+            margin=None,
+            classes=model.classes_,
+            scores=SOFTMAX,
+            scaling=FeatureScaling.identity(n),
+        )
+
+    @classmethod
     def _of_compact(cls, model: CompactKLR) -> PortableModel:
         fitted = model.model_
         return cls(
@@ -258,6 +402,7 @@ class PortableModel:
 
     def predict_proba(self, X: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
         """Evaluate the formulas above in NumPy; every number and operation has the given dtype."""
+        X = X if self.table is None else self.table.apply(X)
         u = self.scaling.apply(X, dtype)
         z, gamma = self.points.astype(dtype), self.gamma.astype(dtype)
         if self.kernel == "rbf":
@@ -287,14 +432,16 @@ def to_json(model: Any) -> str:
     ----------
     model : estimator or pipeline
         A fitted classifier of this package, a search over one, or a pipeline of scalers that ends with one.
+        A :func:`~sparseklr.tabular_pipeline` may have columns of numbers and categories.
 
     Returns
     -------
     str
         A JSON object with the attributes of the model: ``format`` ("sparseklr"), ``version`` (1), ``kernel``,
         ``gamma``, ``coef0``, ``degree``, ``points``, ``coef``, ``intercept``, ``margin``, ``classes``,
-        ``scores`` and ``scaling``. The page "Exporting a model" of the documentation explains them and
-        contains a reader in JavaScript. Every number is written with all its digits.
+        ``scores`` and ``scaling``; for a table with missing values or categories also ``table``. The page
+        "Exporting a model" of the documentation explains them and contains a reader in JavaScript. Every
+        number is written with all its digits.
 
     Examples
     --------
@@ -315,5 +462,8 @@ def to_json(model: Any) -> str:
             "knots": [scaling.knots.get(j) for j in range(len(scaling.columns))],
         },
     }
+    del values["table"]
+    if portable.table is not None:
+        values["table"] = portable.table.plain()
     content = {"format": "sparseklr", "version": 1, **values}
     return json.dumps(content, default=np.ndarray.tolist, allow_nan=False)

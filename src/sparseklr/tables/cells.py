@@ -90,28 +90,38 @@ def _token(value: Any, name: str) -> str:
 _CURRENCY = "$€£¥₹₽₩¢"
 _SPACES = " '\u2019\u00a0\u2009\u202f"  # separators between groups of three digits
 _EXPONENT = r"(?:[eE][+-]?\d+)?"
-# sign and currency in any order, then the digits, then a unit of a few letters
+_CODES = (
+    "USD EUR GBP JPY CHF CAD AUD NZD CNY INR SEK NOK DKK PLN CZK HUF BRL MXN ZAR RUB KRW SGD HKD TRY ILS AED"
+)
+_WORD = r"[^\W\d_]{1,8}[²³23]?"  # kg, mmol, m2
+_UNIT = (
+    rf"[%‰]|°?{_WORD}(?:\s?/\s?(?:\d{{1,4}}\s?)?{_WORD}){{0,2}}"  # °C, kg/m2, mg/100 ml
+    rf"|[x\u00d7*]\s?10\^?\d{{1,2}}\s?/\s?{_WORD}"  # x10^9/L
+    rf"|(?:sq|cu|square|cubic|fl)\.? {_WORD}"  # sq ft
+)
+# a bound, then sign and currency in any order, then the digits, then a unit, and "+" as in 65+
 _PARTS = re.compile(
-    rf"(?P<sign>[+-]?)[{_CURRENCY}]?\s*(?P<sign2>[+-]?)"
-    rf"(?P<body>\d(?:[\d.,{_SPACES}]*[\d.,])?{_EXPONENT}|[.,]\d+{_EXPONENT})"
-    rf"\s*[{_CURRENCY}]?(?P<unit>[%‰]|[^\W\d_]{{1,5}}[²³]?)?"
+    rf"(?P<bound>[<>]=?|[≤≥])?\s*(?P<sign>[+-]?)(?:[{_CURRENCY}]?|(?P<code>{'|'.join(_CODES.split())}))\s*"
+    rf"(?P<sign2>[+-]?)(?P<body>\d(?:[\d.,{_SPACES}]*[\d.,])?{_EXPONENT}|[.,]\d+{_EXPONENT})"
+    rf"\s*[{_CURRENCY}]?(?P<unit>{_UNIT})?(?P<more>\+)?"
 )
 
 
 def parse_numbers(tokens: np.ndarray, decimal: str = ".") -> tuple[np.ndarray, np.ndarray]:
     """Return the value of each token, NaN if it is not a finite number, and its unit.
 
-    If ``decimal`` is a point, commas separate thousands, and vice versa, unless that is impossible: "1,5" is
-    1.5 in either case. Currency signs are not units.
+    If ``decimal`` is a point, commas separate thousands, and vice versa, unless that is impossible:
+    "1,5" is 1.5 in either case. Currency signs are not units, but codes such as USD are. A bound such as
+    "<0.3" or "65+" has the value of its number; see :func:`is_bound`.
 
     Examples
     --------
-    >>> tokens = np.array(["12", "$1,234.50", "5%", "(3)", "n/k", "1,5"], dtype=object)
+    >>> tokens = np.array(["12", "$1,234.50", "5%", "(3)", "n/k", "1,5", "<0.3 kg/m²"], dtype=object)
     >>> values, units = parse_numbers(tokens)
     >>> values.tolist()
-    [12.0, 1234.5, 5.0, -3.0, nan, 1.5]
+    [12.0, 1234.5, 5.0, -3.0, nan, 1.5, 0.3]
     >>> units.tolist()
-    ['', '', '%', '', '', '']
+    ['', '', '%', '', '', '', 'kg/m2']
     """
     plain = tokens  # plain numbers are parsed together, the other tokens one by one
     if decimal == ",":
@@ -138,7 +148,20 @@ def _parse_number(token: str, decimal: str) -> tuple[float, str]:
     value = _parse_digits(match["body"], decimal)
     if negative or "-" in (match["sign"], match["sign2"]):
         value = -value
-    return (value, match["unit"] or "") if np.isfinite(value) else (np.nan, "")
+    unit = match["code"] or match["unit"] or ""
+    return (value, _plain_unit(unit)) if np.isfinite(value) else (np.nan, "")
+
+
+def _plain_unit(unit: str) -> str:
+    """Write a unit in one way: kg/m2 for kg / m²."""
+    unit = re.sub(r"\s*/\s*", "/", unit)
+    return unit.translate(str.maketrans({"²": "2", "³": "3", "μ": "µ", "\u00d7": "x"}))
+
+
+def is_bound(token: str) -> bool:
+    """Whether a number is a bound, as in "<0.3" and "65+"."""
+    match = _PARTS.fullmatch(token)
+    return bool(match and (match["bound"] or match["more"]))
 
 
 def _parse_digits(body: str, decimal: str) -> float:

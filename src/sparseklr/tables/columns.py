@@ -17,6 +17,7 @@ from .cells import (
     Cells,
     TableError,
     find_format,
+    is_bound,
     most_frequent_unit,
     numbers_in_unit,
     parse_dates,
@@ -48,6 +49,9 @@ class ColumnSettings:
     padded: float = 0.05  # fraction of cells with leading zeros in a column of codes
     max_unread: int = 40  # number of unreadable tokens that are stored
     other_column: int = 5  # new unreadable values that reveal the wrong column
+    max_units: int = 3  # numbers in two or three units are reported; more are codes such as 12A
+    sentinel: float = 0.75  # distance of -99 or 999 from the other values, as a fraction of their range
+    spellings: float = 0.001  # significance at which spellings such as "Yes" and "yes" differ in their labels
     outside: float = 0.25  # numbers outside the training range by this fraction of its width are unfamiliar
 
 
@@ -116,11 +120,18 @@ class UnreadableValues:
 
 
 def learn(
-    column: pd.Series, name: str, decimal: str, na: Collection[str], declared: str = "", form: str = ""
+    column: pd.Series,
+    name: str,
+    decimal: str,
+    na: Collection[str],
+    declared: str = "",
+    form: str = "",
+    y: np.ndarray | None = None,
 ) -> tuple[Column, np.ndarray, list[str]]:
     """Learn the kind of a column; return it with the values and messages on ambiguous or unreadable values.
 
-    ``declared`` is the kind given by the user; a declared column is dropped only if it is empty.
+    ``declared`` is the kind given by the user; a declared column is dropped only if it is empty. ``y`` are
+    the labels of the rows, which decide whether spellings of a category are the same.
     """
     learned, cells, doubt = _learn_kind(column, name, decimal, na, declared, form)
     values, unreadable = read_column(column, name, learned, decimal, na, cells)
@@ -141,9 +152,78 @@ def learn(
     if learned.kind != "text":
         numbers = _as_floats(values[filled])
         learned = replace(learned, low=float(numbers.min()), high=float(numbers.max()))
-    elif len(categories := sorted(set(values[filled]))) < SETTINGS.max_categories:
-        learned = replace(learned, categories=tuple(categories))
-    return learned, values, [sentence for sentence in (doubt, str(unreadable or "")) if sentence]
+    elif len(set(values[filled])) < SETTINGS.max_categories:
+        values, merged = _one_spelling(values, name, y)
+        learned = replace(learned, categories=tuple(sorted(set(values[filled]))))
+        return learned, values, [sentence for sentence in (doubt, *merged) if sentence]
+    sentences = [doubt, str(unreadable or "")]
+    if learned.kind == "number":
+        sentences += [_bounds(cells, name, decimal), *_sentinels(values[filled], name)]
+    return learned, values, [sentence for sentence in sentences if sentence]
+
+
+def _bounds(cells: Cells | None, name: str, decimal: str) -> str:
+    """Report numbers such as <0.3 and 65+."""
+    if cells is None:
+        return ""
+    bound = [k for k, token in enumerate(cells.tokens) if is_bound(token)]
+    if not bound:
+        return ""
+    count, filled = int(cells.counts[bound].sum()), int(cells.counts.sum())
+    examples = ", ".join(f"{cells.tokens[k]!r} (row {cells.first_row(k)})" for k in bound[:3])
+    verb = "is a bound, read as its number" if count == 1 else "are bounds, read as their numbers"
+    return f"column {name!r}: {count} of {filled} values {verb}: {examples}" + (
+        ", ..." if len(bound) > 3 else ""
+    )
+
+
+def _sentinels(values: np.ndarray, name: str) -> list[str]:
+    """Report values such as -99 and 999 that are far from all others and may mean a missing value."""
+    distinct, counts = np.unique(values, return_counts=True)
+    nines = np.array([bool(re.fullmatch(r"-?9*9(?:\.9*0?)?", f"{value:.10g}")) for value in distinct])
+    rest = distinct[~nines]
+    if not nines.any() or len(rest) < 3:
+        return []
+    low, high = float(rest.min()), float(rest.max())
+    found = []
+    for value, count in zip(distinct[nines], counts[nines], strict=True):
+        if max(low - value, value - high) > SETTINGS.sentinel * (high - low):
+            rows = f"{count} row{'s' if count > 1 else ''}"
+            found.append(
+                f"column {name!r}: {value:g} in {rows} is far from the other values, {low:g} to {high:g}; if "
+                f"it means a missing value, add it to the missing tokens (--na={value:g})"
+            )
+    return found
+
+
+def _one_spelling(values: np.ndarray, name: str, y: np.ndarray | None) -> tuple[np.ndarray, list[str]]:
+    """Merge categories that differ only in case, as Yes and yes, into the most frequent spelling.
+
+    They stay apart if their labels differ significantly (chi-squared test).
+    """
+    counts = pd.Series(values).value_counts()
+    groups: dict[str, list[str]] = {}
+    for token in counts.index:  # the most frequent first
+        groups.setdefault(token.casefold(), []).append(token)
+    values, sentences = values.copy(), []
+    for spellings in groups.values():
+        if len(spellings) == 1:
+            continue
+        listed = ", ".join(map(repr, spellings))
+        if y is not None and _labels_differ(values, spellings, y):
+            sentences.append(f"column {name!r}: {listed} stay different categories, as their labels differ")
+            continue
+        values[np.isin(values, spellings)] = spellings[0]
+        sentences.append(f"column {name!r}: {listed} count as one category, {spellings[0]!r}")
+    return values, sentences
+
+
+def _labels_differ(values: np.ndarray, spellings: list[str], y: np.ndarray) -> bool:
+    from scipy.stats import chi2_contingency
+
+    rows = np.isin(values, spellings)
+    table = pd.crosstab(pd.Series(values[rows]), pd.Series(np.asarray(y)[rows])).to_numpy()
+    return table.shape[1] > 1 and bool(chi2_contingency(table).pvalue < SETTINGS.spellings)
 
 
 def _learn_kind(
@@ -191,6 +271,8 @@ def _learn_text(cells: Cells, name: str, decimal: str) -> tuple[Column, str]:
             if known.all() and _looks_like_days(numbers[~np.isnan(numbers)]):
                 return Column("date", form="%Y%m%d"), ""
             return replace(_learn_numbers(numbers, name), unit=unit), ""
+    elif doubt := _several_units(units, counts, filled, name):
+        return Column("text"), doubt
     elif find_format(cells.tokens, SETTINGS.numbers)[0]:
         form, doubt = _date_format(cells, name, SETTINGS.numbers)
         return Column("date", form=form), doubt
@@ -199,6 +281,21 @@ def _learn_text(cells: Cells, name: str, decimal: str) -> tuple[Column, str]:
     if filled >= SETTINGS.min_rows and distinct and words < SETTINGS.max_words:
         return Column("text", left_out=NAMED), ""
     return Column("text"), ""
+
+
+def _several_units(units: np.ndarray, counts: np.ndarray, filled: int, name: str) -> str:
+    """Report a column of numbers in a few different units; "" if it is none."""
+    totals: dict[str, int] = {}
+    for unit, count in zip(units.tolist(), counts.tolist(), strict=True):
+        if unit:
+            totals[unit] = totals.get(unit, 0) + count
+    if not 1 < len(totals) <= SETTINGS.max_units or sum(totals.values()) < SETTINGS.numbers * filled:
+        return ""
+    listed = ", ".join(f"{unit} ({count} values)" for unit, count in totals.items())
+    return (
+        f"column {name!r} has numbers in several units, {listed}, and is read as text; convert them to one "
+        f"unit, or declare it as a number (--number) to use those in {max(totals, key=lambda u: totals[u])}"
+    )
 
 
 def _learn_numbers(values: np.ndarray, name: str) -> Column:
@@ -265,7 +362,7 @@ def read_column(
     """
     if learned.kind == "number" and _is_number(column):
         values = _floats(column)
-        values[np.isin(values, parse_numbers(np.array(list(na), dtype=object), decimal)[0])] = np.nan
+        values[np.isin(values, _missing_numbers(na, decimal))] = np.nan
         infinite, filled = np.isinf(values), int((~np.isnan(values)).sum())
         values[infinite] = np.nan
         if not infinite.any():
@@ -278,11 +375,15 @@ def read_column(
         return local.to_numpy().astype("datetime64[us]"), None
     cells = read_cells(column, name, na) if cells is None else cells
     if learned.kind == "text":
-        values, known = cells.spread(cells.tokens, None), learned.categories
-        unknown = np.array([known is not None and token not in known for token in cells.tokens], dtype=bool)
+        known = learned.categories
+        tokens = cells.tokens if known is None else _known_spelling(cells.tokens, known)
+        values = cells.spread(tokens, None)
+        unknown = np.array([known is not None and token not in known for token in tokens], dtype=bool)
     elif learned.kind == "number":
         numbers = numbers_in_unit(*parse_numbers(cells.tokens, decimal), learned.unit)
-        values, unknown = cells.spread(numbers, np.nan), np.isnan(numbers)
+        unknown = np.isnan(numbers)
+        numbers[np.isin(numbers, _missing_numbers(na, decimal))] = np.nan  # -9 is also written -9.0
+        values = cells.spread(numbers, np.nan)
     else:
         form = learned.form or find_format(cells.tokens, SETTINGS.date_declared)[0] or ISO
         moments = parse_dates(cells.tokens, form)
@@ -295,6 +396,21 @@ def read_column(
     examples = [(cells.tokens[k], cells.first_row(k)) for k in first]
     count, filled, n_new = int(counts[unknown].sum()), int(counts.sum()), int(counts[new].sum())
     return values, UnreadableValues(name, learned.kind, count, filled, examples, n_new)
+
+
+def _missing_numbers(na: Collection[str], decimal: str) -> np.ndarray:
+    """The numbers among the tokens for missing values."""
+    return parse_numbers(np.array(list(na), dtype=object), decimal)[0]
+
+
+def _known_spelling(tokens: np.ndarray, categories: tuple[str, ...]) -> np.ndarray:
+    """Replace tokens by the category that differs only in case, if it is the only one."""
+    exact, folded = {*categories}, [category.casefold() for category in categories]
+    by_case = {
+        fold: category for fold, category in zip(folded, categories, strict=True) if folded.count(fold) == 1
+    }
+    known = [token if token in exact else by_case.get(token.casefold(), token) for token in tokens]
+    return np.array(known, dtype=object)
 
 
 def _is_number(column: pd.Series) -> bool:

@@ -6,18 +6,36 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
-from skrub import ApplyToCols, DatetimeEncoder, StringEncoder
 
 from .columns import SETTINGS
+
+#: The parts of a date that are features; the hour only if some date of the column has a time.
+DATE_PARTS = ("year", "month", "day", "weekday", "hour", "total_seconds")
+
+
+@dataclass(frozen=True)
+class TextSettings:
+    """Size and cross-fitting of the scores of free text."""
+
+    terms: int = 5000  # words and pairs of words, and as many sequences of letters
+    letters: tuple[int, int] = (2, 4)  # length of the sequences, which recognise misspelt words
+    n_folds: int = 5  # of the training rows, to score each row by a regression without it
+
+
+TEXT = TextSettings()
 
 
 class TableFeatures(TransformerMixin, BaseEstimator):
@@ -26,22 +44,38 @@ class TableFeatures(TransformerMixin, BaseEstimator):
     Numbers and the parts of dates (year, month, day, weekday, hour, seconds since 1970) are standardised.
     Missing values are imputed by the median; if a column had some in training, an indicator feature marks
     them. Text columns with fewer than 40 distinct values are one-hot encoded, with one feature for all
-    values that occur only once; skrub's :class:`~skrub.StringEncoder` turns every other text column into 12
-    features.
+    values that occur only once. Every other text column becomes the log-odds of a logistic regression on its
+    words and sequences of letters (TF-IDF), with more than two classes one for each class. ``fit_transform``
+    gives each training row the log-odds of a regression without it, by cross-validation; so the next step
+    can weigh them as it must for new rows.
 
     Attributes
     ----------
-    encoder_ : ColumnTransformer or None
-        Encodes dates and text; None if there are only numbers.
+    numbers_, categorical_, text_ : list of str
+        The columns of numbers, of categories and of free text.
+    dates_ : dict of str to list of str
+        The columns of dates, with their parts.
+    missing_ : list of str
+        The columns of numbers and dates with missing values.
+    one_hot_ : OneHotEncoder or None
+        Encodes the categories.
+    scores_ : list of Pipeline
+        The regressions of the columns of free text.
     imputer_, scaler_ : SimpleImputer, StandardScaler or None
         Impute and standardise numbers and the parts of dates; None if there are none.
     """
 
     def fit(self, X: pd.DataFrame, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn medians, means, variances and categories from the output of ``TableReader.transform``.
+        """Learn medians, means, variances, categories and words from the output of ``TableReader``.
 
-        Means and variances use ``sample_weight``, whereas medians ignore it; y is ignored.
+        Means, variances and the regressions on text use ``sample_weight``, whereas medians ignore it; only
+        free text uses y.
         """
+        self.fit_transform(X, y, sample_weight)
+        return self
+
+    def fit_transform(self, X: pd.DataFrame, y: Any = None, sample_weight: Any = None) -> np.ndarray:
+        """Fit to X, and return its features, with text scored by cross-validation."""
         kinds = {name: column.dtype.kind for name, column in X.items()}
         self.numbers_ = [name for name, kind in kinds.items() if kind == "f"]
         for name in self.numbers_:
@@ -51,101 +85,179 @@ class TableFeatures(TransformerMixin, BaseEstimator):
                     "power of ten."
                 )
         self.missing_ = [name for name, kind in kinds.items() if kind in "fM" and X[name].isna().any()]
-        dates = [name for name, kind in kinds.items() if kind == "M"]
-        self.text_ = [name for name, kind in kinds.items() if kind not in "fM"]
-        self.categorical_ = [name for name in self.text_ if X[name].nunique() < SETTINGS.max_categories]
-        self.encoder_ = None
-        if dates or self.text_:
-            free_text = [name for name in self.text_ if name not in self.categorical_]
-            self.encoder_ = _encoder(dates, self.categorical_, free_text).fit(self._prepared(X))
-        quantities, _ = self._parts(X)
+        self.dates_ = {name: _parts_of(X[name]) for name, kind in kinds.items() if kind == "M"}
+        text = [name for name, kind in kinds.items() if kind not in "fM"]
+        self.categorical_ = [name for name in text if X[name].nunique() < SETTINGS.max_categories]
+        self.one_hot_ = None
+        if self.categorical_:
+            self.one_hot_ = OneHotEncoder(
+                drop="if_binary", handle_unknown="infrequent_if_exist", min_frequency=2, sparse_output=False
+            ).fit(self._categories(X))
+        free_text = [name for name in text if name not in self.categorical_]
+        found = {name: _fit_scores(X[name], y, sample_weight) for name in free_text}
+        scored = {name: both for name, both in found.items() if both is not None}
+        self.text_ = list(scored)
+        self.scores_ = [model for model, _ in scored.values()]
+        quantities = self._quantities(X)
         self.imputer_ = self.scaler_ = None
         if quantities.shape[1]:
             self.imputer_ = SimpleImputer(strategy="median").fit(quantities)
             filled = self.imputer_.transform(quantities)
             self.scaler_ = StandardScaler().fit(filled, sample_weight=sample_weight)
-        return self
+        return self._features(X, [scores for _, scores in scored.values()])
 
     def transform(self, X: pd.DataFrame) -> np.ndarray:
         """Transform the output of ``TableReader.transform`` to features of shape (n_samples, n_features)."""
         check_is_fitted(self)
-        quantities, codes = self._parts(X)
-        if self.imputer_ is None or self.scaler_ is None:
-            return codes
-        with np.errstate(over="ignore"):  # the estimator raises if a value becomes infinite
-            scaled = self.scaler_.transform(self.imputer_.transform(quantities))
-        return np.hstack([scaled, codes])
+        scores = [
+            _log_odds(model, _texts(X[name]), model.classes_)
+            for name, model in zip(self.text_, self.scores_, strict=True)
+        ]
+        return self._features(X, scores)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """The feature names: numbers, parts of dates, indicators of missing values, and encoded text."""
-        check_is_fitted(self)
-        indicators = [f"{name}_missing" for name in self.missing_]
-        if self.encoder_ is None:
-            return np.array([*self.numbers_, *indicators], dtype=object)
-        encoded = np.array([name.partition("__")[2] for name in self.encoder_.get_feature_names_out()])
-        dates = self.encoder_.output_indices_["dates"]
-        codes = np.delete(encoded, dates)
-        return np.array([*self.numbers_, *encoded[dates], *indicators, *codes], dtype=object)
+        return np.array([feature for feature, _ in self._names()], dtype=object)
 
     def column_groups(self) -> dict[str, list[int]]:
         """Positions of the features that are computed from each column of the table."""
-        check_is_fitted(self)
         groups: dict[str, list[int]] = {}
-        for j, column in enumerate(self._source_columns()):
+        for j, (_, column) in enumerate(self._names()):
             groups.setdefault(column, []).append(j)
         return groups
 
-    def _source_columns(self) -> list[str]:
-        """The column of each feature, in the order of :meth:`get_feature_names_out`."""
-        if self.encoder_ is None:
-            return [*self.numbers_, *self.missing_]
-        parts: dict[str, list[str]] = {"dates": [], "text": []}
-        for name, sources in parts.items():
-            applied = self.encoder_.named_transformers_[name]
-            for column, outputs in getattr(applied, "input_to_outputs_", {}).items():
-                sources += [column] * len(outputs)
-        one_hot, codes = self.encoder_.named_transformers_["categories"], []
-        for k, column in enumerate(self.categorical_):
-            rare, dropped = one_hot.infrequent_categories_[k], one_hot.drop_idx_
-            n_codes = len(one_hot.categories_[k]) - (0 if rare is None else len(rare) - 1)
-            codes += [column] * (n_codes - (dropped is not None and dropped[k] is not None))
-        return [*self.numbers_, *parts["dates"], *self.missing_, *codes, *parts["text"]]
+    def _names(self) -> list[tuple[str, str]]:
+        """The name of each feature and of its column."""
+        check_is_fitted(self)
+        names = [(name, name) for name in self.numbers_]
+        names += [(f"{name}_{part}", name) for name, parts in self.dates_.items() for part in parts]
+        names += [(f"{name}_missing", name) for name in self.missing_]
+        if self.one_hot_ is not None:
+            codes = iter(self.one_hot_.get_feature_names_out(self.categorical_))
+            for k, name in enumerate(self.categorical_):
+                names += [(next(codes), name) for _ in range(n_codes(self.one_hot_, k))]
+        for name, model in zip(self.text_, self.scores_, strict=True):
+            classes = model.classes_ if len(model.classes_) > 2 else [""]
+            names += [(f"{name}_score_{label}".rstrip("_"), name) for label in classes]
+        return names
 
-    def _parts(self, X: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-        """Return quantities, to be standardised, and codes: missing-value indicators and encoded text."""
+    def _features(self, X: pd.DataFrame, scores: list[np.ndarray]) -> np.ndarray:
+        parts = [X[self.missing_].isna().to_numpy(dtype=np.float64)]
+        if self.imputer_ is not None and self.scaler_ is not None:
+            with np.errstate(over="ignore"):  # the estimator raises if a value becomes infinite
+                scaled = self.scaler_.transform(self.imputer_.transform(self._quantities(X)))
+            parts.insert(0, scaled)
+        if self.one_hot_ is not None:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Found unknown categories")  # the reader reports them
+                parts.append(self.one_hot_.transform(self._categories(X)))
+        return np.hstack([*parts, *scores])
+
+    def _quantities(self, X: pd.DataFrame) -> np.ndarray:
+        """Numbers and parts of dates, to be standardised."""
+        parts = [X[self.numbers_].to_numpy(dtype=np.float64)]
+        parts += [date_parts(X[name].to_numpy(), chosen) for name, chosen in self.dates_.items()]
         # C order, because the memory layout determines the order, and so the rounding, of sums
-        numbers = np.ascontiguousarray(X[self.numbers_].to_numpy(dtype=np.float64))
-        missing = X[self.missing_].isna().to_numpy(dtype=np.float64)
-        if self.encoder_ is None:
-            return numbers, missing
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Found unknown categories")  # the reader reports them
-            encoded = self.encoder_.transform(self._prepared(X))
-        encoded = np.asarray(encoded, dtype=np.float64)
-        dates = self.encoder_.output_indices_["dates"]
-        moments, codes = encoded[:, dates], np.delete(encoded, dates, axis=1)
-        return np.hstack([numbers, moments]), np.hstack([missing, codes])
+        return np.ascontiguousarray(np.hstack(parts))
 
-    def _prepared(self, X: pd.DataFrame) -> pd.DataFrame:
-        """Replace missing categories by None, and convert free text to a type that skrub accepts."""
+    def _categories(self, X: pd.DataFrame) -> np.ndarray:
+        """Categories, with None for missing values."""
         known = X[self.categorical_].astype(object)
-        free_text = {name: "category" for name in self.text_ if name not in self.categorical_}
-        return X.assign(**known.where(known.notna(), None)).astype(free_text)
+        return known.where(known.notna(), None).to_numpy()
 
 
-def _encoder(dates: list[str], categories: list[str], free_text: list[str]) -> ColumnTransformer:
-    """Create an encoder for dates and text.
+# -- dates ------------------------------------------------------------------------------------------
 
-    It works like skrub's TableVectorizer, which would detect the kinds of columns again and make model
-    files larger."""
-    one_hot = OneHotEncoder(
-        drop="if_binary", handle_unknown="infrequent_if_exist", min_frequency=2, sparse_output=False
-    )
-    letters = StringEncoder(n_components=12, ngram_range=(2, 3), random_state=0)
-    return ColumnTransformer(
+
+def _parts_of(column: pd.Series) -> list[str]:
+    """The parts of a column of dates: the hour only if some date has a time."""
+    has_time = bool((column.dt.normalize() != column)[column.notna()].any())
+    return [part for part in DATE_PARTS if part != "hour" or has_time]
+
+
+def date_parts(moments: np.ndarray, parts: list[str]) -> np.ndarray:
+    """Parts of dates as numbers, (n_rows, n_parts); NaN for missing dates.
+
+    Examples
+    --------
+    >>> day = np.array(["2024-02-29T06:00", "NaT"], dtype="datetime64[us]")
+    >>> date_parts(day, ["year", "month", "day", "weekday", "hour", "total_seconds"])
+    array([[2.0240000e+03, 2.0000000e+00, 2.9000000e+01, 4.0000000e+00, 6.0000000e+00, 1.7091864e+09],
+           [          nan,           nan,           nan,           nan,           nan,           nan]])
+    """
+    date = pd.Series(moments).dt
+    found = {
+        "weekday": lambda: date.day_of_week + 1,
+        "total_seconds": lambda: pd.Series(moments.astype("datetime64[us]").astype(np.int64) / 1e6),
+    }
+    columns = [found.get(part, lambda part=part: getattr(date, part))() for part in parts]
+    values = np.column_stack([column.to_numpy(dtype=np.float64, na_value=np.nan) for column in columns])
+    values[np.isnat(moments)] = np.nan
+    return values
+
+
+# -- text -------------------------------------------------------------------------------------------
+
+
+def n_codes(one_hot: OneHotEncoder, k: int) -> int:
+    """The number of features of the k-th categorical column."""
+    rare, dropped = one_hot.infrequent_categories_[k], one_hot.drop_idx_
+    n = len(one_hot.categories_[k]) - (0 if rare is None else len(rare) - 1)
+    return int(n - (dropped is not None and dropped[k] is not None))
+
+
+def _texts(column: pd.Series) -> list[str]:
+    return ["" if pd.isna(text) else str(text) for text in column]
+
+
+def _fit_scores(column: pd.Series, y: Any, weight: Any) -> tuple[Pipeline, np.ndarray] | None:
+    """Fit a logistic regression to the terms of a text column; return it with cross-fitted log-odds.
+
+    None if the column has no terms, or every class a single row.
+    """
+    if y is None:
+        raise ValueError(f"column {column.name!r} is free text, whose features need the labels y")
+    y, texts = np.asarray(y), _texts(column)
+    classes, counts = np.unique(y, return_counts=True)
+    size = {"max_features": TEXT.terms, "dtype": np.float64}
+    terms = FeatureUnion(
         [
-            ("dates", ApplyToCols(DatetimeEncoder(add_weekday=True)), dates),
-            ("categories", one_hot, categories),
-            ("text", ApplyToCols(letters), free_text),
+            ("words", TfidfVectorizer(ngram_range=(1, 2), token_pattern=r"(?u)\b\w+\b", **size)),
+            ("letters", TfidfVectorizer(analyzer="char_wb", ngram_range=TEXT.letters, **size)),
         ]
     )
+    try:
+        X = terms.fit_transform(texts).tocsr()
+    except ValueError:  # no words
+        return None
+    if counts.max() < 2:
+        return None
+
+    def regression(rows: Any) -> LogisticRegression:
+        w = None if weight is None else np.asarray(weight)[rows]
+        return LogisticRegression(max_iter=1000).fit(X[rows], y[rows], sample_weight=w)
+
+    out = np.zeros((len(y), len(classes) if len(classes) > 2 else 1))
+    n_folds = int(min(TEXT.n_folds, counts.max()))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The least populated class")
+        folds = list(StratifiedKFold(n_folds, shuffle=True, random_state=0).split(X, y))
+    for fitted, left_out in folds:
+        if len(np.unique(y[fitted])) > 1:
+            out[left_out] = _log_odds(regression(fitted), X[left_out], classes)
+    return Pipeline([("terms", terms), ("regression", regression(slice(None)))]), out
+
+
+def _log_odds(model: Any, X: Any, classes: np.ndarray) -> np.ndarray:
+    """Decision values with one column for each of more than two classes.
+
+    A class that the regression does not know has the lowest value of the row.
+    """
+    values = model.decision_function(X)
+    if len(classes) == 2:
+        return values[:, None]
+    if values.ndim == 1:  # the regression knows two classes
+        values = np.column_stack([-values / 2, values / 2])
+    full = np.repeat(values.min(axis=1, keepdims=True), len(classes), axis=1)
+    full[:, np.searchsorted(classes, model.classes_)] = values
+    return full

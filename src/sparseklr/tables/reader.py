@@ -18,11 +18,13 @@ from .columns import SETTINGS, Column, learn, read_column, strange
 class TableReader(TransformerMixin, BaseEstimator):
     """Read the columns of a table as numbers, dates or text.
 
-    A column of text holds numbers if nearly all its values are numbers, possibly with currency signs, units,
-    thousands separators or decimal commas; the remaining values count as missing. It holds dates if a format
-    fits nearly all its values. Codes with leading zeros stay text. Columns that are empty or constant, or
-    that identify the rows, are dropped. The result is a pandas data frame of float64, datetime64 and
-    strings; reading it again changes nothing.
+    A column of text holds numbers if nearly all its values are numbers, possibly with currency signs, a
+    unit, thousands separators or decimal commas; the remaining values count as missing, and so do numbers in
+    another unit than most. Bounds such as "<0.3" are read as their numbers. A column holds dates if a format
+    fits nearly all its values. Codes with leading zeros stay text. Categories that differ only in case are
+    one category, unless their labels y differ. Columns that are empty or constant, or that identify the
+    rows, are dropped. The result is a pandas data frame of float64, datetime64 and strings; reading it again
+    changes nothing.
 
     Parameters
     ----------
@@ -77,7 +79,7 @@ class TableReader(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the kinds of the columns; warns about each column with unreadable values."""
-        self.fit_transform(X)
+        self.fit_transform(X, y)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> pd.DataFrame:
@@ -92,7 +94,7 @@ class TableReader(TransformerMixin, BaseEstimator):
                 columns[name] = Column("text", left_out="listed in the parameter drop")
                 continue
             columns[name], values[name], sentences = learn(
-                column, name, decimal, self.na, declared.get(name, ""), formats.get(name) or ""
+                column, name, decimal, self.na, declared.get(name, ""), formats.get(name) or "", y
             )
             report += sentences
         names = [name for name, column in columns.items() if not column.left_out]

@@ -1,0 +1,214 @@
+"""Compare the class fractions, a logistic regression, CompactKLR and SparseKLR on the same validation rows.
+
+``sparseklr fit`` without ``--model`` fits the winner to all rows. SparseKLR is left out for large tables.
+The estimate of the log-loss is honest: the validation rows are halved, each half chooses a model, and the
+other half evaluates it.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils.class_weight import compute_sample_weight
+
+from .._utils.progress import StageProgressBar
+from ..tables.features import TableFeatures
+from .options import make_estimator
+from .reading import Dataset
+
+#: Names of the models, the smallest first; those with points are ordered by their number.
+NAMES = {
+    "fractions": "class fractions",
+    "linear": "logistic regression",
+    "compact": "CompactKLR",
+    "sparse": "SparseKLR",
+}
+
+
+@dataclass(frozen=True)
+class ComparisonSettings:
+    """Sizes of the comparison, which bound its time."""
+
+    n_folds: int = 4  # a fold of the rows is predicted by models fitted to the others
+    n_validation: int = 500  # validation rows: further folds are fitted until there are as many
+    max_rows: int = 8_000  # rows of the comparison; those of a larger table are drawn at random
+    max_sparse: int = 20_000  # rows up to which SparseKLR is compared; a fit to more may take minutes
+    min_rows: int = 40  # with fewer rows the differences are noise, and SparseKLR is fitted
+
+
+SETTINGS = ComparisonSettings()
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """The validation losses of a model."""
+
+    model: str  # a key of NAMES
+    log_proba: np.ndarray  # (n_validation, n_classes)
+    losses: np.ndarray  # of the true classes
+    n_points: int | None
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Candidates with the weights of their common validation rows."""
+
+    candidates: list[Candidate]
+    code: np.ndarray  # classes of the validation rows
+    weight: np.ndarray
+    half: np.ndarray  # which of two random halves each row belongs to
+    n_rows: int  # rows that were used
+    n_all: int
+
+    def chosen(self, rows: Any = slice(None)) -> Candidate:
+        """The smallest candidate whose loss on some validation rows ties with the lowest.
+
+        A tie is a difference, row by row, of at most one standard error.
+        """
+        means = [mean_and_error(one.losses[rows], self.weight[rows])[0] for one in self.candidates]
+        best = self.candidates[int(np.argmin(means))]
+        for one in self.candidates:
+            mean, error = mean_and_error((one.losses - best.losses)[rows], self.weight[rows])
+            if mean <= error:
+                return one
+        return best
+
+    def expected(self) -> tuple[float, float]:
+        """The expected log-loss of the choice, and its standard error.
+
+        Each half of the validation rows evaluates the model that the other half chooses.
+        """
+        losses = np.empty(len(self.weight))
+        for half in (False, True):
+            judged = self.half == half
+            losses[judged] = self.chosen(~judged).losses[judged]
+        return mean_and_error(losses, self.weight)
+
+    def held_out(self) -> dict[str, np.ndarray]:
+        """Predictions of the chosen model for the validation rows, for prediction sets."""
+        return {"log_proba": self.chosen().log_proba, "code": self.code, "weight": self.weight}
+
+    def summary(self) -> dict[str, Any]:
+        """The comparison as plain values, for the output and the model file."""
+        chosen, (loss, error) = self.chosen(), self.expected()
+        rows = []
+        for one in self.candidates:
+            mean, spread = mean_and_error(one.losses, self.weight)
+            rows.append(
+                {
+                    "model": NAMES[one.model],
+                    "log_loss": mean,
+                    "standard_error": spread,
+                    "n_points": one.n_points,
+                    "seconds": one.seconds,
+                    "chosen": one is chosen,
+                }
+            )
+        counts = {"n_rows": self.n_rows, "n_all": self.n_all, "n_validation": len(self.weight)}
+        return {"log_loss": loss, "standard_error": error, **counts, "candidates": rows}
+
+
+def mean_and_error(values: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
+    """The weighted mean and its standard error."""
+    mean = float(np.average(values, weights=weight))
+    return mean, float(np.sqrt(np.sum((weight * (values - mean)) ** 2)) / weight.sum())
+
+
+def compares(rows: Dataset) -> bool:
+    """Whether the rows suffice for a comparison."""
+    assert rows.y is not None
+    fewest = np.unique(rows.y, return_counts=True)[1].min()
+    return len(rows) >= SETTINGS.min_rows and fewest >= SETTINGS.n_folds
+
+
+def compare(args: Namespace, rows: Dataset, show: bool) -> Comparison:
+    """Fit all models to folds of the rows, whose features are those of the table reader."""
+    assert rows.y is not None
+    rng = np.random.default_rng(args.seed)
+    if rows.weight is not None:
+        rows = rows.take(np.flatnonzero(rows.weight > 0))
+    assert rows.y is not None
+    n_all = len(rows)
+    if n_all > SETTINGS.max_rows:
+        rows = rows.take(_stratified(rows.y, SETTINGS.max_rows, rng))
+    n, y = len(rows), rows.y
+    assert y is not None
+    weight = np.ones(n) if rows.weight is None else rows.weight
+    names = [name for name in NAMES if name != "sparse" or n_all <= SETTINGS.max_sparse]
+    n_parts = min(SETTINGS.n_folds, -(-SETTINGS.n_validation * SETTINGS.n_folds // n))
+    folds = StratifiedKFold(SETTINGS.n_folds, shuffle=True, random_state=args.seed).split(np.zeros(n), y)
+    classes, code = np.unique(y, return_inverse=True)
+    log_proba = {name: np.full((n, len(classes)), np.nan) for name in names}
+    points: dict[str, list[int | None]] = {name: [] for name in names}
+    seconds = dict.fromkeys(names, 0.0)
+    with StageProgressBar("comparing models", show) as progress:
+        for part, (fitted, held_out) in zip(range(n_parts), folds, strict=False):
+            features = TableFeatures()
+            X = features.fit_transform(rows.X.iloc[fitted], y[fitted], sample_weight=weight[fitted])
+            X_held_out = features.transform(rows.X.iloc[held_out])
+            for k, name in enumerate(names):
+                done = (part + k / len(names)) / n_parts
+                progress.stage(f"{NAMES[name]}, part {part + 1} of {n_parts}", done)
+                start = time.perf_counter()
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # the fit to all rows repeats what matters
+                    model = fit_candidate(args, name, X, y[fitted], weight[fitted])
+                seconds[name] += time.perf_counter() - start
+                points[name].append(n_points(model))
+                log_proba[name][held_out] = np.log(np.maximum(model.predict_proba(X_held_out), 1e-300))
+    validated = np.flatnonzero(~np.isnan(log_proba["fractions"][:, 0]))
+    code = code[validated]
+    candidates = []
+    for name in names:
+        found = log_proba[name][validated]
+        losses = -found[np.arange(len(code)), code]
+        candidates.append(Candidate(name, found, losses, _median(points[name]), seconds[name]))
+    candidates.sort(key=lambda one: one.n_points or 0)  # stable: models without points stay first
+    judging = (weight * compute_sample_weight(args.class_weight, y))[validated]
+    half = rng.permutation(len(validated)) % 2 == 0
+    return Comparison(candidates, code, judging, half, n, n_all)
+
+
+def fit_candidate(
+    args: Namespace, name: str, X: Any, y: np.ndarray, weight: np.ndarray | None, **more: Any
+) -> Any:
+    """Fit the estimator of a candidate."""
+    if name == "fractions":
+        balanced = compute_sample_weight(args.class_weight, y)
+        prior = DummyClassifier(strategy="prior")
+        return prior.fit(X, y, sample_weight=balanced if weight is None else weight * balanced)
+    if name == "linear":
+        estimator: Any = LogisticRegression(class_weight=args.class_weight, max_iter=1000)
+    else:
+        estimator = make_estimator(args, name, **more)
+    return estimator.fit(X, y, sample_weight=weight)
+
+
+def n_points(model: Any) -> int | None:
+    """The number of points of a model; None for models without points."""
+    return len(model.dual_coef_[0]) if hasattr(model, "dual_coef_") else None
+
+
+def _stratified(y: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw about n rows with the same class fractions, in order, and all rows of rare classes."""
+    kept = [np.arange(0)]
+    for label in np.unique(y):
+        rows = np.flatnonzero(y == label)
+        wanted = max(round(n * len(rows) / len(y)), min(len(rows), SETTINGS.n_folds))
+        kept.append(rng.permutation(rows)[:wanted])
+    return np.sort(np.concatenate(kept))
+
+
+def _median(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return int(np.median(known)) if known else None
