@@ -25,14 +25,14 @@ LARGE = 9000  # from this number of rows on, one fold instead of five
 COLUMNS = ["set", *(f"{what}, gamma {gamma:g}" for gamma in GAMMAS for what in ("accuracy", "fraction"))]
 NOTE = (
     f"S-KLR at C = 10,000, lam = 1000, solved to tolerance: test accuracy and fraction of points kept for two widths of "
-    f"the kernel, mean over {N_FOLDS} folds (coil2000 and magic: one fold), beside the paper's rule lam = C / 10, the "
+    f"the kernel, averaged over {N_FOLDS} folds (coil2000 and magic: one fold), beside the paper's rule lam = C / 10, the "
     "sparsest of the three most accurate models."
 )
 
 
-def measure(name: str) -> list[str | float]:
+def measure(name: str) -> list[str]:
     folds = range(1 if BENCHMARKS[name].n_samples > LARGE else N_FOLDS)
-    row: list[str | float] = [name]
+    row = []
     for gamma in GAMMAS:
         found = []
         for fold in folds:
@@ -40,8 +40,8 @@ def measure(name: str) -> list[str | float]:
             model = SKLR(C=C, lam=LAM, gamma=gamma, calibration=None, n_jobs=1)
             model.fit(data.X_train, data.y_train)
             found.append((model.score(data.X_test, data.y_test), len(model.support_) / len(data.y_train)))
-        row += np.round(np.mean(found, axis=0), 3).tolist()
-    return [*row, *TABLE_5["lam-choice", "sparsest-of-3"][name]]
+        row += np.mean(found, axis=0).tolist()
+    return [name, *(f"{number:.3f}" for number in (*row, *TABLE_5["lam-choice", "sparsest-of-3"][name]))]
 
 
 def main() -> None:
