@@ -30,9 +30,9 @@ NOTE = (
 )
 
 
-def measure(name: str) -> list[str | float]:
+def measure(name: str) -> list[str]:
     folds = range(1 if BENCHMARKS[name].n_samples > LARGE else N_FOLDS)
-    row: list[str | float] = [name]
+    row = []
     for gamma in GAMMAS:
         found = []
         for fold in folds:
@@ -40,8 +40,8 @@ def measure(name: str) -> list[str | float]:
             model = SKLR(C=C, lam=LAM, gamma=gamma, calibration=None, n_jobs=1)
             model.fit(data.X_train, data.y_train)
             found.append((model.score(data.X_test, data.y_test), len(model.support_) / len(data.y_train)))
-        row += np.round(np.mean(found, axis=0), 3).tolist()
-    return [*row, *TABLE_5["lam-choice", "sparsest-of-3"][name]]
+        row += np.mean(found, axis=0).tolist()
+    return [name, *(f"{number:.3f}" for number in (*row, *TABLE_5["lam-choice", "sparsest-of-3"][name]))]
 
 
 def main() -> None:

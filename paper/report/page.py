@@ -63,11 +63,12 @@ def _tables(summary: Summary, first: Table | None = None) -> list[Table]:
 def markdown(summaries: list[Summary], runs: Runs) -> str:
     parts = [
         "# All tables of the paper's experiments\n",
-        "The paper compares sparse kernel logistic regression (S-KLR) with other sparse classifiers on 12 "
-        "data sets, by accuracy and by the fraction of the training points that a model keeps. This page "
-        "contains its tables with our numbers, and adds the models of this package and the quality of the "
-        "probabilities. A cell has our number first; brackets contain the paper's number and the difference; "
-        "the best number of a row is in bold. `python -m paper --report FILE.md` writes this page.\n",
+        "The paper compares sparse kernel logistic regression (S-KLR) with other sparse classifiers on "
+        "twelve data sets, by accuracy and by the fraction of the training points that a model keeps. This "
+        "page contains its tables with our numbers, and adds the models of this package and the quality of "
+        "the probabilities. A cell has our number first; brackets contain the paper's number and the "
+        "difference; the best number of a row is in bold. `python -m paper --report FILE.md` "
+        "writes this page.\n",
     ]
     for summary in summaries:
         words = sections.DESCRIPTIONS[summary.mode]

@@ -15,6 +15,7 @@ import pytest
 from joblib import delayed, parallel_config
 from joblib.externals.loky import get_reusable_executor
 from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import SVC
 from support.standins import DATA
 
 from paper import METHODS, Cell, Results, ResultsError, plan, published, run
@@ -110,19 +111,28 @@ def test_converged_grid_is_the_estimators() -> None:
     assert sum(result["reliability"]["best"]["n"]) == len(data.y_test)
 
 
-def test_as_printed_is_the_papers_algorithm() -> None:
-    cell = Cell("as-printed", "sonar", "S-KLR", 0, 0)
+@pytest.mark.parametrize(("mode", "gamma"), [("as-printed", 0.5), ("gamma-1", 1.0)])
+def test_as_printed_is_the_papers_algorithm(mode: str, gamma: float) -> None:
+    cell = Cell(mode, "sonar", "S-KLR", 0, 0)
     data, k = split(cell, DATA), 45  # C = 1, lam = 5/9
-    fit = method("S-KLR", "as-printed")
+    fit = method("S-KLR", mode)
     C, lam = fit.candidates[k]
     found = fit.fit(data.X_train, data.y_train, data.X_test, [fit.candidates[k]])
-    K, y = rbf_kernel(data.X_train, gamma=0.5), data.y_train
+    K, y = rbf_kernel(data.X_train, gamma=gamma), data.y_train
     start = 1e-5 * np.where(y > 0, 1, (y > 0).sum() / (y < 0).sum())  # class 1 is the larger
     solution = solve_dual(K, y, C=C, lam=lam, alpha0=start, **Settings.paper())
     assert found.n_iter[0] == solution.n_iter
     coef = np.where(solution.alpha > 1e-5, solution.alpha, 0) * y
-    f = coef @ rbf_kernel(data.X_train, data.X_test, gamma=0.5) + solution.intercept
+    f = coef @ rbf_kernel(data.X_train, data.X_test, gamma=gamma) + solution.intercept
     np.testing.assert_allclose(found.f[0], f, atol=1e-9)
+
+
+@pytest.mark.parametrize(("mode", "gamma"), [("converged", 0.5), ("gamma-1", 1.0)])
+def test_baselines_have_the_kernel_of_the_mode(mode: str, gamma: float) -> None:
+    data = split(Cell(mode, "sonar", "SVM", 0, 0), DATA)
+    found = method("SVM", mode).fit(data.X_train, data.y_train, data.X_test, [(10.0, 0.0)])
+    svm = SVC(C=10, gamma=gamma).fit(data.X_train, data.y_train)
+    np.testing.assert_allclose(found.f[0], svm.decision_function(data.X_test), atol=1e-9)
 
 
 def test_as_printed_is_repaired_where_it_is_infeasible() -> None:
