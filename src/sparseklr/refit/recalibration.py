@@ -60,9 +60,9 @@ def fit_recalibration(labels: LeftOut, f: np.ndarray) -> Recalibration:
     if not_largest < SETTINGS.least_of_class or np.ptp(f) <= max(1e-10 * np.abs(f).max(), 1e-200):
         return Recalibration()
     targets = replace(labels, target=_platt_targets(labels.target, sizes))
-    affine, steepness = _fitted(targets, f, Recalibration(), free=False)
+    line, steepness = _fitted(targets, f, Recalibration(), free=False)
     if steepness < 0:
-        return _fitted(targets, f, affine, free=True)[0]
+        return _fitted(targets, f, line, free=True)[0]
     return _fitted(labels, f, Recalibration(), free=False)[0]
 
 
@@ -99,7 +99,7 @@ def transferred(
     if the kernel is so narrow that fitted outputs depend only on the row's own label. The slope is also 1 if
     nearly all rows of two classes are basis points: the few others would determine the intercept.
     """
-    affine, plain = with_slope(labels, f, slope), with_slope(labels, f, 1.0)
+    line, plain = with_slope(labels, f, slope), with_slope(labels, f, 1.0)
     groups = labels.observations
     away = ~np.isin(groups.point, chosen)
     weights = groups.by_class()[:, away]
@@ -108,8 +108,8 @@ def transferred(
     difference = (f[groups.point] - left_out)[away]
     means = [np.average(difference, weights=weight, axis=0) for weight in weights if weight.any()]
     shift = np.mean(means, axis=0) if means else 0.0
-    losses = [groups.mean(groups.losses(each(left_out + shift)))[0] for each in (affine, plain)]
-    return affine if losses[0] <= losses[1] else plain
+    losses = [groups.mean(groups.losses(each(left_out + shift)))[0] for each in (line, plain)]
+    return line if losses[0] <= losses[1] else plain
 
 
 def few_others(labels: Labels, chosen: np.ndarray) -> bool:
@@ -118,33 +118,31 @@ def few_others(labels: Labels, chosen: np.ndarray) -> bool:
     return not labels.several and 0 < away < SETTINGS.least_away
 
 
-def tempered(labels: Labels, f: np.ndarray, affine: Recalibration, estimate: float) -> Recalibration:
+def tempered(labels: Labels, f: np.ndarray, line: Recalibration, estimate: float) -> Recalibration:
     """The recalibration times the factor, at most 1, for which the training loss equals the estimated loss.
 
     Outputs of training rows are larger in absolute value than those of new rows, to which the estimate
     refers; the factor compensates for this.
     """
     total, low, high = labels.weight.sum(), 0.0, 1.0
-    if labels.at(affine(f)).value / total >= estimate:
-        return affine
+    if labels.at(line(f)).value / total >= estimate:
+        return line
     for _ in range(SETTINGS.bisections):
         middle = (low + high) / 2
-        too_small = labels.at(middle * affine(f)).value / total > estimate
+        too_small = labels.at(middle * line(f)).value / total > estimate
         low, high = (middle, high) if too_small else (low, middle)
-    return Recalibration(high * affine.slope, high * affine.intercept)
+    return Recalibration(high * line.slope, high * line.intercept)
 
 
-def _fitted(
-    labels: Labels, f: np.ndarray, affine: Recalibration, *, free: bool
-) -> tuple[Recalibration, float]:
+def _fitted(labels: Labels, f: np.ndarray, line: Recalibration, *, free: bool) -> tuple[Recalibration, float]:
     """Fit the intercept, and the slope if ``free``, by damped Newton steps; also return the derivative of the
     loss with respect to the slope."""
-    here = labels.at(affine(f))
+    here = labels.at(line(f))
     for _ in range(SETTINGS.max_steps):
         step, decrement = _step(here, f, free)
         t = 1.0
         while True:
-            trial = Recalibration(affine.slope + t * step.slope, affine.intercept + t * step.intercept)
+            trial = Recalibration(line.slope + t * step.slope, line.intercept + t * step.intercept)
             there = labels.at(trial(f))
             if there.value <= here.value - 1e-4 * t * decrement or t < 1e-10:
                 break
@@ -152,10 +150,10 @@ def _fitted(
         done = decrement <= max(1e-8 * here.value, 1e-14 * labels.weight.sum())
         if there.value >= here.value:  # the remaining decrease is below rounding
             break
-        affine, here = trial, there
+        line, here = trial, there
         if done:
             break
-    return affine, float(np.vdot(here.slope, f))
+    return line, float(np.vdot(here.slope, f))
 
 
 def _step(here: LossAt, f: np.ndarray, free: bool) -> tuple[Recalibration, float]:
