@@ -2,7 +2,7 @@
 
     python -m benchmarks.sources              names the outdated results; part of ``make lint``
     python -m benchmarks.sources --strict     and fails if there are any: ``make lint-figures``
-    python -m benchmarks.sources --measured NAME    declares that NAME was measured with the code as it is now
+    python -m benchmarks.sources --measured NAME    declares that NAME was measured with the present code
 
 ``docs/results/sources.json`` has a hash of the sources for every result, written by the script that stores the result;
 a result without a hash counts as outdated.
@@ -144,7 +144,7 @@ def cpp_meaning(text: str) -> str:
 
 
 def at_start(name: str) -> str:
-    """The hash of the sources when this process first asked for it: a run that takes hours may outlive an edit."""
+    """The hash of the sources when this process first needed it: files may be edited during a run of hours."""
     return _AT_START.setdefault(name, fingerprint(name))
 
 

@@ -2,7 +2,7 @@
 
 ``SITE/VERSION`` receives the pages; VERSION is ``dev`` or a release such as ``0.2``, and the patch number of
 0.2.1 is dropped. ``SITE/versions.json`` lists the versions for the menu of the pages, and ``SITE/index.html``
-leads to the newest release, or to ``dev`` if there is none.
+redirects to the newest release, or to ``dev`` if there is none.
 """
 
 from __future__ import annotations

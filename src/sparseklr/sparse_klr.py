@@ -60,7 +60,8 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
     A fit has four steps:
 
     1. Kernel: the features are scaled, the leave-one-out log-loss decides between the rbf and the Laplacian
-       kernel, and the derivatives of a first model give each feature a separate kernel coefficient.
+       kernel, and the derivatives of a first model give each feature a separate kernel coefficient, if this
+       lowers the loss on validation folds.
     2. Selection: S-KLR (:class:`SKLR`) with a large margin, which is nearly a support vector machine, selects
        some of the training points.
     3. Refit: the coefficients of these points minimise the penalised negative log-likelihood of all rows,

@@ -7,10 +7,10 @@ factors. They are normalised so that the mean kernel coefficient of the features
 root is cautious: :math:`g_j^{1/2}`, as in recursive feature machines, suppresses features that the first
 model uses little by chance.
 
-With few rows and many features, the derivatives are mostly noise, and the leave-one-out loss cannot tell: the
-factors have seen the labels of the rows left out. They are used only if they pay on folds: the loss of the
-rows of each fold, with factors and likelihood from the other folds, must be smaller than with equal factors.
-docs/design/refit.md has measurements.
+With few rows and many features, the derivatives are mostly noise. The leave-one-out loss does not show this,
+because the factors depend on the labels of the rows left out. Factors are therefore used only if they lower
+the loss on folds: with factors and likelihood from the other folds, the loss of the rows of a fold must be
+smaller on average than with equal factors. docs/design/refit.md has measurements.
 
 References
 ----------
@@ -44,7 +44,7 @@ SETTINGS = RelevanceSettings()
 
 
 def factors_pay(labels: Labels, basis: Basis, fit: LikelihoodFit, seed: int) -> bool:
-    """Whether factors learned on the other folds reduce the log-loss of each fold.
+    """Whether factors learned on the other folds reduce the mean log-loss of the folds.
 
     ``fit`` has equal factors. Both losses are those of recalibrated outputs, as in the choice of the kernel.
     """
