@@ -37,7 +37,9 @@ PHRASES = {
     r"warns? of\b": "warns about",
     r"bit for bit\b": "bit-identical",
     r", mean over\b": "averaged over",
-    r"None is ``": "None means",
+    r"None is (?:``|up|the|\d)": "None means",
+    r"None takes\b": "None means",
+    r"[Oo]ne of both\b": "one of the two",
     r"in few words\b": "briefly",
     r"(?:is|are) wanted\b": "required, expected",
     r"what (?:was|were) (?:done|read|found)\b": "name it: the steps, the values, the results",
@@ -90,6 +92,11 @@ PHRASES = {
     r"tr(?:y|ies) its luck": "takes a long step",
     r"made for (?:anyone|nobody)": "designed to favour a method",
     r"that nobody planned": "interrupted",
+    r"in lockstep\b": "with the same steps",
+    r"dealt (?:out )?to\b": "assigned to",
+    r"flatter(?:s|ed|ing)?\b": "is too optimistic",
+    r"honest(?:y|ly)?\b": "calibrated, accurate",
+    r"lead(?:s|ing)? nowhere\b": "is broken",
 }
 MARKDOWN = {
     r"(?<![\d.,])\d{1,3} \d{3}(?![\d.])": "thousands with a comma: 50,000",
