@@ -25,11 +25,11 @@ def comparison(rows: pd.DataFrame) -> str:
     return f"""On the {len(losses)} tables of [the arena](arena.md), all with at most {facts["n_train"].max():,} training rows and with default
 parameters, the log-loss is
 
-{markdown(["", "more than 5% lower", "within 5%", "more than 5% higher", "geometric mean", "CPU time"], [
+{markdown(["", "more than 5% lower", "within 5%", "more than 5% higher", "geometric mean", "CPU time ratio"], [
     against(losses, seconds, ours, other) for ours in OURS for other in BOOSTING])}
 
-*Geometric mean*: of the ratio of the log-losses; below 1 is better. *CPU time*: that of a fit relative to the other model,
-on one core. The kind of table matters:
+*Geometric mean*: of the ratio of the log-losses; below 1 is better. *CPU time ratio*: the time of a fit divided by
+that of the other model, on one core. The kind of table matters:
 
 {markdown(["tables", "number", *(f"{ours} / {other}" for ours in OURS for other in BOOSTING[:2])],
           [[kind, str(len(part)), *(f"{geometric(losses.loc[part], ours, other):.2f}" for ours in OURS for other in BOOSTING[:2])]
@@ -50,7 +50,7 @@ def against(losses: pd.DataFrame, seconds: pd.Series, ours: str, other: str) -> 
         f"{ours} against {other}",
         *map(str, counts),
         f"{geometric(losses, ours, other):.2f}",
-        f"{seconds[ours] / seconds[other]:.2g} times",
+        f"{seconds[ours] / seconds[other]:.2f}",
     ]
 
 

@@ -83,6 +83,7 @@ html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
     "navbar_end": ["versions", "theme-switcher"],
+    "navbar_persistent": ["search-button"],
     "header_links_before_dropdown": 8,
     "show_prev_next": True,
     "footer_start": ["copyright"],
