@@ -115,7 +115,13 @@ def draw(lines: list[dict[str, Any]]) -> None:
         for label, marker in zip(BOUNDS, "o^", strict=True)
     ]
     figure.legend(
-        handles=handles, loc="outside upper center", ncols=len(handles), frameon=False, handletextpad=0.2
+        handles=handles,
+        loc="outside upper center",
+        ncols=len(handles),
+        frameon=False,
+        handletextpad=0.2,
+        columnspacing=1,
+        fontsize=9,
     )
     figure.supxlabel("fraction predicted from a support vector machine")
     figure.supylabel("fraction of points that S-KLR keeps")
