@@ -81,16 +81,14 @@ def table(lines: list[dict[str, Any]]) -> list[list[Any]]:
         error = np.abs([int(line["predicted"]) - int(line["kept"]) for line in sparse]) / n
         mean, within, largest = error.mean(), np.mean(error <= 0.02), error.max()
         worst = int(np.abs(kept - formula).max())
-        rows.append(
-            [name, n, len(own), worst, len(sparse), *(round(float(x), 3) for x in (mean, largest, within))]
-        )
+        rows.append([name, n, len(own), worst, len(sparse), *(f"{x:.3f}" for x in (mean, largest, within))])
     return rows
 
 
 def draw(lines: list[dict[str, Any]]) -> None:
     """Predicted against found fractions, one panel for each set, coloured by C."""
     plt.rcParams.update({"font.size": 10, "svg.hashsalt": "sparsity"})
-    figure, axes = plt.subplots(3, 4, figsize=(10, 7.8), sharex=True, sharey=True, layout="constrained")
+    figure, axes = plt.subplots(3, 4, figsize=(8.4, 7), sharex=True, sharey=True, layout="constrained")
     colours = plt.get_cmap("viridis")
     shades = {f"{C:g}": colours(k / (len(CS) - 1)) for k, C in enumerate(CS)}
     for ax, name in zip(axes.flat, NAMES, strict=True):
@@ -101,7 +99,7 @@ def draw(lines: list[dict[str, Any]]) -> None:
             ax.scatter(
                 predicted,
                 found,
-                s=22,
+                s=20,
                 marker=marker,
                 c=[shades[x["C"]] for x in own],
                 edgecolors="white",
@@ -117,7 +115,13 @@ def draw(lines: list[dict[str, Any]]) -> None:
         for label, marker in zip(BOUNDS, "o^", strict=True)
     ]
     figure.legend(
-        handles=handles, loc="outside upper center", ncols=len(handles), frameon=False, handletextpad=0.2
+        handles=handles,
+        loc="outside upper center",
+        ncols=len(handles),
+        frameon=False,
+        handletextpad=0.2,
+        columnspacing=1,
+        fontsize=9,
     )
     figure.supxlabel("fraction predicted from a support vector machine")
     figure.supylabel("fraction of points that S-KLR keeps")
