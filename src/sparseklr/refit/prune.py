@@ -71,8 +71,11 @@ def prune(
     fit: LikelihoodFit,
     allowed: float,
     maps: Sequence[Recalibration] = (Recalibration(),),
+    max_points: int | None = None,
 ) -> tuple[Basis, LikelihoodFit]:
     r"""The model on the smallest nested part within ``allowed`` mean Kullback-Leibler divergence of the fit.
+
+    The part has at most ``max_points`` points, whatever its divergence.
 
     The divergence is the largest of those of the probabilities after each of the ``maps``. If nearly all
     training probabilities are 0 or 1, points that matter for new rows would seem unnecessary; a map that
@@ -108,17 +111,18 @@ def prune(
         return distance(basis.outputs(basis.coordinates(whole, intercept))) <= allowed
 
     # Double the size until the model is near enough, then bisect.
-    low, high = 0, min(5, m)
-    while high < m and not near(high):
-        low, high = high, min(2 * high, m)
+    most = m if max_points is None else min(m, max_points)
+    low, high = 0, min(5, most)
+    while high < most and not near(high):
+        low, high = high, min(2 * high, most)
     while high - low > (max(high // 20, 1) if labels.several else 1):
         middle = (low + high) // 2
         low, high = (low, middle) if near(middle) else (middle, high)
     while high < m:  # check the second-order approximation by a fit
         part, refitted = fitted(high)
-        if distance(refitted.f) <= allowed:
+        if high == most or distance(refitted.f) <= allowed:
             return part, refitted
-        high = min(m, high + 1 + high // 20)
+        high = min(most, high + 1 + high // 20)
     return basis, fit
 
 

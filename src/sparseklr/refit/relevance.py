@@ -19,10 +19,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .._utils.threads import Map
 from ..kernels import Kernel
-from .basis import Basis, LabelFreeBases
+from ..samples import DistinctPoints
+from .basis import LabelFreeBases
 from .labels import Labels
-from .newton import LikelihoodFit, fit_likelihood
+from .newton import fit_likelihood
+from .regularisation import EvaluatedFit
 
 
 @dataclass(frozen=True)
@@ -36,28 +39,31 @@ class RelevanceSettings:
 SETTINGS = RelevanceSettings()
 
 
-def learned_factors(labels: Labels, basis: Basis, fit: LikelihoodFit, seed: int) -> np.ndarray:
+def learned_factors(
+    points: DistinctPoints, labels: Labels, evaluated: EvaluatedFit, seed: int, map_: Map = map
+) -> np.ndarray:
     """The factor of each feature, given a fit on a label-free basis."""
-    points = basis.points
-    factors = _factors(mean_squared_derivatives(basis, fit), points.kernel)
+    squares = mean_squared_derivatives(points, evaluated.chosen, evaluated.coef)
+    factors = _factors(squares, points.kernel)
     scaled = replace(points, X=points.X * factors.astype(points.X.dtype))
-    basis = LabelFreeBases(scaled, np.random.default_rng(seed), basis.map_, (basis.size,))[0]
-    fit = fit_likelihood(basis, labels, fit.C, near=fit.f, fresh=False, tol=1e-2)
-    return _factors(mean_squared_derivatives(basis, fit) * factors**2, points.kernel)
+    basis = LabelFreeBases(scaled, np.random.default_rng(seed), map_, (len(evaluated.chosen),))[0]
+    fit = fit_likelihood(basis, labels, evaluated.C, near=evaluated.fit.f, fresh=False, tol=1e-2)
+    squares = mean_squared_derivatives(scaled, basis.chosen, basis.coefficients(fit.v))
+    return _factors(squares * factors**2, points.kernel)
 
 
-def mean_squared_derivatives(basis: Basis, fit: LikelihoodFit) -> np.ndarray:
+def mean_squared_derivatives(points: DistinctPoints, chosen: np.ndarray, coef: np.ndarray) -> np.ndarray:
     r"""Weighted mean over rows of the squared derivative in each feature, summed over the outputs.
 
     The derivative of :math:`\sum_b \beta_b k(x, z_b)` in feature j is
     :math:`-2\gamma \sum_b \beta_b k(x, z_b) (x_j - z_{bj})` for the rbf kernel and
-    :math:`-\gamma \sum_b \beta_b k(x, z_b) \operatorname{sign}(x_j - z_{bj})` for the Laplacian.
+    :math:`-\gamma \sum_b \beta_b k(x, z_b) \operatorname{sign}(x_j - z_{bj})` for the Laplacian. ``coef`` are
+    the coefficients of the points ``chosen``.
     """
-    points = basis.points
-    kernel, Z = points.kernel, points.X[basis.chosen].astype(np.float64)
+    kernel, Z = points.kernel, points.X[chosen].astype(np.float64)
     X, weight = points.X[: SETTINGS.n_rows].astype(np.float64), points.weight[: SETTINGS.n_rows].sum(axis=1)
-    coef = basis.coefficients(fit.v).reshape(len(Z), -1)
-    K = points.values(np.arange(len(X)), basis.chosen)
+    coef = coef.reshape(len(Z), -1)
+    K = points.values(np.arange(len(X)), chosen)
     total = np.zeros(X.shape[1])
     for beta in coef.T:
         terms = K * beta
