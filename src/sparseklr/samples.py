@@ -257,6 +257,20 @@ class DistinctPoints:
         return float(np.ldexp(1.0, (np.frexp(size)[1] - 1) // 2 * 2)) if size > 0 else 1.0
 
 
+def first_of_each_class(weight: np.ndarray, order: np.ndarray, most: int, least: int) -> np.ndarray:
+    """The first ``most`` points in the given order, and the first ``least`` ones of each class, ascending.
+
+    ``weight`` is (n_points, n_classes).
+
+    Examples
+    --------
+    >>> first_of_each_class(np.array([[1, 0], [1, 0], [1, 0], [0, 1]]), np.arange(4), 2, 1)
+    array([0, 1, 3])
+    """
+    by_class = [order[weights[order] > 0][:least] for weights in weight.T]
+    return np.unique(np.concatenate([order[:most], *by_class]))
+
+
 def weighted_mean(
     values: np.ndarray, weight: np.ndarray, count: np.ndarray | float = 1.0
 ) -> tuple[float, float]:

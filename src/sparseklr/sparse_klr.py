@@ -22,8 +22,10 @@ from ._base import (
     warn_of_solutions,
 )
 from ._utils.messages import warn
+from ._utils.progress import Report, StageProgressBar, between, silent
 from ._utils.sklearn_compat import CallbackSupportMixin, StrOptions, fit_task
 from ._validation import (
+    COUNT,
     NON_NEGATIVE,
     POSITIVE,
     SOLVER_CONSTRAINTS,
@@ -33,6 +35,7 @@ from ._validation import (
 )
 from .conformal import HeldOut
 from .dual.one_vs_rest import BinarySolutions, BinarySolver
+from .dual.parts import most_parts, select_on_parts
 from .dual.smo import Settings
 from .kernels import NAMED_KERNELS, Kernel
 from .refit.calibration import SOFTMAX, log_probabilities
@@ -41,8 +44,9 @@ from .refit.kernel_search import SETTINGS as SEARCH
 from .refit.kernel_search import ChosenKernel, choose_kernel, middle_kernels
 from .refit.labels import Labels
 from .refit.posterior import Posterior, moderation
+from .refit.refit import SETTINGS as REFIT
 from .refit.refit import Losses, Refit, left_out_outputs, losses_of, remedy, sound_refit
-from .refit.regularisation import EvaluatedFit
+from .refit.sample import SampledPoints
 from .samples import DistinctPoints, Samples, weighted_classes
 from .scaling import Scaling
 from .shapley import ProductExpansion
@@ -63,7 +67,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
        kernel, and the derivatives of a first model give each feature a separate kernel coefficient, if this
        lowers the loss on validation folds.
     2. Selection: S-KLR (:class:`SKLR`) with a large margin, which is nearly a support vector machine, selects
-       some of the training points.
+       some of the training points; from 5000 rows on, in up to three parts of the rows.
     3. Refit: the coefficients of these points minimise the penalised negative log-likelihood of all rows,
 
        .. math:: \tfrac12\|f\|^2 + C \sum_i w_i \log(1 + e^{-y_i f(x_i)}), \qquad
@@ -71,6 +75,9 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
 
        with C chosen by leave-one-out.
     4. Pruning: points are dropped while the predicted probabilities stay nearly the same.
+
+    For more than 20,000 distinct rows, a sample of that size determines everything but the coefficients,
+    which are finally refitted to all rows.
 
     With more than two classes, each class has a function :math:`f_k` on the same points. The class
     probabilities are the softmax of the functions, the penalty is the sum of their squared norms, and the
@@ -108,8 +115,10 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         hardly depend on it.
     prune : float, default=0.05
         Points are dropped after the refit while the mean Kullback-Leibler divergence of the probabilities
-        from those of the unpruned model is at most ``prune`` standard errors of the leave-one-out loss.
-        Larger values keep fewer points; 0 keeps all.
+        from those of the unpruned model is at most ``prune`` standard errors of the leave-one-out loss of at
+        most 20,000 rows. Larger values keep fewer points; 0 keeps all.
+    max_points : int or None, default=None
+        Largest number of points of the model. None keeps as many as the data need.
     tol : float, default=1e-3
         The selection stops when the KKT violation relative to the margin is at most ``tol``.
     cache_size : float or "auto", default="auto"
@@ -121,9 +130,10 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         Number of threads; -1 for all cores. Worthwhile for thousands of rows or more. Results do not depend
         on it.
     random_state : int, RandomState instance or None, default=0
-        Seed of the random basis of the refit, which is used for more than 300 distinct rows.
+        Seed of samples of the rows, and of the random basis of the refit, which is used for more than 300
+        distinct rows.
     verbose : int, default=0
-        1 shows progress.
+        1 shows the stages of the fit and the time left.
 
     Attributes
     ----------
@@ -167,12 +177,12 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         ``loo_log_loss_``, which is optimistic because the width was chosen to minimise it.
     loo_decision_function_ : array (n_samples,) or (n_samples, n_classes)
         Approximate leave-one-out outputs, or cross-validated ones of more than two classes; NaN for rows of
-        weight 0.
+        weight 0. Rows outside the sample of 20,000 have the outputs of its model, which has not seen them.
     n_observations_ : int
         Number of independent observations: rows of positive weight, where a row of integer weight w counts w
         times; or distinct rows, if the labels of equal rows show that these are copies.
     n_iter_ : int
-        Number of pair steps of the solver that selects the points.
+        Number of pair steps of the solver that selects the points, in its last part.
     converged_ : bool
     kkt_violation_ : float
         Largest absolute violation of the optimality conditions of the selection.
@@ -229,6 +239,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         "relevance": [StrOptions({"features", "shared"})],
         "box": [POSITIVE],
         "prune": [NON_NEGATIVE],
+        "max_points": [COUNT, None],
         "tol": SOLVER_CONSTRAINTS["tol"],
         "cache_size": SOLVER_CONSTRAINTS["cache_size"],
         "random_state": ["random_state"],
@@ -247,6 +258,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         relevance: Literal["features", "shared"] = "features",
         box: float = 10.0,
         prune: float = 0.05,
+        max_points: int | None = None,
         tol: float = 1e-3,
         cache_size: float | Literal["auto"] = "auto",
         class_weight: dict | Literal["balanced"] | None = None,
@@ -263,6 +275,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         self.relevance = relevance
         self.box = box
         self.prune = prune
+        self.max_points = max_points
         self.tol = tol
         self.cache_size = cache_size
         self.class_weight = class_weight
@@ -273,26 +286,37 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
     # -- fitting ----------------------------------------------------------------------------------
 
     def _fit(self, X: Any, y: np.ndarray, weight: np.ndarray | None, names: Any = None) -> dict[str, Any]:
+        with StageProgressBar(type(self).__name__, bool(self.verbose)) as progress:
+            return self._fit_in_stages(X, y, weight, names, progress.stage)
+
+    def _fit_in_stages(
+        self, X: Any, y: np.ndarray, weight: np.ndarray | None, names: Any, report: Report
+    ) -> dict[str, Any]:
+        report("scaling", 0.0)
         seed = check_random_state(self.random_state).randint(2**31)
         scaling = self._scale(X, y, weight)
         features = X if scaling is None else scaling.transform(X).astype(X.dtype, copy=False)
         samples = make_samples(features, y, weight, class_weight=self.class_weight, **self._first_kernel())
         points = with_copies_marked(DistinctPoints.of(samples, self.n_jobs), seed)
-        chosen = self._choose_kernel(points, seed)
+        chosen = self._choose_kernel(points, seed, between(report, 0.02, 0.2))
         if chosen is not None:
             samples, points = chosen.applied(samples), chosen.applied(points)
-        rows, point_of_row = points.labelled(samples)
-        with fit_task(self, X, y, len(rows.signs())) as part:
-            selection = self._select(rows, part)
-        selected = _selected(selection, point_of_row)
-        evaluated = None if chosen is None else chosen.evaluated
+        sample = SampledPoints.of(points, seed)
+        rows, point_of_row = sample.points.labelled()
+        with fit_task(self, X, y, len(rows.signs()) * most_parts(len(rows.codes))) as part:
+            report("selection of points", 0.2)
+            selected, selection = self._select(rows, point_of_row, part)
         with np.errstate(over="ignore", invalid="ignore"):  # expansion raises on non-finite coefficients
-            model, losses = self._refit(points, selected, evaluated, seed)
+            model, losses = self._refit(sample.points, selected, chosen, seed, between(report, 0.3, 0.8))
+            if not sample.whole:
+                report("likelihood of all rows", 0.8)
+                model = sample.refitted(model, self.n_jobs)
+                losses = losses_of(points, model)
         unscaled = self.scale is None or callable(self.kernel)
         self._warn_of_losses(
             losses, points, X if unscaled and not samples.kernel.precomputed else None, names
         )
-        attributes = self._attributes(samples, points, rows, point_of_row, chosen, selection, model)
+        attributes = self._attributes(samples, points, chosen, len(selected), selection, model)
         if not samples.kernel.precomputed:
             attributes["support_vectors_"] = X[attributes["support_"]]
         relevance = _relevance(samples.kernel, chosen, scaling, X.shape[1])
@@ -325,7 +349,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
             parameters["gamma"] = "scale"
         return parameters
 
-    def _choose_kernel(self, points: DistinctPoints, seed: int) -> ChosenKernel | None:
+    def _choose_kernel(self, points: DistinctPoints, seed: int, report: Report) -> ChosenKernel | None:
         """The kernel and the relevance of the features; None if the parameters determine both."""
         by_distance = self.kernel in (*SEARCH.kinds, "auto") and not sparse.issparse(points.X)
         relevance = self.relevance == "features" and by_distance and points.X.shape[1] > 1
@@ -335,45 +359,61 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         kernels = middle_kernels(points.kernel, points.X.shape[1], self.kernel, self.gamma)
 
         def fit(part: DistinctPoints) -> _PartModel:
-            rows, point_of_row = part.labelled()
-            selected = _selected(self._select(rows), point_of_row)
+            selected, _ = self._select(*part.labelled())
             return _PartModel(part, self._refit(part, selected, None, seed)[0])
 
         climb = self.gamma == "auto"
         return choose_kernel(
-            points, kernels, fit, climb=climb, relevance=relevance, seed=seed, n_jobs=self.n_jobs
+            points,
+            kernels,
+            fit,
+            climb=climb,
+            relevance=relevance,
+            seed=seed,
+            report=report,
+            n_jobs=self.n_jobs,
         )
 
     def _select(
-        self, rows: Samples, part: Callable[[str], AbstractContextManager] = lambda name: nullcontext()
-    ) -> BinarySolutions:
-        """S-KLR with a large margin, for each class against the rest."""
+        self,
+        rows: Samples,
+        point_of_row: np.ndarray,
+        part: Callable[[str], AbstractContextManager] = lambda name: nullcontext(),
+    ) -> tuple[np.ndarray, BinarySolutions]:
+        """Points that S-KLR with a large margin selects, for each class against the rest; the solutions."""
         most = _STEPS_PER_ROW * max(len(rows.codes), _LEAST_ROWS)
         settings = Settings(tol=self.tol, max_iter=most)
-        solver = BinarySolver(rows, settings, self.cache_size, self.n_jobs, bool(self.verbose))
-        problems, solutions = solver.problems(_MARGIN * float(self.box), _MARGIN), []
-        for k, problem in enumerate(problems):
-            with part("binary problem"):
-                title = "selection" if len(problems) == 1 else f"class {rows.classes[k]!s}"
-                solutions.append(solver.solve(problem, None, title))
-        found = BinarySolutions(problems, solutions)
-        warn_of_solutions(found, replace(settings, max_iter=-1), self.kernel)  # max_iter is no parameter
-        return found
+
+        def solve(some: Samples) -> BinarySolutions:
+            solver = BinarySolver(some, settings, self.cache_size, self.n_jobs)
+            problems, solutions = solver.problems(_MARGIN * float(self.box), _MARGIN), []
+            for problem in problems:
+                with part("binary problem"):
+                    solutions.append(solver.solve(problem))
+            return BinarySolutions(problems, solutions)
+
+        selected, found = select_on_parts(rows, solve, REFIT.usual_points, self.n_jobs)
+        warn_of_solutions(found, replace(settings, max_iter=-1), self.kernel)  # no parameter of this class
+        return np.unique(point_of_row[selected]), found
 
     def _refit(
         self,
         points: DistinctPoints,
         selected: np.ndarray,
-        evaluated: EvaluatedFit | None,
+        chosen: ChosenKernel | None,
         seed: int,
+        report: Report = silent,
     ) -> tuple[Refit, Losses]:
         return sound_refit(
             points,
             selected,
             C=self.C,
-            evaluated=evaluated,
+            evaluated=None if chosen is None else chosen.evaluated,
+            near_C=None if chosen is None else chosen.C,
             prune_within=float(self.prune),
+            max_points=self.max_points,
             seed=seed,
+            report=report,
             n_jobs=self.n_jobs,
         )
 
@@ -396,21 +436,20 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         elif losses.training_is_worse:
             warn(
                 f"The log-loss on the training rows, {losses.training:.4g}, is above the leave-one-out "
-                f"estimate, {losses.estimate:.4g}: the selected points do not suffice. Try another gamma or "
-                "a smaller box."
+                f"estimate, {losses.estimate:.4g}: the selected points do not suffice. Try another gamma, "
+                + ("a smaller box." if self.max_points is None else "a smaller box or a larger max_points.")
             )
 
     def _attributes(
         self,
         samples: Samples,
         points: DistinctPoints,
-        rows: Samples,
-        point_of_row: np.ndarray,
         chosen: ChosenKernel | None,
+        n_selected: int,
         selection: BinarySolutions,
         model: Refit,
     ) -> dict[str, Any]:
-        """The fitted attributes; ``rows`` are the labelled points of ``samples``."""
+        rows, point_of_row = points.labelled(samples)
         coef = np.zeros((len(model.coef), len(rows.codes)))
         coef[:, np.searchsorted(point_of_row, model.points)] = model.coef
         kept = point_of_row[rows.in_given_order(np.flatnonzero(coef.any(axis=0)))]
@@ -422,7 +461,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
             **expansion(rows, coef, model.intercept),
             **({"gamma_": kernel.gamma} if has_gamma(kernel.name) else {}),
             **certificate(selection),
-            "n_selected_": int(np.count_nonzero(selection.coef.any(axis=0))),
+            "n_selected_": n_selected,
             "C_": np.array([model.C]),
             "slope_": np.array([model.slope]),
             "link_": SOFTMAX,
@@ -600,8 +639,3 @@ class _PartModel:
             basis = self.points.X[model.points].astype(np.float64)
             outputs = outputs + self.points.kernel.sum(X, basis, model.coef)
         return log_probabilities(outputs, SOFTMAX)
-
-
-def _selected(selection: BinarySolutions, point_of_row: np.ndarray) -> np.ndarray:
-    """The points with a non-zero dual variable in the problem of any class."""
-    return np.unique(point_of_row[selection.coef.any(axis=0)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,8 +21,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 from support.problems import hard_problem
 
 from sparseklr import SKLR, SKLRCV, CompactKLR, SparseKLR
+from sparseklr._utils import progress
 from sparseklr._utils.progress import GridProgressBar, ProgressBar
-from sparseklr.dual import Status, smo, solve_dual
+from sparseklr.dual import Status, solve_dual
 from sparseklr.streaming import ArraySource
 
 
@@ -120,9 +122,24 @@ def test_progress_is_shown(moons, capsys, monkeypatch) -> None:
     X, y = hard_problem(2000)
     SKLR(C=1e3, lam=0.0, gamma=0.05, calibration=None, verbose=1).fit(X, y)
     assert "SKLR" in capsys.readouterr().err
-    monkeypatch.setattr(smo, "POLL_SECONDS", 0.0)  # the selection is quick
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)  # every stage prints a line
     SparseKLR(gamma=0.05, verbose=1).fit(X[:500], y[:500])
-    assert "selection" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    stages = [
+        "kernel rbf",
+        "kernel laplacian",
+        "relevance",
+        "selection",
+        "choice of C",
+        "likelihood",
+        "pruning",
+    ]
+    where = [shown.index(stage) for stage in stages]
+    assert where == sorted(where)
+    fractions = [int(percent) for percent in re.findall(r"SparseKLR +(\d+)%", shown)]
+    assert fractions == sorted(fractions)
+    assert len(fractions) > len(stages)
+    assert re.search(r"pruning, about \d+ s left", shown)
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)  # not installed: lines instead of a bar
     SKLR(C=1e3, lam=0.0, gamma=0.05, calibration=None, verbose=1).fit(X, y)
     assert " steps" in capsys.readouterr().err

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.special import expit, softmax
-from sklearn.datasets import load_digits, load_iris, make_moons
+from sklearn.datasets import load_digits, load_iris, make_blobs, make_moons
 from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -82,7 +82,7 @@ def test_more_points_are_used_if_they_have_a_smaller_loss_with_the_same_C(
     def evaluate(basis, labels, C, *_, **__):
         fit = SimpleNamespace(C=C, f=None, v=np.zeros(1), curvature=None)
         losses = levels.get((basis.size, C), 0.5) + 0.01 * labels.target
-        return EvaluatedFit(fit, Recalibration(), np.full(100, float(basis.size)), losses)
+        return EvaluatedFit(None, None, fit, Recalibration(), np.full(100, float(basis.size)), losses)
 
     monkeypatch.setattr(regularisation, "_evaluate", evaluate)
     bases = [SimpleNamespace(size=100), SimpleNamespace(size=300)]
@@ -348,3 +348,24 @@ def test_a_given_C_is_used() -> None:
         warnings.simplefilter("error")
         model = SparseKLR(C=3.0).fit(X, y)
     assert model.C_ == [3.0]
+
+
+@pytest.mark.parametrize("prune", [0.05, 0.0])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_max_points_bounds_the_points(prune: float, n_classes: int) -> None:
+    """A bound above the number of points changes nothing; fewer points fit the training rows less well."""
+    X, y = make_blobs(150, centers=np.eye(3)[:n_classes], cluster_std=0.6, random_state=0)
+    free = SparseKLR(prune=prune).fit(X, y)
+    same = SparseKLR(prune=prune, max_points=1000).fit(X, y)
+    np.testing.assert_array_equal(free.dual_coef_, same.dual_coef_)
+    models = [SparseKLR(prune=prune, max_points=k).fit(X, y) for k in (1, 4, 8)]
+    sizes = [len(model.support_) for model in models]
+    assert sizes == [1, 4, 8] if prune == 0 else all(np.less_equal(sizes, [1, 4, 8]))
+    losses = [log_loss(y, model.predict_proba(X)) for model in models]
+    assert losses[0] > losses[2]
+
+
+@pytest.mark.parametrize("value", [0, -1, 2.5, "many"])
+def test_max_points_must_be_a_count(value: object) -> None:
+    with pytest.raises(ValueError, match="'max_points' parameter"):
+        SparseKLR(max_points=value).fit([[0.0], [1.0]], [0, 1])

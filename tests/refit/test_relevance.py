@@ -17,6 +17,7 @@ from sparseklr.refit import relevance
 from sparseklr.refit.basis import Basis
 from sparseklr.refit.labels import Labels
 from sparseklr.refit.newton import fit_likelihood
+from sparseklr.refit.regularisation import evaluate_C
 from sparseklr.refit.relevance import _factors, learned_factors, mean_squared_derivatives
 from sparseklr.samples import DistinctPoints, Samples
 from sparseklr.scaling import Scaling
@@ -70,7 +71,7 @@ def test_squared_derivatives_are_those_of_finite_differences(
     for unit in np.eye(4):
         slopes = (outputs(X + step * unit) - outputs(X - step * unit)) / (2 * step)
         expected.append(np.average((slopes**2).sum(axis=1), weights=weight))
-    np.testing.assert_allclose(mean_squared_derivatives(basis, fit), expected, rtol=1e-6)
+    np.testing.assert_allclose(mean_squared_derivatives(points, basis.chosen, coef), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
@@ -95,11 +96,12 @@ def test_the_second_fit_gives_the_final_factors(kernel: Kernel, n_classes: int) 
     own, which the factors multiply."""
     points = noisy_points(n_classes, kernel)
     basis, labels = Basis.of(points, np.arange(60)), Labels.of(points.weight)
-    fit = fit_likelihood(basis, labels, 10.0)
-    factors = learned_factors(labels, basis, fit, seed=0)
-    first = _factors(mean_squared_derivatives(basis, fit), kernel)
+    evaluated = evaluate_C(basis, replace(labels, left_out=Labels.of_points(points).left_out), 10.0)
+    factors = learned_factors(basis, labels, evaluated, seed=0)
+    first = _factors(mean_squared_derivatives(points, evaluated.chosen, evaluated.coef), kernel)
     second = Basis.of(replace(points, X=points.X * first), np.arange(60))
-    derivatives = mean_squared_derivatives(second, fit_likelihood(second, labels, 10.0))
+    coef = second.coefficients(fit_likelihood(second, labels, 10.0).v)
+    derivatives = mean_squared_derivatives(second.points, second.chosen, coef)
     np.testing.assert_allclose(factors, _factors(first**2 * derivatives, kernel), rtol=1e-2)
     assert factors.argmin() == 3  # the labels do not depend on this feature
 

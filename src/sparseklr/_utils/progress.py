@@ -7,9 +7,13 @@ import os
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
+
+# Without a terminal or tqdm, progress is printed in lines, one in this time.
+SECONDS_BETWEEN_LINES = 2.0
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ class ProgressBar:
         if self._bar is not None:
             self._bar.n = round(100 * self._done)
             self._bar.set_postfix_str(text)
-        elif seconds - self._last_line > 2:
+        elif seconds - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = seconds
             print(f"{self.title} {self._done:4.0%}, {text}", file=sys.stderr)
 
@@ -122,8 +126,21 @@ class GridProgressBar(ProgressBar):
             self._draw(f"{self._count}{expected} fits", time.perf_counter() - self._began)
 
 
+# Reports the name of the current stage of a fit, and the finished fraction.
+Report = Callable[[str, float], None]
+
+
+def silent(name: str, fraction: float) -> None:
+    """A report that nobody reads."""
+
+
+def between(report: Report, start: float, end: float) -> Report:
+    """Reports for a part of a fit, which begins and ends at the given fractions of the whole."""
+    return lambda name, fraction: report(name, start + (end - start) * fraction)
+
+
 class StageProgressBar(ProgressBar):
-    """Shows the name of the current stage of a fit, and the finished fraction."""
+    """Shows the name of the current stage of a fit, the finished fraction and the time left."""
 
     def __init__(self, title: str, show: bool = True) -> None:
         super().__init__(title, tolerance=1.0, show=show)
@@ -131,5 +148,8 @@ class StageProgressBar(ProgressBar):
 
     def stage(self, name: str, fraction: float) -> None:
         self._done = max(self._done, min(1.0, fraction))
-        if self.show:
-            self._draw(name, time.perf_counter() - self._began)
+        if not self.show:
+            return
+        seconds = time.perf_counter() - self._began
+        left = seconds * (1 / self._done - 1) if self._done > 0 else math.inf
+        self._draw(f"{name}, about {left:.0f} s left" if left < math.inf else name, seconds)

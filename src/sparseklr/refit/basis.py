@@ -385,10 +385,6 @@ class LabelFreeBases(Sequence[Basis]):
     def __len__(self) -> int:
         return len(self.sizes)
 
-    def of_size(self, size: int) -> Basis:
-        """The basis with ``size`` points; it must have been created."""
-        return next(basis for basis in self._bases if basis.size == size)
-
     def __getitem__(self, level: Any) -> Any:
         level = range(len(self.sizes))[level]
         with self._lock:

@@ -23,11 +23,12 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from .._utils.messages import warn
+from .._utils.progress import Report, silent
 from .._utils.threads import Map, ordered_threads
 from ..compact.rows import Observations, validation_folds
 from ..kernels import Kernel, NonFiniteKernel, naming_row
-from ..samples import DistinctPoints, Samples, shuffled_keys
-from .basis import Basis, LabelFreeBases
+from ..samples import DistinctPoints, Samples, first_of_each_class, shuffled_keys
+from .basis import LabelFreeBases
 from .labels import Labels
 from .regularisation import EvaluatedFit, choose_C, fit_at
 from .relevance import factors_pay, learned_factors
@@ -60,7 +61,6 @@ class Candidate:
 
     kernel: Kernel
     evaluated: EvaluatedFit
-    basis: Basis  # of the evaluated fit
     losses: np.ndarray  # leave-one-out log-loss of each observation
     loss: float  # their weighted mean
     error: float  # its standard error
@@ -79,6 +79,7 @@ class ChosenKernel:
     """The result of a search."""
 
     kernel: Kernel
+    C: float  # the best for this kernel, before the factors
     factors: np.ndarray | None  # of the features (:mod:`~.relevance`); None if all features count alike
     evaluated: EvaluatedFit | None  # its fit to all points; None with factors, or a sample of the points
     tried: list[Candidate]  # in order of evaluation; the first is the default
@@ -131,6 +132,7 @@ def choose_kernel(
     climb: bool,
     relevance: bool,
     seed: int,
+    report: Report = silent,
     n_jobs: int | None = None,
 ) -> ChosenKernel:
     """The kernel with the smallest leave-one-out loss, and the relevance of the features.
@@ -142,7 +144,7 @@ def choose_kernel(
     """
     losses, factors = None, None
     with ordered_threads(n_jobs) as map_:
-        search = KernelSearch(points, seed, map_)
+        search = KernelSearch(points, seed, map_, report)
         search.run(kernels, climb)
         if not search.tried:
             raise search.failed[0][1]
@@ -151,15 +153,19 @@ def choose_kernel(
             warn(f"kernel={kernel.name!r} with gamma={kernel.gamma:.3g} was skipped by the search: {reason}")
         first, best = search.tried[0], search.best()
         if climb and best is not first:
+            report("validation of the width", 0.6)
             losses = validation_losses(points, [first.kernel, best.kernel], fit)
             if losses is None or losses[0] <= losses[1]:
                 best = first
-        fitted = search.labels, best.basis, best.evaluated.fit, seed
-        if relevance and factors_pay(*fitted):
-            factors = learned_factors(*fitted)
+        if relevance:
+            report("relevance of the features", 0.9)
+            basis = search.bases(best.kernel)[0]
+            fitted = basis, search.labels, best.evaluated, seed
+            factors = learned_factors(*fitted) if factors_pay(*fitted) else None
     whole = len(best.losses) == len(points.observations.point)
     return ChosenKernel(
         best.kernel,
+        best.evaluated.C,
         factors,
         best.evaluated if whole and factors is None else None,
         search.tried,
@@ -174,9 +180,9 @@ class KernelSearch:
     :func:`~sparseklr._utils.threads.ordered_threads`.
     """
 
-    def __init__(self, points: DistinctPoints, seed: int, map_: Map = map) -> None:
+    def __init__(self, points: DistinctPoints, seed: int, map_: Map = map, report: Report = silent) -> None:
         self.points, self.seed, self.map_ = sample_points(points, seed), seed, map_
-        self.labels = Labels.of_points(self.points)
+        self.labels, self.report = Labels.of_points(self.points), report
         self.tried: list[Candidate] = []
         self.failed: list[tuple[Kernel, Exception]] = []
 
@@ -211,13 +217,12 @@ class KernelSearch:
 
         C is not searched if the kernel is clearly worse than the width ``before``, at the C of that width.
         """
-        start = time.perf_counter()
+        start, done = time.perf_counter(), len(self.tried) + len(self.failed)
+        # The search for the width evaluates any number of kernels; two are usual.
+        self.report(f"leave-one-out with kernel {kernel.name}, gamma {kernel.gamma:.3g}", done / (done + 2))
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                points = replace(self.points, kernel=kernel)
-                bases = LabelFreeBases(
-                    points, np.random.default_rng(self.seed), self.map_, (SETTINGS.basis_size,)
-                )
+                bases = self.bases(kernel)
                 evaluated, settled = self._fit(bases, before)
             losses = evaluated.losses
             if not np.isfinite(losses).all():
@@ -227,9 +232,13 @@ class KernelSearch:
             return None
         loss, standard_error = self.labels.observations.mean(losses)
         seconds = time.perf_counter() - start
-        basis = bases.of_size(len(evaluated.fit.v) - 1)
-        self.tried.append(Candidate(kernel, evaluated, basis, losses, loss, standard_error, seconds, settled))
+        self.tried.append(Candidate(kernel, evaluated, losses, loss, standard_error, seconds, settled))
         return self.tried[-1]
+
+    def bases(self, kernel: Kernel) -> LabelFreeBases:
+        """The label-free basis of a kernel, or that of all points if these are few."""
+        points = replace(self.points, kernel=kernel)
+        return LabelFreeBases(points, np.random.default_rng(self.seed), self.map_, (SETTINGS.basis_size,))
 
     def _fit(self, bases: LabelFreeBases, before: Candidate | None) -> tuple[EvaluatedFit, bool]:
         """A fit evaluated by leave-one-out, and whether its C was searched."""
@@ -237,8 +246,7 @@ class KernelSearch:
             evaluated = fit_at(bases, self.labels, before.evaluated.C, before.evaluated.fit.f)
             if self._gain(evaluated.losses, before) < -SETTINGS.clearly_worse:
                 return evaluated, False
-        # Started from the C of another width, the search might end at another C than the refit.
-        return choose_C(bases, self.labels), True
+        return choose_C(bases, self.labels, self.tried[0].evaluated.C if self.tried else None), True
 
     def _gain(self, losses: np.ndarray, old: Candidate) -> float:
         """Decrease of the mean loss relative to a candidate, in standard errors of the difference.
@@ -256,14 +264,11 @@ def sample_points(points: DistinctPoints, seed: int) -> DistinctPoints:
     """
     if len(points) <= SETTINGS.most_points:
         return points
-    order = np.argsort(shuffled_keys(points.X, seed))
-    return points.part(_first(points.weight, order)).relative()
+    return points.part(_first(points.weight, np.argsort(shuffled_keys(points.X, seed)))).relative()
 
 
 def _first(weight: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """The first points in the given order, and the first ones of each class."""
-    by_class = [order[weights[order] > 0][: SETTINGS.least_of_class] for weights in weight.T]
-    return np.unique(np.concatenate([order[: SETTINGS.most_points], *by_class]))
+    return first_of_each_class(weight, order, SETTINGS.most_points, SETTINGS.least_of_class)
 
 
 def validation_losses(

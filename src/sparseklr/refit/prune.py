@@ -71,11 +71,13 @@ def prune(
     fit: LikelihoodFit,
     allowed: float,
     maps: Sequence[Recalibration] = (Recalibration(),),
+    max_points: int | None = None,
 ) -> tuple[Basis, LikelihoodFit]:
     r"""The model on the fewest points with a mean Kullback-Leibler divergence of at most ``allowed``.
 
-    The divergence is that from the probabilities of the fit, the largest after any of the ``maps``. If nearly
-    all training probabilities are 0 or 1, points that matter for new rows would seem unnecessary; a map that
+    The part has at most ``max_points`` points, whatever its divergence. The divergence is that from the
+    probabilities of the fit, the largest after any of the ``maps``. If nearly all training probabilities are
+    0 or 1, points that matter for new rows would seem unnecessary; a map that
     moves the probabilities towards those of new rows prevents this.
 
     With two classes, one Newton step from the fit approximates the model on the first s points. With several
@@ -108,17 +110,18 @@ def prune(
         return distance(basis.outputs(basis.coordinates(whole, intercept))) <= allowed
 
     # Double the size until the model is near enough, then bisect.
-    low, high = 0, min(5, m)
-    while high < m and not near(high):
-        low, high = high, min(2 * high, m)
+    most = m if max_points is None else min(m, max_points)
+    low, high = 0, min(5, most)
+    while high < most and not near(high):
+        low, high = high, min(2 * high, most)
     while high - low > (max(high // 20, 1) if labels.several else 1):
         middle = (low + high) // 2
         low, high = (low, middle) if near(middle) else (middle, high)
     while high < m:  # check the second-order approximation by a fit
         part, refitted = fitted(high)
-        if distance(refitted.f) <= allowed:
+        if high == most or distance(refitted.f) <= allowed:
             return part, refitted
-        high = min(m, high + 1 + high // 20)
+        high = min(most, high + 1 + high // 20)
     return basis, fit
 
 

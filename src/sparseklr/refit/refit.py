@@ -24,11 +24,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from .._utils.progress import Report, between, silent
 from .._utils.threads import Map, ordered_threads
 from ..samples import DistinctPoints
 from .basis import Basis, LabelFreeBases, random_basis
 from .calibration import SOFTMAX, log_probabilities
-from .labels import Labels
+from .labels import Labels, LeftOut
 from .newton import factor_at, fit_likelihood
 from .prune import prune
 from .recalibration import Recalibration, few_others, tempered, transferred, with_slope
@@ -39,7 +40,7 @@ from .regularisation import EvaluatedFit, choose_C, evaluate_C
 class RefitSettings:
     """Limits of the refit."""
 
-    max_points: int = 700  # maximum number of points, unless C was chosen on a larger basis
+    usual_points: int = 700  # maximum number of points, unless C was chosen on a larger basis
     negligible: float = 1e-3  # prior variance, in squared logits, that a point must add
     unscaled: float = 100.0  # ratio of standard deviations of features above which scaling is advised
 
@@ -78,31 +79,49 @@ def refit(
     *,
     prune_within: float,
     rng: np.random.Generator,
+    max_points: int | None = None,
+    report: Report = silent,
     map_: Map = map,
 ) -> Refit:
-    """Refit the likelihood on the points at ``selected``; ``prune_within=0`` disables pruning."""
+    """Refit the likelihood on the points at ``selected``, and keep at most ``max_points``.
+
+    ``prune_within=0`` disables further pruning.
+    """
+    report("likelihood on the selected points", 0.0)
     C, line = evaluated.C, evaluated.recalibration
     estimate, error = labels.observations.mean(evaluated.losses)
 
     # A point is negligible if it changes the output by less than 0.03 prior standard deviations.
     tolerance = min(max(SETTINGS.negligible / (C * line.slope**2), 1e-8), 1e-2)
-    most = max(SETTINGS.max_points, len(evaluated.fit.v) - 1)
+    most = max(SETTINGS.usual_points, len(evaluated.chosen))
     basis = random_basis(points, selected, most, rng, map_, tolerance).whiten_if_few()
     fit = fit_likelihood(basis, labels, C, near=evaluated.fit.f, fresh=False, tol=1e-4)
     line = transferred(labels, fit.f, basis.chosen, evaluated.left_out, line.slope)
-    if prune_within > 0:
+    if prune_within > 0 or (max_points is not None and basis.size > max_points):
+        report("pruning", 0.5)
         maps = [Recalibration(), line, tempered(labels, fit.f, line, estimate)]
-        basis, fit = prune(basis, labels, fit, prune_within * error, maps)
-    # The final fit is fully accurate; its curvature gives the posterior.
-    fit = fit_likelihood(basis, labels, C, fit.v, curvature=fit.curvature, fresh=False)
+        basis, fit = prune(basis, labels, fit, prune_within * error, maps, max_points)
+    return finished(basis, labels, evaluated, fit.v, fit.curvature, line.slope)
+
+
+def finished(
+    basis: Basis,
+    labels: Labels,
+    evaluated: EvaluatedFit,
+    start: np.ndarray,
+    curvature: np.ndarray | None,
+    slope: float,
+) -> Refit:
+    """The accurate fit on a basis, from the coordinates ``start``, recalibrated with the given slope."""
+    fit = fit_likelihood(basis, labels, evaluated.C, start, curvature=curvature, fresh=False)
     plain = not basis.size or few_others(labels, basis.chosen)
-    line = with_slope(labels, fit.f, 1.0 if plain else line.slope)
+    line = with_slope(labels, fit.f, 1.0 if plain else slope)
     if line.slope != evaluated.recalibration.slope:  # the estimate must refer to the final slope
         losses = labels.observations.losses(evaluated.left_out)
         evaluated = replace(evaluated, recalibration=Recalibration(), losses=losses)
     n_outputs = labels.target.shape[1] if labels.several else 1
     intercept = line.slope * fit.v[-1] + line.intercept
-    factor = factor_at(basis, labels, line(fit.f), C * line.slope**2)
+    factor = factor_at(basis, labels, line(fit.f), evaluated.C * line.slope**2)  # gives the posterior
     return Refit(
         points=basis.chosen,
         coef=line.slope * basis.coefficients(fit.v).reshape(-1, n_outputs).T,
@@ -123,11 +142,14 @@ def refit_with(
     evaluated: EvaluatedFit | None,
     prune_within: float,
     seed: int,
+    near_C: float | None = None,
+    max_points: int | None = None,
+    report: Report = silent,
     n_jobs: int | None = None,
 ) -> Refit:
     """Refit on the selected points with the given C, or with the best one by leave-one-out for ``"auto"``.
 
-    ``evaluated`` is the fit on a label-free basis, if known.
+    ``evaluated`` is the fit on a label-free basis, if known; ``near_C`` is where the search for C starts.
     """
     rng, labels = np.random.default_rng(seed), Labels.of_points(points)
     (random,) = rng.spawn(1)
@@ -135,8 +157,18 @@ def refit_with(
         if C != "auto":
             evaluated = evaluate_C(LabelFreeBases(points, rng, map_)[-1], labels, float(C))
         elif evaluated is None:
-            evaluated = choose_C(LabelFreeBases(points, rng, map_), labels)
-        return refit(points, labels, selected, evaluated, prune_within=prune_within, rng=random, map_=map_)
+            evaluated = choose_C(LabelFreeBases(points, rng, map_), labels, near_C, between(report, 0.0, 0.7))
+        return refit(
+            points,
+            labels,
+            selected,
+            evaluated,
+            prune_within=prune_within,
+            rng=random,
+            max_points=max_points,
+            report=between(report, 0.7, 1.0),
+            map_=map_,
+        )
 
 
 def sound_refit(
@@ -218,15 +250,19 @@ def losses_of(points: DistinctPoints, model: Refit) -> Losses:
 
 
 def left_out_outputs(points: DistinctPoints, model: Refit) -> np.ndarray:
-    """Recalibrated leave-one-out outputs of the groups of observations, (n_groups, n_outputs).
+    """Recalibrated leave-one-out outputs of the groups of observations, (n_groups, n_outputs)."""
+    return of_groups(Labels.of_points(points).observations, model.evaluated.loo)
 
-    With several classes they are cross-fitted, and averaged over the observations of a group.
+
+def of_groups(pieces: LeftOut, outputs: np.ndarray) -> np.ndarray:
+    """Outputs of the groups of observations, (n_groups, n_outputs).
+
+    Cross-fitted outputs of several classes are averaged over the observations of a group.
     """
-    pieces, loo = Labels.of_points(points).observations, model.evaluated.loo
     if pieces.group is None:
-        return loo[:, None]
+        return outputs[:, None]
     fraction = pieces.count / np.bincount(pieces.group, pieces.count)[pieces.group]
-    return np.column_stack([np.bincount(pieces.group, fraction * column) for column in loo.T])
+    return np.column_stack([np.bincount(pieces.group, fraction * column) for column in outputs.T])
 
 
 def class_fractions(points: DistinctPoints, model: Refit) -> Refit:
@@ -235,9 +271,12 @@ def class_fractions(points: DistinctPoints, model: Refit) -> Refit:
     In leave-one-out, a class that loses its only observation counts as half an observation.
     """
     no_points, labels = np.empty(0, dtype=np.intp), Labels.of_points(points)
-    groups, fit = labels.observations, fit_likelihood(Basis.of(points, no_points), labels, model.C)
+    groups, basis = labels.observations, Basis.of(points, no_points)
+    fit = fit_likelihood(basis, labels, model.C)
     removed = groups.removed / groups.weight * groups.by_class()
     rest = np.maximum(labels.by_class().sum(axis=1)[:, None] - removed, 0.5 * groups.removed)
     left_out = np.log(rest).T if labels.several else np.log(rest[1]) - np.log(rest[0])
-    evaluated = EvaluatedFit(fit, Recalibration(), left_out, groups.losses(left_out))
+    evaluated = EvaluatedFit(
+        no_points, basis.coefficients(fit.v), fit, Recalibration(), left_out, groups.losses(left_out)
+    )
     return refit(points, labels, no_points, evaluated, prune_within=0.0, rng=np.random.default_rng(0))

@@ -19,6 +19,7 @@ from math import log
 
 import numpy as np
 
+from .._utils.progress import Report, silent
 from .basis import Basis
 from .cross_fit import cross_fit
 from .labels import Labels
@@ -35,7 +36,7 @@ class SearchSettings:
     least: float = 1e-4  # smallest C; below, the model is nearly constant
     most: float = 1e5  # largest C; above, regularisation has no effect
     larger_errors: float = 0.5  # with two classes, standard errors by which a larger C must be better
-    clearly_worse: float = 2.0  # with several classes, standard errors at which the search ends
+    clearly_worse: float = 2.0  # standard errors at which the search ends
 
 
 SETTINGS = SearchSettings()
@@ -45,6 +46,8 @@ SETTINGS = SearchSettings()
 class EvaluatedFit:
     """A fit on a label-free basis with its leave-one-out outputs and losses."""
 
+    chosen: np.ndarray  # basis points ...
+    coef: np.ndarray  # ... and their coefficients, a column for each of several classes
     fit: LikelihoodFit
     recalibration: Recalibration
     left_out: np.ndarray  # leave-one-out outputs of the fit; with several classes cross-fitted ones
@@ -65,11 +68,24 @@ def evaluate_C(basis: Basis, labels: Labels, C: float) -> EvaluatedFit:
     """The fit for a given C, without recalibration."""
     fit = fit_likelihood(basis, labels, C, tol=1e-6)
     left_out, parts = _left_out(basis, labels, fit)
-    return EvaluatedFit(fit, Recalibration(), left_out, labels.observations.losses(left_out), parts)
+    return EvaluatedFit(
+        basis.chosen,
+        basis.coefficients(fit.v),
+        fit,
+        Recalibration(),
+        left_out,
+        labels.observations.losses(left_out),
+        parts,
+    )
 
 
-def choose_C(bases: Sequence[Basis], labels: Labels) -> EvaluatedFit:
+def choose_C(
+    bases: Sequence[Basis], labels: Labels, start: float | None = None, report: Report = silent
+) -> EvaluatedFit:
     """The fit whose C is the best power of ten by leave-one-out log-loss, on the best of nested bases.
+
+    ``start`` is the best C for another kernel or for other features, if known. The search then evaluates its
+    neighbours, and proceeds in each direction while the loss falls.
 
     A larger basis replaces a smaller one if its loss is smaller with the same C; only the neighbours of this
     C are evaluated on it. The next larger one is tried if the loss has fallen by more than its standard
@@ -79,10 +95,16 @@ def choose_C(bases: Sequence[Basis], labels: Labels) -> EvaluatedFit:
     def loss(one: EvaluatedFit) -> float:
         return labels.observations.mean(one.losses)[0]
 
-    best = _best_decade(bases[0], labels, _evaluate(bases[0], labels, SETTINGS.start, near=_guess(labels)))
-    for basis in islice(bases, 1, None):
-        start, parts = embedded(best.fit.v, basis), best.fold_coordinates
-        larger = _evaluate(basis, labels, best.C, start, parts=parts)
+    # A basis has about three times the points of the one before, and nine times its cost.
+    ends = (9.0 ** np.arange(len(bases) + 1) - 1) / (9.0 ** len(bases) - 1)
+    report(f"choice of C on {bases[0].size} basis points", 0.0)
+    first = _evaluate(bases[0], labels, start or SETTINGS.start, near=_guess(labels))
+    best = _best_decade(bases[0], labels, first, local=start is not None)
+    for level, basis in enumerate(islice(bases, 1, None), start=1):
+        report(f"choice of C on {basis.size} basis points", ends[level])
+        v, parts = embedded(best.fit.v, basis), best.fold_coordinates
+        larger = _evaluate(basis, labels, best.C, v, parts=parts)
+        report(f"choice of C on {basis.size} basis points", (2 * ends[level] + ends[level + 1]) / 3)
         gain = loss(best) - loss(larger)
         if gain <= 0:
             break
@@ -97,23 +119,21 @@ def choose_C(bases: Sequence[Basis], labels: Labels) -> EvaluatedFit:
     return best
 
 
-def _best_decade(basis: Basis, labels: Labels, first: EvaluatedFit) -> EvaluatedFit:
+def _best_decade(basis: Basis, labels: Labels, first: EvaluatedFit, local: bool) -> EvaluatedFit:
     """The fit with the best power of ten as C; each fit starts from its neighbour on the side of ``first``.
 
-    With several classes, whose losses are not too optimistic for large C, the search ends in each direction
-    at a C that is clearly worse.
+    The search ends in each direction at a C that is clearly worse; a ``local`` one where the loss rises.
     """
     fits, mean = [first], labels.observations.mean
     for factor in (10.0, 0.1):
         last = first
         while SETTINGS.least <= last.C * factor <= SETTINGS.most:
             last = _neighbour(basis, labels, last, factor)
+            best = min(fits, key=lambda one: mean(one.losses)[0])
+            worse, error = mean(last.losses - best.losses)
             fits.append(last)
-            if labels.several:
-                best = min(fits, key=lambda one: mean(one.losses)[0])
-                worse, error = mean(last.losses - best.losses)
-                if worse > SETTINGS.clearly_worse * error:
-                    break
+            if worse > (0.0 if local else SETTINGS.clearly_worse) * error:
+                break
     best, *others = sorted(fits, key=lambda one: one.C)
     for larger in others:
         gain, error = mean(best.losses - larger.losses)
@@ -164,7 +184,7 @@ def _evaluate(
     left_out, parts = _left_out(basis, labels, fit, parts)
     recalibration = fit_recalibration(labels.observations, left_out)
     losses = labels.observations.losses(recalibration(left_out))
-    return EvaluatedFit(fit, recalibration, left_out, losses, parts)
+    return EvaluatedFit(basis.chosen, basis.coefficients(fit.v), fit, recalibration, left_out, losses, parts)
 
 
 def _left_out(

@@ -25,11 +25,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..kernels import Kernel
+from ..samples import DistinctPoints
 from .basis import Basis, LabelFreeBases
 from .cross_fit import cross_fit
 from .labels import Labels, in_folds
-from .newton import LikelihoodFit, fit_likelihood
+from .newton import fit_likelihood
 from .recalibration import fit_recalibration
+from .regularisation import EvaluatedFit
 
 
 @dataclass(frozen=True)
@@ -43,20 +45,22 @@ class RelevanceSettings:
 SETTINGS = RelevanceSettings()
 
 
-def factors_pay(labels: Labels, basis: Basis, fit: LikelihoodFit, seed: int) -> bool:
+def factors_pay(basis: Basis, labels: Labels, evaluated: EvaluatedFit, seed: int) -> bool:
     """Whether factors learned on the other folds reduce the mean log-loss of the folds.
 
-    ``fit`` has equal factors. Both losses are those of recalibrated outputs, as in the choice of the kernel.
+    ``evaluated`` has equal factors. Both losses are those of recalibrated outputs, as in the choice of the
+    kernel.
     """
-    folds = replace(labels, left_out=in_folds(basis.points.observations))
+    folds, fit = replace(labels, left_out=in_folds(basis.points.observations)), evaluated.fit
     groups = folds.observations
     equal, coordinates = cross_fit(basis, folds, fit, None)
     learned = np.empty_like(equal)
     for fold, v in enumerate(coordinates):
         held_out = np.asarray(groups.fold == fold)
-        rest, part = folds.without(held_out), replace(fit, v=v, f=basis.outputs(v))
-        scaled = _scaled(basis, learned_factors(rest, basis, part, seed), seed)
-        f = fit_likelihood(scaled, rest, fit.C, near=part.f, fresh=False, tol=1e-2).f
+        rest = folds.without(held_out)
+        part = replace(evaluated, coef=basis.coefficients(v), fit=replace(fit, v=v, f=basis.outputs(v)))
+        scaled = _scaled(basis, learned_factors(basis, rest, part, seed), seed)
+        f = fit_likelihood(scaled, rest, fit.C, near=part.fit.f, fresh=False, tol=1e-2).f
         learned[held_out] = f[groups.point[held_out]]
     with_equal, with_learned = (
         groups.mean(groups.losses(fit_recalibration(groups, f)(f)))[0] for f in (equal, learned)
@@ -64,13 +68,14 @@ def factors_pay(labels: Labels, basis: Basis, fit: LikelihoodFit, seed: int) -> 
     return with_learned < with_equal
 
 
-def learned_factors(labels: Labels, basis: Basis, fit: LikelihoodFit, seed: int) -> np.ndarray:
+def learned_factors(basis: Basis, labels: Labels, evaluated: EvaluatedFit, seed: int) -> np.ndarray:
     """The factor of each feature, given a fit on a label-free basis."""
     kernel = basis.points.kernel
-    factors = _factors(mean_squared_derivatives(basis, fit), kernel)
+    factors = _factors(mean_squared_derivatives(basis.points, evaluated.chosen, evaluated.coef), kernel)
     scaled = _scaled(basis, factors, seed)
-    fit = fit_likelihood(scaled, labels, fit.C, near=fit.f, fresh=False, tol=1e-2)
-    return _factors(mean_squared_derivatives(scaled, fit) * factors**2, kernel)
+    fit = fit_likelihood(scaled, labels, evaluated.C, near=evaluated.fit.f, fresh=False, tol=1e-2)
+    squares = mean_squared_derivatives(scaled.points, scaled.chosen, scaled.coefficients(fit.v))
+    return _factors(squares * factors**2, kernel)
 
 
 def _scaled(basis: Basis, factors: np.ndarray, seed: int) -> Basis:
@@ -79,18 +84,18 @@ def _scaled(basis: Basis, factors: np.ndarray, seed: int) -> Basis:
     return LabelFreeBases(points, np.random.default_rng(seed), basis.map_, (basis.size,))[0]
 
 
-def mean_squared_derivatives(basis: Basis, fit: LikelihoodFit) -> np.ndarray:
+def mean_squared_derivatives(points: DistinctPoints, chosen: np.ndarray, coef: np.ndarray) -> np.ndarray:
     r"""Weighted mean over rows of the squared derivative in each feature, summed over the outputs.
 
     The derivative of :math:`\sum_b \beta_b k(x, z_b)` in feature j is
     :math:`-2\gamma \sum_b \beta_b k(x, z_b) (x_j - z_{bj})` for the rbf kernel and
-    :math:`-\gamma \sum_b \beta_b k(x, z_b) \operatorname{sign}(x_j - z_{bj})` for the Laplacian.
+    :math:`-\gamma \sum_b \beta_b k(x, z_b) \operatorname{sign}(x_j - z_{bj})` for the Laplacian. ``coef`` are
+    the coefficients of the points ``chosen``.
     """
-    points = basis.points
-    kernel, Z = points.kernel, points.X[basis.chosen].astype(np.float64)
+    kernel, Z = points.kernel, points.X[chosen].astype(np.float64)
     X, weight = points.X[: SETTINGS.n_rows].astype(np.float64), points.weight[: SETTINGS.n_rows].sum(axis=1)
-    coef = basis.coefficients(fit.v).reshape(len(Z), -1)
-    K = points.values(np.arange(len(X)), basis.chosen)
+    coef = coef.reshape(len(Z), -1)
+    K = points.values(np.arange(len(X)), chosen)
     total = np.zeros(X.shape[1])
     for beta in coef.T:
         terms = K * beta
