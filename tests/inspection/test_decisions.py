@@ -91,7 +91,7 @@ def test_bad_arguments_of_the_curve() -> None:
         DecisionCurveDisplay.from_estimator(model, X, Y, pos_label="none")
     with pytest.raises(ValueError, match="one probability per row"):
         DecisionCurveDisplay.from_predictions(Y, model.predict_proba(X))
-    with pytest.raises(ValueError, match="thresholds must be probabilities"):
+    with pytest.raises(ValueError, match="thresholds must be strictly between 0 and 1"):
         DecisionCurveDisplay.from_predictions([0, 1], [0.2, 0.5], thresholds=[0.5, 1.0])
 
 
