@@ -1,4 +1,4 @@
-"""``sparseklr fit`` with nothing given on six messy tables, against baselines with hand-made preprocessing.
+"""``sparseklr fit`` without options on six messy tables, compared with baselines after manual preprocessing.
 
 The tables are generated: churn, medical (units, bounds, missing values), wide (200 columns), flights (42,000 rows),
 fraud (a rare class) and reviews (free text). The command line reads a messy CSV file; LogisticRegression and
@@ -44,7 +44,7 @@ LIMIT = 1.02
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table as an analyst would parse it, and as it stands in the file."""
+    """A table as an analyst would parse it, and the content of the file."""
 
     clean: pd.DataFrame  # numbers, categories, and text in columns that begin with "text"
     messy: pd.DataFrame
@@ -56,7 +56,7 @@ def _labels(log_odds: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _with_parts(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Replace a date by its number of days, month and weekday, as one does by hand."""
+    """Replace a date by its number of days, month and weekday, as in manual preprocessing."""
     day = frame[name].dt
     parts = {f"{name}_days": (frame[name] - pd.Timestamp("2020-01-01")).dt.days.astype(float)}
     parts |= {f"{name}_month": day.month.astype(float), f"{name}_weekday": day.day_of_week.astype(float)}
@@ -252,7 +252,7 @@ def baselines(clean: pd.DataFrame) -> dict[str, Any]:
 
 
 def command_line(train: pd.DataFrame, test: pd.DataFrame) -> tuple[float, str, float]:
-    """Log-loss of ``fit`` with nothing given, the model that it chose, and its CPU seconds."""
+    """Log-loss of ``fit`` without options, the model that it chose, and its CPU seconds."""
     with tempfile.TemporaryDirectory() as folder:
         paths = {name: str(Path(folder) / name) for name in ("train.csv", "test.csv", "model.sklr")}
         train.to_csv(paths["train.csv"], index=False)
@@ -298,7 +298,7 @@ def main() -> None:
             rows.append([name, len(train), ours, *losses.values(), f"{ratio:.3f}", chosen, f"{seconds:.1f}"])
             print(*rows[-1], flush=True)
     show(
-        "sparseklr fit with nothing given, log-loss on the test rows",
+        "sparseklr fit without options, log-loss on the test rows",
         [
             "table",
             "rows",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-# Without a terminal or tqdm, progress is printed in lines, one in this time.
+# Without a terminal or tqdm, progress is printed in lines, at most one in this number of seconds.
 SECONDS_BETWEEN_LINES = 2.0
 
 
@@ -98,7 +98,7 @@ def _width() -> int:
 
 
 def time_left(done: float, seconds: float) -> list[str]:
-    """The remaining time in words, as a list with one entry; empty if it is too early to tell.
+    """The remaining time in words, as a list with one entry; empty if it cannot be estimated yet.
 
     Examples
     --------
@@ -131,7 +131,7 @@ Report = Callable[[str, float], None]
 
 
 def silent(name: str, fraction: float) -> None:
-    """A report that nobody reads."""
+    """Ignore the progress of a fit."""
 
 
 def between(report: Report, start: float, end: float) -> Report:

@@ -1,8 +1,8 @@
 """Compare the class fractions, a logistic regression, CompactKLR and SparseKLR on the same validation rows.
 
-``sparseklr fit`` without ``--model`` fits the winner to all rows. SparseKLR is left out for large tables.
-The estimate of the log-loss is honest: the validation rows are halved, each half chooses a model, and the
-other half evaluates it.
+``sparseklr fit`` without ``--model`` fits the chosen model to all rows. SparseKLR is not compared on large
+tables. The choice does not bias the estimate of the log-loss: the validation rows are halved, each half
+chooses a model, and the other half evaluates it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ComparisonSettings:
     """Sizes of the comparison, which bound its time."""
 
     n_folds: int = 4  # a fold of the rows is predicted by models fitted to the others
-    n_validation: int = 500  # validation rows: further folds are fitted until there are as many
+    n_validation: int = 500  # number of validation rows at which no further folds are fitted
     max_rows: int = 8_000  # rows of the comparison; those of a larger table are drawn at random
     max_sparse: int = 20_000  # rows up to which SparseKLR is compared; a fit to more may take minutes
     min_rows: int = 40  # with fewer rows the differences are noise, and SparseKLR is fitted
@@ -90,8 +90,8 @@ class Comparison:
         """
         losses = np.empty(len(self.weight))
         for half in (False, True):
-            judged = self.half == half
-            losses[judged] = self.chosen(~judged).losses[judged]
+            evaluated = self.half == half
+            losses[evaluated] = self.chosen(~evaluated).losses[evaluated]
         return mean_and_error(losses, self.weight)
 
     def held_out(self) -> dict[str, np.ndarray]:
@@ -174,9 +174,9 @@ def compare(args: Namespace, rows: Dataset, show: bool) -> Comparison:
         losses = -found[np.arange(len(code)), code]
         candidates.append(Candidate(name, found, losses, _median(points[name]), seconds[name]))
     candidates.sort(key=lambda one: one.n_points or 0)  # stable: models without points stay first
-    judging = (weight * compute_sample_weight(args.class_weight, y))[validated]
+    weights = (weight * compute_sample_weight(args.class_weight, y))[validated]
     half = rng.permutation(len(validated)) % 2 == 0
-    return Comparison(candidates, code, judging, half, n, n_all)
+    return Comparison(candidates, code, weights, half, n, n_all)
 
 
 def fit_candidate(

@@ -42,7 +42,7 @@ def most_parts(n_rows: int) -> int:
 def select_on_parts(
     rows: Samples, solve: Callable[[Samples], BinarySolutions], enough: int, n_jobs: int | None = None
 ) -> tuple[np.ndarray, BinarySolutions]:
-    """The selected rows of the last part, and its solutions; the only part of few rows has all of them.
+    """The selected rows of the last part, and its solutions; a single part contains all rows if they are few.
 
     ``rows`` are in random order; ``enough`` points end the search.
     """

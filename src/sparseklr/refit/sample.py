@@ -1,9 +1,9 @@
-r"""Fits to many rows: a model of a sample of them, whose coefficients are then refitted to all.
+r"""Fits to many rows: a model is fitted to a sample, and its coefficients are refitted to all rows.
 
-A few ten thousand rows suffice to choose C, the basis and the points; beyond that, the time of these choices
-would grow faster than their accuracy. C is the variance of the prior, which does not depend on the number of
-rows. The final likelihood has all rows. Rows outside the sample have not influenced the model of the sample,
-so its outputs for them are held out and take the place of leave-one-out outputs.
+A few tens of thousands of rows suffice to choose C, the basis and the points; beyond that, the time of these
+choices would grow faster than their accuracy. C is the variance of the prior, which does not depend on the
+number of rows. The final likelihood includes all rows. Rows outside the sample do not influence the model of
+the sample, so its outputs for them are held-out predictions, which replace leave-one-out outputs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SampleSettings:
     """Size of the sample."""
 
     points: int = 20_000  # up to this number, the sample has all points
-    least_of_class: int = 1000  # points of each class in the sample
+    least_of_class: int = 1000  # smallest number of points of each class in the sample
 
 
 SETTINGS = SampleSettings()
