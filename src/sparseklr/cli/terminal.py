@@ -124,7 +124,7 @@ def fit_lines(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         expected = f"{compared['log_loss']:.4f} ± {compared['standard_error']:.4f}"
         rows.append(("Expected log-loss", expected))
     for key, (label, form) in QUALITY.items():
-        # an estimate that chose parameters does not stand beside one on validation rows
+        # an estimate that was minimised is not comparable with one on validation rows
         if summary.get(key) is not None and not (compared and key.endswith("log_loss")):
             rows.append((label, format(summary[key], form)))
     if "seconds" in summary:

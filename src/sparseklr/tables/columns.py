@@ -284,7 +284,7 @@ def _learn_text(cells: Cells, name: str, decimal: str) -> tuple[Column, str]:
 
 
 def _several_units(units: np.ndarray, counts: np.ndarray, filled: int, name: str) -> str:
-    """Report a column of numbers in a few different units; "" if it is none."""
+    """Report a column of numbers in a few different units; "" for other columns."""
     totals: dict[str, int] = {}
     for unit, count in zip(units.tolist(), counts.tolist(), strict=True):
         if unit:

@@ -256,7 +256,7 @@ def _log_odds(model: Any, X: Any, classes: np.ndarray) -> np.ndarray:
     values = model.decision_function(X)
     if len(classes) == 2:
         return values[:, None]
-    if values.ndim == 1:  # the regression knows two classes
+    if values.ndim == 1:  # the regression has two classes
         values = np.column_stack([-values / 2, values / 2])
     full = np.repeat(values.min(axis=1, keepdims=True), len(classes), axis=1)
     full[:, np.searchsorted(classes, model.classes_)] = values
