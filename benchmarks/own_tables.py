@@ -44,7 +44,7 @@ LIMIT = 1.02
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table as an analyst would parse it, and as it stands in the file."""
+    """A table as an analyst would parse it, and in the original form of the file."""
 
     clean: pd.DataFrame  # numbers, categories, and text in columns that begin with "text"
     messy: pd.DataFrame

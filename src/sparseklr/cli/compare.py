@@ -90,8 +90,8 @@ class Comparison:
         """
         losses = np.empty(len(self.weight))
         for half in (False, True):
-            judged = self.half == half
-            losses[judged] = self.chosen(~judged).losses[judged]
+            rows = self.half == half
+            losses[rows] = self.chosen(~rows).losses[rows]
         return mean_and_error(losses, self.weight)
 
     def held_out(self) -> dict[str, np.ndarray]:
@@ -174,9 +174,9 @@ def compare(args: Namespace, rows: Dataset, show: bool) -> Comparison:
         losses = -found[np.arange(len(code)), code]
         candidates.append(Candidate(name, found, losses, _median(points[name]), seconds[name]))
     candidates.sort(key=lambda one: one.n_points or 0)  # stable: models without points stay first
-    judging = (weight * compute_sample_weight(args.class_weight, y))[validated]
+    weight = (weight * compute_sample_weight(args.class_weight, y))[validated]
     half = rng.permutation(len(validated)) % 2 == 0
-    return Comparison(candidates, code, judging, half, n, n_all)
+    return Comparison(candidates, code, weight, half, n, n_all)
 
 
 def fit_candidate(
