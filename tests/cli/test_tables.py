@@ -162,6 +162,19 @@ def test_training_rows_are_reported(home: Path, capsys: pytest.CaptureFixture[st
     assert "160 of 160 rows equal training rows" in capsys.readouterr().err
 
 
+def test_new_rows_of_few_categories_are_not_reported(tmp_path: Path, capsys: Any) -> None:
+    """Every new row equals a training row, as it must in a table with twelve distinct rows."""
+    rng = np.random.default_rng(0)
+    for name, n in (("train", 300), ("new", 400)):
+        frame = pd.DataFrame({"sex": rng.choice(["f", "m"], n), "class": rng.choice(["first", "second"], n)})
+        frame["y"] = np.where(rng.random(n) < np.where(frame["sex"] == "f", 0.8, 0.3), "yes", "no")
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    run("fit", tmp_path / "train.csv", "--target", "y", "--model", "linear", "-o", tmp_path / "m.sklr")
+    capsys.readouterr()
+    run("evaluate", tmp_path / "m.sklr", tmp_path / "new.csv")
+    assert capsys.readouterr().err == ""
+
+
 # -- options of reading ---------------------------------------------------------------------------
 
 

@@ -132,12 +132,9 @@ def compares(rows: Dataset) -> bool:
 
 
 def compare(args: Namespace, rows: Dataset, show: bool) -> Comparison:
-    """Fit all models to folds of the rows, whose features are those of the table reader."""
+    """Fit all models to folds of the rows, of positive weight and with the columns of the table reader."""
     assert rows.y is not None
     rng = np.random.default_rng(args.seed)
-    if rows.weight is not None:
-        rows = rows.take(np.flatnonzero(rows.weight > 0))
-    assert rows.y is not None
     n_all = len(rows)
     if n_all > SETTINGS.max_rows:
         rows = rows.take(_stratified(rows.y, SETTINGS.max_rows, rng))
@@ -153,8 +150,8 @@ def compare(args: Namespace, rows: Dataset, show: bool) -> Comparison:
     seconds = dict.fromkeys(names, 0.0)
     with StageProgressBar("comparing models", show) as progress:
         for part, (fitted, held_out) in zip(range(n_parts), folds, strict=False):
-            features = TableFeatures()
-            X = features.fit_transform(rows.X.iloc[fitted], y[fitted], sample_weight=weight[fitted])
+            features, fit_weight = TableFeatures(), None if rows.weight is None else weight[fitted]
+            X = features.fit_transform(rows.X.iloc[fitted], y[fitted], sample_weight=fit_weight)
             X_held_out = features.transform(rows.X.iloc[held_out])
             for k, name in enumerate(names):
                 done = (part + k / len(names)) / n_parts
@@ -162,7 +159,7 @@ def compare(args: Namespace, rows: Dataset, show: bool) -> Comparison:
                 start = time.perf_counter()
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # the fit to all rows repeats what matters
-                    model = fit_candidate(args, name, X, y[fitted], weight[fitted])
+                    model = fit_candidate(args, name, X, y[fitted], fit_weight)
                 seconds[name] += time.perf_counter() - start
                 points[name].append(n_points(model))
                 log_proba[name][held_out] = np.log(np.maximum(model.predict_proba(X_held_out), 1e-300))

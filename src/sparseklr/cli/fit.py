@@ -140,10 +140,16 @@ def train(args: Namespace, given: str | None) -> tuple[Any, Dataset, dict[str, A
 
 def _compared(args: Namespace, rows: Dataset) -> Any:
     """The printed comparison of all models; None if there are too few rows."""
-    from .compare import compare, compares
-    from .terminal import show_comparison
+    import numpy as np
 
+    from .compare import SETTINGS, compare, compares
+    from .terminal import print_notes, show_comparison
+
+    if rows.weight is not None:
+        rows = rows.take(np.flatnonzero(rows.weight > 0))
     if not compares(rows):
+        few = f"too few rows to compare models (at least {SETTINGS.min_rows}, and {SETTINGS.n_folds} of each"
+        print_notes(args.data, [f"{few} class); SparseKLR is fitted"])
         return None
     found = compare(args, rows, bool(shows_progress(args)))
     if not args.json:

@@ -263,16 +263,13 @@ class Model:
         mean = self.metadata.get("mean_features")
         if mean is None or groups is None:
             raise ValueError("the means of the training features are unknown")
-        k = self.classes.index(label)
         coef, intercept = self.estimator.coef_, self.estimator.intercept_
-        sign = 2 * k - 1 if len(coef) == 1 else 1
-        weights, constant = (
-            sign * coef[-1 if len(coef) == 1 else k],
-            sign * intercept[0 if len(coef) == 1 else k],
-        )
-        terms = weights * (np.asarray(X)[0] - mean)
+        if len(coef) == 1:  # the log-odds of the second class
+            coef, intercept = np.vstack([-coef, coef]), np.append(-intercept, intercept)
+        k = self.classes.index(label)
+        terms = coef[k] * (np.asarray(X)[0] - mean)
         values = np.array([terms[columns].sum() for columns in groups.values()])
-        return list(groups), np.full(len(groups), np.nan), values, float(weights @ mean + constant)
+        return list(groups), np.full(len(groups), np.nan), values, float(coef[k] @ mean + intercept[k])
 
     def explain(self, rows: Dataset, row: int, label: Any, n_points: int, by: str) -> dict[str, Any]:
         """Return the contributions of the columns to the log-odds of a row, and the kept rows that are most

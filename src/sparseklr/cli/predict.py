@@ -25,7 +25,7 @@ WRITTEN = ("csv", "tsv", "parquet")
 PREDICT_EXAMPLES = """\
   sparseklr predict model.sklr new.csv -o predictions.csv --id number
   sparseklr predict model.sklr new.parquet -o predictions.parquet --keep --force
-  sparseklr predict model.sklr new.csv --set 0.9
+  sparseklr predict model.sklr new.csv --set 0.9  # classes that contain the true one in 90%
   sparseklr predict model.sklr 'new-*.parquet' -o predictions.parquet
   zcat new.csv.gz | sparseklr predict model.sklr - | head"""
 
@@ -35,7 +35,7 @@ EVALUATE_EXAMPLES = """\
   sparseklr evaluate model.sklr test.csv --json > test.json"""
 
 EXPLAIN_EXAMPLES = """\
-  sparseklr explain model.sklr new.csv --row 5
+  sparseklr explain model.sklr new.csv --row 5    # the contribution of each column
   sparseklr explain model.sklr new.csv --row 5 9 --points 8 --by contribution
   sparseklr explain model.sklr new.csv --row 5 --class yes --json"""
 

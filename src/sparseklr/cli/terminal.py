@@ -187,6 +187,8 @@ def show_explanation(found: Mapping[str, Any]) -> None:
         title = f"Row {found['row']} beside points of the model"
     if points:
         _show_points(found, title, head, lines)
+    elif found["columns"] is None:
+        show_table(title, head, lines)
     if found["unfamiliar"]:
         print(printable(f"Unfamiliar: {found['unfamiliar']}"))
 

@@ -202,11 +202,11 @@ def affine(scaler: Any) -> tuple[np.ndarray, np.ndarray]:
     """``shift`` and ``scale`` of a fitted scaler that maps x to ``(x - shift) * scale``."""
     if type(scaler).__name__ == "TableFeatures":
         n = len(scaler.get_feature_names_out())
-        shift, scale = np.zeros(n), np.ones(n)
+        both = np.zeros(n), np.ones(n)
         if scaler.scaler_ is not None:
-            n_numbers = len(scaler.scaler_.scale_)
-            shift[:n_numbers], scale[:n_numbers] = affine(scaler.scaler_)
-        return shift, scale
+            for whole, part in zip(both, affine(scaler.scaler_), strict=True):
+                whole[: len(part)] = part
+        return both
     if not isinstance(scaler, Scaler) or getattr(scaler, "clip", False):
         raise ValueError(
             f"the pipeline's step {scaler!r} cannot be written in this format; expected a StandardScaler, "

@@ -90,9 +90,7 @@ def _token(value: Any, name: str) -> str:
 _CURRENCY = "$€£¥₹₽₩¢"
 _SPACES = " '\u2019\u00a0\u2009\u202f"  # separators between groups of three digits
 _EXPONENT = r"(?:[eE][+-]?\d+)?"
-_CODES = (
-    "USD EUR GBP JPY CHF CAD AUD NZD CNY INR SEK NOK DKK PLN CZK HUF BRL MXN ZAR RUB KRW SGD HKD TRY ILS AED"
-)
+_CODES = "USD EUR GBP JPY CHF CAD AUD NZD CNY INR SEK NOK DKK PLN CZK HUF BRL MXN RUB KRW SGD HKD TRY ILS AED"
 _WORD = r"[^\W\d_]{1,8}[²³23]?"  # kg, mmol, m2
 _UNIT = (
     rf"[%‰]|°?{_WORD}(?:\s?/\s?(?:\d{{1,4}}\s?)?{_WORD}){{0,2}}"  # °C, kg/m2, mg/100 ml
@@ -155,7 +153,7 @@ def _parse_number(token: str, decimal: str) -> tuple[float, str]:
 def _plain_unit(unit: str) -> str:
     """Write a unit in one way: kg/m2 for kg / m²."""
     unit = re.sub(r"\s*/\s*", "/", unit)
-    return unit.translate(str.maketrans({"²": "2", "³": "3", "μ": "µ", "\u00d7": "x"}))
+    return unit.translate(str.maketrans("²³μ\u00d7", "23µx"))
 
 
 def is_bound(token: str) -> bool:
