@@ -80,6 +80,13 @@ FIGURES = {
         "python -m benchmarks.scale all --docs, with a new --folder",
         ("benchmarks/scale.py", "benchmarks/scale_measures.py", *STREAMING),
     ),
+    "reproduction": Figure(
+        "make reproduce, python -m benchmarks.reproduction results.sqlite, "
+        "and python -m benchmarks.sources --measured reproduction",
+        ("paper/methods.py", "paper/protocol.py", f"{PACKAGE}baselines/*.py", *PAPER, *MODELS),
+    ),
+    "paper_kernel": Figure("python -m benchmarks.paper_kernel", ("benchmarks/paper_kernel.py", *PAPER)),
+    "sparsity": Figure("python -m benchmarks.sparsity", ("benchmarks/sparsity.py", *PAPER)),
     "parameters": question("parameters", *SPARSE),
     "scaling": question("scaling", *MODELS),
     "size": question("size", *SPARSE, *STREAMING),

@@ -24,6 +24,7 @@ from sparseklr import klr_path
 from sparseklr.dual import support_band
 
 from .common import NAMES, load
+from .sources import at_start
 from .store import RESULTS, ROOT, store
 
 ROWS = 1000  # at most, stratified
@@ -132,7 +133,9 @@ def draw(lines: list[dict[str, Any]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--draw", action="store_true", help="only draw and tabulate stored results")
-    if not parser.parse_args().draw:
+    only_draw = parser.parse_args().draw
+    if not only_draw:
+        at_start("sparsity")
         warnings.simplefilter("ignore")  # margins of the grid at which all points are saturated
         with FILE.open("w", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
@@ -151,7 +154,7 @@ def main() -> None:
         "largest error",
         "errors below 0.02",
     ]
-    store("sparsity", "python -m benchmarks.sparsity", NOTE, heads, table(lines))
+    store("sparsity", "python -m benchmarks.sparsity", NOTE, heads, table(lines), None if only_draw else ())
     draw(lines)
 
 

@@ -39,11 +39,12 @@ def store(
     note: str,
     columns: Sequence[str],
     rows: Sequence[Sequence[Any]],
-    measured: Iterable[str] = (),
+    measured: Iterable[str] | None = (),
 ) -> None:
     """Print a table and write it for the directive ``measured`` of the documentation.
 
-    ``measured`` has the hashes of the sources with which the rows were measured, if an earlier run may have done it.
+    ``measured`` has the hashes of the sources with which the rows were measured, if an earlier run may have done it;
+    None leaves the recorded hash as it is.
     """
     plain = [[value.item() if isinstance(value, np.generic) else value for value in row] for row in rows]
     show(name, list(columns), plain)
@@ -58,4 +59,5 @@ def store(
     (RESULTS / f"{name}.json").write_text(
         json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
     )
-    sources.record(name, measured)
+    if measured is not None:
+        sources.record(name, measured)

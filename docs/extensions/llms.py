@@ -30,8 +30,9 @@ def first_sentence(document):
     """The first sentence of a page, without markup."""
     for paragraph in document.findall(nodes.paragraph):
         text = " ".join(paragraph.astext().split())
-        if isinstance(paragraph.parent, nodes.section) and len(text) > 20:
-            return re.split(r"(?<=[.?!:]) (?=[A-Z`])", text)[0].rstrip(":")
+        note = isinstance(paragraph.children[0], nodes.emphasis)  # below a measured table
+        if isinstance(paragraph.parent, nodes.section | nodes.list_item) and not note and len(text) > 20:
+            return re.split(r"(?<=[.?!]) (?=[A-Z`])", text)[0].rstrip(":")
     return ""
 
 

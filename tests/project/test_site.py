@@ -16,6 +16,7 @@ PAGES = [
     "index.html",
     "quickstart.html",
     "coming-from-svc.html",
+    "coming-from-boosting.html",
     "guide/parameters.html",
     "guide/size.html",
     "method/refit.html",
@@ -99,3 +100,37 @@ def test_the_explorer_is_embedded(visit: Callable) -> None:
     opened.locator("iframe.explorer").scroll_into_view_if_needed()
     frame = next(frame for frame in opened.frames if "explorer-page" in frame.url)
     frame.wait_for_function("window.explorer")
+    opened.wait_for_timeout(300)
+    height = opened.locator("iframe.explorer").bounding_box()["height"]
+    assert height >= frame.evaluate("document.body.offsetHeight")  # the sliders at its end show
+
+
+@pytest.mark.parametrize(
+    "page", ["benchmarks.html", "arena.html", "guide/size.html", "compact.html", "coming-from-boosting.html"]
+)
+def test_tables_need_no_scroll_bar_on_a_desktop(page: str, visit: Callable) -> None:
+    wide = """[...document.querySelectorAll('article table')]
+        .filter(table => table.scrollWidth > table.clientWidth + 1).length"""
+    assert visit(page).evaluate(wide) == 0
+
+
+def test_titles_stay_in_the_cards_of_the_gallery(visit: Callable) -> None:
+    outside = """[...document.querySelectorAll('.sphx-glr-thumbcontainer')].filter(card =>
+        [...card.querySelectorAll('*')].some(part =>
+            part.getBoundingClientRect().right > card.getBoundingClientRect().right + 1)).length"""
+    for width in (1280, 390):
+        assert visit("gallery/index.html", width).evaluate(outside) == 0
+
+
+def test_published_versions_have_a_menu(browser: Any, tmp_path: Path) -> None:
+    for name in ("0.1", "0.2"):
+        (tmp_path / name).symlink_to(SITE)
+    (tmp_path / "versions.json").write_text('["0.2", "0.1"]')
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto(f"http://127.0.0.1:{server.server_port}/0.2/guide/size.html")
+    page.wait_for_selector(".version select").select_option("0.1")
+    page.wait_for_url("**/0.1/guide/size.html")
+    page.close()
+    server.shutdown()
