@@ -56,6 +56,10 @@ def question(name: str, *sources: str) -> Figure:
 
 
 OVERVIEW = Figure("python -m benchmarks.overview --fresh", ("benchmarks/overview.py", *MODELS))
+REPRODUCTION = Figure(
+    "python -m paper -o NEW.sqlite in all modes, and python -m benchmarks.reproduction NEW.sqlite",
+    ("paper/methods.py", "paper/protocol.py", *PAPER, *MODELS, f"{PACKAGE}baselines/*.py"),
+)
 FIGURES = {
     "arena": Figure(
         "python -m benchmarks.arena run NEW.csv --splits 2 --model SparseKLR --model CompactKLR, "
@@ -80,13 +84,9 @@ FIGURES = {
         "python -m benchmarks.scale all --docs, with a new --folder",
         ("benchmarks/scale.py", "benchmarks/scale_measures.py", *STREAMING),
     ),
-    "reproduction": Figure(
-        "make reproduce, python -m benchmarks.reproduction results.sqlite, "
-        "and python -m benchmarks.sources --measured reproduction",
-        ("paper/methods.py", "paper/protocol.py", f"{PACKAGE}baselines/*.py", *PAPER, *MODELS),
-    ),
-    "paper_kernel": Figure("python -m benchmarks.paper_kernel", ("benchmarks/paper_kernel.py", *PAPER)),
     "sparsity": Figure("python -m benchmarks.sparsity", ("benchmarks/sparsity.py", *PAPER)),
+    "paper_kernel": Figure("python -m benchmarks.paper_kernel", ("benchmarks/paper_kernel.py", *PAPER)),
+    **{f"reproduction{part}": REPRODUCTION for part in ("", "_accuracy", "_fraction", "_best", "_sparsest")},
     "parameters": question("parameters", *SPARSE),
     "scaling": question("scaling", *MODELS),
     "size": question("size", *SPARSE, *STREAMING),
