@@ -474,14 +474,15 @@ def _are_copies(X: np.ndarray, weight: np.ndarray, count: np.ndarray) -> bool:
 
 
 def _held_out(fit: CompactFit) -> HeldOut | None:
-    """Outputs of the validation rows by the models of the folds; None without validation."""
+    """Outputs of the validation rows by the models of the folds, not repeated; None without validation."""
     if fit.chosen is None or fit.validation is None:
         return None
-    rows = fit.validation.rows
-    outputs = fit.plan.shrinkage * fit.chosen.outputs
+    some = np.flatnonzero(fit.validation.repeat == 0)
+    rows, n_observations = fit.validation.rows.take(some), float(fit.validation.count[some].sum())
+    outputs = fit.plan.shrinkage * fit.chosen.outputs[some]
     if fit.model.n_points == 0:  # the same for all rows, though the class fractions of the folds differ
         outputs = np.tile(fit.model.coef[:, -1], (len(rows), 1))
-    return HeldOut.of(outputs, rows.label, rows.weight, float(fit.validation.count.sum()))
+    return HeldOut.of(outputs, rows.label, rows.weight, n_observations)
 
 
 def _familiarity_reference(model: CompactModel, rows: LabelledRows, features: np.ndarray) -> np.ndarray:

@@ -103,7 +103,7 @@ class Validation:
 
     rows: LabelledRows
     pair: np.ndarray  # index of the pair of each row
-    count: np.ndarray  # number of independent observations of each pair
+    count: np.ndarray  # number of independent observations behind each row
     repeat: np.ndarray  # index of the repetition of the folds of each row
 
     @classmethod
@@ -113,10 +113,16 @@ class Validation:
 
     def mean(self, values: np.ndarray) -> tuple[float, float]:
         """Weighted mean and its standard error; repeated values of a pair are averaged first."""
-        weight = np.bincount(self.pair, self.rows.weight, minlength=len(self.count))
+        if not self.repeat.any():
+            return weighted_mean(values, self.rows.weight, self.count)
+        n_pairs = self.pair.max() + 1
+        weight = np.bincount(self.pair, self.rows.weight)
+        total = np.bincount(self.pair, self.rows.weight * values)
+        # (pair, repetition) without duplicates: a repetition may hold observations of a pair in several folds
+        n_repeats = np.bincount(np.unique(self.pair + n_pairs * self.repeat) % n_pairs)
+        count = np.bincount(self.pair, self.count)
         used = weight > 0
-        total = np.bincount(self.pair, self.rows.weight * values, minlength=len(self.count))
-        return weighted_mean(total[used] / weight[used], weight[used], self.count[used])
+        return weighted_mean(total[used] / weight[used], weight[used], count[used] / n_repeats[used])
 
     def standard_error(self, values: np.ndarray) -> float:
         """Standard error of the mean."""
@@ -293,7 +299,7 @@ class SizeSearch:
         self.validation = Validation(
             LabelledRows(np.empty((len(label), 0)), label, weight, rows.n_classes),
             pair=np.concatenate([np.flatnonzero(part) for part in counts]),
-            count=observations.independent(np.minimum(np.sum(counts, axis=0), observations.count)),
+            count=np.concatenate([observations.independent(part[part > 0]) for part in counts]),
             repeat=np.repeat(np.arange(len(repeats)), [np.count_nonzero(folds) for folds in repeats]),
         )
         # no more points than distinct rows
