@@ -112,7 +112,9 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
     C_ : float
     search_results_ : dict of arrays
         One row per stage of the search: ``n_points``, ``n_features``, ``C``, ``log_loss`` (on the validation
-        rows), ``standard_error`` and ``seconds``. Empty if both the number of points and C are given.
+        rows), ``standard_error``, ``fold_error`` and ``seconds``. The fold error is the standard error over
+        repeated folds, hence the variation with ``random_state``; NaN if the folds are not repeated. Empty if
+        both the number of points and C are given.
     validation_log_loss_ : float or None
         Validation log-loss of the chosen stage; None without a search.
     shrinkage_ : float
@@ -137,6 +139,11 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
     L-BFGS minimises the value of this optimum over points and :math:`\log\gamma` (variable projection). Equal
     rows are merged and sorted by a hash of their contents. So a row of weight 2 among rows of weight 1 gives
     exactly the same model as the row repeated, and a common factor on all weights has no effect.
+
+    The number of points and C are validated on ten folds up to 500 rows, else on five. The folds are drawn
+    up to three times, until 3000 rows are validated; with K > 2 classes 3000 / K, but at least 600. Three of
+    the five folds are used beyond 1500 rows, and fewer if these have 3000 rows. The seed affects the fit to
+    all rows only through the choices made on the folds.
 
     More than 20,000 rows are fitted as a stream. The number of points is chosen on all rows, or on a sample
     of at least 262,144 if there are more, and validated on at most 65,536 others. Levenberg-Marquardt steps,
@@ -300,7 +307,6 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
             count,
             len(classes),
             scale=self.scaling_ if continues else self.scale == "auto",
-            seed=self._seed(),
         )
         observations = replace(observations, copies=_are_copies(*by_point(rows, observations)))
         rows = replace(rows, weight=relative_weights(rows.weight, observations))
@@ -352,6 +358,7 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
             sparse=self.relevance == "sparse",
             tol=float(self.tol),
             threads=n_threads(self.n_jobs),
+            seed=self._seed(),
         )
 
     def _seed(self) -> int:
@@ -467,14 +474,14 @@ def _are_copies(X: np.ndarray, weight: np.ndarray, count: np.ndarray) -> bool:
 
 
 def _held_out(fit: CompactFit) -> HeldOut | None:
-    """Outputs of the validation rows by the models of the folds; None without validation."""
+    """Outputs of the validation rows by the models of the folds, not repeated; None without validation."""
     if fit.chosen is None or fit.validation is None:
         return None
-    rows, count = fit.validation.rows, fit.validation.count
-    outputs = fit.plan.shrinkage * fit.chosen.outputs
+    some = np.flatnonzero(fit.validation.repeat == 0)
+    rows, n_observations = fit.validation.rows.take(some), float(fit.validation.count[some].sum())
+    outputs = fit.plan.shrinkage * fit.chosen.outputs[some]
     if fit.model.n_points == 0:  # the same for all rows, though the class fractions of the folds differ
         outputs = np.tile(fit.model.coef[:, -1], (len(rows), 1))
-    n_observations = float(np.sum(np.broadcast_to(count, len(rows))))
     return HeldOut.of(outputs, rows.label, rows.weight, n_observations)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.datasets import make_moons
 from sklearn.linear_model import LogisticRegression
@@ -22,8 +22,10 @@ from sparseklr.compact.rows import (
     by_point,
     distinct_pairs,
     relative_weights,
+    repeated_folds,
     validation_folds,
 )
+from sparseklr.compact.size_search import Validation
 from sparseklr.samples import MOST_COPIES, observation_counts
 
 pytestmark = pytest.mark.numerical
@@ -140,10 +142,53 @@ def test_without_repeats_copies_make_no_difference(n: int) -> None:
         np.testing.assert_array_equal(10 * one, ten)
 
 
+@pytest.mark.parametrize(
+    ("n", "n_folds"),
+    [(100, [10, 10, 10]), (1000, [5, 5, 5]), (1400, [5, 5, 5]), (1500, [5, 5]), (6000, [3]), (20_000, [1])],
+)
+def test_folds_are_repeated_until_there_are_enough_validation_rows(n: int, n_folds: list[int]) -> None:
+    label = np.random.default_rng(0).integers(0, 2, n).astype(np.int32)
+    found = repeated_folds(label, 2, Observations.single(n), n_rows=3000, most=3, seed=0)
+    assert [len(folds) for folds in found] == n_folds
+    if n <= 1500:
+        for folds in found:
+            np.testing.assert_array_equal(np.sum(folds, axis=0), 1)
+        assert not np.array_equal(found[0][0], found[1][0])
+
+
+@pytest.mark.slow
+@given(COUNTS, st.booleans(), st.integers(0, 2**31))
+def test_shuffled_pairs_of_a_point_stay_together(counts: list[list[int]], copies: bool, seed: int) -> None:
+    _, _, observations, _ = pairs(counts, copies)
+    assume(len(observations.count))
+    order, shuffled = observations.shuffled(seed)
+    np.testing.assert_array_equal(shuffled.count, observations.count[order])
+    assert (np.diff(shuffled.point) >= 0).all()
+    same = observations.point[order][:, None] == observations.point[order]
+    np.testing.assert_array_equal(same, shuffled.point[:, None] == shuffled.point)
+
+
+def test_repeated_values_of_a_pair_are_averaged() -> None:
+    """Equal repetitions change neither mean nor standard error; different ones have a fold error."""
+    rng = np.random.default_rng(0)
+    losses, weight = rng.exponential(size=50), rng.uniform(1, 2, size=50)
+    rows = LabelledRows(np.empty((50, 0)), np.zeros(50, dtype=np.int32), weight, 2)
+    once, twice = Validation.of(rows), np.tile(np.arange(50), 2)
+    repeated = Validation(rows.take(twice), twice, np.ones(100), np.repeat([0, 1], 50))
+    np.testing.assert_allclose(repeated.mean(losses[twice]), once.mean(losses), rtol=1e-12)
+    halves = Validation(rows.take(twice), twice, np.full(100, 0.5), np.zeros(100, dtype=np.intp))
+    np.testing.assert_allclose(halves.mean(losses[twice]), once.mean(losses), rtol=1e-12)
+    assert np.isnan(once.fold_error(losses))
+    assert repeated.fold_error(losses[twice]) == pytest.approx(0, abs=1e-12)
+    higher = np.concatenate([losses, losses + 0.2])
+    assert repeated.fold_error(higher) == pytest.approx(0.1)
+    assert repeated.mean(higher)[0] == pytest.approx(once.mean(losses)[0] + 0.1)
+
+
 def test_distinct_pairs_count_observations() -> None:
     X = np.array([[0.0], [1.0], [0.0], [0.0], [2.0]])
     codes, weight, count = np.array([0, 1, 1, 0, 1]), np.array([1.0, 2, 3, 4, 5]), np.array([1, 2, 3, 4, 5])
-    found = distinct_pairs(X, codes, weight, count, seed=0)
+    found = distinct_pairs(X, codes, weight, count)
     assert len(found.label) == 4
     assert found.observations.n_points == 3
     assert (len(found.observations), found.weight.sum()) == (15, 15.0)

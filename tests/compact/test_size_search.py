@@ -29,8 +29,8 @@ def stages(*sizes_and_losses: tuple[int, float], spread: float = 1e-6) -> tuple[
     for n_points, loss in sizes_and_losses:
         noise = np.random.default_rng(n_points).normal(size=1000)
         losses = loss + spread * (noise - noise.mean())
-        found.append(Stage(n_points, 10.0, (), (), (), np.empty(0), losses, loss, 0.0, 0.0))
-    return found, Validation(LabelledRows(np.empty((1000, 0)), np.zeros(1000), np.ones(1000), 2))
+        found.append(Stage(n_points, 10.0, (), (), np.empty(0), losses, loss, 0.0, np.nan, 0.0))
+    return found, Validation.of(LabelledRows(np.empty((1000, 0)), np.zeros(1000), np.ones(1000), 2))
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._utils.threads import Map
-from .model import CompactModel, Objective, started
+from .model import CompactModel, Objective
 from .rows import LabelledRows
-from .size_search import SEARCH, Fold, SizeSearch, Stage, Validation
+from .size_search import SEARCH, Fold, SizeSearch, Stage, Validation, at_centres
 
 
 @dataclass(frozen=True)
@@ -32,22 +32,14 @@ class EliminationSettings:
 ELIMINATION = EliminationSettings()
 
 
-@dataclass(frozen=True)
-class Round:
-    """The number of remaining features, and the value of C in each run of L-BFGS."""
-
-    n_features: int
-    moved_at: tuple[float, ...]
-
-
 @dataclass(frozen=True, eq=False)
 class ReducedStage:
-    """A stage with fewer features, the folds restricted to them, and the rounds that led to it."""
+    """A stage with fewer features, the folds restricted to them, and the numbers of features on the way."""
 
     stage: Stage
     folds: list[Fold]
     features: list[np.ndarray]  # of each fold
-    rounds: tuple[Round, ...] = ()
+    rounds: tuple[int, ...] = ()
 
     @classmethod
     def full(cls, search: SizeSearch, stage: Stage) -> ReducedStage:
@@ -95,7 +87,7 @@ def _dropped(search: SizeSearch, each: Map, last: ReducedStage, n_dropped: int) 
     # from the same first C: another value would lead to other points, and losses would not be comparable
     stage = search.fit_size(each, folds, last.stage.n_points, last.stage.moved_at[0], widths)
     kept = [before[left] for before, left in zip(last.features, features, strict=True)]
-    return ReducedStage(stage, folds, kept, (*last.rounds, Round(n_features, stage.moved_at)))
+    return ReducedStage(stage, folds, kept, (*last.rounds, n_features))
 
 
 def _best(tried: list[ReducedStage]) -> Stage:
@@ -127,14 +119,20 @@ def _excess(stage: Stage, best: Stage, validation: Validation) -> float:
 
 
 def replay(
-    rows: LabelledRows, model: CompactModel, rounds: tuple[Round, ...], *, shared: bool, threads: int
+    rows: LabelledRows,
+    model: CompactModel,
+    rounds: tuple[int, ...],
+    moved_at: tuple[float, ...],
+    *,
+    shared: bool,
+    threads: int,
 ) -> tuple[np.ndarray, CompactModel]:
     """Repeat the rounds on all rows: positions of the remaining features, and the model on them."""
     kept = np.arange(rows.X.shape[1])
-    for step in rounds:
-        features = most_used(rows, model, step.n_features)
+    for n_features in rounds:
+        features = most_used(rows, model, n_features)
         rows, kept = rows.columns(features), kept[features]
-        model = started(rows, model.n_points, model.log_gamma[features])
         objective = Objective(rows.compiled(), shared=shared, threads=threads)
-        model, _ = objective.move_along(model, step.moved_at, max_iter=SEARCH.segment)
+        model = at_centres(rows, objective, model.n_points, moved_at[0], model.log_gamma[features])
+        model, _ = objective.move_along(model, moved_at, max_iter=SEARCH.segment)
     return kept, model

@@ -1,5 +1,8 @@
 """Fit of a compact model to rows in memory: choose size, C and features on folds, then fit all rows.
 
+The fit to all rows takes from the folds only what they chose: sizes, C, the number of moves and the factor on
+the outputs. Folds that choose the same give the same model, whichever rows they hold.
+
 The objective has many minima, and the fit to all rows may end in a worse one than the folds did. The models
 of the folds, with coefficients refitted to all rows, therefore serve as candidates: if the objective of the
 fit to all rows exceeds their median, the best of them replaces it, and its points are moved further.
@@ -14,10 +17,20 @@ from typing import Any
 import numpy as np
 
 from .._utils.threads import ordered_threads
-from .features import ReducedStage, Round, eliminate, replay
-from .model import CompactModel, Objective, base_rate, started, width_penalty
+from .features import ReducedStage, eliminate, replay
+from .model import CompactModel, Objective, base_rate, width_penalty
 from .rows import LabelledRows, Observations, Rotation
-from .size_search import SEARCH, CompactSettings, Report, SizeSearch, Stage, Validation, choose, no_report
+from .size_search import (
+    SEARCH,
+    CompactSettings,
+    Report,
+    SizeSearch,
+    Stage,
+    Validation,
+    at_centres,
+    choose,
+    no_report,
+)
 
 # Number of runs of L-BFGS without validation rows, which could stop them earlier.
 UNWATCHED = 4
@@ -39,9 +52,9 @@ class Plan:
 
     n_points: int
     C: float
-    start_widths: tuple[np.ndarray, ...] = ()  # log gamma: their mean is the starting value
+    sizes: tuple[int, ...] = ()  # models fitted one after the other, each starts with the widths of the last
+    rounds: tuple[int, ...] = ()  # numbers of remaining features, as features are dropped
     moved_at: tuple[float, ...] = ()  # value of C in each run of L-BFGS
-    rounds: tuple[Round, ...] = ()  # in which features are dropped
     shrinkage: float = 1.0
     start: CompactModel | None = None  # initial model, instead of points at cluster centres
     validated: tuple[Candidate, ...] = ()  # the models of the folds
@@ -90,6 +103,7 @@ class CompactFit:
             "C": np.array([stage.C for stage in stages]),
             "log_loss": np.array([stage.loss for stage in stages]),
             "standard_error": np.array([stage.standard_error for stage in stages]),
+            "fold_error": np.array([stage.fold_error for stage in stages]),
             "seconds": np.array([stage.seconds for stage in stages]),
         }
 
@@ -143,14 +157,14 @@ def refit_compact(
     rows: LabelledRows, settings: CompactSettings, start: CompactModel, C: float, shrinkage: float
 ) -> CompactFit:
     """Continue to move the points of a model, with its number of points and features and a given C."""
-    plan = Plan(start.n_points, C, (), (C,) * UNWATCHED, (), shrinkage, start)
+    plan = Plan(start.n_points, C, moved_at=(C,) * UNWATCHED, shrinkage=shrinkage, start=start)
     return _fit_all_rows(rows, settings, plan, [], None)
 
 
 def _without_validation(rows: LabelledRows, settings: CompactSettings) -> Plan:
     C = settings.C or SEARCH.first_C
     n_points = (settings.n_points or rows.n_classes) if rows.X.shape[1] else 0
-    return Plan(n_points, C, (base_rate(rows).log_gamma,), (C,) * UNWATCHED)
+    return Plan(n_points, C, (n_points,), moved_at=(C,) * UNWATCHED)
 
 
 def _validated_plan(search: SizeSearch, settings: CompactSettings) -> tuple[Plan, list[Stage], Stage]:
@@ -165,7 +179,8 @@ def _validated_plan(search: SizeSearch, settings: CompactSettings) -> tuple[Plan
             sized = stages[0]
             reduced = ReducedStage.full(search, sized)
     chosen = reduced.stage
-    plan = Plan(sized.n_points, chosen.C, sized.start_widths, sized.moved_at, reduced.rounds)
+    path = tuple(size for size in search.sizes if size <= sized.n_points)
+    plan = Plan(sized.n_points, chosen.C, path, reduced.rounds, chosen.moved_at)
     if chosen.n_points:
         validated = tuple(map(Candidate, reduced.features, chosen.models))
         plan = replace(plan, shrinkage=search.validation.shrinkage(chosen), validated=validated)
@@ -199,13 +214,17 @@ class AllRows:
         return Objective(self.rows.compiled(), **self._options)
 
     def fresh(self) -> Candidate:
-        """Start at cluster centres, then move and drop features as in the folds."""
+        """Fit the sizes up to the chosen one, then drop features as in the folds."""
         rows, plan = self.rows, self.plan
-        model = plan.start or started(rows, plan.n_points, np.mean(plan.start_widths, axis=0))
-        model, n_iter = self._objective.move_along(model, plan.moved_at, max_iter=SEARCH.segment)
-        features = self._every
+        features, model, n_iter = self._every, plan.start or base_rate(rows), 0
+        for size in plan.sizes:
+            model = at_centres(rows, self._objective, size, plan.moved_at[0], model.log_gamma)
+            moves = plan.moved_at if size == plan.n_points else plan.moved_at[:1]
+            model, n_iter = self._objective.move_along(model, moves, max_iter=SEARCH.segment)
+        if plan.start:
+            model, n_iter = self._objective.move_along(model, plan.moved_at, max_iter=SEARCH.segment)
         if plan.rounds:
-            features, model = replay(rows, model, plan.rounds, **self._options)
+            features, model = replay(rows, model, plan.rounds, plan.moved_at, **self._options)
         return self._solved(Candidate(features, model, n_iter=n_iter))
 
     def fitted(self) -> Candidate:

@@ -12,7 +12,7 @@ from scipy.special import log_softmax
 from .. import _core
 from .._utils.memory import available_memory
 from ..kernels import rounded
-from ..samples import shuffled_keys
+from ..samples import shuffled_keys, splitmix64
 from ..scaling import Scaling, columns
 
 
@@ -94,6 +94,7 @@ class Observations:
     count: np.ndarray  # number of observations of each pair
     point: np.ndarray  # index of the distinct row of each pair, ascending from 0
     copies: bool = False  # equal rows are copies: a distinct row, whatever its classes, is one observation
+    key: np.ndarray | None = None  # hash of the rounded row of each pair; None: its index
 
     @classmethod
     def single(cls, n_rows: int) -> Observations:
@@ -108,6 +109,17 @@ class Observations:
     def __len__(self) -> int:
         return self.n_points if self.copies else int(self.count.sum())
 
+    def shuffled(self, seed: int) -> tuple[np.ndarray, Observations]:
+        """The pairs in an order that depends on the contents of the rows and on the seed.
+
+        Returned are their positions, and the observations in this order.
+        """
+        key = self.point.astype(np.uint64) if self.key is None else self.key
+        order = np.argsort(splitmix64(key ^ splitmix64(np.array([seed], dtype=np.uint64))), kind="stable")
+        point = self.point[order]
+        renumbered = np.cumsum(np.append(False, point[1:] != point[:-1]))
+        return order, Observations(self.count[order], renumbered, self.copies)
+
     def independent(self, n_rows: np.ndarray) -> np.ndarray:
         """The number of independent observations among ``n_rows`` equal rows."""
         return np.minimum(n_rows, 1) if self.copies else n_rows
@@ -115,7 +127,7 @@ class Observations:
 
 @dataclass(frozen=True, eq=False)
 class DistinctPairs:
-    """Distinct (row, class) pairs, sorted by a hash of the row's content and the seed.
+    """Distinct (row, class) pairs, sorted by a hash of the row's content.
 
     A fit to them cannot depend on the order of the rows, or on whether a row was repeated or has more weight.
     """
@@ -126,16 +138,16 @@ class DistinctPairs:
     observations: Observations
 
 
-def distinct_pairs(
-    X: Any, codes: np.ndarray, weight: np.ndarray, count: np.ndarray, seed: int
-) -> DistinctPairs:
+def distinct_pairs(X: Any, codes: np.ndarray, weight: np.ndarray, count: np.ndarray) -> DistinctPairs:
     """Merge equal rows of the same class; ``count`` is the number of observations of each row."""
-    keys = shuffled_keys(X, seed)
-    order = np.lexsort((weight, codes, keys, shuffled_keys(_coarse(X), seed)))
+    keys, coarse = shuffled_keys(X, 0), shuffled_keys(_coarse(X), 0)
+    order = np.lexsort((weight, codes, keys, coarse))
     keys, codes = keys[order], codes[order]
     new_row = np.append(True, keys[1:] != keys[:-1])
     first = np.flatnonzero(new_row | np.append(True, codes[1:] != codes[:-1]))
-    observations = Observations(np.add.reduceat(count[order], first), np.cumsum(new_row)[first] - 1)
+    observations = Observations(
+        np.add.reduceat(count[order], first), np.cumsum(new_row)[first] - 1, key=coarse[order][first]
+    )
     total = np.add.reduceat(weight[order], first)
     return DistinctPairs(order[first], codes[first].astype(np.int32), total, observations)
 
@@ -198,7 +210,6 @@ def scaled_rows(
     n_classes: int,
     *,
     scale: bool | Scaling,
-    seed: int,
     block: int = 4096,
 ) -> tuple[LabelledRows, Observations, Scaling]:
     """The distinct (row, class) pairs in hashed order, scaled; CSR rows are converted to dense in blocks.
@@ -208,7 +219,7 @@ def scaled_rows(
     given = scale if isinstance(scale, Scaling) else None
     features = canonical_features(X, codes, weight, n_classes) if given is None else given.kept
     X = X[:, features]
-    pairs = distinct_pairs(X, codes, weight, count, seed)
+    pairs = distinct_pairs(X, codes, weight, count)
     positions, relative = pairs.positions, relative_weights(pairs.weight, pairs.observations)
     needed = len(positions) * X.shape[1] * 4
     if needed > (free := available_memory()):
@@ -253,6 +264,28 @@ def validation_folds(label: np.ndarray, n_classes: int, observations: Observatio
         held_out = [(start + count - 1 - f) // n_folds - (start - 1 - f) // n_folds for f in range(n_folds)]
     left = [np.bincount(label, count - part, minlength=n_classes) for part in held_out[:used]]
     return [part for part, rest in zip(held_out, left, strict=False) if rest.all() and part.any()]
+
+
+def repeated_folds(
+    label: np.ndarray, n_classes: int, observations: Observations, *, n_rows: int, most: int, seed: int
+) -> list[list[np.ndarray]]:
+    """:func:`validation_folds` of the pairs in one to ``most`` random orders.
+
+    There are enough of them to validate ``n_rows`` observations. If the first alone has enough, folds
+    without need are omitted.
+    """
+    repeats: list[list[np.ndarray]] = []
+    held_out = 0
+    while len(repeats) < most and held_out < n_rows:
+        order, shuffled = observations.shuffled(seed + len(repeats))
+        repeats.append([])
+        for part in validation_folds(label[order], n_classes, shuffled):
+            if held_out >= n_rows and len(repeats) == 1:
+                break
+            held_out += int(observations.independent(part).sum())
+            repeats[-1].append(np.empty_like(part))
+            repeats[-1][-1][order] = part
+    return repeats
 
 
 def _turns(label: np.ndarray, n_classes: int, count: np.ndarray) -> np.ndarray:

@@ -4,7 +4,9 @@
 memory and for streams. :class:`SizeSearch` fits one size to rows in memory, with a model for each fold; all
 folds use the same C at every step. Points start at cluster centres, L-BFGS moves them, C is chosen, and
 L-BFGS moves them again. The next size starts with this C, and with these widths unless equal widths have a
-lower objective. The runs of L-BFGS that led to the chosen model are then repeated on all rows (:mod:`.fit`).
+lower objective. For few rows the folds are repeated with other validation rows, since the choice would
+otherwise depend on which rows are in which fold. The runs of L-BFGS that led to the chosen model are then
+repeated on all rows (:mod:`.fit`).
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from scipy.optimize import minimize_scalar
 from .._utils.threads import Map, ordered_threads
 from ..samples import weighted_mean
 from .model import CompactModel, Objective, base_rate, started, width_penalty
-from .rows import LabelledRows, Observations, validation_folds
+from .rows import LabelledRows, Observations, repeated_folds
 
 Report = Callable[[str, float], Any]  # name of the current step, completed fraction of the fit
 
@@ -39,6 +41,7 @@ class CompactSettings:
     sparse: bool = False  # drop features
     tol: float = 1e-4
     threads: int = 1
+    seed: int = 0  # of the choice of validation rows
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,9 @@ class SizeSearchSettings:
     # With more coefficients (points times outputs) than this, or many points, a size is first tried in one
     # fold; the others follow if it gains enough there.
     many_coefficients: int = 512
+    validation_values: int = 3000  # outputs of validation rows: folds are repeated until there are as many
+    validation_rows: int = 600  # smallest number of validation rows, with many outputs
+    most_repeats: int = 3  # of the folds
     first_C: float = 10.0  # start of the search for C
     C_factor: float = 10.0  # its step
     least_C: float = 0.1  # its bounds;
@@ -78,12 +84,12 @@ class Stage:
     n_points: int
     C: float
     moved_at: tuple[float, ...]  # value of C in each run of L-BFGS
-    start_widths: tuple[np.ndarray, ...] = field(repr=False)  # log gamma of the folds before the moves
     models: tuple[CompactModel, ...] = field(repr=False)  # one per fold
     outputs: np.ndarray = field(repr=False)  # of the validation rows
     losses: np.ndarray = field(repr=False)
     loss: float
     standard_error: float
+    fold_error: float  # part of it that is due to the choice of the folds
     seconds: float  # since the search began
 
     @property
@@ -93,14 +99,40 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class Validation:
-    """The validation rows of all folds, and the number of observations behind each."""
+    """The validation rows of all folds; a (row, class) pair may be among them several times."""
 
     rows: LabelledRows
-    count: np.ndarray | float = 1.0
+    pair: np.ndarray  # index of the pair of each row
+    count: np.ndarray  # number of independent observations behind each row
+    repeat: np.ndarray  # index of the repetition of the folds of each row
+
+    @classmethod
+    def of(cls, rows: LabelledRows) -> Validation:
+        """Every row is an observation."""
+        return cls(rows, np.arange(len(rows)), np.ones(len(rows)), np.zeros(len(rows), dtype=np.intp))
+
+    def mean(self, values: np.ndarray) -> tuple[float, float]:
+        """Weighted mean and its standard error; repeated values of a pair are averaged first."""
+        if not self.repeat.any():
+            return weighted_mean(values, self.rows.weight, self.count)
+        n_pairs = self.pair.max() + 1
+        weight = np.bincount(self.pair, self.rows.weight)
+        total = np.bincount(self.pair, self.rows.weight * values)
+        # (pair, repetition) without duplicates: a repetition may hold observations of a pair in several folds
+        n_repeats = np.bincount(np.unique(self.pair + n_pairs * self.repeat) % n_pairs)
+        count = np.bincount(self.pair, self.count)
+        used = weight > 0
+        return weighted_mean(total[used] / weight[used], weight[used], count[used] / n_repeats[used])
 
     def standard_error(self, values: np.ndarray) -> float:
-        """Standard error of the mean; the observations are independent."""
-        return weighted_mean(values, self.rows.weight, self.count)[1]
+        """Standard error of the mean."""
+        return self.mean(values)[1]
+
+    def fold_error(self, values: np.ndarray) -> float:
+        """Standard error of the mean over repetitions of the folds; NaN if there is only one."""
+        weight = np.bincount(self.repeat, self.rows.weight)
+        means = np.bincount(self.repeat, self.rows.weight * values) / weight
+        return float(means.std(ddof=1) / np.sqrt(len(means))) if len(means) > 1 else np.nan
 
     def stage(
         self,
@@ -109,15 +141,13 @@ class Validation:
         C: float,
         seconds: float,
         moved_at: tuple[float, ...] = (),
-        start_widths: tuple[np.ndarray, ...] = (),
     ) -> Stage:
         """Evaluate models whose outputs on the validation rows are given."""
         losses = self.rows.losses(outputs)
-        loss, error = weighted_mean(losses, self.rows.weight, self.count)
+        loss, error = self.mean(losses)
         n_points = max(model.n_points for model in models)
-        return Stage(
-            n_points, C, moved_at, start_widths, tuple(models), outputs, losses, loss, error, seconds
-        )
+        fold_error = self.fold_error(losses)
+        return Stage(n_points, C, moved_at, tuple(models), outputs, losses, loss, error, fold_error, seconds)
 
     def shrinkage(self, stage: Stage) -> float:
         """The factor on the outputs, at most 1, that minimises the loss."""
@@ -209,6 +239,9 @@ class Fold:
         """The same rows with some of the features."""
         return Fold(self.rows.columns(features), self.validation.columns(features), **self._options)
 
+    def start(self, log_gamma: np.ndarray, size: int, C: float) -> CompactModel:
+        return at_centres(self.rows, self.objective, size, C, log_gamma)
+
     def move(self, model: CompactModel, C: float) -> CompactModel:
         return self.objective.move(model, C, max_iter=SEARCH.segment).model
 
@@ -236,7 +269,15 @@ class SizeSearch:
     ) -> None:
         self.settings, self.report = settings, report
         self._began = time.perf_counter()
-        counts = validation_folds(rows.label, rows.n_classes, observations)
+        repeats = repeated_folds(
+            rows.label,
+            rows.n_classes,
+            observations,
+            n_rows=max(SEARCH.validation_values // rows.n_outputs, SEARCH.validation_rows),
+            most=SEARCH.most_repeats,
+            seed=settings.seed,
+        )
+        counts = [part for folds in repeats for part in folds]
         # threads work on folds; the remaining ones work on the rows of a fold
         self._threads = min(settings.threads, max(1, len(counts)))
         inner = max(1, settings.threads // self._threads)
@@ -257,7 +298,9 @@ class SizeSearch:
         weight = np.concatenate([fold.validation.weight for fold in self.folds])
         self.validation = Validation(
             LabelledRows(np.empty((len(label), 0)), label, weight, rows.n_classes),
-            np.concatenate([observations.independent(part[part > 0]) for part in counts]),
+            pair=np.concatenate([np.flatnonzero(part) for part in counts]),
+            count=np.concatenate([observations.independent(part[part > 0]) for part in counts]),
+            repeat=np.repeat(np.arange(len(repeats)), [np.count_nonzero(folds) for folds in repeats]),
         )
         # no more points than distinct rows
         most = min(len(observations) // SEARCH.rows_per_point, observations.n_points)
@@ -287,19 +330,19 @@ class SizeSearch:
                 return self.fit_size(each, self.folds, size, last.C, widths)
 
             models = [base_rate(fold.rows) for fold in self.folds]
-            first = self._evaluate(self.folds, models, self.settings.C or SEARCH.first_C)
+            first = self._evaluate(self.folds, models, self.settings.C or SEARCH.first_C, ())
             return search_sizes(first, self.sizes, fit_size)
 
     def fit_size(self, each: Map, folds: list[Fold], size: int, C: float, widths: list[np.ndarray]) -> Stage:
         """Start at cluster centres, and move while the validation loss falls."""
-        starts = list(each(partial(_start, size, C), folds, widths))
+        starts = list(each(partial(Fold.start, size=size, C=C), folds, widths))
         moved = list(each(partial(Fold.move, C=C), folds, starts))
-        return self._moved_further(each, folds, starts, moved, C)
+        return self._moved_further(each, folds, moved, C)
 
     def _fit_expensive(self, each: Map, size: int, last: Stage, widths: list[np.ndarray]) -> Stage | None:
         """Fit a size as :meth:`fit_size` does; None if it gains too little in the first fold."""
         C, (first, *others) = last.C, self.folds
-        starts = [_start(size, C, first, widths[0])]
+        starts = [first.start(widths[0], size, C)]
         moved = [first.move(starts[0], C)]
         solved = [first.solve(moved[0], value) for value in self._neighbours(C)]
         weight = first.validation.weight
@@ -308,37 +351,33 @@ class SizeSearch:
         required = 1 - SEARCH.many_points_gain * (size > SEARCH.many_points)
         if loss >= required * np.average(last.losses[: len(weight)], weights=weight):
             return None
-        starts += each(partial(_start, size, C), others, widths[1:])
+        starts += each(partial(Fold.start, size=size, C=C), others, widths[1:])
         moved += each(partial(Fold.move, C=C), others, starts[1:])
-        return self._moved_further(each, self.folds, starts, moved, C)
+        return self._moved_further(each, self.folds, moved, C)
 
     def _is_expensive(self, size: int) -> bool:
         coefficients = size * self.validation.rows.n_outputs
         return size > SEARCH.many_points or coefficients > SEARCH.many_coefficients
 
-    def _moved_further(
-        self, each: Map, folds: list[Fold], starts: list[CompactModel], moved: list[CompactModel], C: float
-    ) -> Stage:
+    def _moved_further(self, each: Map, folds: list[Fold], moved: list[CompactModel], C: float) -> Stage:
         """Choose C after the first run of L-BFGS, then move points while the validation loss falls."""
-        start_widths = tuple(model.log_gamma for model in starts)
-        stage = self._best_C(each, folds, moved, C, (C,), start_widths)
-        for _ in range(SEARCH.n_segments - 1 if len(starts[0].points) <= SEARCH.many_points else 0):
+        stage = self._best_C(each, folds, moved, C, (C,))
+        for _ in range(SEARCH.n_segments - 1 if moved[0].n_points <= SEARCH.many_points else 0):
             moved = list(each(partial(Fold.move, C=stage.C), folds, stage.models))
-            moved_at = (*stage.moved_at, stage.C)
-            trial = self._best_C(each, folds, moved, stage.C, moved_at, start_widths)
+            trial = self._best_C(each, folds, moved, stage.C, (*stage.moved_at, stage.C))
             if trial.loss > stage.loss * (1 - self.settings.tol):
                 break
             stage = trial
         return stage
 
     def _best_C(
-        self, each: Map, folds: list[Fold], models: list[CompactModel], C: float, *moves: Any
+        self, each: Map, folds: list[Fold], models: list[CompactModel], C: float, moved_at: tuple[float, ...]
     ) -> Stage:
         """The stage with the best of the current C and its neighbours; points and widths stay fixed."""
-        trials = [self._evaluate(folds, models, C, *moves)]
+        trials = [self._evaluate(folds, models, C, moved_at)]
         for value in self._neighbours(C):
             solved = list(each(partial(Fold.solve, C=value), folds, models))
-            trials.append(self._evaluate(folds, solved, value, *moves))
+            trials.append(self._evaluate(folds, solved, value, moved_at))
         return min(trials, key=lambda stage: stage.loss)
 
     def _neighbours(self, C: float) -> list[float]:
@@ -348,22 +387,26 @@ class SizeSearch:
         values = (C / SEARCH.C_factor, C * SEARCH.C_factor)
         return [value for value in values if SEARCH.least_C <= value <= SEARCH.most_C]
 
-    def _evaluate(self, folds: list[Fold], models: list[CompactModel], C: float, *moves: Any) -> Stage:
+    def _evaluate(
+        self, folds: list[Fold], models: list[CompactModel], C: float, moved_at: tuple[float, ...]
+    ) -> Stage:
         outputs = np.vstack([fold.predict(model) for fold, model in zip(folds, models, strict=True)])
-        return self.validation.stage(models, outputs, C, time.perf_counter() - self._began, *moves)
+        return self.validation.stage(models, outputs, C, time.perf_counter() - self._began, moved_at)
 
 
-def _start(size: int, C: float, fold: Fold, log_gamma: np.ndarray) -> CompactModel:
+def at_centres(
+    rows: LabelledRows, objective: Objective, n_points: int, C: float, log_gamma: np.ndarray
+) -> CompactModel:
     """Points at cluster centres with the given or with equal widths, whichever has the lower objective.
 
     A smaller model may have widths that suppress a feature; equal widths let the new model use it again.
     """
 
-    def objective(model: CompactModel) -> float:
-        return fold.objective.solve(model, C, 1e-4)[1] + width_penalty(model.log_gamma)[0]
+    def value(model: CompactModel) -> float:
+        return objective.solve(model, C, 1e-4)[1] + width_penalty(model.log_gamma)[0]
 
-    equal = base_rate(fold.rows).log_gamma
-    starts = [started(fold.rows, size, log_gamma)]
+    equal = base_rate(rows).log_gamma
+    starts = [started(rows, n_points, log_gamma)]
     if not np.array_equal(log_gamma, equal):
-        starts.append(started(fold.rows, size, equal))
-    return min(starts, key=objective) if len(starts) > 1 else starts[0]
+        starts.append(started(rows, n_points, equal))
+    return min(starts, key=value) if len(starts) > 1 else starts[0]

@@ -502,7 +502,7 @@ class StreamFit:
         """Draw the validation rows, and a sample of the others."""
         n_rows = min(n_rows, self.most_in_memory)
         validation, self.sample = self.rows.split(self.validation_fraction, n_rows, self.progress.each)
-        self.validation, self._compiled_validation = Validation(validation), validation.compiled()
+        self.validation, self._compiled_validation = Validation.of(validation), validation.compiled()
         self._drawn = n_rows
 
     def _blocks(self, n_rows: int) -> tuple[Blocks, float, int]:
