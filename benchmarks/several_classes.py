@@ -1,16 +1,21 @@
 """SparseKLR with more than two classes: points, log-loss, accuracy of the estimated loss, and time.
 
-A run writes one row of a CSV file per set, split and model. To measure a change, run it before and after with two
-files, add CompactKLR, and compare them set by set::
+``bars`` measures SparseKLR, one SparseKLR for each class against the rest, CompactKLR, the two duals of SKLR, and the
+time of 26 classes, and states which bars are reached::
+
+    python -m benchmarks.several_classes bars results.csv
+
+A run writes one row of a CSV file per set, split and model; rows that the file contains are not measured again. To
+measure a change, run it before and after with two files, and compare them set by set::
 
     python -m benchmarks.several_classes run before.csv
     python -m benchmarks.several_classes run after.csv
-    python -m benchmarks.several_classes run compact.csv --model CompactKLR
     python -m benchmarks.several_classes compare before.csv after.csv
     python -m benchmarks.several_classes time        # 26 classes, 3000 rows, against a calibrated SVC
 
-The sets are those of ``data/arena`` with several classes, digits of scikit-learn, and two samples of 20
-classes: one of 4000 rows, and one of 250 rows, on which estimates of the loss are easily too optimistic.
+The sets are those of ``data/arena`` with several classes, digits of scikit-learn, Breiman's waveforms, and two samples
+of 20 classes: one of 4000 rows, and one of 250 rows, on which estimates of the loss are easily too optimistic; ``bars``
+omits it.
 """
 
 from __future__ import annotations
@@ -24,17 +29,21 @@ import numpy as np
 import pandas as pd
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, make_classification
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from sparseklr import SparseKLR
 
-from .arena_measure import divide, evaluate, maker, table
+from . import softmax_dual
+from .arena_measure import divide, evaluate, maker, scaled, table
 from .common import DATA
 
-ARENA = ["vehicle", "vowel", "segment", "led7digit", "splice", "wine", "iris", "tae", "contraceptive"]
-SETS = [*ARENA, "digits", "20 classes", "20 classes, few rows"]
+ARENA = list(softmax_dual.ARENA)
+SHOWN = [*ARENA, "digits", "waveform", "20 classes"]
+SETS = [*SHOWN, "20 classes, few rows"]
+ONE_VS_REST = "one-vs-rest"
 COLUMNS = (
     "set",
     "split",
@@ -46,6 +55,14 @@ COLUMNS = (
     "train_log_loss",
     "cpu_seconds",
 )
+
+
+class OneVsRest(OneVsRestClassifier):
+    """A model for each class against the rest; its points are those of all models."""
+
+    @property
+    def support_(self) -> np.ndarray:
+        return np.unique(np.concatenate([one.support_ for one in self.estimators_]))
 
 
 def blobs(n_rows: int, n_classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -64,7 +81,10 @@ def several(name: str) -> tuple[pd.DataFrame, np.ndarray]:
     """Features and classes of a set."""
     if name in ARENA:
         return table(name, str(DATA))
-    X, y = load_digits(return_X_y=True) if name == "digits" else blobs(9000, 20)
+    if name == "waveform":
+        X, y = softmax_dual.waveform(6500)
+    else:
+        X, y = load_digits(return_X_y=True) if name == "digits" else blobs(9000, 20)
     return pd.DataFrame(X), y
 
 
@@ -76,7 +96,8 @@ def measure(name: str, split: int, model: str) -> dict[str, object]:
     """Results of one fit, with one thread."""
     X, y = several(name)
     train, test = divide(y, split, training_rows(name), seed=0)
-    made = maker(model)([column for column in X if X[column].dtype == object], split)
+    make = scaled(OneVsRest(SparseKLR())) if model == ONE_VS_REST else maker(model)
+    made = make([column for column in X if X[column].dtype == object], split)
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")
         cpu = time.process_time()
@@ -87,13 +108,58 @@ def measure(name: str, split: int, model: str) -> dict[str, object]:
     return {column: row[column] for column in COLUMNS}
 
 
-def run(path: Path, model: str, sets: list[str], splits: int) -> None:
-    rows = []
+def run(path: Path, model: str, sets: list[str], splits: int) -> pd.DataFrame:
+    """All rows of the file, after measuring those that are missing."""
+    rows = pd.read_csv(path) if path.exists() else pd.DataFrame(columns=COLUMNS)
     for name in sets:
         for split in range(splits):
-            rows.append(measure(name, split, model))
-            print(*(f"{v:.4g}" if isinstance(v, float) else v for v in rows[-1].values()), flush=True)
-            pd.DataFrame(rows).to_csv(path, index=False)
+            if ((rows["set"] == name) & (rows["split"] == split) & (rows["model"] == model)).any():
+                continue
+            row = measure(name, split, model)
+            print(*(f"{v:.4g}" if isinstance(v, float) else v for v in row.values()), flush=True)
+            rows = pd.DataFrame([*rows.to_dict("records"), row], columns=COLUMNS)
+            rows.to_csv(path, index=False)
+    return rows
+
+
+def geometric(ratios: pd.Series) -> float:
+    return float(np.exp(np.log(ratios).mean()))
+
+
+def bars(path: Path, splits: int) -> None:
+    """Measure everything and print every bar, with the sets on which it was measured."""
+    for model in ("SparseKLR", ONE_VS_REST, "CompactKLR"):
+        rows = run(path, model, SHOWN, splits)
+    means = rows.groupby(["model", "set"])[["points", "log_loss"]].mean()
+    ours, separate, compact = (
+        means.loc[model].loc[SHOWN] for model in ("SparseKLR", ONE_VS_REST, "CompactKLR")
+    )
+    print(
+        (ours / separate)
+        .join(ours / compact, lsuffix=" / one-vs-rest", rsuffix=" / CompactKLR")
+        .round(3)
+        .to_string()
+    )
+    loss, points = ours["log_loss"] / separate["log_loss"], ours["points"] / separate["points"]
+    duals = [
+        softmax_dual.measure(name, seed=0, repeats=1)[1]
+        for name in (*softmax_dual.ARENA, *softmax_dual.OTHERS)
+    ]
+    checks = [
+        ("points against one-vs-rest, geometric mean", geometric(points), 0.5),
+        ("log-loss against one-vs-rest, geometric mean", geometric(loss), 0.93),
+        (f"log-loss against one-vs-rest, worst set ({loss.idxmax()})", loss.max(), 1.03),
+        (
+            "log-loss against CompactKLR, geometric mean",
+            geometric(ours["log_loss"] / compact["log_loss"]),
+            1.05,
+        ),
+        ("time of the dual against one-vs-rest", geometric(pd.Series([a[1] / b[1] for a, b in duals])), 1.5),
+        ("largest relative gap of the dual", max(one[3] for one, _ in duals), 1e-3),
+        ("26 classes, 3000 rows: fit against a calibrated SVC", compare_times(), 2.0),
+    ]
+    for what, value, bar in checks:
+        print(f"{what}: {value:.3g}, bar {bar:g}, {'reached' if value <= bar else 'missed'}")
 
 
 def compare(before: Path, after: Path) -> None:
@@ -106,14 +172,12 @@ def compare(before: Path, after: Path) -> None:
     shown = pd.concat([a, b, ratio.drop(columns="estimate")], axis=1, keys=["before", "after", "ratio"])
     print(shown.round(4).to_string())
     for column in ratio.drop(columns="estimate"):
-        geometric = np.exp(np.log(ratio[column]).mean())
-        print(
-            f"{column}: geometric mean {geometric:.3f}, largest {ratio[column].max():.3f} ({ratio[column].idxmax()})"
-        )
+        worst = f"{ratio[column].max():.3f} ({ratio[column].idxmax()})"
+        print(f"{column}: geometric mean {geometric(ratio[column]):.3f}, largest {worst}")
 
 
-def compare_times(repeats: int = 3) -> None:
-    """CPU time of SparseKLR and of a calibrated SVC, alternating, on 3000 rows with 26 classes."""
+def compare_times(repeats: int = 3) -> float:
+    """Ratio of the CPU times of SparseKLR and a calibrated SVC, alternating, on 3000 rows with 26 classes."""
     X, y = blobs(3000, 26)
     X = StandardScaler().fit_transform(X)
     models = {"SparseKLR": SparseKLR(), "SVC": CalibratedClassifierCV(SVC(), ensemble=False)}
@@ -125,7 +189,8 @@ def compare_times(repeats: int = 3) -> None:
                 model.fit(X, y)
                 seconds[name].append(time.process_time() - cpu)
     medians = {name: float(np.median(values)) for name, values in seconds.items()}
-    print(medians, f"ratio {medians['SparseKLR'] / medians['SVC']:.2f}")
+    print(medians)
+    return medians["SparseKLR"] / medians["SVC"]
 
 
 def main() -> None:
@@ -144,13 +209,18 @@ def main() -> None:
     two.add_argument("before", type=Path)
     two.add_argument("after", type=Path)
     commands.add_parser("time", help="time against a calibrated SVC")
+    three = commands.add_parser("bars", help="measure everything, and state which bars are reached")
+    three.add_argument("file", type=Path)
+    three.add_argument("--splits", type=int, default=1)
     given = parser.parse_args()
     if given.command == "run":
         run(given.file, given.model, given.sets, given.splits)
     elif given.command == "compare":
         compare(given.before, given.after)
+    elif given.command == "bars":
+        bars(given.file, given.splits)
     else:
-        compare_times()
+        print(f"ratio {compare_times():.2f}")
 
 
 if __name__ == "__main__":

@@ -66,6 +66,21 @@ def seconds(model: Any, X: np.ndarray, y: np.ndarray) -> float:
     return time.process_time() - start
 
 
+def measure(name: str, seed: int, repeats: int) -> tuple[int, list[tuple[int, float, float, float]]]:
+    """Training rows, and points, seconds, log-loss and relative gap of softmax and of one-vs-rest."""
+    X, y = data(name)
+    train, test, label, truth = train_test_split(X, y, test_size=0.3, random_state=seed, stratify=y)
+    found = []
+    with threadpool_limits(1):
+        models = [SKLR(multi_class=kind, calibration=None, n_jobs=1) for kind in ("softmax", "ovr")]
+        times = [[seconds(model, train, label) for model in models] for _ in range(repeats)]
+        for model, spent in zip(models, np.median(times, axis=0), strict=True):
+            calibrated = SKLR(multi_class=model.multi_class, n_jobs=1).fit(train, label)
+            loss = log_loss(truth, calibrated.predict_proba(test), labels=calibrated.classes_)
+            found.append((len(model.support_), float(spent), loss, model.dual_gap_))
+    return len(label), found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -76,22 +91,11 @@ def main() -> None:
     arguments = parser.parse_args()
     rows, ratios = [], []
     for name in arguments.sets:
-        X, y = data(name)
-        train, test, label, truth = train_test_split(
-            X, y, test_size=0.3, random_state=arguments.seed, stratify=y
-        )
-        found = []
-        with threadpool_limits(1):
-            models = [SKLR(multi_class=kind, calibration=None, n_jobs=1) for kind in ("softmax", "ovr")]
-            times = [[seconds(model, train, label) for model in models] for _ in range(arguments.repeats)]
-            for model, spent in zip(models, np.median(times, axis=0), strict=True):
-                calibrated = SKLR(multi_class=model.multi_class, n_jobs=1).fit(train, label)
-                loss = log_loss(truth, calibrated.predict_proba(test), labels=calibrated.classes_)
-                found.append((len(model.support_), float(spent), loss, model.dual_gap_))
+        n_train, found = measure(name, arguments.seed, arguments.repeats)
         ratio = [a / b for a, b in zip(*(one[:3] for one in found), strict=True)]
         ratios.append(ratio)
         cells = [f"{a:.3g} / {b:.3g}" for a, b in zip(*found, strict=True)]
-        rows.append([name, str(len(label)), *cells, *(f"{r:.2f}" for r in ratio)])
+        rows.append([name, str(n_train), *cells, *(f"{r:.2f}" for r in ratio)])
     mean = np.exp(np.mean(np.log(ratios), axis=0))
     rows.append(["geometric mean", *5 * [""], *(f"{r:.2f}" for r in mean)])
     columns = ["set", "rows", "points", "seconds", "log-loss", "gap", "points", "time", "log-loss"]

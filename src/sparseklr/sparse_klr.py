@@ -575,7 +575,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         X, weight, _ = rows
         outputs = self._kernel_to_points(X.astype(np.float64)) @ self.dual_coef_.T + self.intercept_
         f = outputs if outputs.shape[1] > 1 else outputs[:, 0]
-        information = Labels(np.zeros_like(f), weight).at(f).information.reshape(outputs.shape)
+        information = Labels(np.zeros_like(f), weight).at(f).by_output
         return [
             posterior.usual_variance(self.kernel_, X.astype(np.float64), weight, information[:, k])
             for k, posterior in enumerate(self._posteriors_)

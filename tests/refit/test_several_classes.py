@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -16,8 +17,9 @@ from threadpoolctl import threadpool_limits
 
 from sparseklr import SparseKLR
 from sparseklr._validation import make_samples
+from sparseklr.refit import cross_fit as cross_fit_module
 from sparseklr.refit.basis import Basis, LabelFreeBases
-from sparseklr.refit.cross_fit import cross_fit
+from sparseklr.refit.cross_fit import CrossFitSettings, joint_cross_fit
 from sparseklr.refit.labels import Labels, in_folds
 from sparseklr.refit.newton import LikelihoodFit, fit_likelihood
 from sparseklr.refit.prune import prune
@@ -50,15 +52,16 @@ def test_derivatives_of_the_softmax_loss(n_classes: int, seed: int) -> None:
     np.testing.assert_allclose((up.slope - down.slope) / (2 * step), here.times(change), atol=1e-7)
     P = softmax(f, axis=1)
     exact = labels.weight[:, None] * P * (1 - P)  # the diagonal
-    assert (here.information >= exact * (1 - 1e-9)).all()
-    assert (here.information <= 2 * exact * (1 + 1e-9)).all()
+    assert (here.by_output >= exact * (1 - 1e-9)).all()
+    assert (here.by_output <= 2 * exact * (1 + 1e-9)).all()
+    np.testing.assert_allclose(here.information, here.by_output.mean(axis=1))
 
 
 @pytest.mark.parametrize("f", [[1.3, -0.4, -800.0, -800.0], [0.2, 0.2, 0.2, 0.2]])
 def test_the_information_is_exact_for_two_classes_and_for_equal_ones(f: list[float]) -> None:
     here = Labels(np.full((1, 4), 0.25), np.array([2.0])).at(np.array([f]))
     change = np.array([[1.0, -1.0, 0.0, 0.0]])
-    np.testing.assert_allclose(here.times(change), here.information * change, rtol=1e-12)
+    np.testing.assert_allclose(here.times(change), here.by_output * change, rtol=1e-12)
 
 
 @pytest.mark.parametrize("C", [0.1, 10.0, 1e3])
@@ -109,13 +112,16 @@ def test_folds_divide_the_observations(count: list[int], seed: int) -> None:
         assert np.ptp(of_class) <= 1
 
 
+@pytest.mark.parametrize("most_outputs", [4_000_000, 1500])  # all fits at once, and three at a time
 @threadpool_limits.wrap(limits=1)
-def test_cross_fitted_outputs_are_those_of_fits_without_the_fold() -> None:
+def test_cross_fitted_outputs_are_those_of_fits_without_the_fold(most_outputs: int, monkeypatch) -> None:
     points = iris_points()
     labels, basis = Labels.of_points(points), LabelFreeBases(points, np.random.default_rng(0))[0]
     groups, fit = labels.observations, fit_likelihood(basis, labels, 10.0)
-    first, starts = cross_fit(basis, labels, fit, None)
-    again, _ = cross_fit(basis, labels, fit, starts)
+    monkeypatch.setattr(cross_fit_module, "SETTINGS", CrossFitSettings(most_outputs=most_outputs))
+    _, first, starts = joint_cross_fit(basis, labels, 10.0, None)
+    whole, again, _ = joint_cross_fit(basis, labels, 10.0, starts)
+    np.testing.assert_allclose(whole.f, fit.f, atol=0.02)
     for fold in range(0, 10, 3):
         held_out = groups.fold == fold
         weight = points.weight.copy()
@@ -195,3 +201,47 @@ def test_the_estimate_is_not_optimistic_with_many_classes_and_few_rows(n_classes
     log_proba = model.predict_log_proba(X[250:])
     loss = -log_proba[np.arange(1250), np.searchsorted(model.classes_, code[250:])].mean()
     assert 0.9 * loss < model.loo_log_loss_ < 1.3 * loss
+
+
+# -- unusual data -----------------------------------------------------------------------------------
+
+
+def test_a_class_of_one_row() -> None:
+    X, y = load_iris(return_X_y=True)
+    lonely = np.where(np.arange(len(y)) == 3, 7, y)
+    model = SparseKLR().fit(X, lonely)
+    assert list(model.classes_) == [0, 1, 2, 7]
+    assert np.isfinite(model.predict_log_proba(X)).all()
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+
+
+def test_equal_rows_give_the_class_fractions() -> None:
+    codes = np.repeat(np.arange(3), [10, 20, 30])
+    model = SparseKLR().fit(np.ones((60, 2)), codes)
+    np.testing.assert_allclose(model.predict_proba([[1, 1]]), [[1 / 6, 1 / 3, 1 / 2]], atol=1e-6)
+
+
+def test_kernel_values_that_are_not_finite() -> None:
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match="NaN"):
+        SparseKLR(kernel=lambda A, B: np.full((len(A), len(B)), np.nan)).fit(X, y)
+
+
+def test_memory_is_not_quadratic_in_the_number_of_classes() -> None:
+    n_classes, n, m = 400, 600, 20
+    rng = np.random.default_rng(0)
+    codes = np.arange(n) % n_classes
+    X = rng.normal(size=(n_classes, 3))[codes] + 0.1 * rng.normal(size=(n, 3))
+    samples = make_samples(X, codes, None, class_weight=None, kernel="rbf", gamma=1.0, degree=3, coef0=0)
+    points = DistinctPoints.of(samples).relative()
+    labels, basis = Labels.of_points(points), Basis.of(points, np.arange(0, n, n // m))
+    outputs = (
+        8 * n * n_classes * (int(labels.observations.fold.max()) + 2)
+    )  # bytes of the outputs of all fits
+    tracemalloc.start()
+    fit, left_out, _ = joint_cross_fit(basis, labels, 1.0, None)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert np.isfinite(left_out).all()
+    assert fit.f.shape == (n, n_classes)
+    assert peak < 25 * outputs < 8 * (m * n_classes) ** 2  # a Newton matrix of all classes

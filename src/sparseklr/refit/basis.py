@@ -173,7 +173,9 @@ class Basis:
     # -- sums over the training points ----------------------------------------------------------
 
     def outputs(self, v: np.ndarray) -> np.ndarray:
-        """Outputs f of all points for coordinates v, the intercept last; v may have several columns."""
+        """Outputs f of all points for coordinates v, the intercept last; v may have further axes."""
+        if v.ndim > 2:
+            return self.outputs(v.reshape(len(v), -1)).reshape(-1, *v.shape[1:])
         coef = v[:-1] if self.whitened else self.coefficients(v)
         if self.kept is not None and v.ndim == 1:
             out = np.empty(len(self.points))
@@ -184,6 +186,8 @@ class Basis:
     def project(self, e: np.ndarray) -> np.ndarray:
         """``sum_i e_i [phi(x_i), 1]``: the gradient of ``e @ outputs(v)`` with respect to v; e may be a
         matrix with a column for each problem."""
+        if e.ndim > 2:
+            return self.project(e.reshape(len(e), -1)).reshape(-1, *e.shape[1:])
         out = np.zeros((self.size, *e.shape[1:]))
         if self.kept is not None and e.ndim == 1:
             _core.weighted_row_sum(self.kept, e, out, self.threads)

@@ -1,14 +1,17 @@
-r"""Cross-fitted outputs of several classes, which replace leave-one-out.
+r"""Cross-fitted outputs: those of each fold come from a likelihood fitted without it.
 
-One Newton step per observation needs the matrix of all classes, whose size is the product of the numbers of
-points and classes. With one matrix for each class instead (:mod:`~.newton`), leave-one-out is far too
-optimistic if there are many classes (docs/design/refit.md). So the observations are divided into folds, and
-the outputs of each fold come from a likelihood fitted without it. These fits are cheap: they share the
-preconditioner of the fit to all observations, and start from the fits of the same fold with a neighbouring
-C, which have not seen its labels either.
+With several classes they replace leave-one-out. One Newton step per observation needs the matrix of all
+classes, whose size is the product of the numbers of points and classes. With one matrix for each class
+instead, leave-one-out is far too optimistic if there are many classes (docs/design/refit.md).
+
+The fits of several classes without each fold and the fit to all observations share basis and preconditioner,
+and are computed at once: one product with the features serves all of them. They start from zero, or from the
+same fits with a neighbouring C; a start that depends on all labels would be too optimistic.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,13 +20,22 @@ from .labels import Labels
 from .newton import LikelihoodFit, embedded, fit_likelihood
 
 
-def cross_fit(
-    basis: Basis, labels: Labels, fit: LikelihoodFit, starts: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Outputs of all observations from fits without their fold, and the coordinates of these fits.
+@dataclass(frozen=True)
+class CrossFitSettings:
+    """Limits of cross-fits."""
 
-    ``starts`` are such coordinates for another C, in this basis or in a smaller one whose points come first
-    in this one.
+    # Outputs (points times classes times fits) up to which fits are computed at once; it bounds the memory.
+    most_outputs: int = 4_000_000
+
+
+SETTINGS = CrossFitSettings()
+
+
+def cross_fit(basis: Basis, labels: Labels, fit: LikelihoodFit) -> tuple[np.ndarray, np.ndarray]:
+    """Outputs of all observations of two classes from fits without their fold, and their coordinates.
+
+    The fits use the preconditioner of the fit to all observations. The first axis of the coordinates has the
+    folds.
     """
     groups = labels.observations
     assert groups.fold is not None
@@ -32,10 +44,31 @@ def cross_fit(
     def without(fold: int) -> np.ndarray:
         held_out = np.asarray(groups.fold == fold)
         rest = labels.without(held_out)
-        start = np.zeros_like(fit.v) if starts is None else embedded(starts[fold], basis)
-        part = fit_likelihood(basis, rest, fit.C, start, curvature=fit.curvature, fresh=False, tol=1e-2)
+        part = fit_likelihood(basis, rest, fit.C, curvature=fit.curvature, fresh=False, tol=1e-2)
         left_out[held_out] = part.f[groups.point[held_out]]
         return part.v
 
-    left_out = np.empty((len(groups.weight), *labels.target.shape[1:]))
+    left_out = np.empty(len(groups.weight))
     return left_out, np.stack([without(fold) for fold in range(n_folds)])
+
+
+def joint_cross_fit(
+    basis: Basis, labels: Labels, C: float, starts: np.ndarray | None, tol: float = 1e-2
+) -> tuple[LikelihoodFit, np.ndarray, np.ndarray]:
+    """The fit of several classes, outputs from fits without a fold, and the coordinates of all fits.
+
+    The coordinates have the shape (size + 1, n_folds + 1, n_classes); the last fit is that to all
+    observations. ``starts`` are such coordinates for another C, in this basis or in a smaller one whose
+    points come first in this one.
+    """
+    problems, groups = labels.cross_fits, labels.observations
+    n, n_fits, n_classes = problems.target.shape
+    start = np.zeros((basis.size + 1, n_fits, n_classes)) if starts is None else embedded(starts, basis)
+    at_once = max(1, SETTINGS.most_outputs // (n * n_classes))
+    f, v = np.empty((n, n_fits, n_classes)), np.empty_like(start)
+    for first in range(0, n_fits, at_once):
+        some = slice(first, first + at_once)
+        found = fit_likelihood(basis, problems.problems(some), C, start[:, some], fresh=False, tol=tol)
+        f[:, some], v[:, some] = found.f, found.v
+    whole = LikelihoodFit(v[:, -1], f[:, -1], C, found.curvature, found.factor)
+    return whole, f[groups.point, groups.fold], v

@@ -4,13 +4,14 @@ Two classes have one output f, the logit of the second class. More classes have 
 softmax of the outputs gives their probabilities p.
 
 The second derivative of the softmax loss of a row, :math:`w(\mathrm{diag}(p) - pp^\top)`, couples the
-classes, and a Newton matrix of all classes would have millions of entries. Preconditioners and posterior
-variances therefore use one matrix for each class, with the information
+classes, and a Newton matrix of all classes would have millions of entries. Posterior variances therefore use
+one matrix for each class, with the information
 
 .. math:: h_k = w\, p_k (1 - p_k) (1 + q_k), \qquad q_k = \sum_{l \ne k} p_l^2 / (1 - p_k)^2 .
 
 For vectors that sum to zero, :math:`\mathrm{diag}(h)` equals the second derivative in two cases: only two
 probabilities are positive (then :math:`q = 1`), or all K are equal (then :math:`q = 1/(K-1)`).
+Preconditioners use a single matrix with the mean of :math:`h_k` over the classes.
 """
 
 from __future__ import annotations
@@ -39,21 +40,57 @@ SETTINGS = FoldSettings()
 
 
 class LossAt(NamedTuple):
-    """The loss of all points at given outputs."""
+    """The loss of all points with two classes at given outputs."""
 
     value: float  # weighted sum
     losses: np.ndarray  # of each point, without its weight
     slope: np.ndarray  # first derivatives of the weighted loss of each point
-    information: np.ndarray  # second derivative; with several classes, its diagonal approximation
-    weighted: np.ndarray | None = None  # with several classes, weight times probabilities ...
-    probabilities: np.ndarray | None = None
+    information: np.ndarray  # second derivatives
 
     def times(self, change: np.ndarray) -> np.ndarray:
         """The second derivatives times a change of the outputs."""
-        if self.weighted is None:
-            return self.information * change
+        return self.information * change
+
+    @property
+    def by_output(self) -> np.ndarray:
+        """Information of every output, (n, n_outputs)."""
+        return self.information[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class SoftmaxLossAt:
+    """The loss of all points with several classes, along the last axis, at given outputs.
+
+    As for two classes, except that ``information`` is a scalar approximation for each point.
+    """
+
+    value: float
+    losses: np.ndarray
+    slope: np.ndarray
+    weight: np.ndarray  # of each point
+    probabilities: np.ndarray
+    weighted: np.ndarray  # weight times probabilities
+
+    def times(self, change: np.ndarray) -> np.ndarray:
+        """The second derivatives times a change of the outputs."""
         product = self.weighted * change
-        return product - self.probabilities * product.sum(axis=1, keepdims=True)
+        product -= self.probabilities * np.einsum("...k->...", product)[..., None]
+        return product
+
+    @property
+    def by_output(self) -> np.ndarray:
+        """Information of every class, in the shape of the outputs; see the top of this module."""
+        P = self.probabilities
+        others = np.einsum("...k,...k->...", P, P)[..., None] - P**2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            coupling = np.clip(np.nan_to_num(P * others / (1 - P)), 0.0, P * (1 - P))
+        return self.weight[..., None] * (P * (1 - P) + coupling)
+
+    @cached_property
+    def information(self) -> np.ndarray:
+        """Mean information of the classes, and of all problems, (n,)."""
+        mean: np.ndarray = self.by_output.reshape(len(self.slope), -1).mean(axis=1)
+        return mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +125,7 @@ class Labels:
     @property
     def several(self) -> bool:
         """Whether there are more than two classes."""
-        return self.target.ndim == 2
+        return self.target.ndim > 1
 
     def by_class(self) -> np.ndarray:
         """Weight of each class on every point, (n_classes, n)."""
@@ -122,33 +159,40 @@ class Labels:
         """Probabilities at outputs f, in the shape of the target."""
         return np.asarray(softmax(f, axis=1) if self.several else expit(f))
 
-    def at(self, f: np.ndarray) -> LossAt:
+    def at(self, f: np.ndarray) -> LossAt | SoftmaxLossAt:
         """The weighted loss at outputs f, with its derivatives."""
         if self.several:
             return _softmax_loss(self, f)
         out = np.empty((3, len(f)))
         return LossAt(_core.cross_entropy(f, self.target, self.weight, out), *out)
 
+    @cached_property
+    def cross_fits(self) -> Labels:
+        """One problem of several classes for every fold, without its observations, and one with all of them.
 
-def _softmax_loss(labels: Labels, f: np.ndarray) -> LossAt:
-    """The loss of several classes; ``information`` is explained at the top of this module."""
-    f = f - f.max(axis=1, keepdims=True)
+        Weights have the shape (n, n_problems), targets (n, n_problems, n_classes).
+        """
+        fold = self.observations.fold
+        assert fold is not None
+        parts = [*(self.without(np.asarray(fold == k)) for k in range(int(fold.max()) + 1)), self]
+        return Labels(
+            np.stack([p.target for p in parts], axis=1), np.stack([p.weight for p in parts], axis=1)
+        )
+
+    def problems(self, chosen: slice) -> Labels:
+        """Some of the problems of ``cross_fits``."""
+        return Labels(self.target[:, chosen], self.weight[:, chosen])
+
+
+def _softmax_loss(labels: Labels, f: np.ndarray) -> SoftmaxLossAt:
+    """The loss of several classes."""
+    f = f - f.max(axis=-1, keepdims=True)
     P = np.exp(f)
-    total = P.sum(axis=1, keepdims=True)
-    P /= total
-    losses = np.log(total[:, 0]) - np.einsum("ij,ij->i", labels.target, f)
-    weighted = labels.weight[:, None] * P
-    variance, others = P * (1 - P), np.einsum("ij,ij->i", P, P)[:, None] - P**2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        coupling = np.clip(np.nan_to_num(P * others / (1 - P)), 0.0, variance)
-    return LossAt(
-        float(labels.weight @ losses),
-        losses,
-        weighted - labels.weight[:, None] * labels.target,
-        labels.weight[:, None] * (variance + coupling),
-        weighted,
-        P,
-    )
+    total = np.einsum("...k->...", P)
+    P /= total[..., None]
+    losses = np.log(total) - np.einsum("...k,...k->...", labels.target, f)
+    value, weight = float(np.vdot(labels.weight, losses)), labels.weight[..., None]
+    return SoftmaxLossAt(value, losses, weight * (P - labels.target), labels.weight, P, weight * P)
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,7 +56,8 @@ def leave_one_out(basis: Basis, labels: Labels, fit: LikelihoodFit) -> np.ndarra
     groups = labels.observations
     point, removed = groups.point, groups.removed
     f = fit.f[point]
-    _, losses, slope, information, *_ = replace(groups, weight=removed).at(f)
+    here = replace(groups, weight=removed).at(f)
+    losses, slope, information = here.losses, here.slope, here.information
     total = float(groups.weight @ losses)
     curvature = max(float(labels.at(fit.f).information.sum()), 1e-300)
     most = fit.C * basis.points.diagonal()[point] + 1 / curvature

@@ -13,8 +13,10 @@ the same points. The penalty is the sum of theirs, and the loss is the cross-ent
 outputs. Coordinates and outputs are then matrices with a column for each class. The sum of the functions is
 zero at the solution, because it costs a penalty and does not change the probabilities.
 
-A Newton matrix of all classes would have millions of entries. One matrix for each class, with the
-information of :mod:`~.labels`, serves as a preconditioner.
+A Newton matrix of all classes would have millions of entries. A single matrix with the mean information of
+the classes (:mod:`~.labels`) serves as a preconditioner for all of them. It also serves several problems
+that are solved at once, such as those of cross-validation: their coordinates have a third axis, and one
+product with the features serves all of them.
 
 A Newton matrix costs as much as tens of products with it. Newton's equations are therefore solved by
 conjugate gradients, preconditioned by the matrix of an earlier step or of a neighbouring C; when this takes
@@ -30,7 +32,7 @@ from scipy.linalg.lapack import dpotrf
 
 from .. import _core
 from .basis import Basis, solve_symmetric
-from .labels import Labels, LossAt
+from .labels import Labels, LossAt, SoftmaxLossAt
 
 
 @dataclass(frozen=True)
@@ -38,10 +40,12 @@ class NewtonSettings:
     """Settings of Newton's method."""
 
     max_steps: int = 200  # usually about ten; a limit in case rounding errors of huge kernel values dominate
-    reduction: float = 0.03  # factor by which conjugate gradients reduce the residual
+    reduction: float = 0.03  # factor by which conjugate gradients reduce the residual ...
+    reduction_coupled: float = 0.2  # ... and with several classes
     dropped: float = 1e-2  # fraction of the information that preconditioners omit ...
     dropped_at_end: float = 1e-3  # ... and that the matrix at the solution omits
-    coupled: int = 20  # further products with several classes, whose coupling the preconditioner ignores
+    coupled: int = 60  # further products with several classes, whose coupling the preconditioner ignores
+    coupled_enough: int = 5  # products after which a matrix of several classes is recomputed, at least
     few_rows: int = 2000  # up to this many rows, products stay in the cache and are cheap
     armijo: float = 1e-4  # sufficient decrease of the line search
     least_step: float = 1e-10  # smallest step of the line search
@@ -58,7 +62,7 @@ class LikelihoodFit:
     f: np.ndarray  # outputs of all points
     C: float
     # Second derivatives of the likelihood in v, at f if ``fresh``, and the Cholesky factor (lower) of the
-    # Newton matrix, curvature plus ridge. With several classes, a matrix for each, along the first axis.
+    # Newton matrix, curvature plus ridge; with several classes, those of the mean information.
     curvature: np.ndarray
     factor: np.ndarray
 
@@ -97,39 +101,40 @@ def fit_likelihood(
     tol : float
         Stop after a step whose Newton decrement is below ``tol`` times the objective.
     """
-    ridge = ridge_of(basis, C)
-    penalty = ridge[:, None] if labels.several else ridge
+    ridge, outputs = ridge_of(basis, C), labels.target.shape[1:]
+    penalty = ridge.reshape(-1, *(1 for _ in outputs))
 
-    def objective(v: np.ndarray, f: np.ndarray) -> tuple[float, LossAt]:
+    def objective(v: np.ndarray, f: np.ndarray) -> tuple[float, LossAt | SoftmaxLossAt]:
         here = labels.at(f)
-        return 0.5 * float((ridge @ (v * v)).sum()) + here.value, here
+        return 0.5 * float(np.vdot(penalty * v, v)) + here.value, here
 
     factor = None if curvature is None else newton_factor(curvature, ridge)
-    v = np.zeros((basis.size + 1, *labels.target.shape[1:])) if start is None else start
+    v = np.zeros((basis.size + 1, *outputs)) if start is None else start
     if near is not None:
         there = labels.at(near)
         information = _most_of(there.information, SETTINGS.dropped)
-        curvature = curvature_of(basis, information)
+        curvature = basis.curvature(information)
         factor = newton_factor(curvature, ridge)
-        v = solve_newton(factor, basis.project(information * near - there.slope))
+        v = solve_newton(factor, basis.project((information * near.T).T - there.slope))
     f = basis.outputs(v)
     (current, here), products, dropped = objective(v, f), 0, SETTINGS.dropped
     # Number of products after which the matrix is recomputed. It is larger if products are cheap and the
     # caller needs a fresh matrix: that at the solution is computed in any case.
-    enough = 3 + basis.size // (10 if fresh and len(f) <= SETTINGS.few_rows else 30)
+    enough = most = 3 + basis.size // (10 if fresh and len(f) <= SETTINGS.few_rows else 30)
     if labels.several:  # conjugate gradients must also account for the coupling of the classes
-        enough += SETTINGS.coupled
+        enough = SETTINGS.coupled_enough + 2 * basis.size // int(np.prod(outputs))
+        most = enough + SETTINGS.coupled
     for _ in range(SETTINGS.max_steps):
         gradient = basis.project(here.slope) + penalty * v
         new = factor is None
         if factor is None:
-            curvature = curvature_of(basis, _most_of(here.information, dropped))
+            curvature = basis.curvature(_most_of(here.information, dropped))
             factor = newton_factor(curvature, ridge)
         # If rows are far on the wrong side, the curvature vanishes but the slopes are large: a fraction of
         # these bounds the step of the intercept, which has no ridge, by 1e10.
         bounded = penalty + np.zeros_like(v)
         bounded[-1] = np.maximum(1e-10 * np.abs(here.slope).sum(axis=0) - here.information.sum(axis=0), 0.0)
-        step, change, taken = _newton_step(basis, here, bounded, gradient, factor, enough)
+        step, change, taken = _newton_step(basis, here, bounded, gradient, factor, most)
         products += taken
         decrement = -float(np.vdot(gradient, step))
         t = 1.0
@@ -145,11 +150,11 @@ def fit_likelihood(
         if done:
             break
         if products >= enough:
-            if new:  # the omitted rows matter, for example if kernel values are huge
+            if new and taken >= most:  # the omitted rows matter, for example if kernel values are huge
                 dropped = 0.0
             factor, products = None, 0
     if fresh or factor is None:
-        curvature = curvature_of(basis, _most_of(here.information, SETTINGS.dropped_at_end))
+        curvature = basis.curvature(_most_of(here.information, SETTINGS.dropped_at_end))
         factor = newton_factor(curvature, ridge)
     assert curvature is not None
     return LikelihoodFit(v, f, C, curvature, factor)
@@ -160,10 +165,11 @@ def ridge_of(basis: Basis, C: float) -> np.ndarray:
     return np.append(np.full(basis.size, 1.0 / C), 0.0)
 
 
-def factor_at(basis: Basis, labels: Labels, f: np.ndarray, C: float) -> np.ndarray:
-    """Cholesky factor (lower) of the Newton matrix at outputs f, one for each of several classes."""
-    information = _most_of(labels.at(f).information, SETTINGS.dropped_at_end)
-    return newton_factor(curvature_of(basis, information), ridge_of(basis, C))
+def factors_at(basis: Basis, labels: Labels, f: np.ndarray, C: float) -> np.ndarray:
+    """Cholesky factors (lower) of the Newton matrices at outputs f, one for each output."""
+    ridge, by_output = ridge_of(basis, C), labels.at(f).by_output
+    matrices = (basis.curvature(_most_of(column, SETTINGS.dropped_at_end)) for column in by_output.T)
+    return np.stack([newton_factor(matrix, ridge) for matrix in matrices])
 
 
 def _most_of(information: np.ndarray, dropped: float) -> np.ndarray:
@@ -172,35 +178,21 @@ def _most_of(information: np.ndarray, dropped: float) -> np.ndarray:
     If the classes are well separated, few rows remain. Their Newton matrix is used as a preconditioner, and
     wherever errors of a few percent do not matter.
     """
-    if information.ndim == 2:
-        return np.column_stack([_most_of(column, dropped) for column in information.T])
     ordered = np.sort(information)
     total = np.cumsum(ordered)
     return np.where(information >= ordered[np.searchsorted(total, dropped * total[-1])], information, 0.0)
 
 
-def curvature_of(basis: Basis, information: np.ndarray) -> np.ndarray:
-    """Second derivatives of the likelihood in v, one matrix for each of several classes."""
-    if information.ndim == 1:
-        return basis.curvature(information)
-    return np.stack([basis.curvature(column) for column in information.T])
-
-
 def solve_newton(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """``H^-1 b`` for the Newton matrix, or one matrix and column for each of several classes.
-
-    The result then sums to zero over the classes, as the solution does.
-    """
-    if factor.ndim == 2:
+    """``H^-1 b`` for the Newton matrix; several classes sum to zero, as the solution does."""
+    if b.ndim == 1:
         return solve_symmetric(factor, b)
-    columns = np.column_stack([solve_symmetric(one, each) for one, each in zip(factor, b.T, strict=True)])
-    return columns - columns.mean(axis=1, keepdims=True)
+    solved = solve_symmetric(factor, b.reshape(len(b), -1)).reshape(b.shape)
+    return solved - solved.mean(axis=-1, keepdims=True)
 
 
 def newton_factor(curvature: np.ndarray, ridge: np.ndarray) -> np.ndarray:
-    """Cholesky factor of the Newton matrix, or of the matrix of each class."""
-    if curvature.ndim == 3:
-        return np.stack([newton_factor(one, ridge) for one in curvature])
+    """Cholesky factor of the Newton matrix."""
     H = np.array(curvature.T, order="F")  # it is symmetric
     diagonal = H.reshape(-1, order="F")[:: len(H) + 1]
     diagonal += ridge
@@ -216,14 +208,14 @@ def newton_factor(curvature: np.ndarray, ridge: np.ndarray) -> np.ndarray:
 
 def _newton_step(
     basis: Basis,
-    here: LossAt,
+    here: LossAt | SoftmaxLossAt,
     ridge: np.ndarray,
     gradient: np.ndarray,
     factor: np.ndarray,
     most_products: int,
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Solve Newton's equations by conjugate gradients: step, change of outputs, number of products."""
-    step, change = np.zeros_like(gradient), np.zeros_like(here.information)
+    step, change = np.zeros_like(gradient), np.zeros_like(here.slope)
     if basis.kept is not None and gradient.ndim == 1:
         system = None if basis.whitened else basis.L, here.information, ridge, gradient, factor
         products = _core.newton_step(
@@ -233,18 +225,19 @@ def _newton_step(
     residual = -gradient
     direction = z = solve_newton(factor, residual)
     size = first = float(np.vdot(residual, z))
+    reduction = SETTINGS.reduction_coupled if gradient.ndim > 1 else SETTINGS.reduction
     products = 0
     while products < most_products:
         products += 1
         along = basis.outputs(direction)
-        curved = here.times(along)
-        product = basis.project(curved) + ridge * direction
-        length = size / max(float(np.vdot(along, curved) + (ridge * direction**2).sum()), 1e-300)
-        step, change = step + length * direction, change + length * along
+        product = basis.project(here.times(along)) + ridge * direction
+        length = size / max(float(np.vdot(direction, product)), 1e-300)
+        step += length * direction
+        change += length * along
         residual = residual - length * product
         z = solve_newton(factor, residual)
         last, size = size, float(np.vdot(residual, z))
-        if size <= SETTINGS.reduction**2 * first:
+        if size <= reduction**2 * first:
             break
         direction = z + (size / last) * direction
     return step, change, products

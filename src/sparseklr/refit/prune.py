@@ -35,11 +35,10 @@ def _in_coefficients(basis: Basis, factor: np.ndarray) -> np.ndarray:
 def elimination_order(basis: Basis, fit: LikelihoodFit) -> np.ndarray:
     """Positions in ``basis.chosen`` in the order of backward elimination, least important first.
 
-    Several classes have one order, which uses the mean of their Newton matrices.
+    Several classes have one order, which uses the Newton matrix of their mean information.
     """
     ridge = np.append(np.full(basis.size, _RIDGE_OF_ORDER / fit.C), 0.0)
-    curvature = fit.curvature if fit.curvature.ndim == 2 else fit.curvature.mean(axis=0)
-    sigma, _ = dpotri(_in_coefficients(basis, newton_factor(curvature, ridge)), lower=True)
+    sigma, _ = dpotri(_in_coefficients(basis, newton_factor(fit.curvature, ridge)), lower=True)
     sigma = np.tril(sigma) + np.tril(sigma, -1).T
     beta = np.concatenate([basis.coefficients(fit.v), fit.v[-1:]])
     return _eliminate(sigma, beta.reshape(len(beta), -1).T)
@@ -77,15 +76,14 @@ def prune(
 
     The part has at most ``max_points`` points, whatever its divergence. The divergence is that from the
     probabilities of the fit, the largest after any of the ``maps``. If nearly all training probabilities are
-    0 or 1, points that matter for new rows would seem unnecessary; a map that
-    moves the probabilities towards those of new rows prevents this.
+    0 or 1, points that matter for new rows would seem unnecessary; a map that moves the probabilities towards
+    those of new rows prevents this.
 
-    With two classes, one Newton step from the fit approximates the model on the first s points. With several
-    classes, the joint Newton matrix is not available, and the model of each size is fitted.
+    One Newton step from the fit approximates the model on the first s points; with several classes, the step
+    uses the matrix of their mean information.
     """
     order, m = elimination_order(basis, fit)[::-1], basis.size  # most important first
-    distance = _divergence(labels, fit, maps)
-    step = None if labels.several else _newton_steps(basis, fit, order)
+    distance, step = _divergence(labels, fit, maps), _newton_steps(basis, fit, order)
 
     def fitted(size: int) -> tuple[Basis, LikelihoodFit]:
         kept = order[:size]
@@ -95,17 +93,15 @@ def prune(
             part,
             labels,
             fit.C,
-            projection @ fit.v if step is None else part.coordinates(*step(size)),
-            curvature=None if step is None else projection @ fit.curvature @ projection.T,
+            part.coordinates(*step(size)),
+            curvature=projection @ fit.curvature @ projection.T,
             fresh=False,
             tol=1e-4,
         )
 
     def near(size: int) -> bool:
-        if step is None:
-            return distance(fitted(size)[1].f) <= allowed
         coef, intercept = step(size)
-        whole = np.zeros(m)
+        whole = np.zeros((m, *coef.shape[1:]))
         whole[order[:size]] = coef
         return distance(basis.outputs(basis.coordinates(whole, intercept))) <= allowed
 
@@ -114,15 +110,22 @@ def prune(
     low, high = 0, min(5, most)
     while high < most and not near(high):
         low, high = high, min(2 * high, most)
-    while high - low > (max(high // 20, 1) if labels.several else 1):
+    while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if near(middle) else (middle, high)
+    best = basis, fit
     while high < m:  # check the second-order approximation by a fit
-        part, refitted = fitted(high)
-        if high == most or distance(refitted.f) <= allowed:
-            return part, refitted
-        high = min(most, high + 1 + high // 20)
-    return basis, fit
+        best = fitted(high)
+        if high == most or distance(best[1].f) <= allowed:
+            break
+        best, high = (basis, fit), min(most, high + 1 + high // 20)
+    # With several classes the predicted model is worse than the fitted one, which needs fewer points.
+    while labels.several and (high := high - 1 - high // 20) > 0:
+        smaller = fitted(high)
+        if distance(smaller[1].f) > allowed:
+            break
+        best = smaller
+    return best
 
 
 def _divergence(
@@ -141,7 +144,7 @@ def _divergence(
 
 def _newton_steps(
     basis: Basis, fit: LikelihoodFit, order: np.ndarray
-) -> Callable[[int], tuple[np.ndarray, float]]:
+) -> Callable[[int], tuple[np.ndarray, np.ndarray]]:
     r"""Coefficients and intercept after a Newton step from the fit to the first points of the order.
 
     Let b contain the intercept and then the coefficients in order of importance, :math:`H = GG^\top` be the
@@ -151,10 +154,10 @@ def _newton_steps(
     rows = np.append(basis.size, order)
     (R,) = qr(_in_coefficients(basis, fit.factor)[rows].T, mode="r", check_finite=False)
     G = R.T
-    z = R @ np.append(basis.coefficients(fit.v), fit.v[-1])[rows]
+    z = R @ np.concatenate([basis.coefficients(fit.v), fit.v[-1:]])[rows]
 
-    def step(size: int) -> tuple[np.ndarray, float]:
+    def step(size: int) -> tuple[np.ndarray, np.ndarray]:
         b = solve_lower(G[: size + 1, : size + 1], z[: size + 1], trans=True)
-        return b[1:], float(b[0])
+        return b[1:], b[0]
 
     return step

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .labels import Labels, LeftOut, LossAt
+from .labels import Labels, LeftOut, LossAt, SoftmaxLossAt
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def _fitted(labels: Labels, f: np.ndarray, line: Recalibration, *, free: bool) -
     return line, float(np.vdot(here.slope, f))
 
 
-def _step(here: LossAt, f: np.ndarray, free: bool) -> tuple[Recalibration, float]:
+def _step(here: LossAt | SoftmaxLossAt, f: np.ndarray, free: bool) -> tuple[Recalibration, float]:
     """The Newton step and its decrement, twice the predicted decrease."""
     gradient = here.slope.sum(axis=0)
     intercept = -_over_information(here, gradient)
@@ -172,13 +172,13 @@ def _step(here: LossAt, f: np.ndarray, free: bool) -> tuple[Recalibration, float
     return Recalibration(slope, intercept - middle * slope), decrement + steepness**2 / curvature
 
 
-def _over_information(here: LossAt, b: Any) -> Any:
+def _over_information(here: LossAt | SoftmaxLossAt, b: Any) -> Any:
     """The solution of A x = b, where A is the second derivative of the loss with respect to the intercept.
 
     With several classes A is a matrix; x has no component in its null space, a constant added to all
     intercepts.
     """
-    if here.weighted is None:
+    if isinstance(here, LossAt):
         return float(b) / max(float(here.information.sum()), 1e-200)
     information = np.diag(here.weighted.sum(axis=0)) - here.weighted.T @ here.probabilities
     return np.linalg.pinv(information, rcond=1e-12, hermitian=True) @ b

@@ -30,7 +30,7 @@ from ..samples import DistinctPoints
 from .basis import Basis, LabelFreeBases, random_basis
 from .calibration import SOFTMAX, log_probabilities
 from .labels import Labels, LeftOut
-from .newton import factor_at, fit_likelihood
+from .newton import factors_at, fit_likelihood
 from .prune import prune
 from .recalibration import Recalibration, few_others, tempered, transferred, with_slope
 from .regularisation import EvaluatedFit, choose_C, evaluate_C
@@ -41,6 +41,7 @@ class RefitSettings:
     """Limits of the refit."""
 
     usual_points: int = 700  # maximum number of points, unless C was chosen on a larger basis
+    usual_coefficients: int = 6000  # maximum number of points times classes, likewise
     negligible: float = 1e-3  # prior variance, in squared logits, that a point must add
     unscaled: float = 100.0  # ratio of standard deviations of features above which scaling is advised
 
@@ -93,7 +94,9 @@ def refit(
 
     # A point is negligible if it changes the output by less than 0.03 prior standard deviations.
     tolerance = min(max(SETTINGS.negligible / (C * line.slope**2), 1e-8), 1e-2)
-    most = max(SETTINGS.usual_points, len(evaluated.chosen))
+    n_outputs = labels.target.shape[1] if labels.several else 1
+    most = min(SETTINGS.usual_points, SETTINGS.usual_coefficients // n_outputs)
+    most = max(most, len(evaluated.chosen))
     basis = random_basis(points, selected, most, rng, map_, tolerance).whiten_if_few()
     fit = fit_likelihood(basis, labels, C, near=evaluated.fit.f, fresh=False, tol=1e-4)
     line = transferred(labels, fit.f, basis.chosen, evaluated.left_out, line.slope)
@@ -121,7 +124,6 @@ def finished(
         evaluated = replace(evaluated, recalibration=Recalibration(), losses=losses)
     n_outputs = labels.target.shape[1] if labels.several else 1
     intercept = line.slope * fit.v[-1] + line.intercept
-    factor = factor_at(basis, labels, line(fit.f), evaluated.C * line.slope**2)  # gives the posterior
     return Refit(
         points=basis.chosen,
         coef=line.slope * basis.coefficients(fit.v).reshape(-1, n_outputs).T,
@@ -130,7 +132,7 @@ def finished(
         evaluated=evaluated,
         outputs=line(fit.f).reshape(-1, n_outputs),
         L=basis.L,
-        factors=factor.reshape(n_outputs, *factor.shape[-2:]),
+        factors=factors_at(basis, labels, line(fit.f), evaluated.C * line.slope**2),
     )
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from .._utils.progress import Report, silent
 from .basis import Basis
-from .cross_fit import cross_fit
+from .cross_fit import joint_cross_fit
 from .labels import Labels
 from .leave_one_out import leave_one_out
 from .newton import LikelihoodFit, embedded, fit_likelihood
@@ -52,7 +52,7 @@ class EvaluatedFit:
     recalibration: Recalibration
     left_out: np.ndarray  # leave-one-out outputs of the fit; with several classes cross-fitted ones
     losses: np.ndarray  # their log-losses after recalibration
-    fold_coordinates: np.ndarray | None = None  # of the fits without a fold, with several classes
+    cross_fits: np.ndarray | None = None  # coordinates of all fits of a joint cross-fit, with several classes
 
     @property
     def C(self) -> float:
@@ -66,8 +66,12 @@ class EvaluatedFit:
 
 def evaluate_C(basis: Basis, labels: Labels, C: float) -> EvaluatedFit:
     """The fit for a given C, without recalibration."""
-    fit = fit_likelihood(basis, labels, C, tol=1e-6)
-    left_out, parts = _left_out(basis, labels, fit)
+    fits = None
+    if labels.several:
+        fit, left_out, fits = joint_cross_fit(basis, labels, C, None, tol=1e-6)
+    else:
+        fit = fit_likelihood(basis, labels, C, tol=1e-6)
+        left_out = leave_one_out(basis, labels, fit)
     return EvaluatedFit(
         basis.chosen,
         basis.coefficients(fit.v),
@@ -75,7 +79,7 @@ def evaluate_C(basis: Basis, labels: Labels, C: float) -> EvaluatedFit:
         Recalibration(),
         left_out,
         labels.observations.losses(left_out),
-        parts,
+        fits,
     )
 
 
@@ -102,8 +106,7 @@ def choose_C(
     best = _best_decade(bases[0], labels, first, local=start is not None)
     for level, basis in enumerate(islice(bases, 1, None), start=1):
         report(f"choice of C on {basis.size} basis points", ends[level])
-        v, parts = embedded(best.fit.v, basis), best.fold_coordinates
-        larger = _evaluate(basis, labels, best.C, v, parts=parts)
+        larger = _evaluate(basis, labels, best.C, embedded(best.fit.v, basis), fits=best.cross_fits)
         report(f"choice of C on {basis.size} basis points", (2 * ends[level] + ends[level + 1]) / 3)
         gain = loss(best) - loss(larger)
         if gain <= 0:
@@ -165,8 +168,7 @@ def _guess(labels: Labels) -> np.ndarray:
 
 def _neighbour(basis: Basis, labels: Labels, one: EvaluatedFit, factor: float) -> EvaluatedFit:
     """The fit with another C, started from a given fit."""
-    v, curvature, parts = one.fit.v, one.fit.curvature, one.fold_coordinates
-    return _evaluate(basis, labels, one.C * factor, v, curvature, parts=parts)
+    return _evaluate(basis, labels, one.C * factor, one.fit.v, one.fit.curvature, fits=one.cross_fits)
 
 
 def _evaluate(
@@ -176,21 +178,15 @@ def _evaluate(
     start: np.ndarray | None = None,
     curvature: np.ndarray | None = None,
     near: np.ndarray | None = None,
-    parts: np.ndarray | None = None,
+    fits: np.ndarray | None = None,
 ) -> EvaluatedFit:
+    """The fit with its recalibrated left-out outputs; with several classes it starts from ``fits``."""
     # The last step changes the objective by at most 1%; the remaining error is far smaller.
-    fresh = not labels.several
-    fit = fit_likelihood(basis, labels, C, start, near=near, curvature=curvature, fresh=fresh, tol=1e-2)
-    left_out, parts = _left_out(basis, labels, fit, parts)
+    if labels.several:
+        fit, left_out, fits = joint_cross_fit(basis, labels, C, fits)
+    else:
+        fit = fit_likelihood(basis, labels, C, start, near=near, curvature=curvature, tol=1e-2)
+        left_out = leave_one_out(basis, labels, fit)
     recalibration = fit_recalibration(labels.observations, left_out)
     losses = labels.observations.losses(recalibration(left_out))
-    return EvaluatedFit(basis.chosen, basis.coefficients(fit.v), fit, recalibration, left_out, losses, parts)
-
-
-def _left_out(
-    basis: Basis, labels: Labels, fit: LikelihoodFit, parts: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Output of every observation from a fit without it, or without its fold, and the fits of the folds."""
-    if labels.several:
-        return cross_fit(basis, labels, fit, parts)
-    return leave_one_out(basis, labels, fit), None
+    return EvaluatedFit(basis.chosen, basis.coefficients(fit.v), fit, recalibration, left_out, losses, fits)

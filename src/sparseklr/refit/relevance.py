@@ -53,7 +53,10 @@ def factors_pay(basis: Basis, labels: Labels, evaluated: EvaluatedFit, seed: int
     """
     folds, fit = replace(labels, left_out=in_folds(basis.points.observations)), evaluated.fit
     groups = folds.observations
-    equal, coordinates = cross_fit(basis, folds, fit, None)
+    if evaluated.cross_fits is None:
+        equal, coordinates = cross_fit(basis, folds, fit)
+    else:  # with several classes, those of the choice of C
+        equal, coordinates = evaluated.left_out, evaluated.cross_fits.swapaxes(0, 1)[:-1]
     learned = np.empty_like(equal)
     for fold, v in enumerate(coordinates):
         held_out = np.asarray(groups.fold == fold)
