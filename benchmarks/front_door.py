@@ -1,4 +1,4 @@
-"""``sparseklr fit`` without options on messy files, compared with ``SparseKLR`` on clean arrays.
+"""``sparseklr fit --model sparse`` on messy files, compared with ``SparseKLR`` on clean arrays.
 
 Eight of the twelve sets are written as messy CSV files of the kinds that occur in practice: with semicolons
 and decimal commas, an index, row names, an identifier, currency and percent signs, odd tokens, other
@@ -93,7 +93,7 @@ def by_command(train: pd.DataFrame, test: pd.DataFrame, write: Quirk) -> tuple[f
         Path(paths["train"]).write_bytes(write(train))
         Path(paths["test"]).write_bytes(write(test))
         model = str(Path(folder) / "model.sklr")
-        _call("fit", paths["train"], "--target", "target", "-o", model, "--json")
+        _call("fit", paths["train"], "--target", "target", "--model", "sparse", "-o", model, "--json")
         found = _call("evaluate", model, paths["test"], "--json")
     return found["log_loss"], found["accuracy"]
 
