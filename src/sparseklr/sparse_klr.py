@@ -302,6 +302,8 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         if chosen is not None:
             samples, points = chosen.applied(samples), chosen.applied(points)
         sample = SampledPoints.of(points, seed)
+        if chosen is not None and not sample.whole:
+            chosen = replace(chosen, evaluated=None)  # its fit has all points
         rows, point_of_row = sample.points.labelled()
         with fit_task(self, X, y, len(rows.signs()) * most_parts(len(rows.codes))) as part:
             report("selection of points", 0.2)
