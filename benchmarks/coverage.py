@@ -19,7 +19,7 @@ import argparse
 import json
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +27,13 @@ import numpy as np
 import pandas as pd
 from scipy.linalg import solve_triangular
 from scipy.special import expit, log_expit
+from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
 from sparseklr import CompactKLR, SparseKLR
-from sparseklr.datasets import make_ringnorm, make_twonorm, true_log_proba
+from sparseklr.datasets import make_ringnorm, make_twonorm, make_waveform, true_log_proba
 
 from .arena_measure import HALVES, REPORT, maker, table
 from .common import DATA, show
@@ -231,59 +232,82 @@ def run_summary(arguments: argparse.Namespace) -> None:
             print(f"size of ours relative to {other}:", (both["ours"] / both[other]).round(3).to_dict())
 
 
+MERGES: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]] = {
+    "clipped": np.clip,
+    "minimax": lambda p, lower, upper: upper / (1 - lower + upper),
+    "middle": lambda p, lower, upper: (lower + upper) / 2,
+    "geometric": lambda p, lower, upper: np.sqrt(p * upper / (1 - lower + upper)),
+}
+"""Ways to merge the probability p and the ends of its interval into one number; the sums are then divided by their total."""
+
+
 def run_intervals(arguments: argparse.Namespace) -> None:
-    """Width, fraction of true probabilities inside, and log-loss of the merged against the plain probability."""
+    """Widths, true probabilities inside, and log-losses of merged probabilities relative to the plain ones.
+
+    ``rows`` is the fraction of rows whose true probability is inside; ``rates`` that of rows for which the
+    mean true probability of rows with the same prediction is inside (isotonic regression on all test rows).
+    """
     lines = []
-    for make, name in ((make_ringnorm, "ringnorm"), (make_twonorm, "twonorm")):
-        X_test, y_test = make(5000, random_state=999)
-        true = np.exp(true_log_proba(name, X_test))[:, 1]
+    for make, name in ((make_ringnorm, "ringnorm"), (make_twonorm, "twonorm"), (make_waveform, "waveform")):
+        X_test, y_test = make(4000, random_state=999)
+        true = np.exp(true_log_proba(name, X_test))
         for model in (SparseKLR(), CompactKLR()):
             for n in SIZES:
                 found = []
                 for draw in range(arguments.draws):
-                    X, y = make(n, random_state=draw)
-                    model.fit(X, y)
-                    p = model.predict_proba(X_test)[:, 1]
-                    lower, upper = (end[:, 1] for end in model.predict_interval(X_test))
-                    merged = upper / (1 - lower + upper)
-                    inside = ((lower <= true) & (true <= upper)).mean()
-                    losses = log_loss(y_test, merged), log_loss(y_test, p)
-                    found.append([(upper - lower).mean(), inside, *losses])
-                mean = np.mean(found, axis=0)
-                lines.append([name, type(model).__name__, n, *mean, mean[2] / mean[3]])
-    show(
-        "Venn-Abers intervals",
-        ["data", "model", "rows", "width", "inside", "merged", "plain", "ratio"],
-        lines,
-    )
+                    model.fit(*make(n, random_state=draw))
+                    p, (lower, upper) = model.predict_proba(X_test), model.predict_interval(X_test)
+                    rates = np.column_stack([
+                        IsotonicRegression().fit(score, t).predict(score)
+                        for score, t in zip(p.T, true.T, strict=True)
+                    ])  # fmt: skip
+                    inside = [((lower <= t) & (t <= upper)).mean() for t in (true, rates)]
+                    merged = [merge(p, lower, upper) for merge in MERGES.values()]
+                    loss, *others = (log_loss(y_test, q / q.sum(axis=1, keepdims=True)) for q in (p, *merged))
+                    found.append([(upper - lower).mean(), *inside, loss, *(other / loss for other in others)])
+                lines.append([name, type(model).__name__, n, *np.mean(found, axis=0)])
+    columns = ["data", "model", "training rows", "width", "rows", "rates", "plain", *MERGES]
+    show("Venn-Abers intervals", columns, lines)
 
 
-def run_shapley(arguments: argparse.Namespace) -> None:
-    """Time of 1000 rows, 20 features, 27 points and 100 background rows; additivity on every set."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(2000, 20))
-    model = CompactKLR(n_points=27).fit(X, X[:, 0] * X[:, 1] + X[:, 2] > 0)
-    with threadpool_limits(1):
-        start = time.process_time()
-        exact = model.explain(X[:1000], by="features")
-        seconds = time.process_time() - start
-    print(f"1000 rows, 20 features, {model.n_points_} points: {seconds:.3f} s of one core")
+def compare_with_shap(
+    model: CompactKLR, X: np.ndarray, exact: np.ndarray, seconds: float, n_samples: int
+) -> None:
+    """Time and error of shap's KernelExplainer with the same background, if shap is installed."""
     try:
         import shap
     except ImportError:
-        print("shap is not installed")
-    else:
-        background = model.scaling_.inverse(model._background_.features)
-        data = shap.kmeans(background, len(background))
-        data.data, data.weights = background, model._background_.weight
-        explainer = shap.KernelExplainer(model.decision_function, data)
-        for n_samples in (500, 2000):
+        print("shap is not installed: pip install sparseklr[guarantees]")
+        return
+    background = model.scaling_.inverse(model._background_.features)
+    data = shap.kmeans(background, len(background))
+    data.data, data.weights = background, model._background_.weight
+    explainer = shap.KernelExplainer(model.decision_function, data)
+    start = time.process_time()
+    found = explainer.shap_values(X, nsamples=n_samples, l1_reg=False, silent=True)
+    each = (time.process_time() - start) / len(X)
+    error = np.abs(found - exact).max()
+    print(f"KernelExplainer, {n_samples} samples: {each:.2f} s per row, error {error:.1e}, "
+          f"{each / seconds:.0f} times the time")  # fmt: skip
+
+
+def run_shapley(arguments: argparse.Namespace) -> None:
+    """Time of 1000 rows, 27 points and 100 background rows against shap's KernelExplainer; additivity on every set.
+
+    With 12 features, KernelExplainer evaluates all 4094 subsets and is exact too; with 20 it samples them.
+    """
+    for n_features, samples in ((12, (4094,)), (20, (500, 2000))):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(2000, n_features))
+        model = CompactKLR(n_points=27).fit(X, X[:, 0] * X[:, 1] + X[:, 2] > 0)
+        with threadpool_limits(1):
+            model.explain(X[:1], by="features")  # computes the background
             start = time.process_time()
-            found = explainer.shap_values(X[:2], nsamples=n_samples, l1_reg=False, silent=True)
-            each = (time.process_time() - start) / 2
-            error = np.abs(found - exact.values[:2]).max()
-            print(f"KernelExplainer, {n_samples} samples: {each:.2f} s a row, error {error:.1e}, "
-                  f"{each / (seconds / 1000):.0f} times the time")  # fmt: skip
+            exact = model.explain(X[:1000], by="features")
+            seconds = (time.process_time() - start) / 1000
+            print(f"{n_features} features, {model.n_points_} points: {seconds:.1e} s of one core per row")
+            for n_samples in samples:
+                compare_with_shap(model, X[:2], exact.values[:2], seconds, n_samples)
     worst = 0.0
     for name in HALVES["all"]:
         X, y = table(name, str(DATA))

@@ -664,7 +664,9 @@ class HeldOutMixin(PointClassifier):
         Returns
         -------
         lower, upper : arrays (n_samples, n_classes)
-            With two classes, ``upper / (1 - lower + upper)`` merges both ends into one probability.
+            As a single probability use ``predict_proba(X)``, or ``np.clip(predict_proba(X), lower, upper)``,
+            which corrects it only where the interval contradicts it. The middle of the interval, and
+            ``upper / (1 - lower + upper)``, are worse: they stay away from 0 and 1 by one training row.
 
         References
         ----------

@@ -45,7 +45,15 @@ from .refit.kernel_search import ChosenKernel, choose_kernel, middle_kernels
 from .refit.labels import Labels
 from .refit.posterior import Posterior, moderation
 from .refit.refit import SETTINGS as REFIT
-from .refit.refit import Losses, Refit, left_out_outputs, losses_of, remedy, sound_refit
+from .refit.refit import (
+    Losses,
+    Refit,
+    left_out_outputs,
+    losses_of,
+    remedy,
+    sound_refit,
+    with_learned_folds,
+)
 from .refit.sample import SampledPoints
 from .samples import DistinctPoints, Samples, weighted_classes
 from .scaling import Scaling
@@ -170,7 +178,8 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         ``standard_error`` and ``seconds``. Without a search, only the kernel of the model.
     loo_log_loss_ : float
         Leave-one-out log-loss of the class probabilities, an estimate of the log-loss on new rows. With more
-        than two classes it is cross-validated: on five folds, or ten for up to 500 observations.
+        than two classes it is cross-validated: on five folds, or ten for up to 500 observations. So it is
+        for up to 300 distinct rows with learned widths of the features; each fold has its own widths.
     validation_log_loss_ : float or None
         Log-loss of the chosen width on validation folds, if ``gamma="auto"`` and leave-one-out preferred
         another width than that of ``"scale"``; otherwise None. Report this estimate instead of
@@ -310,6 +319,8 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
             selected, selection = self._select(rows, point_of_row, part)
         with np.errstate(over="ignore", invalid="ignore"):  # expansion raises on non-finite coefficients
             model, losses = self._refit(sample.points, selected, chosen, seed, between(report, 0.3, 0.8))
+            if chosen is not None and chosen.origin is not None:
+                model = with_learned_folds(points, model, chosen.origin, seed)
             if not sample.whole:
                 report("likelihood of all rows", 0.8)
                 model = sample.refitted(model, self.n_jobs)

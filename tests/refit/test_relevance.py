@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import load_iris, load_wine, make_moons
+from sklearn.metrics import log_loss
 
 from sparseklr import SparseKLR
 from sparseklr.kernels import Kernel
@@ -107,6 +108,19 @@ def test_the_second_fit_gives_the_final_factors(kernel: Kernel, n_classes: int) 
 
 
 # -- the relevance of a model -----------------------------------------------------------------
+
+
+def test_many_irrelevant_features_do_not_flatter_the_estimate() -> None:
+    """Factors that have seen the row would make leave-one-out too optimistic."""
+    rng = np.random.default_rng(0)
+    new = rng.normal(size=(2000, 50))
+    logs = []
+    for _ in range(6):
+        X = rng.normal(size=(100, 50))
+        y, new_y = ((A[:, 0] + A[:, 1] + 0.5 * rng.normal(size=len(A)) > 0) for A in (X, new))
+        model = SparseKLR().fit(X, y)
+        logs.append(np.log(model.loo_log_loss_ / log_loss(new_y, model.predict_proba(new))))
+    assert abs(np.mean(logs)) < 0.3
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian", "auto"])

@@ -28,7 +28,7 @@ from .._utils.threads import Map, ordered_threads
 from ..compact.rows import Observations, validation_folds
 from ..kernels import Kernel, NonFiniteKernel, naming_row
 from ..samples import DistinctPoints, Samples, first_of_each_class, shuffled_keys
-from .basis import LabelFreeBases
+from .basis import ALL_AT_ONCE, Basis, LabelFreeBases
 from .labels import Labels
 from .regularisation import EvaluatedFit, choose_C, fit_at
 from .relevance import factors_pay, learned_factors
@@ -82,6 +82,7 @@ class ChosenKernel:
     C: float  # the best for this kernel, before the factors
     factors: np.ndarray | None  # of the features (:mod:`~.relevance`); None if all features count alike
     evaluated: EvaluatedFit | None  # its fit to all points; None with factors, or a sample of the points
+    origin: tuple[Basis, EvaluatedFit] | None  # of the factors; None if the basis lacks some points
     tried: list[Candidate]  # in order of evaluation; the first is the default
     validation_loss: float | None  # of the chosen kernel; None if it is the first, or folds are impossible
 
@@ -142,7 +143,7 @@ def choose_kernel(
     ``relevance`` enables factors of the features. A kernel that fails is skipped with a warning; if all fail,
     the first error is raised. ``fit`` fits a model to points for the validation.
     """
-    losses, factors = None, None
+    losses, factors, origin = None, None, None
     with ordered_threads(n_jobs) as map_:
         search = KernelSearch(points, seed, map_, report)
         search.run(kernels, climb)
@@ -161,13 +162,16 @@ def choose_kernel(
             report("relevance of the features", 0.9)
             basis = search.bases(best.kernel)[0]
             fitted = basis, search.labels, best.evaluated, seed
-            factors = learned_factors(*fitted) if factors_pay(*fitted) else None
+            if factors_pay(*fitted):
+                factors = learned_factors(*fitted)
+                origin = (basis, best.evaluated) if len(points) <= ALL_AT_ONCE else None
     whole = len(best.losses) == len(points.observations.point)
     return ChosenKernel(
         best.kernel,
         best.evaluated.C,
         factors,
         best.evaluated if whole and factors is None else None,
+        origin,
         search.tried,
         None if losses is None else float(losses.min()),
     )

@@ -34,6 +34,7 @@ from .newton import factors_at, fit_likelihood
 from .prune import prune
 from .recalibration import Recalibration, few_others, tempered, transferred, with_slope
 from .regularisation import EvaluatedFit, choose_C, evaluate_C
+from .relevance import outputs_of_folds
 
 
 @dataclass(frozen=True)
@@ -265,6 +266,24 @@ def of_groups(pieces: LeftOut, outputs: np.ndarray) -> np.ndarray:
         return outputs[:, None]
     fraction = pieces.count / np.bincount(pieces.group, pieces.count)[pieces.group]
     return np.column_stack([np.bincount(pieces.group, fraction * column) for column in outputs.T])
+
+
+def with_learned_folds(
+    points: DistinctPoints, model: Refit, origin: tuple[Basis, EvaluatedFit], seed: int
+) -> Refit:
+    """The same model with leave-one-out values whose factors of the features were learned without them.
+
+    ``origin`` is the basis and the fit that the factors were learned from. Factors that have seen all labels
+    make leave-one-out too optimistic if there are many features and few rows. A constant model, and a class
+    with a single observation, keep their values.
+    """
+    if not len(model.points) or min(points.observations_by_class()) < 2:
+        return model
+    (basis, first), evaluated, labels = origin, model.evaluated, Labels.of_points(points)
+    pieces, _, outputs = outputs_of_folds(basis, labels, first, model.C, seed)
+    left_out = outputs if labels.several else of_groups(pieces, outputs[:, None])[:, 0]
+    losses = labels.observations.losses(evaluated.recalibration(left_out))
+    return replace(model, evaluated=replace(evaluated, left_out=left_out, losses=losses))
 
 
 def class_fractions(points: DistinctPoints, model: Refit) -> Refit:

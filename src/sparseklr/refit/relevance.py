@@ -28,7 +28,7 @@ from ..kernels import Kernel
 from ..samples import DistinctPoints
 from .basis import Basis, LabelFreeBases
 from .cross_fit import cross_fit
-from .labels import Labels, in_folds
+from .labels import Labels, LeftOut, in_folds
 from .newton import fit_likelihood
 from .recalibration import fit_recalibration
 from .regularisation import EvaluatedFit
@@ -51,6 +51,21 @@ def factors_pay(basis: Basis, labels: Labels, evaluated: EvaluatedFit, seed: int
     ``evaluated`` has equal factors. Both losses are those of recalibrated outputs, as in the choice of the
     kernel.
     """
+    groups, equal, learned = outputs_of_folds(basis, labels, evaluated, evaluated.C, seed)
+    with_equal, with_learned = (
+        groups.mean(groups.losses(fit_recalibration(groups, f)(f)))[0] for f in (equal, learned)
+    )
+    return with_learned < with_equal
+
+
+def outputs_of_folds(
+    basis: Basis, labels: Labels, evaluated: EvaluatedFit, C: float, seed: int
+) -> tuple[LeftOut, np.ndarray, np.ndarray]:
+    """The observations in folds, and their outputs from fits to the other folds.
+
+    The first outputs have equal factors and the C of ``evaluated``; the second have factors learned on the
+    other folds and the given C.
+    """
     folds, fit = replace(labels, left_out=in_folds(basis.points.observations)), evaluated.fit
     groups = folds.observations
     if evaluated.cross_fits is None:
@@ -63,12 +78,9 @@ def factors_pay(basis: Basis, labels: Labels, evaluated: EvaluatedFit, seed: int
         rest = folds.without(held_out)
         part = replace(evaluated, coef=basis.coefficients(v), fit=replace(fit, v=v, f=basis.outputs(v)))
         scaled = _scaled(basis, learned_factors(basis, rest, part, seed), seed)
-        f = fit_likelihood(scaled, rest, fit.C, near=part.fit.f, fresh=False, tol=1e-2).f
+        f = fit_likelihood(scaled, rest, C, near=part.fit.f, fresh=False, tol=1e-2).f
         learned[held_out] = f[groups.point[held_out]]
-    with_equal, with_learned = (
-        groups.mean(groups.losses(fit_recalibration(groups, f)(f)))[0] for f in (equal, learned)
-    )
-    return with_learned < with_equal
+    return groups, equal, learned
 
 
 def learned_factors(basis: Basis, labels: Labels, evaluated: EvaluatedFit, seed: int) -> np.ndarray:
