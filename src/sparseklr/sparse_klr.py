@@ -45,15 +45,7 @@ from .refit.kernel_search import ChosenKernel, choose_kernel, middle_kernels
 from .refit.labels import Labels
 from .refit.posterior import Posterior, moderation
 from .refit.refit import SETTINGS as REFIT
-from .refit.refit import (
-    Losses,
-    Refit,
-    left_out_outputs,
-    losses_of,
-    remedy,
-    sound_refit,
-    with_learned_folds,
-)
+from .refit.refit import Losses, Refit, left_out_outputs, losses_of, remedy, sound_refit
 from .refit.sample import SampledPoints
 from .samples import DistinctPoints, Samples, weighted_classes
 from .scaling import Scaling
@@ -319,8 +311,6 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
             selected, selection = self._select(rows, point_of_row, part)
         with np.errstate(over="ignore", invalid="ignore"):  # expansion raises on non-finite coefficients
             model, losses = self._refit(sample.points, selected, chosen, seed, between(report, 0.3, 0.8))
-            if chosen is not None and chosen.origin is not None:
-                model = with_learned_folds(points, model, chosen.origin, seed)
             if not sample.whole:
                 report("likelihood of all rows", 0.8)
                 model = sample.refitted(model, self.n_jobs)
@@ -423,6 +413,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
             C=self.C,
             evaluated=None if chosen is None else chosen.evaluated,
             near_C=None if chosen is None else chosen.C,
+            origin=None if chosen is None else chosen.origin,
             prune_within=float(self.prune),
             max_points=self.max_points,
             seed=seed,

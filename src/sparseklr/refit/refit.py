@@ -175,12 +175,18 @@ def refit_with(
 
 
 def sound_refit(
-    points: DistinctPoints, selected: np.ndarray, *, prune_within: float, **arguments: Any
+    points: DistinctPoints,
+    selected: np.ndarray,
+    *,
+    prune_within: float,
+    origin: tuple[Basis, EvaluatedFit] | None = None,
+    **arguments: Any,
 ) -> tuple[Refit, Losses]:
     """The refitted model and its losses; without recalibration and pruning if these increase the loss.
 
-    Without signal, the class fractions replace the model, unless the user has set C. The arguments are those
-    of :func:`refit_with`.
+    ``origin`` of learned factors of the features is that of :func:`with_learned_folds`. Without signal, the
+    class fractions replace the model, unless the user has set C. The other arguments are those of
+    :func:`refit_with`.
     """
     model = refit_with(points, selected, prune_within=prune_within, **arguments)
     losses = losses_of(points, model)
@@ -189,6 +195,9 @@ def sound_refit(
         plain = refit_with(points, selected, prune_within=0.0, **{**arguments, "evaluated": plain_fit})
         if (plain_losses := losses_of(points, plain)).training < losses.training:
             model, losses = plain, plain_losses
+    if origin is not None:
+        model = with_learned_folds(points, model, origin, arguments["seed"])
+        losses = losses_of(points, model)
     if losses.nothing_found and arguments["C"] == "auto" and min(points.observations_by_class()) >= 2:
         model = class_fractions(points, model)
     return model, losses
