@@ -16,7 +16,6 @@ SECTIONS = {
     "Start": ("quickstart", "coming-from-svc", "coming-from-boosting"),
     "User guide": ("guide/",),
     "Method": ("method/",),
-    "Results": ("arena", "benchmarks", "reproduction", "speed", "compact", "scale", "how_far"),
     "Optional": ("export", "architecture", "design/", "errata", "changelog", "contributing"),
 }
 RULES = """\
