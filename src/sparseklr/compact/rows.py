@@ -211,10 +211,13 @@ def scaled_rows(
     *,
     scale: bool | Scaling,
     block: int = 4096,
+    steps: float = 4096.0,
 ) -> tuple[LabelledRows, Observations, Scaling]:
     """The distinct (row, class) pairs in hashed order, scaled; CSR rows are converted to dense in blocks.
 
-    ``count`` is the number of observations of each row; ``scale`` is a flag or the scaling to use.
+    ``count`` is the number of observations of each row; ``scale`` is a flag or the scaling to use. Scaled
+    values are rounded to multiples of 1 / ``steps``: iterations amplify differences, so that noise of 1e-9,
+    for instance of another BLAS, could lead to another optimum.
     """
     given = scale if isinstance(scale, Scaling) else None
     features = canonical_features(X, codes, weight, n_classes) if given is None else given.kept
@@ -235,6 +238,9 @@ def scaled_rows(
     scaled = np.empty((len(positions), len(scaling.kept)), dtype=np.float32)
     for start in range(0, len(positions), block):
         scaled[start : start + block] = scaling.transform_single(rows[start : start + block])
+    if np.isfinite(scaling.clip):  # else in the units of X
+        np.rint(scaled * steps, out=scaled)
+        scaled /= steps
     scaling = replace(scaling, kept=features[scaling.kept])
     return LabelledRows(scaled, pairs.label, relative, n_classes), pairs.observations, scaling
 
