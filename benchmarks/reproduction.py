@@ -1,8 +1,8 @@
 """Tables and figure of docs/reproduction.md, from the results of ``python -m paper``.
 
-``docs/results/reproduction.csv`` contains the mean over five folds of each method on each set, with its date.
-``python -m benchmarks.reproduction results.sqlite`` replaces the rows that a file of results has completely;
-without a file, only tables and figure are written again.
+``docs/results/reproduction.csv`` contains the mean over the folds of each method on each set, with its date.
+``python -m benchmarks.reproduction results.sqlite`` replaces the rows of which a file of results has at
+least ``--folds`` folds (default: all five); without a file, only tables and figure are written again.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def stored() -> dict[Key, Row]:
         return {(row["mode"], row["set"], row["method"], row["rule"]): row for row in csv.DictReader(file)}
 
 
-def renewed(path: str) -> dict[Key, Row]:
-    """The rows of all methods and sets whose five folds are in a file of results."""
+def renewed(path: str, folds: int) -> dict[Key, Row]:
+    """The rows of all methods and sets of which a file of results has at least this number of folds."""
     with Results(path, readonly=True) as results:
         cells = results.cells(seed=0)
     rows = {}
@@ -62,20 +62,25 @@ def renewed(path: str) -> dict[Key, Row]:
         for name in summary.datasets:
             for method in summary.methods:
                 records = summary.of(name, method)
-                if len(records) < N_FOLDS:
+                if len(records) < folds:
                     continue
                 for rule in RULES[:1] if method in UNTUNED else RULES:
                     values = {column: summary.value(name, method, rule, m) for column, m in METRICS.items()}
                     numbers = {c: f"{v:.4f}" if math.isfinite(v) else "" for c, v in values.items()}
                     day = max(record.finished for record in records)[:10]
                     key = (mode, name, method, rule)
-                    rows[key] = {**dict(zip(KEYS, key, strict=True)), **numbers, "measured": day}
+                    rows[key] = {
+                        **dict(zip(KEYS, key, strict=True)),
+                        **numbers,
+                        "folds": str(len(records)),
+                        "measured": day,
+                    }
     return rows
 
 
 def write(rows: dict[Key, Row]) -> None:
     with FILE.open("w", newline="") as file:
-        writer = csv.DictWriter(file, [*KEYS, *METRICS, "measured"], lineterminator="\n")
+        writer = csv.DictWriter(file, [*KEYS, *METRICS, "folds", "measured"], lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows[key] for key in sorted(rows))
 
@@ -172,10 +177,11 @@ def draw(rows: dict[Key, Row]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("results", nargs="?", help="file of results that `python -m paper` wrote")
-    path = parser.parse_args().results
+    parser.add_argument("--folds", type=int, default=N_FOLDS, help="number of folds that a row needs")
+    given = parser.parse_args()
     rows = stored()
-    if path:
-        rows |= renewed(path)
+    if given.results:
+        rows |= renewed(given.results, given.folds)
         write(rows)
     dates = {row["measured"] for row in rows.values()}
     versions = dates if len(dates) > 1 else ()  # rows of several days were measured with several versions
