@@ -2,7 +2,8 @@
 
 The script divides the CPU seconds of ``SparseKLR`` (without and with the search for the width) by those of
 ``CalibratedClassifierCV(SVC(), ensemble=False)`` (a sigmoid from five folds). It uses the 12 sets, with
-features in [0, 1] or standardised (``--standard``), and 3000 rows of 26 classes. Fits of the two models
+features in [0, 1] or standardised (``--standard``), and 3000 rows of 26 classes. ``--arena`` uses the tables of
+``benchmarks.arena`` with two classes instead, with at most 1500 standardised training rows. Fits of the models
 alternate, and the fastest of each counts. Results are stored in ``--results`` and not measured again;
 ``--fresh`` deletes them.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,13 +21,15 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification
-from sklearn.preprocessing import minmax_scale, scale
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler, minmax_scale, scale
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from sparseklr import SparseKLR
 
-from .common import NAMES, load, show
+from .arena_measure import HALVES, divide, numeric, table
+from .common import DATA, NAMES, load, show
 
 LETTERS = "26 classes"
 BASELINE = "calibrated SVC"
@@ -38,6 +42,7 @@ MODELS: dict[str, Callable[[], ClassifierMixin]] = {
 # for 26 classes.
 BARS = {"SparseKLR": 0.8, "width by leave-one-out": 1.5}
 BAR_OF_LETTERS = 2.0
+ARENA = "arena "  # prefix of the names of the tables of the arena
 
 
 def load_any(name: str, standard: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -59,11 +64,25 @@ def load_any(name: str, standard: bool) -> tuple[np.ndarray, np.ndarray]:
     return (scale(X) if standard else X), y
 
 
+def arena_tables() -> list[str]:
+    """The tables of the arena with two classes."""
+    return [ARENA + name for name in HALVES["all"] if table(name, str(DATA))[1].max() == 1]
+
+
+def arena_rows(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """The training rows of the first split, as the models of the arena get them."""
+    X, y = table(name, str(DATA))
+    train, _ = divide(y, 0, 1500, 0)
+    text = [column for column in X if X[column].dtype == object]
+    return make_pipeline(numeric(text), StandardScaler()).fit_transform(X.iloc[train]), y[train]
+
+
 def seconds(name: str, standard: bool) -> dict[str, float]:
     """CPU seconds of the fastest fit of each model; small sets are fitted more often."""
-    X, y = load_any(name, standard)
+    arena = name.startswith(ARENA)
+    X, y = arena_rows(name.removeprefix(ARENA)) if arena else load_any(name, standard)
     models = dict(MODELS)
-    if name == LETTERS:
+    if name == LETTERS or arena:
         del models["width by leave-one-out"]
     fastest = dict.fromkeys(models, np.inf)
     for _ in range(1 if len(y) > 15_000 else 3 if len(y) > 2000 else 9):
@@ -77,7 +96,8 @@ def seconds(name: str, standard: bool) -> dict[str, float]:
 def measure(sets: list[str], standard: bool, results: Path) -> dict[str, dict[str, float]]:
     found = json.loads(results.read_text()) if results.exists() else {}
     scaling = "standardised" if standard else "in [0, 1]"
-    with threadpool_limits(1):
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         SparseKLR().fit([[0.0], [1.0]], [0, 1])  # the first fit imports modules and is not counted
         for name in sets:
             if f"{name}, {scaling}" not in found:
@@ -94,14 +114,16 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--sets", nargs="*", default=[*NAMES, LETTERS])
+    parser.add_argument("--arena", action="store_true", help="the two-class tables of the arena")
     parser.add_argument("--standard", action="store_true", help="standardise features")
     parser.add_argument("--results", type=Path, default=Path("fit_time.json"))
     parser.add_argument("--fresh", action="store_true", help="delete stored results first")
     arguments = parser.parse_args()
     if arguments.fresh:
         arguments.results.unlink(missing_ok=True)
-    found = measure(arguments.sets, arguments.standard, arguments.results)
-    table, ratios = [], {title: [] for title in BARS}
+    sets = arena_tables() if arguments.arena else arguments.sets
+    found = measure(sets, arguments.standard, arguments.results)
+    rows, ratios = [], {title: [] for title in BARS}
     for name, times in found.items():
         row: list[object] = [name, times[BASELINE]]
         for title, bar in BARS.items():
@@ -113,12 +135,12 @@ def main() -> None:
                 ratios[title].append(ratio)
             above = ratio > (BAR_OF_LETTERS if name == LETTERS else bar)
             row += [times[title], f"{ratio:.2f}{' above' if above else ''}"]
-        table.append(row)
+        rows.append(row)
     means = [float(np.exp(np.mean(np.log(values)))) if values else np.nan for values in ratios.values()]
-    table.append(["geometric mean of the sets", "", "", f"{means[0]:.2f}", "", f"{means[1]:.2f}"])
+    rows.append(["geometric mean of the sets", "", "", f"{means[0]:.2f}", "", f"{means[1]:.2f}"])
     columns = ["set", BASELINE, *(title for name in BARS for title in (name, "ratio"))]
     bars = ", ".join(f"{title} {bar:g}" for title, bar in BARS.items())
-    show(f"CPU seconds of a fit; bars: {bars}, {LETTERS} {BAR_OF_LETTERS:g}", columns, table)
+    show(f"CPU seconds of a fit; bars: {bars}, {LETTERS} {BAR_OF_LETTERS:g}", columns, rows)
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
        with C chosen by leave-one-out.
     4. Pruning: points are dropped while the predicted probabilities stay nearly the same.
 
-    For more than 20,000 distinct rows, a sample of that size determines everything but the coefficients,
+    For more than 10,000 distinct rows, a sample of that size determines everything but the coefficients,
     which are finally refitted to all rows.
 
     With more than two classes, each class has a function :math:`f_k` on the same points. The class
@@ -116,7 +116,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
     prune : float, default=0.05
         Points are dropped after the refit while the mean Kullback-Leibler divergence of the probabilities
         from those of the unpruned model is at most ``prune`` standard errors of the leave-one-out loss of at
-        most 20,000 rows. Larger values keep fewer points; 0 keeps all.
+        most 10,000 rows. Larger values keep fewer points; 0 keeps all.
     max_points : int or None, default=None
         Largest number of points of the model. None keeps as many as the data need.
     tol : float, default=1e-3
@@ -178,7 +178,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         ``loo_log_loss_``, which is optimistic because the width was chosen to minimise it.
     loo_decision_function_ : array (n_samples,) or (n_samples, n_classes)
         Approximate leave-one-out outputs, or cross-validated ones of more than two classes; NaN for rows of
-        weight 0. Rows outside the sample of 20,000 have the outputs of its model, which has not seen them.
+        weight 0. Rows outside the sample of 10,000 have the outputs of its model, which has not seen them.
     n_observations_ : int
         Number of independent observations: rows of positive weight, where a row of integer weight w counts w
         times; or distinct rows, if the labels of equal rows show that these are copies.

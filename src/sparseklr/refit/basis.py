@@ -304,7 +304,7 @@ class RandomPivots:
             most = min(_DRAWN_AT_ONCE, size - m, int(np.count_nonzero(probability)))
             drawn = np.sort(self.rng.choice(len(probability), most, replace=False, p=probability))
             # Drop drawn points that are nearly in the span of the others.
-            before = np.array([self.blocks[i // self._step][i % self._step, :m] for i in drawn])
+            before = self._features(drawn, m)
             left = self.points.values(drawn, drawn) - before @ before.T
             kept, corner = independent(left, tolerance=1e-3)
             if not len(kept):  # the kernel is not positive semidefinite
@@ -313,9 +313,14 @@ class RandomPivots:
             m += len(kept)
         self.L = self.L[:m, :m]
 
-    @property
-    def _step(self) -> int:
-        return self.slices[0].stop
+    def _features(self, indices: np.ndarray, m: int) -> np.ndarray:
+        """The first m features of the given points."""
+        block, row = np.divmod(indices, self.slices[0].stop)
+        out = np.empty((len(indices), m))
+        for each in np.unique(block):
+            here = block == each
+            out[here] = self.blocks[each][row[here], :m]
+        return out
 
     def _reserve(self, size: int) -> None:
         m = len(self.chosen)

@@ -91,9 +91,9 @@ def choose_C(
     ``start`` is the best C for another kernel or for other features, if known. The search then evaluates its
     neighbours, and proceeds in each direction while the loss falls.
 
-    A larger basis replaces a smaller one if its loss is smaller with the same C; only the neighbours of this
-    C are evaluated on it. The next larger one is tried if the loss has fallen by more than its standard
-    error.
+    A larger basis replaces a smaller one if its loss is smaller with the same C. The next larger C is then
+    evaluated too, because more points allow less regularisation. If the loss has fallen by more than its
+    standard error, the search continues with the next smaller C and the next larger basis.
     """
 
     def loss(one: EvaluatedFit) -> float:
@@ -111,13 +111,14 @@ def choose_C(
         gain = loss(best) - loss(larger)
         if gain <= 0:
             break
+        clear = gain > labels.observations.mean(larger.losses)[1]
         neighbours = [
             _neighbour(basis, labels, larger, factor)
-            for factor in (0.1, 10.0)
+            for factor in ((10.0, 0.1) if clear else (10.0,))
             if SETTINGS.least <= larger.C * factor <= SETTINGS.most
         ]
         best = min([larger, *neighbours], key=loss)
-        if gain <= labels.observations.mean(best.losses)[1]:
+        if not clear:
             break
     return best
 

@@ -1,6 +1,6 @@
 r"""Fits to many rows: a model is fitted to a sample, and its coefficients are refitted to all rows.
 
-A few tens of thousands of rows suffice to choose C, the basis and the points; beyond that, the time of these
+About ten thousand rows suffice to choose C, the basis and the points; beyond that, the time of these
 choices would grow faster than their accuracy. C is the variance of the prior, which does not depend on the
 number of rows. The final likelihood includes all rows. Rows outside the sample do not influence the model of
 the sample, so its outputs for them are held-out predictions, which replace leave-one-out outputs.
@@ -23,7 +23,7 @@ from .refit import Refit, class_fractions, finished, of_groups
 class SampleSettings:
     """Size of the sample."""
 
-    points: int = 20_000  # up to this number, the sample has all points
+    points: int = 10_000  # up to this number, the sample has all points
     least_of_class: int = 1000  # smallest number of points of each class in the sample
 
 
@@ -40,7 +40,7 @@ class SampledPoints:
 
     @classmethod
     def of(cls, points: DistinctPoints, seed: int) -> SampledPoints:
-        """All points if there are at most 20,000, or if the kernel is precomputed."""
+        """All points if there are at most 10,000, or if the kernel is precomputed."""
         if len(points) <= SETTINGS.points or points.kernel.precomputed:
             return cls(points, np.arange(len(points)), points)
         order = np.argsort(shuffled_keys(points.X, seed))
