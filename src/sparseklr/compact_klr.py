@@ -113,8 +113,8 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
     search_results_ : dict of arrays
         One row per stage of the search: ``n_points``, ``n_features``, ``C``, ``log_loss`` (on the validation
         rows), ``standard_error``, ``fold_error`` and ``seconds``. The fold error is the standard error over
-        repeated folds, hence the variation with ``random_state``; NaN if the folds are not repeated. Empty if
-        both the number of points and C are given.
+        repeated folds, hence the variation with ``random_state``; absent if the folds are not repeated.
+        Empty if both the number of points and C are given.
     validation_log_loss_ : float or None
         Validation log-loss of the chosen stage; None without a search.
     shrinkage_ : float

@@ -95,15 +95,16 @@ class CompactFit:
         return self.training_loss > self.chosen.loss + 2.0 * self.chosen.standard_error
 
     def search_results(self) -> dict[str, np.ndarray]:
-        """One row per stage."""
+        """One row per stage; the fold error only if the folds were repeated."""
         stages = self.stages
+        fold_error = np.array([stage.fold_error for stage in stages])
         return {
             "n_points": np.array([stage.n_points for stage in stages], dtype=int),
             "n_features": np.array([stage.n_features for stage in stages], dtype=int),
             "C": np.array([stage.C for stage in stages]),
             "log_loss": np.array([stage.loss for stage in stages]),
             "standard_error": np.array([stage.standard_error for stage in stages]),
-            "fold_error": np.array([stage.fold_error for stage in stages]),
+            **({} if np.isnan(fold_error).any() else {"fold_error": fold_error}),
             "seconds": np.array([stage.seconds for stage in stages]),
         }
 
