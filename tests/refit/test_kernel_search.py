@@ -88,23 +88,22 @@ def test_the_table_holds_the_loss_of_every_candidate(options) -> None:
     for row in table.itertuples():
         single = SparseKLR(**{**options, "kernel": row.kernel, "gamma": row.gamma}).fit(X, y)
         assert (single.kernel_.name, single.gamma_) == (row.kernel, row.gamma)
-        if single.C_ != row.C:  # that of the width before, with which it was clearly worse
-            assert row.gamma > table["gamma"].iloc[0]
+        if (
+            single.C_ != row.C
+        ):  # the search starts at the C of the first kernel, or tries only that of a width
             single.set_params(C=row.C).fit(X, y)
-            assert single.loo_log_loss_ == pytest.approx(row.log_loss, rel=1e-2)
-        else:
-            assert single.loo_log_loss_ == pytest.approx(row.log_loss)
+        assert single.loo_log_loss_ == pytest.approx(row.log_loss, rel=1e-2)  # fits are accurate to 1e-2
     chosen = table[(table["kernel"] == model.kernel_.name) & (table["gamma"] == model.gamma_)].iloc[0]
-    assert model.loo_log_loss_ == pytest.approx(chosen["log_loss"])
+    assert model.loo_log_loss_ == pytest.approx(chosen["log_loss"], rel=1e-2)
     assert chosen["log_loss"] <= table["log_loss"].iloc[0]
 
 
 def test_C_is_not_searched_for_hopeless_kernels(monkeypatch) -> None:
     chosen = []
 
-    def counted(bases, labels):
+    def counted(bases, labels, *start):
         chosen.append(bases[0].points.kernel.gamma)
-        return choose_C(bases, labels)
+        return choose_C(bases, labels, *start)
 
     monkeypatch.setattr(kernel_search, "choose_C", counted)
     monkeypatch.setattr("sparseklr.refit.refit.choose_C", counted)
@@ -228,7 +227,7 @@ def test_one_width_for_all_classes() -> None:
     model = SparseKLR(kernel="rbf", gamma="auto", relevance="shared").fit(X, y)
     assert isinstance(model.gamma_, float)
     chosen = model.search_results_["gamma"] == model.gamma_
-    assert model.loo_log_loss_ == pytest.approx(model.search_results_["log_loss"][chosen].item())
+    assert model.loo_log_loss_ == pytest.approx(model.search_results_["log_loss"][chosen].item(), rel=1e-2)
     scale = SparseKLR(kernel="rbf", relevance="shared").fit(X, y)
     assert model.loo_log_loss_ <= scale.loo_log_loss_ * 1.01
 
@@ -267,10 +266,10 @@ def test_search_ends_with_a_finite_model_or_a_clear_error(name, kernel) -> None:
 def test_failing_candidates_are_skipped_with_a_warning(monkeypatch) -> None:
     X, y = checkerboard(400, 6, seed=0)
 
-    def fails_if_narrow(bases, labels):
+    def fails_if_narrow(bases, labels, *start):
         if bases[0].points.kernel.gamma > 1.5 * middle:
             raise np.linalg.LinAlgError("not positive definite")
-        return choose_C(bases, labels)
+        return choose_C(bases, labels, *start)
 
     middle = SparseKLR().fit(X, y).gamma_
     assert SparseKLR(gamma="auto").fit(X, y).gamma_ > middle
@@ -282,7 +281,7 @@ def test_failing_candidates_are_skipped_with_a_warning(monkeypatch) -> None:
     assert model.gamma_ <= middle
     assert max(model.search_results_["gamma"]) == middle
 
-    def fails(bases, labels):
+    def fails(bases, labels, *start):
         raise np.linalg.LinAlgError("not positive definite")
 
     monkeypatch.setattr(kernel_search, "choose_C", fails)

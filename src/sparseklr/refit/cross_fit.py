@@ -32,7 +32,7 @@ SETTINGS = CrossFitSettings()
 
 
 def cross_fit(basis: Basis, labels: Labels, fit: LikelihoodFit) -> tuple[np.ndarray, np.ndarray]:
-    """Outputs of all observations of two classes from fits without their fold, and their coordinates.
+    """Outputs of all observations from fits without their fold, one by one, and the coordinates of the fits.
 
     The fits use the preconditioner of the fit to all observations. The first axis of the coordinates has the
     folds.
@@ -48,7 +48,7 @@ def cross_fit(basis: Basis, labels: Labels, fit: LikelihoodFit) -> tuple[np.ndar
         left_out[held_out] = part.f[groups.point[held_out]]
         return part.v
 
-    left_out = np.empty(len(groups.weight))
+    left_out = np.empty((len(groups.weight), *labels.target.shape[1:]))
     return left_out, np.stack([without(fold) for fold in range(n_folds)])
 
 

@@ -226,15 +226,16 @@ class LeftOut(Labels):
         return sizes
 
 
-def in_folds(groups: Observations) -> LeftOut:
-    """The observations in folds; the observations of a group may be in several folds.
+def in_folds(groups: Observations, n_folds: int | None = None) -> LeftOut:
+    """The observations in folds, by default five or ten; the observations of a group may be in several folds.
 
     The observations of each class are assigned to the folds in turn. The first fold of a class follows the
     last fold of the previous class. Classes are ordered by their first observations, not by their names.
     """
     count = groups.count.astype(np.int64)
     total = int(count.sum())
-    n_folds = min(SETTINGS.folds_of_few if total <= SETTINGS.few else SETTINGS.folds, total)
+    usual = SETTINGS.folds_of_few if total <= SETTINGS.few else SETTINGS.folds
+    n_folds = min(n_folds or usual, total)
     _, appearance, code = np.unique(groups.weight.argmax(axis=1), return_index=True, return_inverse=True)
     order = np.argsort(appearance[code], kind="stable")
     first = np.empty_like(count)

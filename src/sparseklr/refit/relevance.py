@@ -40,6 +40,7 @@ class RelevanceSettings:
 
     root: float = 0.25  # power of the mean squared derivatives
     n_rows: int = 1000  # rows for the mean of the squared derivatives
+    n_folds: int = 3  # on which the factors must pay
 
 
 SETTINGS = RelevanceSettings()
@@ -51,7 +52,7 @@ def factors_pay(basis: Basis, labels: Labels, evaluated: EvaluatedFit, seed: int
     ``evaluated`` has equal factors. Both losses are those of recalibrated outputs, as in the choice of the
     kernel.
     """
-    groups, equal, learned = outputs_of_folds(basis, labels, evaluated, evaluated.C, seed)
+    groups, equal, learned = outputs_of_folds(basis, labels, evaluated, evaluated.C, seed, SETTINGS.n_folds)
     with_equal, with_learned = (
         groups.mean(groups.losses(fit_recalibration(groups, f)(f)))[0] for f in (equal, learned)
     )
@@ -59,19 +60,19 @@ def factors_pay(basis: Basis, labels: Labels, evaluated: EvaluatedFit, seed: int
 
 
 def outputs_of_folds(
-    basis: Basis, labels: Labels, evaluated: EvaluatedFit, C: float, seed: int
+    basis: Basis, labels: Labels, evaluated: EvaluatedFit, C: float, seed: int, n_folds: int | None = None
 ) -> tuple[LeftOut, np.ndarray, np.ndarray]:
     """The observations in folds, and their outputs from fits to the other folds.
 
     The first outputs have equal factors and the C of ``evaluated``; the second have factors learned on the
     other folds and the given C.
     """
-    folds, fit = replace(labels, left_out=in_folds(basis.points.observations)), evaluated.fit
+    folds, fit = replace(labels, left_out=in_folds(basis.points.observations, n_folds)), evaluated.fit
     groups = folds.observations
-    if evaluated.cross_fits is None:
-        equal, coordinates = cross_fit(basis, folds, fit)
-    else:  # with several classes, those of the choice of C
+    if n_folds is None and evaluated.cross_fits is not None:  # with several classes, those of the choice of C
         equal, coordinates = evaluated.left_out, evaluated.cross_fits.swapaxes(0, 1)[:-1]
+    else:
+        equal, coordinates = cross_fit(basis, folds, fit)
     learned = np.empty_like(equal)
     for fold, v in enumerate(coordinates):
         held_out = np.asarray(groups.fold == fold)
