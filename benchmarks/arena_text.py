@@ -11,6 +11,8 @@ NAMES = {
     "CompactKLR": "`CompactKLR()`",
     "CatBoost": "`CatBoostClassifier()`",
     "LightGBM": "`LGBMClassifier()`",
+    "RealMLP": "`RealMLP_TD_Classifier()`",
+    "xRFM": "`XRFM_D_Classifier()`",
     "forest": "`RandomForestClassifier()`",
     "SVC": "calibrated `SVC()`",
     "logistic": "`LogisticRegression()`",
