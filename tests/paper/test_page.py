@@ -185,7 +185,7 @@ def test_comparison_needs_enough_sets(summary: Summary) -> None:
     assert page_sections.pairs(few) == ""
     assert page_data.charts(few)["ranks"] is None
     assert "Friedman" in page_sections.comparison(summary)
-    assert page_sections.pairs(summary).count("<tr>") == 1 + 15  # of six methods
+    assert page_sections.pairs(summary).count("<tr>") == 1 + 21  # of seven methods
 
 
 def test_differences_come_with_evidence(summary: Summary, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,7 +277,9 @@ def test_tooltip_by_pointer_and_keyboard(open_page: Any, report: Path) -> None:
     page.locator('#accuracy-sparsity [data-series="SparseKLR"]').hover(force=True)
     assert tip.is_visible()
     assert re.search(
-        r"SparseKLR, mean over 12 sets.*accuracy 0\.\d{3}.*not in the paper", tip.inner_text(), re.S
+        r"(SparseKLR|S-KLR refit), mean over 12 sets.*accuracy 0\.\d{3}.*not in the paper",
+        tip.inner_text(),
+        re.S,
     )
     page.mouse.move(1, 1)
     assert not tip.is_visible()
