@@ -279,7 +279,8 @@ def compare_with_shap(
     except ImportError:
         print("shap is not installed: pip install sparseklr[guarantees]")
         return
-    background = model.scaling_.inverse(model._background_.features)
+    background = np.zeros((len(model._background_.weight), X.shape[1]))
+    background[:, model.scaling_.kept] = model.scaling_.inverse(model._background_.features)
     data = shap.kmeans(background, len(background))
     data.data, data.weights = background, model._background_.weight
     explainer = shap.KernelExplainer(model.decision_function, data)
