@@ -79,7 +79,7 @@ def write(rows: pd.DataFrame) -> None:
     )
     (ROOT / "docs/arena.md").write_text(page, encoding="utf-8")
     draw(losses.clip(lower=FLOOR).div(best, axis=0), ROOT / "docs/arena.png")
-    text = f"{means(rows, brief=True)}\n\nAnother model is more than 5% better than both on {len(lost)} of the {len(losses)} tables.\n"
+    text = f"{means(rows, brief=True)}\n\nOn {len(lost)} of the {len(losses)} tables another model is more than 5% better than both `CompactKLR()` and `SparseKLR()`.\n"
     replace_part(ROOT / "README.md", text)
     replace_part(ROOT / "docs/coming-from-boosting.md", comparison(rows))
 

@@ -4,7 +4,7 @@ A handful of points that move replaces hundreds of rows
 
 How many points does a model need? :class:`~sparseklr.CompactKLR` tries 2, 4, 8, ... points and measures the
 log-loss on validation rows. It chooses the smallest model whose loss is within one standard error of the
-minimum, or within 0.2% for each doubling, because what more points would gain is within the noise.
+minimum, or within 0.2% for each doubling, because the improvement from more points is within the noise.
 ``search_results_`` lists all sizes.
 """
 

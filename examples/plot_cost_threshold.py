@@ -4,10 +4,10 @@ Calibrated probabilities turn a cost matrix into the right threshold
 
 A missed tumour costs more than a false alarm. If it costs ``c`` times as much, the expected cost is lowest
 if every tumour with a probability above ``1 / (1 + c)`` is classified as malignant. Nothing has to be
-tuned, provided that the probabilities are calibrated. The raw output of a sparse model, ``sigmoid(f)``, is
+tuned, provided that the probabilities are calibrated. The uncalibrated output of ``SKLR``, ``sigmoid(f)``, is
 0 or 1 for nearly all patients: the threshold hardly changes a decision, and for large ``c`` it would be
-cheaper to classify every tumour as malignant. With the probabilities of the refit the threshold trades
-false alarms for missed tumours as it should.
+cheaper to classify every tumour as malignant. With the probabilities of ``SparseKLR``, a larger
+``c`` leads to fewer missed tumours and more false alarms, as it should.
 """
 
 import matplotlib.pyplot as plt
@@ -71,10 +71,10 @@ for axis in (left, right):
 raw, half, refit = (cost[policy].mean(axis=1) for policy in policies)
 k = int(np.argmin(np.abs(costs - 20)))
 print(
-    f"cost per patient where a missed tumour costs {costs[k]:.1f}: raw {raw[k]:.3f}, refit cut at 1/2 ",
+    f"cost per patient if a missed tumour costs {costs[k]:.1f}: raw {raw[k]:.3f}, refit at threshold 1/2 ",
     end="",
 )
-print(f"{half[k]:.3f}, refit cut at 1 / (1 + c) {refit[k]:.3f}")
+print(f"{half[k]:.3f}, refit at threshold 1 / (1 + c) {refit[k]:.3f}")
 saturated = [np.mean(np.abs(p - 0.5) > 0.499) for p in probability.values()]
 print(f"probabilities within 0.001 of 0 or 1: raw {saturated[0]:.0%}, refit {saturated[1]:.0%}")
 expensive = costs >= 20

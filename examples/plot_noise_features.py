@@ -3,7 +3,7 @@ Noise features are dropped, not down-weighted
 =============================================
 
 A kernel with one width for all features measures distances in all of them, so every irrelevant feature
-blurs the distances. :class:`~sparseklr.CompactKLR` learns a width for each feature, and with
+adds noise to the distances. :class:`~sparseklr.CompactKLR` learns a width for each feature, and with
 ``relevance="sparse"`` it removes the features that do not lower the validation loss. Here the first two
 columns are two moons, and ten columns are noise.
 """
@@ -34,7 +34,7 @@ models = {
     "SVC, sigmoid": make_pipeline(StandardScaler(), CalibratedClassifierCV(SVC(), ensemble=False)),
     "HistGradientBoosting": HistGradientBoostingClassifier(random_state=0),
     "CompactKLR, shared width": CompactKLR(relevance="shared"),
-    "CompactKLR, a width each": CompactKLR(relevance="features"),
+    "CompactKLR, one width per feature": CompactKLR(relevance="features"),
     "CompactKLR, sparse": CompactKLR(relevance="sparse"),
 }
 losses = {name: log_loss(y_test, model.fit(X, y).predict_proba(X_test)) for name, model in models.items()}

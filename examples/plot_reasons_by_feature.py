@@ -2,10 +2,10 @@
 Which columns led to this prediction?
 =====================================
 
-Contributions of training rows cancel each other. Shapley values attribute the log-odds to the features
-instead: they lead from the mean of the training rows to the row in question. For the rbf and the Laplacian
-kernel they are exact. Whether acting on the predictions pays is a second question, which a decision curve
-answers.
+The contributions of the points of a kernel model often cancel each other. Shapley values attribute the
+log-odds to the features instead: they sum to the difference between the log-odds of a row and the mean
+log-odds of background rows, which represent the training rows. They are exact for the rbf and the Laplacian
+kernel. A decision curve answers a second question: whether it is worth acting on the predictions.
 """
 
 import matplotlib.pyplot as plt
@@ -25,8 +25,8 @@ np.testing.assert_allclose(
 )
 
 # %%
-# The most doubtful patient
-# -------------------------
+# The patient with the most uncertain prediction
+# ----------------------------------------------
 # The values of the features are in their original units: the model scales them itself.
 doubtful = int(np.argmin(np.abs(model.decision_function(X_test))))
 ShapleyDisplay.from_values(values, row=doubtful, label=1, max_features=8)
@@ -41,8 +41,8 @@ plt.show()
 # %%
 # Is it worth acting?
 # -------------------
-# One feature alone is worth using at thresholds up to about 0.6; beyond, acting on no row is better. The
-# model gains more at every threshold.
+# With one feature alone, acting on the predictions is worthwhile at thresholds up to about 0.6; above this,
+# it is better to act on no patient. The model has a larger net benefit at every threshold.
 one = LogisticRegression(max_iter=1000).fit(X[["mean texture"]], y)
 display = DecisionCurveDisplay.from_estimator(model, X_test, y_test)
 DecisionCurveDisplay.from_estimator(

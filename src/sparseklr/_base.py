@@ -244,7 +244,7 @@ class PointClassifier(SVCParameters, ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> np.ndarray:
         """Logit of the probability of the second class; for more than two classes, the output of each class.
 
-        Far from all points of the model this is the intercept.
+        Far from all points, a model with the rbf or the Laplacian kernel predicts a constant.
 
         Parameters
         ----------
@@ -339,7 +339,7 @@ class PointClassifier(SVCParameters, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The result has one number for each pair of row and point, or of row and feature.
+            Rows to explain. The result has one number for each pair of row and point, or of row and feature.
         by : {"points", "features"}, default="points"
             ``"features"`` needs the kernel "rbf" or "laplacian", whose values are products over features.
         background : {array-like, sparse matrix} of shape (n_background, n_features), default=None

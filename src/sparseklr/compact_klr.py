@@ -70,9 +70,9 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
         Largest number of points that ``"auto"`` tries.
     relevance : {"features", "shared", "sparse"}, default="features"
         ``"features"`` fits a kernel coefficient for each feature, ``"shared"`` one for all features. With
-        more than ten features per row, ``"features"`` means ``"shared"``. ``"sparse"`` also fits one for each
-        feature, and drops features that the model hardly uses while the validation log-loss stays within one
-        standard error of the best.
+        more than ten times as many features as rows, ``"features"`` means ``"shared"``. ``"sparse"`` also
+        fits one for each feature, and drops features that the model hardly uses while the validation log-loss
+        stays within one standard error of the best.
     C : float or "auto", default="auto"
         Weight of the log-likelihood relative to the penalty, so a smaller C regularises more. ``"auto"``
         chooses it together with the number of points.

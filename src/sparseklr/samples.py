@@ -33,7 +33,7 @@ _WHOLE_MATRIX = 4096
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Validated training rows of positive weight, with labels as codes into ``classes``."""
+    """Validated training rows of positive weight, with labels as indices into ``classes``."""
 
     X: Any
     codes: np.ndarray

@@ -67,8 +67,10 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
        kernel, and the derivatives of a first model give each feature a separate kernel coefficient, if this
        lowers the loss on validation folds.
     2. Selection: S-KLR (:class:`SKLR`) with a large margin, which is nearly a support vector machine, selects
-       some of the training points; from 5000 rows on, in up to three parts of the rows.
-    3. Refit: the coefficients of these points minimise the penalised negative log-likelihood of all rows,
+       some of the training points. With more than 5000 rows, it is solved on a random part of them first; up
+       to two further parts consist of the points selected so far and of rows inside the margin.
+    3. Refit: the coefficients of these points (usually at most 700) minimise the penalised negative
+       log-likelihood of all rows,
 
        .. math:: \tfrac12\|f\|^2 + C \sum_i w_i \log(1 + e^{-y_i f(x_i)}), \qquad
                  f(x) = \sum_b \beta_b k(x_b, x) + c,
@@ -76,8 +78,8 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
        with C chosen by leave-one-out.
     4. Pruning: points are dropped while the predicted probabilities stay nearly the same.
 
-    For more than 10,000 distinct rows, a sample of that size determines everything but the coefficients,
-    which are finally refitted to all rows.
+    For more than 10,000 distinct rows, a sample of that size determines C and the points. Scaling and
+    coefficients use all rows.
 
     With more than two classes, each class has a function :math:`f_k` on the same points. The class
     probabilities are the softmax of the functions, the penalty is the sum of their squared norms, and the
@@ -110,13 +112,13 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         a first model, if this reduces the log-loss of validation folds. ``"shared"`` uses ``gamma`` for all
         features. Sparse matrices, and kernels other than rbf and Laplacian, always use ``"shared"``.
     box : float, default=10
-        Parameter of the selection, which corresponds to C of a support vector machine (the upper bound of the
-        dual variables): larger values select fewer points. The refit does not use it, so the probabilities
-        hardly depend on it.
+        C of the support vector machine that the selection approximates: S-KLR with ``lam=1000`` and
+        ``C=1000 * box``. Larger values usually select fewer points. The refit does not use it, so it affects
+        the probabilities only through the selected points.
     prune : float, default=0.05
-        Points are dropped after the refit while the mean Kullback-Leibler divergence of the probabilities
-        from those of the unpruned model is at most ``prune`` standard errors of the leave-one-out loss of at
-        most 10,000 rows. Larger values keep fewer points; 0 keeps all.
+        After the refit, the model keeps the fewest points for which the mean Kullback-Leibler divergence from
+        the probabilities of the unpruned model is at most ``prune`` times the standard error of the
+        leave-one-out loss. Larger values keep fewer points; 0 disables pruning.
     max_points : int or None, default=None
         Largest number of points of the model. None keeps as many as the data need.
     tol : float, default=1e-3
@@ -170,8 +172,9 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         ``standard_error`` and ``seconds``. Without a search, only the kernel of the model.
     loo_log_loss_ : float
         Leave-one-out log-loss of the class probabilities, an estimate of the log-loss on new rows. With more
-        than two classes it is cross-validated: on five folds, or ten for up to 500 observations. So it is
-        for up to 300 distinct rows with learned widths of the features; each fold has its own widths.
+        than two classes it is cross-validated: on five folds, or ten for up to 500 observations. It is also
+        cross-validated for up to 300 distinct rows if each feature has a separate kernel coefficient; the
+        coefficients are then learned separately without each fold.
     validation_log_loss_ : float or None
         Log-loss of the chosen width on validation folds, if ``gamma="auto"`` and leave-one-out preferred
         another width than that of ``"scale"``; otherwise None. Report this estimate instead of
@@ -513,7 +516,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
     def decision_function(self, X: Any, return_std: bool = False) -> Any:
         """Logit of the probability of the second class; for more than two classes, the output of each class.
 
-        Far from all points of the model this is the intercept.
+        Far from all points, a model with the rbf or the Laplacian kernel predicts a constant.
 
         Parameters
         ----------

@@ -74,11 +74,11 @@ def test_export_names_all_columns_that_a_format_cannot_contain(
     run(*fit, "-o", path)
     run("export", path, "-o", tmp_path / "model.h", code=2)
     said = capsys.readouterr().err
-    assert "C and JSON cannot represent columns of the model: 'day' (date), 'note' (free text)" in said
+    assert "C and JSON cannot represent these columns of the model: 'day' (date), 'note' (free text)" in said
     assert "--drop day note" in said
     run("export", path, "-o", tmp_path / "model.onnx", code=2)
     said = capsys.readouterr().err
-    assert "ONNX cannot represent columns of the model: 'note' (free text)" in said
+    assert "ONNX cannot represent these columns of the model: 'note' (free text)" in said
     assert "--drop note" in said
     run(*fit, "-o", path, "--force", "--drop", "note")
     run("export", path, "-o", tmp_path / "model.onnx")

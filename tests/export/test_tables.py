@@ -129,7 +129,9 @@ def test_errors_name_columns_that_cannot_be_exported() -> None:
     rng = np.random.default_rng(1)
     frame["note"] = ["".join(rng.choice(list("abcdefgh "), 12)) + str(i % 90) for i in range(N)]
     model = tabular_pipeline(LogisticRegression(), categorical=["note"]).fit(frame, y)
-    with pytest.raises(ValueError, match=r"ONNX cannot represent columns of the model: 'note' \(free text\)"):
+    with pytest.raises(
+        ValueError, match=r"ONNX cannot represent these columns of the model: 'note' \(free text\)"
+    ):
         to_onnx(model)
     for export in (to_c, to_json):
         with pytest.raises(ValueError, match=r"'day' \(date\), 'note' \(free text\).*--drop day note"):

@@ -319,7 +319,7 @@ class Machine:
 
     @property
     def factor(self) -> Array:
-        """L: at the chosen points the whitened columns are their own Cholesky factor."""
+        """Cholesky factor L of the kernel matrix of the chosen points: their rows of ``K_NS L^-T``."""
         return np.tril(self.A[self.chosen, self.first :])
 
     def coefficients(self) -> tuple[Array, Array]:

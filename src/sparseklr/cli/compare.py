@@ -50,7 +50,7 @@ SETTINGS = ComparisonSettings()
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """The validation losses of a model."""
+    """A model of the comparison, with its predictions and losses on the validation rows."""
 
     model: str  # a key of NAMES
     log_proba: np.ndarray  # (n_validation, n_classes)

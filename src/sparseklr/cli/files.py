@@ -87,7 +87,7 @@ def check_output(path: str, force: bool) -> Path:
     if output.exists() and not output.is_file():
         raise CliError(f"--output {path}: exists and is not a file")
     if output.exists() and not force:
-        raise CliError(f"--output {path}: exists; use --force to overwrite it")
+        raise CliError(f"--output {path}: the file exists; use --force to overwrite it")
     if not output.parent.is_dir():
         raise CliError(f"--output {path}: the directory {output.parent} does not exist")
     if not os.access(output.parent, os.W_OK):

@@ -274,7 +274,7 @@ def _strongest_columns(columns: dict[str, Any] | None) -> str:
 
 
 def _strange(entry: ReportedModel) -> str:
-    """The number of unfamiliar rows, the reasons, and the accuracy on them."""
+    """HTML with the number of unfamiliar rows, the accuracy on them, and why they are unfamiliar."""
     flagged = np.array([bool(reason) for reason in entry.reasons])
     if not flagged.any():
         return "<p>No row is unlike the training rows.</p>"

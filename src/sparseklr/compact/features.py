@@ -58,7 +58,11 @@ def most_used(rows: LabelledRows, model: CompactModel, n_features: int) -> np.nd
 
 
 def eliminate(search: SizeSearch, stage: Stage) -> tuple[list[Stage], ReducedStage]:
-    """The stages tried, and the sufficiently good one with the fewest features."""
+    """Drop features in rounds; return the stages tried and the chosen one.
+
+    The chosen one has the fewest features among those whose loss exceeds the smallest by at most one standard
+    error.
+    """
     tried = [ReducedStage.full(search, stage)]
     with search.in_threads() as each:
         while tried[-1].n_features > 1 and not _hopeless(tried, search.validation):

@@ -169,7 +169,7 @@ def _without_validation(rows: LabelledRows, settings: CompactSettings) -> Plan:
 
 
 def _validated_plan(search: SizeSearch, settings: CompactSettings) -> tuple[Plan, list[Stage], Stage]:
-    """The plan chosen on the validation rows, all stages and the chosen one."""
+    """The plan chosen on the validation rows, all stages that were tried, and the chosen stage."""
     stages = search.run()
     sized = stages[-1] if settings.n_points else choose(stages, search.validation)
     reduced = ReducedStage.full(search, sized)
@@ -215,7 +215,7 @@ class AllRows:
         return Objective(self.rows.compiled(), **self._options)
 
     def fresh(self) -> Candidate:
-        """Fit the sizes up to the chosen one, then drop features as in the folds."""
+        """Fit models of all sizes up to the chosen one, then drop features as in the folds."""
         rows, plan = self.rows, self.plan
         features, model, n_iter = self._every, plan.start or base_rate(rows), 0
         for size in plan.sizes:
@@ -229,9 +229,11 @@ class AllRows:
         return self._solved(Candidate(features, model, n_iter=n_iter))
 
     def fitted(self) -> Candidate:
-        """The fresh fit if its objective is at most the median of the fold models, else the best of those.
+        """Choose between a fit from scratch and the models of the folds by the objective on all rows.
 
-        The best fold model is moved further. A plan without points gives the class fractions.
+        The fit from scratch is returned if its objective is at most the median of those of the fold models.
+        Otherwise the points of the best fold model are optimised further on all rows. If the plan has no
+        points, the model predicts the class fractions.
         """
         if self.plan.n_points == 0:
             nothing = self._every[:0]

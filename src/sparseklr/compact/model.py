@@ -31,7 +31,7 @@ RHO, TAU = 0.1, 1.0
 
 @dataclass(frozen=True, eq=False)
 class CompactModel:
-    """Points and log-widths for scaled rows; ``coef`` is (n_outputs, n_points + 1), intercepts last."""
+    """Points and log gamma for scaled rows; ``coef`` is (n_outputs, n_points + 1), intercepts last."""
 
     points: np.ndarray
     log_gamma: np.ndarray
@@ -136,7 +136,7 @@ class Objective:
         return replace(model, coef=coef), value
 
     def gradient(self, log_gamma: np.ndarray, C: float) -> np.ndarray:
-        """Gradient of the minimum over coefficients in points and log-widths, at the last solution."""
+        """Gradient in points and log-widths of the minimum of J over coefficients, at the last solution."""
         by_points, by_widths = self._inner.gradient(C)
         by_widths += width_penalty(log_gamma)[1]
         return np.concatenate([by_points.ravel(), [by_widths.sum()] if self.shared else by_widths])

@@ -275,10 +275,10 @@ def validation_folds(label: np.ndarray, n_classes: int, observations: Observatio
 def repeated_folds(
     label: np.ndarray, n_classes: int, observations: Observations, *, n_rows: int, most: int, seed: int
 ) -> list[list[np.ndarray]]:
-    """:func:`validation_folds` of the pairs in one to ``most`` random orders.
+    """The folds of :func:`validation_folds` for one to ``most`` random orders of the pairs.
 
-    There are enough of them to validate ``n_rows`` observations. If the first alone has enough, folds
-    without need are omitted.
+    Orders are added until at least ``n_rows`` observations are validated in total. If the first order
+    suffices, its folds beyond that number are omitted.
     """
     repeats: list[list[np.ndarray]] = []
     held_out = 0

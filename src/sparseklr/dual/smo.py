@@ -29,8 +29,8 @@ POLL_SECONDS = 0.05
 class Status(Enum):
     """Reason why the solver stopped.
 
-    ``STALLED``: rounding errors prevent further progress before the tolerance is reached. This needs kernel
-    values times C of at least 1e12 times the tolerance.
+    ``STALLED``: rounding errors prevent further progress before the tolerance is reached. This happens
+    only if kernel values times C are at least 1e12 times the tolerance.
     """
 
     OPTIMAL = "optimal"
@@ -374,8 +374,8 @@ def solve_dual(
             f" ({BOUND_FRACTION:g} times C and sample_weight)" if bound is None else ""
         )
         raise ValueError(
-            f"{description} is infeasible: the bounds of one class sum to more than the boxes of "
-            f"the other, so y'alpha = 0 has no solution; use a bound below {smaller / len(box):g}."
+            f"{description} is infeasible: the lower bounds of one class sum to more than the upper bounds "
+            f"of the other, so y'alpha = 0 has no solution; use a bound below {smaller / len(box):g}."
         )
     if alpha0 is not None:
         alpha0 = column_or_1d(alpha0).astype(np.float64)

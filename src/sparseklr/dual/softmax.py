@@ -114,9 +114,9 @@ class SoftmaxSolver:
         bound = self.settings.bounds(box)
         if not (n_classes * bound < box).all():
             raise ValueError(
-                f"bound={self.settings.bound!r} is too large for {n_classes} classes: every class has at "
-                f"least this mass of a row; it must be below {box.min() / n_classes:g}, C times weight "
-                "divided by the number of classes."
+                f"bound={self.settings.bound!r} is too large for {n_classes} classes: it must be below "
+                f"{box.min() / n_classes:g}, the smallest C times sample weight divided by the number of "
+                "classes."
             )
         return SoftmaxProblem(self.data.codes, n_classes, box, bound, lam)
 

@@ -193,8 +193,8 @@ def check_columns(features: Any, form: str) -> None:
     way = f"Fit the model without them (tabular_pipeline(drop=...), sparseklr fit --drop {without})"
     way += ", export it to ONNX" if not features.text_ else ""
     raise ValueError(
-        f"{form} cannot represent columns of the model: {', '.join(found)}. {way}, or use the model file "
-        "in Python (sparseklr.load)."
+        f"{form} cannot represent these columns of the model: {', '.join(found)}. {way}, or use the model "
+        "file in Python (sparseklr.load)."
     )
 
 
@@ -348,7 +348,7 @@ class PortableModel:
 
     @classmethod
     def _of_baseline(cls, model: Any) -> PortableModel:
-        """A logistic regression, or the class fractions."""
+        """The portable form of a logistic regression, or of a model that predicts the class fractions."""
         n = model.n_features_in_
         if isinstance(model, LogisticRegression):
             points, intercept = model.coef_, model.intercept_

@@ -222,7 +222,7 @@ class Bins:
         sample_weight: Any = None,
         keep_empty: bool = False,
     ) -> Bins:
-        """Group the samples of positive weight; empty bins are omitted unless ``keep_empty``."""
+        """Group the samples of positive weight into bins; empty bins are omitted unless ``keep_empty``."""
         check_scalar(n_bins, "n_bins", Integral, min_val=1)
         weight = check_weight(sample_weight, len(prob))
         event, prob, weight = event[weight > 0], prob[weight > 0], weight[weight > 0]
@@ -288,6 +288,7 @@ def predicted_probabilities(estimator: Any, X: Any, y: Any) -> tuple[np.ndarray,
     unknown = np.setdiff1d(y, classes)
     if len(unknown):
         raise ValueError(
-            f"y has labels {unknown.tolist()}, which are not classes of the estimator: {classes.tolist()}."
+            f"y has labels {unknown.tolist()}, which are not classes of the estimator; "
+            f"its classes are {classes.tolist()}."
         )
     return y, y_prob, classes

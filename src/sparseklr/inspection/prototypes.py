@@ -333,7 +333,7 @@ class PrototypesDisplay:
         return self
 
     def _surface(self, ax: Any, across: np.ndarray, up: np.ndarray) -> None:
-        """Probabilities on a grid of two features, with the others fixed."""
+        """Draw the probabilities on a grid of two features, with the other features fixed."""
         plt = pyplot()
         centre = self.points if self.X is None else np.median(self.X, axis=0)[None]
         fixed = centre.mean(axis=0) if len(centre) else np.zeros(len(self.feature_names))

@@ -191,7 +191,7 @@ class ShapleyDisplay:
         ax.set_xlim(ends.min() - room, ends.max() + room)
 
     def _plot_rows(self, values: list[np.ndarray], names: list[str], shown: np.ndarray) -> None:
-        """A line of points for each feature; points of similar values are placed side by side."""
+        """Draw a row of points for each feature; points with similar values are separated vertically."""
         ax, self.points_ = self.ax_, []
         span = max(float(np.ptp(np.concatenate(values))), 1e-12)
         for k, value in enumerate(values):

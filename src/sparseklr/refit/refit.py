@@ -3,8 +3,10 @@ r"""The refit: a penalised likelihood on the points selected by S-KLR.
 The margin loss of S-KLR selects good points, but its outputs do not give probabilities. The refit keeps the
 points and fits their coefficients by penalised likelihood to all rows:
 
-1. C and the recalibration are chosen by leave-one-out on a label-free basis (:mod:`~.regularisation`).
-2. The likelihood is fitted on the selected points, without numerically dependent ones.
+1. C and the recalibration are chosen by leave-one-out, on a basis that does not depend on the labels
+   (:mod:`~.regularisation`).
+2. The coefficients of the selected points, without numerically dependent points, are fitted by penalised
+   likelihood.
 3. The smallest part of the points is kept whose mean Kullback-Leibler divergence from the unpruned model is
    below ``prune_within`` standard errors of the leave-one-out loss (:mod:`~.prune`).
 4. Three log-losses are compared: :math:`L_0` of the class fractions, the leave-one-out estimate :math:`L_e`,

@@ -392,7 +392,7 @@ class StreamFit:
     # -- sizes ---------------------------------------------------------------------------------
 
     def _search(self) -> list[Stage]:
-        """Fit sizes until the gain is too small; models from the checkpoint are only evaluated."""
+        """Fit models of increasing size until the gain is too small; stored models are only evaluated."""
         state, C = self.state, SEARCH.first_C
         if self.settings.C is not None:
             C = self.settings.C * STREAM.C_rows / self.n_rows

@@ -130,7 +130,10 @@ def fisher_information(
     shared: bool,
     n_jobs: int | None,
 ) -> np.ndarray:
-    """G for some features of some points, the widths and all coefficients, from rows in random order."""
+    """The matrix G for the given features of the given points, the widths and all coefficients.
+
+    G is defined at the top of this module. The rows must be in random order.
+    """
     parameters = Parameters.of(model, shared)
     size = len(parameters.together(points, features))
     edges = [len(rows) * part // STEPS.parts for part in range(STEPS.parts + 1)]

@@ -277,7 +277,7 @@ class TableSource(Source):
 
 
 def _expand(given: list[str], format: str | None) -> tuple[list[str], str]:
-    """List the files of patterns and folders; return them with the format, given or by suffix."""
+    """List the files of patterns and folders; return them with the given format or that of the suffix."""
     paths: list[str] = []
     for path in given:
         found = sorted(glob.glob(path)) if glob.has_magic(path) and not os.path.exists(path) else [path]
