@@ -19,8 +19,9 @@ PAGE = """# How good is it on {n_sets} tables?
 All models have default parameters and see the same training rows, at most {n_rows:,} of each table; the log-loss on the other
 rows (at most 5,000) is a mean over {n_splits} random splits. The tables are those of `benchmarks/arena_measure.py`: the twelve
 sets of the paper and 31 sets of the KEEL repository, with 3 to 60 columns and up to 11 classes. Text columns are one-hot
-encoded and missing values imputed for all models except CatBoost, which has its own encoding. The rules by
-which `SparseKLR` chooses kernel, scaling and widths were selected on one half of the tables; the second table of means below
+encoded and missing values imputed for all models except CatBoost, which has its own encoding. RealMLP, a neural network, and
+xRFM, a kernel method, are those of pytabkit; they stop at the smallest log-loss on a fifth of the training rows, and RealMLP
+does not smooth the labels, which would increase its log-loss. The rules by which `SparseKLR` chooses kernel, scaling and widths were selected on one half of the tables; the second table of means below
 is about the other half.
 
 ## Tables on which another model is better
