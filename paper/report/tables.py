@@ -82,7 +82,7 @@ def theirs(method: str, rule: str, dataset: str) -> tuple[float, float] | None:
 def findings(summary: Summary, columns: tuple[Column, ...] = TABLE_2) -> Table:
     """Average each column, and the paper's numbers, over the sets that all columns have.
 
-    If there is no such set, each mean is taken over the sets of its own column, and none is marked as best.
+    If there is no such set, each mean is taken over the sets of that column, and none is marked as best.
     """
     has = {column: [d for d in summary.datasets if summary.of(d, column[0])] for column in columns}
     has = {column: sets for column, sets in has.items() if sets}

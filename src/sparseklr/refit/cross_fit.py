@@ -1,12 +1,14 @@
-r"""Cross-fitted outputs: those of each fold come from a likelihood fitted without it.
+r"""Cross-fitted outputs: the outputs of each fold come from a model fitted to the other folds.
 
-With several classes they replace leave-one-out. One Newton step per observation needs the matrix of all
-classes, whose size is the product of the numbers of points and classes. With one matrix for each class
-instead, leave-one-out is far too optimistic if there are many classes (docs/design/refit.md).
+With several classes they replace leave-one-out, which takes one Newton step per observation. Each step needs
+the Newton matrix of all classes together, whose order is the number of points times the number of classes.
+With one matrix for each class instead, leave-one-out is far too optimistic if there are many classes
+(docs/design/refit.md).
 
-The fits of several classes without each fold and the fit to all observations share basis and preconditioner,
-and are computed at once: one product with the features serves all of them. They start from zero, or from the
-same fits with a neighbouring C; a start that depends on all labels would be too optimistic.
+With several classes, the fits that leave out one fold each and the fit to all observations share the basis
+and the preconditioner, and are computed together: one product with the features serves all of them. They
+start from zero, or from the same fits with a neighbouring C; a start that depends on all labels would make
+the estimates too optimistic.
 """
 
 from __future__ import annotations
