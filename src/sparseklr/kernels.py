@@ -27,8 +27,11 @@ NonFiniteKernel = _core.NonFiniteKernel
 
 # Up to this number of points the kernel matrix is small enough to be kept in float64.
 _DOUBLE_UP_TO = 2000
-# Below this size in bytes, skip the query for available memory, which takes milliseconds.
+# Below this size in bytes, skip the query for available memory.
 _ALWAYS_THERE = 64 << 20
+# Bytes of the default cache for each feature of dense data with up to 64 features. Touching new memory costs
+# more than computing the rows of few features: on magic (10 features), 256 MB take 1.6 times as long as 64.
+_CACHE_PER_FEATURE = 8 << 20
 # Approximate number of rows from which the centre of the data is computed.
 _ROWS_OF_CENTER = 25
 # Number of query rows passed to the core at once, which limits the memory needed for predictions.
@@ -126,13 +129,15 @@ class Kernel:
             return gram_row_source(X if self.precomputed else self.matrix(X, X))
         points = self._training_points(X)
         whole = X.shape[0] ** 2 * (4 if points.single else 8)
-        if cache_size == "auto" and whole <= _ALWAYS_THERE:
-            return _core.kernel_row_source(points, whole)
-        capacity = cache_bytes(cache_size, X)
-        needed = min(capacity, whole)
-        if cache_size != "auto" and needed > (free := available_memory()):
+        if cache_size == "auto":
+            if not _costly(X):
+                whole = min(whole, max(_ALWAYS_THERE, _CACHE_PER_FEATURE * X.shape[1]))
+            if whole <= _ALWAYS_THERE:
+                return _core.kernel_row_source(points, whole)
+        capacity = min(cache_bytes(cache_size, X), whole)
+        if cache_size != "auto" and capacity > (free := available_memory()):
             raise MemoryError(
-                f"cache_size={cache_size!r} needs {needed >> 20} MB for kernel rows, but {free >> 20} MB are "
+                f"cache_size={cache_size!r} needs {capacity >> 20} MB for kernel rows, but {free >> 20} MB are "
                 "available; use a smaller number or 'auto'. Rows that do not fit are recomputed."
             )
         return _core.kernel_row_source(points, capacity)
@@ -340,11 +345,13 @@ def check_gram(K: np.ndarray, name: str = "K") -> None:
 def cache_bytes(cache_size: float | str, X: Any = None) -> int:
     """Memory for kernel rows in bytes; ``cache_size`` is in MB.
 
-    ``"auto"`` is half of the available memory, at most 256 MB, or 2 GB if kernel rows of ``X`` are expensive:
-    sparse data, or more than 64 features. With few features, recomputing a row costs no more than reading it
-    from memory.
+    ``"auto"`` is half of the available memory, at most 256 MB, or 2 GB if kernel rows of ``X`` are expensive.
     """
     if cache_size == "auto":
-        costly = X is not None and (sparse.issparse(X) or X.shape[1] > 64)
-        return min(available_memory() // 2, (2 << 30) if costly else (256 << 20))
+        return min(available_memory() // 2, (2 << 30) if X is not None and _costly(X) else (256 << 20))
     return int(min(float(cache_size) * 2**20, np.iinfo(np.int64).max // 2))
+
+
+def _costly(X: Any) -> bool:
+    """Whether computing a kernel row takes much longer than reading it from memory."""
+    return sparse.issparse(X) or X.shape[1] > 64

@@ -143,8 +143,9 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
         keeps fewer. The solver stops when the KKT violation is at most ``tol * max(1, lam)`` or the relative
         duality gap is at most ``tol / 10``.
     cache_size : float or "auto", default="auto"
-        Memory for kernel rows in MB. ``"auto"`` means half of the available memory, but at most 256 MB, or
-        2 GB for sparse data and for more than 64 features.
+        Memory for kernel rows in MB. ``"auto"`` means at most half of the available memory. It also means at
+        most 8 MB for each feature, but between 64 and 256 MB, or 2 GB for sparse data and for more than 64
+        features.
     class_weight : dict, "balanced" or None, default=None
         Factors that multiply C for each class; ``"balanced"`` gives all classes the same total weight.
     warm_start : bool, default=False

@@ -124,8 +124,9 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
     tol : float, default=1e-3
         The selection stops when the KKT violation relative to the margin is at most ``tol``.
     cache_size : float or "auto", default="auto"
-        Memory for kernel rows in MB; ``"auto"`` means half of the available memory, but at most 256 MB, or
-        2 GB for sparse data and for more than 64 features.
+        Memory for kernel rows in MB. ``"auto"`` means at most half of the available memory. It also means at
+        most 8 MB for each feature, but between 64 and 256 MB, or 2 GB for sparse data and for more than 64
+        features.
     class_weight : dict, "balanced" or None, default=None
         Factors on the sample weights by class; ``"balanced"`` gives all classes the same total weight.
     n_jobs : int or None, default=None
