@@ -705,7 +705,7 @@ def warn_of_solutions(
 ) -> None:
     """Warn if nu is too small for a margin, the kernel is indefinite, or the solver did not converge."""
     if nu is not None and isinstance(solved, BinarySolutions):
-        solved.warn_of_small_nu(float(nu), settings.tol)
+        solved.warn_about_small_nu(float(nu), settings.tol)
     if solved.indefinite:
         warn(
             f"kernel={kernel!r} is not positive semidefinite on these data: the solution is a stationary "
