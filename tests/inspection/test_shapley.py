@@ -219,7 +219,7 @@ def test_sklr_with_given_background() -> None:
     np.testing.assert_allclose(total, model.decision_function(X[:5]), atol=1e-9)
     with pytest.raises(ValueError, match="give background="):
         model.explain(X[:5], by="features")
-    with pytest.raises(ValueError, match="unlike those of calibration='link'"):
+    with pytest.raises(ValueError, match="with calibration='link' they are not"):
         SKLR(calibration="link").fit(X, Y).explain(X[:5], by="features", background=X[:9])
 
 

@@ -9,8 +9,8 @@ three around the width of ``gamma="scale"``. The search proceeds from there to w
 falls, and likewise to narrower ones. The Laplacian kernel is first evaluated at its middle width. Its other
 widths are evaluated only if its loss there is at most the loss of the first kernel.
 
-The smallest of many leave-one-out losses is optimistic. The best kernel therefore replaces the first one only
-if its loss on validation folds is smaller too. The reported loss is the validation loss.
+The smallest of many leave-one-out losses is optimistic. With ``gamma="auto"``, the best kernel therefore
+replaces the first one only if its loss on validation folds is smaller too. This validation loss is reported.
 docs/design/refit.md has measurements.
 """
 
