@@ -109,7 +109,7 @@ def test_tables_are_pointed_out(model) -> None:
         frame = numbers.assign(x=x)
         for call in (lambda X: clone(model).fit(X, y), fitted.predict):
             with pytest.raises(
-                (ValueError, TypeError), match=r"tabular_pipeline\(\w+\(\)\) fits data frames"
+                (ValueError, TypeError), match=r"tabular_pipeline\(\w+\(\)\) accepts data frames"
             ):
                 call(frame)
     with pytest.raises(TypeError, match="X contains dates"):

@@ -373,7 +373,7 @@ def test_bad_arrays():
 
 def test_bad_generators():
     X, y = np.zeros((10, 2)), np.arange(10) % 2
-    with pytest.raises(TypeError, match="fresh iterator each time"):
+    with pytest.raises(TypeError, match="new iterator each time"):
         GeneratorSource((X, y))
     with pytest.raises(ValueError, match="yields no rows"):
         GeneratorSource(lambda: [])
