@@ -460,9 +460,9 @@ class PointClassifier(SVCParameters, ClassifierMixin, BaseEstimator):
     def gradient(self, X: Any) -> np.ndarray:
         """Return the derivatives of the decision values with respect to the features of each row.
 
-        The Laplacian kernel is not differentiable if a feature of the row equals that of a point. The mean of
-        the two one-sided derivatives is returned in this case. The derivative is zero where the model clips a
-        feature.
+        The Laplacian kernel is not differentiable where a feature of the row equals the same feature of a
+        point. The mean of the two one-sided derivatives is returned in this case. The derivative is zero
+        where the model clips a feature.
 
         Parameters
         ----------

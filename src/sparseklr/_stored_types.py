@@ -445,7 +445,7 @@ class StoredType:
     check: Callable[[Any], None] | None
 
     def parts(self, part: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the parameters and attributes of an object, including those computed on first use."""
+        """Return the parameters and attributes of an object, including attributes computed on first use."""
         if self.check and "_training_rows_" in vars(part):
             self.check(part)  # check before compiled code computes the missing attributes
             for name in COMPUTED_LATER:

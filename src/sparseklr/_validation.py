@@ -134,7 +134,7 @@ def check_data(
 
 @contextmanager
 def pointing_to_tables(X: Any, estimator: Any) -> Iterator[None]:
-    """Add a hint at ``tabular_pipeline`` to the errors for missing values, text and dates in X."""
+    """Add a hint about ``tabular_pipeline`` to the errors for missing values, text and dates in X."""
     name = type(estimator).__name__
     hint = f"sparseklr.tabular_pipeline({name}()) accepts data frames with text, dates and missing values."
     dtypes = getattr(X, "dtypes", None)  # of a data frame
@@ -198,7 +198,7 @@ def naming_rows(X: Any, weight: np.ndarray | None, *, kernel: Any, **parameters:
 
 
 def _row_not_finite(kernel: Kernel, X: Any, weight: np.ndarray | None) -> int | None:
-    """Return the first row with a non-finite kernel value k(x, x) or, failing that, with another row.
+    """Return the first row whose kernel value with itself or, failing that, with another row is not finite.
 
     Rows with positive weight are searched first. All rows are searched next, because a scorer may use rows of
     weight 0.

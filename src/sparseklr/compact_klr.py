@@ -86,7 +86,8 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
         For each number of points, the points are optimised in at most two runs of 25 iterations. The result
         of the second run is used only if it lowers the validation log-loss by more than this fraction.
     class_weight : dict, "balanced" or None, default=None
-        Factors on the sample weights by class. ``"balanced"`` gives all classes the same total weight.
+        Factor by which the sample weights of each class are multiplied. ``"balanced"`` gives all classes the
+        same total weight.
     warm_start : bool, default=False
         Whether the next fit starts from the current points, kernel coefficients and C, without a search.
     n_jobs : int or None, default=None

@@ -88,7 +88,7 @@ class HeldOutProbabilities:
 def upper_probability(
     score: np.ndarray, event: np.ndarray, weight: np.ndarray, new: np.ndarray
 ) -> np.ndarray:
-    """Return the isotonic regression of events on scores at new scores, each added with the event 1.
+    """Return isotonic regressions of events on scores at new scores, each of which is added with the event 1.
 
     Isotonic regression can pool the added event only with rows of larger scores. Its value therefore depends
     only on the smallest score that is not below the new score, and one scan gives the values for all scores

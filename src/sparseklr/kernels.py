@@ -108,7 +108,7 @@ class Kernel:
 
     @property
     def _by_distance(self) -> bool:
-        """Whether kernel values depend only on the distance of two rows."""
+        """Whether kernel values depend only on the distance between two rows."""
         return self.name in ("rbf", "laplacian")
 
     @property
@@ -301,7 +301,7 @@ def naming_row(error: NonFiniteKernel, row: int | None) -> str:
 
 
 def _alike(X: Any, Y: Any) -> tuple[Any, Any]:
-    """Return both matrices dense or both CSR; a sparse matrix is never converted to a dense one."""
+    """Return the two matrices, both dense or both CSR; a sparse matrix is never converted to dense."""
     if sparse.issparse(X) != sparse.issparse(Y):
         X, Y = (sparse.csr_array(A) if not sparse.issparse(A) else A for A in (X, Y))
     return X, Y

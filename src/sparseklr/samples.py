@@ -55,7 +55,7 @@ class Samples:
         return indices[np.argsort(self.positions[indices])]
 
     def in_given_rows(self, values: np.ndarray) -> np.ndarray:
-        """Return an array with the given values (n, n_outputs) at the rows passed by the user.
+        """Return the values (n, n_outputs), arranged like the rows passed by the user.
 
         Rows of weight 0 get NaN. With a single output, the result has the shape (n_samples,).
         """
@@ -170,7 +170,7 @@ class DistinctPoints:
         """Return the same points with weights scaled to sum to the number of observations.
 
         A common factor of all weights then has no effect. Rounding to 24 bits removes the rounding errors of
-        such a factor.
+        the scaling.
         """
         tiny = np.finfo(np.float64).tiny
         weight = np.where(self.weight > 0, np.maximum(self.weight / self.weight.max(), tiny), 0.0)
@@ -276,7 +276,7 @@ class DistinctPoints:
 
 
 def first_of_each_class(weight: np.ndarray, order: np.ndarray, most: int, least: int) -> np.ndarray:
-    """Return the indices of the first ``most`` points in the given order, in ascending order.
+    """Return indices, in ascending order, of the first ``most`` points in the given order.
 
     The result also contains the first ``least`` points of each class. ``weight`` has the shape
     (n_points, n_classes).
@@ -306,7 +306,7 @@ def weighted_mean(
 
 
 def check_weight(sample_weight: Any, n_samples: int) -> np.ndarray:
-    """Return sample weights as float64, ones for None; raise an error unless they are valid.
+    """Return sample weights as float64 (1 if None is given); raise an error unless they are valid.
 
     Weights must be finite and non-negative, and at least one weight must be positive.
     """
@@ -572,7 +572,7 @@ def _rounded_row_keys(X: Any) -> np.ndarray:
 
 
 def _row_sums(X: Any, values: np.ndarray) -> np.ndarray:
-    """Return the sum of ``values``, one for each entry of a CSR matrix, over each row, modulo 2**64."""
+    """Return the sum over each row of a CSR matrix, modulo 2**64; ``values`` has one value for each entry."""
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values, dtype=np.uint64)])
     return sums[X.indptr[1:]] - sums[X.indptr[:-1]]
 

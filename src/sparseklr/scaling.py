@@ -139,7 +139,7 @@ class Scaling:
         return scaled.astype(np.float32)
 
     def slopes(self, X: Any) -> np.ndarray:
-        """Return the derivative of each scaled value with respect to its feature; zero beyond the limits."""
+        """Return the derivative of each scaled value with respect to its feature; zero for clipped values."""
         X = X[:, self.kept]
         X = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
         slopes = np.where(np.abs((X - self.centre) / self.spread) < self.clip, 1 / self.spread, 0.0)

@@ -174,7 +174,8 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
         Memory for rows of the kernel matrix in MB. ``"auto"`` means half of the available memory, but at
         most 256 MB, or 2 GB for sparse data and for more than 64 features.
     class_weight : dict, "balanced" or None, default=None
-        Factors that multiply C for each class. ``"balanced"`` gives all classes the same total weight.
+        Factor by which C is multiplied for each class. ``"balanced"`` gives all classes the same total
+        weight.
     warm_start : bool, default=False
         Whether the next fit starts from the current solution. The number of samples must be the same. If
         Ctrl-C interrupts a fit, the next fit resumes it; until then the model cannot predict.
@@ -773,7 +774,7 @@ class SKLRCV(SVCParameters, CallbackSupportMixin, ClassifierMixin, BaseEstimator
         return set_fitted(self, attributes)
 
     def _template(self) -> SKLR:
-        """Return the estimator whose C and lam are replaced by those of the candidates."""
+        """Return the estimator that provides all parameters of the candidates except C and lam."""
         template = SKLR() if self.estimator is None else self.estimator
         if not isinstance(template, SKLR):
             raise TypeError(f"estimator must be an SKLR or None; got {self.estimator!r}.")

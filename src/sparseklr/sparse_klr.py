@@ -137,7 +137,8 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         Memory for rows of the kernel matrix in MB. ``"auto"`` means half of the available memory, but at
         most 256 MB, or 2 GB for sparse data and for more than 64 features.
     class_weight : dict, "balanced" or None, default=None
-        Factors on the sample weights by class. ``"balanced"`` gives all classes the same total weight.
+        Factor by which the sample weights of each class are multiplied. ``"balanced"`` gives all classes the
+        same total weight.
     n_jobs : int or None, default=None
         Number of threads; -1 for all cores. Several threads save time with thousands of rows or more. Results
         do not depend on this number.
@@ -376,7 +377,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         return parameters
 
     def _choose_kernel(self, points: DistinctPoints, seed: int, report: Report) -> ChosenKernel | None:
-        """Return the chosen kernel and factors of the features; None if the parameters determine both."""
+        """Return the chosen kernel, with factors for the features; None if the parameters determine both."""
         by_distance = self.kernel in (*SEARCH.kinds, "auto") and not sparse.issparse(points.X)
         relevance = self.relevance == "features" and by_distance and points.X.shape[1] > 1
         search = has_gamma(self.kernel) and "auto" in (self.kernel, self.gamma)
@@ -450,9 +451,11 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         )
 
     def _warn_of_losses(self, losses: Losses, points: DistinctPoints, unscaled: Any, names: Any) -> None:
-        """Warn if the estimated loss is not below the loss of the class fractions or the training loss.
+        """Warn if the model finds no signal, or if its training loss is too large.
 
-        ``unscaled`` contains X if its features are not scaled; otherwise it is None.
+        There is no signal if the leave-one-out loss is not below the loss of the class fractions. The
+        training loss is too large if it exceeds the leave-one-out loss. ``unscaled`` contains X if its
+        features are not scaled; otherwise it is None.
         """
         if losses.no_signal:
             outcome = f"with C={self.C}"
@@ -654,7 +657,7 @@ def _relevance(
 
 
 def _factors(scaling: Scaling, relevance: np.ndarray, kernel: Kernel) -> np.ndarray:
-    """Return factors on the scaled features that turn a kernel with one gamma into one with ``relevance``."""
+    """Return factors on the scaled features, which give each feature its ``relevance`` in the kernel."""
     widths = relevance[scaling.kept] / kernel.gamma
     return np.sqrt(widths) if kernel.name == "rbf" else widths
 

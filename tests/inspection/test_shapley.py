@@ -217,7 +217,7 @@ def test_sklr_with_given_background() -> None:
     found = model.explain(X[:5], by="features", background=X[:9])
     total = found.values.sum(axis=1) + found.base_values
     np.testing.assert_allclose(total, model.decision_function(X[:5]), atol=1e-9)
-    with pytest.raises(ValueError, match="give background="):
+    with pytest.raises(ValueError, match="pass background"):
         model.explain(X[:5], by="features")
     with pytest.raises(ValueError, match="with calibration='link' they are not"):
         SKLR(calibration="link").fit(X, Y).explain(X[:5], by="features", background=X[:9])

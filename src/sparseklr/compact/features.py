@@ -65,7 +65,7 @@ def most_used(rows: LabelledRows, model: CompactModel, n_features: int) -> np.nd
 
 
 def eliminate(search: SizeSearch, stage: Stage) -> tuple[list[Stage], ReducedStage]:
-    """Drop features in rounds; return the stages with fewer features and the chosen one.
+    """Drop features in rounds; return the stages with fewer features, and the chosen stage.
 
     The chosen stage has the fewest features among the stages whose loss exceeds the smallest loss by at most
     one standard error of the difference.
@@ -119,14 +119,14 @@ def _fewest(tried: list[ReducedStage], validation: Validation) -> ReducedStage:
 
 
 def _hopeless(tried: list[ReducedStage], validation: Validation) -> bool:
-    """Return whether the last stage is much worse than the best one, so that the search can end."""
+    """Return whether the last stage is much worse than the best stage, so that the search can end."""
     best, last = _best(tried), tried[-1].stage
     much_worse = last.loss > (1 + ELIMINATION.much) * best.loss
     return much_worse and _excess(last, best, validation) > ELIMINATION.hopeless
 
 
 def _excess(stage: Stage, best: Stage, validation: Validation) -> float:
-    """Return the excess of the loss over the best one, in standard errors of the difference."""
+    """Return the excess of the loss over the loss of ``best``, in standard errors of the difference."""
     error = validation.standard_error(stage.losses - best.losses)
     return (stage.loss - best.loss) / max(error, 1e-300)
 

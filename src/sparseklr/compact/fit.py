@@ -69,8 +69,8 @@ class Plan:
 class CompactFit:
     """A fitted model and the search that led to it.
 
-    ``stages`` contains the stages of the size search, followed by those of the feature elimination. It is
-    empty if there was no validation, because the number of points and C were given or a class has a single
+    ``stages`` contains the stages of the size search, followed by the stages of the feature elimination. It
+    is empty if there was no validation, because the number of points and C were given or a class has a single
     row.
     """
 
@@ -250,7 +250,7 @@ class AllRows:
         return self._solved(Candidate(features, model, n_iter=n_iter))
 
     def fitted(self) -> Candidate:
-        """Return the model fitted from scratch, or a model of the folds if that is better.
+        """Return the model fitted from scratch, or a model of the folds if it has a lower objective.
 
         The model from scratch is returned if its objective on all rows is at most the median of the
         objectives of the fold models. Otherwise the points of the best fold model are optimised further on

@@ -101,7 +101,7 @@ def gamma_of(log_gamma: np.ndarray) -> np.ndarray:
 
 
 def width_penalty(log_gamma: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return the last two terms of J, the prior on the widths, and their gradient in log gamma."""
+    """Return the last two terms of J, the prior on the widths, and their derivatives in log gamma."""
     mean = log_gamma.mean()
     a, r = mean + np.log(len(log_gamma)), log_gamma - mean
     return 0.5 * (RHO * a * a + TAU * float(r @ r)), RHO * a / len(log_gamma) + TAU * r
@@ -148,9 +148,9 @@ class Objective:
         return replace(model, coef=coef), value
 
     def gradient(self, log_gamma: np.ndarray, C: float) -> np.ndarray:
-        """Return the gradient, in points and log-widths, of the minimum of J over the coefficients.
+        """Return the derivatives, in points and log-widths, of the minimum of J over the coefficients.
 
-        The gradient is evaluated at the last solution of :meth:`solve`.
+        They are evaluated at the last solution of :meth:`solve`.
         """
         by_points, by_widths = self._inner.gradient(C)
         by_widths += width_penalty(log_gamma)[1]

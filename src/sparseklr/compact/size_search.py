@@ -54,7 +54,7 @@ class SizeSearchSettings:
 
     gain: float = 2e-3  # doubling the number of points must lower the loss by this fraction ...
     least_gain: float = 3e-4  # ... and by this amount; otherwise models would grow at a loss near zero
-    patience: int = 2  # the search ends after this number of sizes without such a gain
+    patience: int = 2  # the search ends after this number of sizes without a sufficient gain
     least_tried: int = 16  # sizes up to this number of points are always tried, because they are cheap
     # A size above ``many_points`` takes longer than all smaller sizes together. It must lower the loss by the
     # fraction ``many_points_gain``. Otherwise the size is rejected and the search ends.
@@ -215,7 +215,7 @@ def gained(loss: float, best: float) -> bool:
 
 
 def choose(stages: list[Stage], validation: Validation) -> Stage:
-    """Return the stage of the smallest models that are nearly as good as the best ones.
+    """Return the stage of the smallest models that are nearly as good as the best models.
 
     The loss of this stage exceeds the smallest loss by at most one standard error of the difference, or by
     the fraction ``gain`` for each doubling between the two sizes. It must also be smaller than the loss of
@@ -361,7 +361,7 @@ class SizeSearch:
         return self._moved_further(each, folds, moved, C)
 
     def _fit_expensive(self, each: Map, size: int, last: Stage, widths: list[np.ndarray]) -> Stage | None:
-        """Return the same as :meth:`fit_size`, or None if the gain in the first fold is too small."""
+        """Return the stage of one size as :meth:`fit_size`, or None if the first fold gains too little."""
         C, (first, *others) = last.C, self.folds
         starts = [first.start(widths[0], size, C)]
         moved = [first.move(starts[0], C)]
@@ -382,7 +382,7 @@ class SizeSearch:
         return size > SEARCH.many_points or coefficients > SEARCH.many_coefficients
 
     def _moved_further(self, each: Map, folds: list[Fold], moved: list[CompactModel], C: float) -> Stage:
-        """Choose C after the first run of L-BFGS, and run it again while the validation loss falls."""
+        """Return the stage after C is chosen and L-BFGS is run again while the validation loss falls."""
         stage = self._best_C(each, folds, moved, C, (C,))
         for _ in range(SEARCH.n_segments - 1 if moved[0].n_points <= SEARCH.many_points else 0):
             moved = list(each(partial(Fold.move, C=stage.C), folds, stage.models))

@@ -65,11 +65,11 @@ def nu_limit(y: Any, *, C: float, sample_weight: Any = None) -> float:
 def rho(solution: Solution, y: Any, *, C: float, sample_weight: Any = None) -> float:
     r"""Return the slack in the primal problem of the paper at a solution.
 
-    The slack equals ``lam`` (Observation 1 of the paper). From :math:`\xi_i = \rho - y_i f(x_i)` and
-    :math:`\alpha_i = C_i \sigma(\xi_i)` follows
+    The arguments ``y``, ``C`` and ``sample_weight`` have the same meaning as in
+    :func:`~sparseklr.dual.solve_dual`. The slack equals ``lam`` (Observation 1 of the paper). From
+    :math:`\xi_i = \rho - y_i f(x_i)` and :math:`\alpha_i = C_i \sigma(\xi_i)` follows
     :math:`\rho = \operatorname{logit}(\alpha_i / C_i) + y_i f(x_i)` for each training point. The result is
-    the median over the points with :math:`0 < \alpha_i < C_i`. The arguments are those of
-    :func:`~sparseklr.dual.solve_dual`.
+    the median over the points with :math:`0 < \alpha_i < C_i`.
 
     Examples
     --------
@@ -256,7 +256,7 @@ def _one_sided_bound(K: np.ndarray, box: np.ndarray, minority: np.ndarray, gamma
 
 
 def _loads(K: np.ndarray, box: np.ndarray, few: np.ndarray, many: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the bounds :math:`P_{ij}` of :func:`saturation_bound`, an array over the majority points j.
+    """Yield the bounds :math:`P_{ij}` of :func:`saturation_bound`, as arrays over the majority points j.
 
     There is one array for each minority point i, or a single array of larger bounds that holds for all i.
     """
@@ -299,7 +299,7 @@ def nu_bar(K: Any, y: Any, *, C: float, **options: Any) -> float:
 
     The sum is :math:`\bar\nu = \sum_i C_i \sigma(-y_i f_0(x_i))`, where :math:`f_0` is the solution with
     ``lam=0``. For ``nu`` up to :math:`\bar\nu`, the nu form is kernel logistic regression; for larger ``nu``
-    the margin is positive. The arguments are those of :func:`~sparseklr.dual.solve_dual`.
+    the margin is positive. The arguments are passed to :func:`~sparseklr.dual.solve_dual`.
 
     Examples
     --------
@@ -314,7 +314,7 @@ def lam_for_nu(K: Any, y: Any, *, C: float, nu: float, tol: float = 1e-6, **opti
     """Return the margin at which the dual variables sum to ``nu``, or 0 if ``nu`` is at most :func:`nu_bar`.
 
     ``nu`` must be below :func:`nu_limit`. The sum equals ``nu`` up to the relative tolerance ``tol``. The
-    other arguments are those of :func:`~sparseklr.dual.solve_dual`.
+    other arguments are passed to :func:`~sparseklr.dual.solve_dual`.
 
     Examples
     --------

@@ -247,7 +247,7 @@ class SoftmaxProblem:
         """Return twice the largest ``(G_ik - b_k) - (G_il - b_l)`` over rows i and classes k and l.
 
         The mass of class k must be above its bound. ``coef`` is optimal if and only if the violation is 0 for
-        some intercepts b. With two classes and their best intercepts, the violation equals that of
+        some intercepts b. With two classes and their best intercepts, the violation equals the violation of
         :class:`DualProblem`, because of the factor 2.
         """
         slack = self.gradient(coef, F) - intercept[:, None]

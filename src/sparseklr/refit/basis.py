@@ -113,7 +113,7 @@ class Basis:
     def of(
         cls, points: DistinctPoints, chosen: np.ndarray, map_: Map = map, tolerance: float = 1e-8
     ) -> Basis:
-        """Return the span of the points ``chosen``, without those that :func:`independent` drops."""
+        """Return the span of the points ``chosen``, without the points that :func:`independent` drops."""
         kept, L = independent(points.values(chosen, chosen), tolerance)
         return cls(points, chosen[kept], L, map_)
 
@@ -152,9 +152,10 @@ class Basis:
         return Basis(self.points, self.chosen[positions], L * np.sign(L.diagonal()), self.map_, columns)
 
     def projection(self, positions: np.ndarray, part: Basis) -> np.ndarray:
-        """Return the matrix that maps coordinates in this basis to those of the projection onto ``part``.
+        """Return the matrix that maps the coordinates of a function to the coordinates of its projection.
 
-        ``part`` is ``self.part(positions)``. The intercept is unchanged.
+        The function is projected onto the span of ``part``, which is ``self.part(positions)``. The intercept
+        is unchanged.
         """
         T = np.zeros((part.size + 1, self.size + 1))
         T[:-1, :-1] = solve_lower(part.L, self.L[positions])
@@ -313,7 +314,7 @@ MOST_COEFFICIENTS, MOST_PRODUCTS = 3000, 40_000_000_000
 
 
 class RandomPivots:
-    r"""Randomly pivoted Cholesky: basis points that are drawn at random, more of them on demand.
+    r"""Basis points drawn by randomly pivoted Cholesky; :meth:`grow` draws more of them.
 
     A point is drawn with a probability proportional to its residual :math:`k(x, x) - \|\phi(x)\|^2` given
     the points drawn before. This rule spreads the basis points over the data without preferring outliers.
@@ -340,14 +341,14 @@ class RandomPivots:
         self.floor = 1e-6 * self.residual.max(initial=0.0)
 
     def grow(self, size: int) -> None:
-        """Draw points until there are ``size`` of them, or until all residuals are negligible."""
+        """Draw points until the basis has ``size`` points, or until all residuals are negligible."""
         m = len(self.chosen)
         self._reserve(size)
         while m < size and self.residual.max(initial=0.0) > self.floor:
             probability = self.residual / self.residual.sum()
             most = min(_DRAWN_AT_ONCE, size - m, int(np.count_nonzero(probability)))
             drawn = np.sort(self.rng.choice(len(probability), most, replace=False, p=probability))
-            # Drop drawn points whose kernel functions are nearly in the span of the others.
+            # Drop drawn points whose kernel functions are nearly linear combinations of the other ones.
             before = self._features(drawn, m)
             left = self.points.values(drawn, drawn) - before @ before.T
             kept, corner = independent(left, tolerance=1e-3)

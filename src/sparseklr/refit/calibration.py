@@ -82,10 +82,10 @@ def platt(y: np.ndarray, f: np.ndarray, weight: np.ndarray) -> tuple[float, floa
 def folds_along(points: DistinctPoints, values: np.ndarray, y: np.ndarray, most: int) -> np.ndarray | None:
     """Return the fold number of each row, or None if a class has fewer than two distinct points.
 
-    Within each class the distinct points are sorted by ``values`` and assigned to the folds in turn. Equal
-    rows with equal labels share a fold. So no row is predicted by a model trained on its copy, and repeating
-    a row is equivalent to increasing its weight. The number of folds is ``most``, or the number of distinct
-    points of the smallest class if that is smaller.
+    Within each class, the distinct points are sorted by ``values`` and assigned to the folds in turn. Equal
+    rows with equal labels share a fold. No row is therefore predicted by a model trained on its copy, and
+    repeating a row is equivalent to increasing its weight. The number of folds is ``most``, or the number of
+    distinct points of the smallest class if this number is smaller.
     """
     place = np.empty(len(points), dtype=np.intp)
     place[np.lexsort((points.first, rounded(values[points.first], 24)))] = np.arange(len(points))

@@ -57,8 +57,8 @@ def rows_are_copies(points: DistinctPoints, seed: int = 0) -> bool:
 def labels_agree(count: np.ndarray, P: np.ndarray) -> bool:
     """Return whether labels of equal rows differ significantly less often than the probabilities P predict.
 
-    ``count`` contains the number of observations of each class on each point. Both arrays have the shape
-    (n_points, n_classes).
+    ``count`` contains the number of observations of each class for each distinct row, and P contains the
+    class probabilities. Both arrays have the shape (n_points, n_classes).
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Choice of the kernel and its width by the leave-one-out log-loss.
 
 Each kernel is evaluated by the leave-one-out log-loss of a penalised likelihood with the best C for that
-kernel (:mod:`~.regularisation`). The likelihood uses a label-free basis and at most 1500 training points.
+kernel (:mod:`~.regularisation`). The likelihood uses a label-free basis and a sample of about 1500 points.
 With ``kernel="auto"``, the rbf kernel and the Laplacian kernel are compared, and the smaller loss decides.
 
 With ``gamma="auto"``, the search also covers the width. Candidate widths form a geometric grid with ratio
@@ -33,7 +33,7 @@ from ..samples import DistinctPoints, Samples, first_of_each_class, shuffled_key
 from .basis import ALL_AT_ONCE, Basis, LabelFreeBases
 from .labels import Labels
 from .regularisation import EvaluatedFit, choose_C, fit_at
-from .relevance import factors_pay, learned_factors
+from .relevance import factors_reduce_loss, learned_factors
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class KernelSearchSettings:
     kinds: tuple[str, ...] = ("rbf", "laplacian")  # kernels of kernel="auto"; the default kernel comes first
     factor: float = 3.0  # ratio of consecutive values of gamma
     max_steps: int = 6  # maximum number of steps from the middle width in either direction
-    most_points: int = 1500  # maximum number of training points in the search
+    most_points: int = 1500  # size of the sample of training points on which the search is based
     basis_size: int = 120  # number of basis points if there are more than 300 training points
     least_of_class: int = 10  # minimum number of points of each class in a sample
     # A narrower kernel is first evaluated at the C of the previous width. If its loss is larger by this
@@ -67,7 +67,7 @@ class Candidate:
     loss: float  # weighted mean of ``losses``
     error: float  # standard error of ``loss``
     seconds: float  # time of the evaluation
-    C_searched: bool = True  # whether C is the best for this kernel; otherwise C is that of another width
+    C_searched: bool = True  # whether C is the best for this kernel, not for another width
 
 
 class Predictor(Protocol):
@@ -144,23 +144,32 @@ def choose_kernel(
     report: Report = silent,
     n_jobs: int | None = None,
 ) -> ChosenKernel:
-    """Return the kernel with the smallest leave-one-out loss, and optionally factors of the features.
+    """Return the chosen kernel, and optionally factors by which the features are multiplied.
 
     Parameters
     ----------
     points : DistinctPoints
         Training points, with weights whose mean over the observations is 1.
     kernels : sequence of Kernel
-        One kernel of each kind to be compared. The first one is the default.
+        One kernel of each kind to be compared. The first kernel is the default.
     fit : callable
-        Fits a model to points. It is used to compute validation losses.
+        Function that fits a model to points. It is used to compute validation losses.
     climb : bool
-        Whether other widths of the kernels are evaluated too. If so, another kernel replaces the first one
+        Whether other widths of the kernels are evaluated too. If so, another kernel replaces the first kernel
         only if its loss on validation folds is smaller as well.
     relevance : bool
         Whether features may be multiplied by learned factors (:mod:`~.relevance`).
     seed : int
         Seed of the sample and of the random basis.
+    report : callable
+        Function that displays the progress.
+    n_jobs : int or None
+        Number of threads.
+
+    Returns
+    -------
+    ChosenKernel
+        The kernel with the smallest leave-one-out loss, subject to the check on validation folds.
 
     Warns
     -----
@@ -187,7 +196,7 @@ def choose_kernel(
             report("relevance of the features", 0.9)
             basis = search.bases(best.kernel)[0]
             fitted = basis, search.labels, best.evaluated, seed
-            if factors_pay(*fitted):
+            if factors_reduce_loss(*fitted):
                 factors = learned_factors(*fitted)
                 origin = (basis, best.evaluated) if len(points) <= ALL_AT_ONCE else None
     whole = len(best.losses) == len(points.observations.point)
@@ -232,7 +241,7 @@ class KernelSearch:
                 self.climb(middle)
 
     def climb(self, middle: Candidate) -> None:
-        """Evaluate wider kernels of the same kind while the loss falls, and likewise narrower ones."""
+        """Evaluate wider kernels of the same kind while the loss falls, and then narrower kernels."""
         for factor in (1 / SETTINGS.factor, SETTINGS.factor):
             best = middle
             for _ in range(SETTINGS.max_steps):
@@ -242,7 +251,7 @@ class KernelSearch:
                 best = new
 
     def best(self) -> Candidate:
-        """Return the candidate with the smallest loss among those with a searched C."""
+        """Return the candidate with the smallest loss, among the candidates with a searched C."""
         return min((one for one in self.tried if one.C_searched), key=lambda one: one.loss)
 
     def evaluate(self, kernel: Kernel, before: Candidate | None = None) -> Candidate | None:
@@ -271,7 +280,10 @@ class KernelSearch:
         return self.tried[-1]
 
     def bases(self, kernel: Kernel) -> LabelFreeBases:
-        """Return the label-free basis for a kernel: 120 random points, or all points up to 300 of them."""
+        """Return the label-free basis for a kernel.
+
+        It has 120 random points, or all points if there are at most 300.
+        """
         points = replace(self.points, kernel=kernel)
         return LabelFreeBases(points, np.random.default_rng(self.seed), self.map_, (SETTINGS.basis_size,))
 
@@ -293,10 +305,10 @@ class KernelSearch:
 
 
 def sample_points(points: DistinctPoints, seed: int) -> DistinctPoints:
-    """Return at most 1500 points, with weights whose mean over the observations is 1.
+    """Return a sample of about 1500 points, with weights whose mean over the observations is 1.
 
-    The sample depends only on the contents of the rows and on ``seed``. It contains at least ten points of
-    each class, or all points of a class that has fewer.
+    The sample contains the first 1500 points in an order that depends only on the contents of the rows and on
+    ``seed``. It also contains at least ten points of each class, or all points of a class that has fewer.
     """
     if len(points) <= SETTINGS.most_points:
         return points
@@ -304,7 +316,7 @@ def sample_points(points: DistinctPoints, seed: int) -> DistinctPoints:
 
 
 def _subsample(weight: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Return indices of at most 1500 points, taken in the given order, with ten or more of each class."""
+    """Return indices of the first 1500 points in the given order, and of the first ten of each class."""
     return first_of_each_class(weight, order, SETTINGS.most_points, SETTINGS.least_of_class)
 
 
@@ -313,7 +325,7 @@ def validation_losses(
 ) -> np.ndarray | None:
     """Return the mean log-loss of each kernel on validation folds, or None if folds are impossible.
 
-    At most 1500 points are used. Folds are the same as in :class:`~sparseklr.CompactKLR`: they consist of
+    About 1500 points are used. Folds are the same as in :class:`~sparseklr.CompactKLR`: they consist of
     observations, and copies of an observation stay in one fold.
     """
     points = points.part(_subsample(points.weight, np.arange(len(points))))

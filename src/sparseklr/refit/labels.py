@@ -61,7 +61,7 @@ class LossAt(NamedTuple):
 class SoftmaxLossAt:
     """Log-loss at given outputs, with derivatives, for more than two classes.
 
-    The last axis of the arrays has the classes. The fields correspond to those of :class:`LossAt`, but
+    The last axis of the arrays has the classes. The fields have the same meaning as in :class:`LossAt`, but
     ``information`` approximates the matrix of second derivatives of a point by one number.
     """
 
@@ -116,7 +116,7 @@ class Labels:
 
     @classmethod
     def of(cls, weight: np.ndarray) -> Labels:
-        """Return the labels for given weights of the classes on each point, (n, n_classes)."""
+        """Return the labels of points, given the weight of each class on each point, (n, n_classes)."""
         total = weight.sum(axis=1)
         return cls(weight[:, 1] / total if weight.shape[1] == 2 else weight / total[:, None], total)
 
@@ -160,7 +160,7 @@ class Labels:
         return Labels(target if self.several else target[:, 1], total)
 
     def losses(self, f: np.ndarray) -> np.ndarray:
-        """Return the log-loss of each point, the mean of -log p over the labels of the point, unweighted."""
+        """Return the log-loss of each point, the mean of -log p over its labels, without its weight."""
         return self.at(f).losses
 
     def probabilities(self, f: np.ndarray) -> np.ndarray:
@@ -189,7 +189,7 @@ class Labels:
         )
 
     def problems(self, chosen: slice) -> Labels:
-        """Return the labels of the problems ``chosen`` among those of ``cross_fits``."""
+        """Return the labels of some of the problems in ``cross_fits``, given by a slice."""
         return Labels(self.target[:, chosen], self.weight[:, chosen])
 
 

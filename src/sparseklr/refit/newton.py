@@ -93,7 +93,9 @@ def fit_likelihood(
     fresh: bool = True,
     tol: float = 1e-10,
 ) -> LikelihoodFit:
-    """Minimise ``|v|^2 / (2C)`` plus the weighted cross-entropy of the labels by damped Newton steps.
+    """Return the model that minimises ``|v|^2 / (2C)`` plus the weighted cross-entropy of the labels.
+
+    The minimum over the coordinates v is found by damped Newton steps.
 
     Parameters
     ----------
@@ -231,9 +233,10 @@ def _newton_step(
     factor: np.ndarray,
     most_products: int,
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Solve Newton's equations by conjugate gradients.
+    """Return the solution of Newton's equations, computed by conjugate gradients.
 
-    Returns the step of the coordinates, the resulting change of the outputs, and the number of products.
+    The results are the step of the coordinates, the resulting change of the outputs, and the number of
+    products.
     """
     step, change = np.zeros_like(gradient), np.zeros_like(here.slope)
     if basis.kept is not None and gradient.ndim == 1:

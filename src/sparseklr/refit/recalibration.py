@@ -23,7 +23,7 @@ from .labels import Labels, LeftOut, LossAt, SoftmaxLossAt
 
 @dataclass(frozen=True)
 class RecalibrationSettings:
-    """Conditions and limits of the recalibration."""
+    """Settings of the affine recalibration."""
 
     # If fewer observations are outside the largest class, the slope is 1; an outlier might determine it.
     least_of_class: int = 60
@@ -87,7 +87,7 @@ def _platt_targets(target: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 def with_slope(labels: Labels, f: np.ndarray, slope: float) -> Recalibration:
     r"""Return the recalibration of the given slope whose intercept maximises the likelihood.
 
-    The outputs f are those of a fitted model. At the maximum, :math:`\sum_i w_i (p_i - t_i) = 0`. The
+    f contains the outputs of a fitted model. At the maximum, :math:`\sum_i w_i (p_i - t_i) = 0`. The
     intercept of a model on another basis cannot be used: with a wide kernel, functions that agree on all rows
     may have very different intercepts.
     """
@@ -136,7 +136,7 @@ def few_others(labels: Labels, chosen: np.ndarray) -> bool:
 def tempered(labels: Labels, f: np.ndarray, line: Recalibration, estimate: float) -> Recalibration:
     """Return the recalibration, shrunk so that the training loss equals the estimated loss of new rows.
 
-    The outputs of training rows are larger in absolute value than those of new rows. A factor of at most 1 on
+    Outputs of training rows are larger in absolute value than outputs of new rows. A factor of at most 1 on
     the slope and the intercept of ``line`` compensates for this. It is 1 if the training loss is not below
     ``estimate``.
     """
@@ -151,9 +151,10 @@ def tempered(labels: Labels, f: np.ndarray, line: Recalibration, estimate: float
 
 
 def _fitted(labels: Labels, f: np.ndarray, line: Recalibration, *, free: bool) -> tuple[Recalibration, float]:
-    """Fit the intercept, and the slope if ``free``, by damped Newton steps.
+    """Return the recalibration whose intercept, and slope if ``free``, minimise the loss.
 
-    Returns the recalibration and the derivative of the loss with respect to the slope.
+    The minimum is found by damped Newton steps. The second result is the derivative of the loss with respect
+    to the slope.
     """
     here = labels.at(line(f))
     for _ in range(SETTINGS.max_steps):

@@ -91,7 +91,7 @@ def refit(
     report: Report = silent,
     map_: Map = map,
 ) -> Refit:
-    """Return the model refitted on the points at ``selected``, with at most ``max_points`` points.
+    """Return the model refitted on the points ``selected``, with at most ``max_points`` points.
 
     ``evaluated`` is a model on a label-free basis; it provides C, the recalibration and leave-one-out losses.
     ``prune_within=0`` disables pruning, except to enforce ``max_points``.
@@ -160,7 +160,7 @@ def refit_with(
     report: Report = silent,
     n_jobs: int | None = None,
 ) -> Refit:
-    """Return the model refitted on the selected points, with a given C or, for ``"auto"``, the best C.
+    """Return the model refitted on the points ``selected``, with a given C or, for ``"auto"``, the best C.
 
     The best C has the smallest leave-one-out loss. ``evaluated`` is a model with the best C on a label-free
     basis, if already known. Otherwise the search for C starts at ``near_C``.
@@ -200,7 +200,7 @@ def checked_refit(
     of the class fractions, a constant model replaces it, unless the user has set C.
 
     ``origin`` is described at :func:`with_learned_folds`; it is given if factors of the features were
-    learned. The other arguments are those of :func:`refit_with`.
+    learned. The other arguments are passed to :func:`refit_with`.
     """
     model = refit_with(points, selected, prune_within=prune_within, **arguments)
     losses = losses_of(points, model)

@@ -158,7 +158,7 @@ def _best_decade(basis: Basis, labels: Labels, first: EvaluatedFit, local: bool)
 def fit_at(bases: Sequence[Basis], labels: Labels, C: float, near: np.ndarray | None = None) -> EvaluatedFit:
     """Return the evaluated model on the last basis for a given C.
 
-    The optimisation starts from a rough solution on the first basis. ``near`` contains outputs near those of
+    The optimisation starts from a rough solution on the first basis. ``near`` contains approximate outputs of
     the solution, if known.
     """
     near = _guess(labels) if near is None else near

@@ -46,11 +46,11 @@ class RelevanceSettings:
 SETTINGS = RelevanceSettings()
 
 
-def factors_pay(basis: Basis, labels: Labels, evaluated: EvaluatedFit, seed: int) -> bool:
-    """Return whether learned factors reduce the log-loss in cross-validation.
+def factors_reduce_loss(basis: Basis, labels: Labels, evaluated: EvaluatedFit, seed: int) -> bool:
+    """Return whether learned factors of the features reduce the log-loss in cross-validation.
 
-    ``evaluated`` is the model with all factors equal to 1. The outputs are recalibrated in both cases, as
-    they are when the kernel is chosen.
+    ``evaluated`` is the model with all factors equal to 1. The outputs with and without learned factors are
+    recalibrated, as they are when the kernel is chosen.
     """
     groups, equal, learned = outputs_of_folds(basis, labels, evaluated, evaluated.C, seed, SETTINGS.n_folds)
     with_equal, with_learned = (

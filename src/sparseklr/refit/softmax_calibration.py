@@ -35,8 +35,8 @@ def vector_scaling(codes: np.ndarray, g: np.ndarray, weight: np.ndarray) -> np.n
 
     The probabilities are the softmax of ``slope * g + offset`` (Guo et al., ICML 2017), where g are
     cross-fitted decision values. As in Platt's method for two classes, the target is (n+1)/(n+2) for the
-    class of a row, where n is the total weight of that class. The other classes share the rest equally. These
-    targets keep the slopes finite.
+    class of a row, where n is the total weight of that class. The remaining 1/(n+2) is divided equally among
+    the other classes. These targets keep the slopes finite.
     """
     n, n_classes = g.shape
     total = np.bincount(codes, weight, minlength=n_classes)[codes]

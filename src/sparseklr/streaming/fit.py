@@ -124,7 +124,7 @@ def as_source(X: Any, y: Any = None, sample_weight: Any = None) -> Source:
 def blocks_of(source: Source, n_jobs: int | None = None) -> Blocks:
     """Return the blocks of a source, processed by threads or by a cluster.
 
-    The cluster is that of ``source.client`` or, for a Dask source, of the running client.
+    The cluster belongs to ``source.client`` or, for a Dask source, to the running client.
     """
     client = source.client
     if client is None and isinstance(source, DaskSource):
@@ -263,7 +263,7 @@ class StreamRows:
         return len(self.classes)
 
     def without_validation(self, fraction: float) -> WithoutValidation:
-        """Return the function that excludes the validation rows."""
+        """Return the function that sets the weight of the validation rows to zero."""
         return WithoutValidation(fraction, self.seed + Salt.VALIDATION)
 
     def split(self, fraction: float, n_rows: int, each: Any = None) -> tuple[LabelledRows, LabelledRows]:
@@ -374,7 +374,7 @@ class StreamFit:
             return self._run(start)
 
     def _run(self, start: tuple[CompactModel, float] | None) -> CompactFit:
-        """Return the result of :meth:`run`."""
+        """Implement :meth:`run`; the caller limits BLAS to one thread."""
         self.state = self.checkpoint.load()
         self._began -= self.state.seconds[-1] if self.state.seconds else 0.0
         self.progress.stage("drawing a sample", 0.0)

@@ -92,7 +92,7 @@ class Parameters:
         return self.k * self.p + self.n_widths + self.n_outputs * (self.k + 1)
 
     def gradient(self, by_points: np.ndarray, by_widths: np.ndarray, by_coef: np.ndarray) -> np.ndarray:
-        """Return the gradient vector, given the derivatives in points, log-widths and coefficients."""
+        """Return the gradient vector from derivatives with respect to points, log-widths and coefficients."""
         widths = by_widths.sum(keepdims=True) if self.shared else by_widths
         return np.concatenate([by_points.ravel(), widths, by_coef.ravel()])
 
@@ -228,7 +228,7 @@ def _root_of_curvature(outputs: np.ndarray, weight: np.ndarray, start: int) -> n
 
 @dataclass(frozen=True, eq=False)
 class LossPass:
-    """Function of a block that returns its loss and the gradient in all parameters, as one vector."""
+    """Function of a block that returns its loss and the gradient of the loss, as one vector."""
 
     model: CompactModel
     n_classes: int
@@ -283,7 +283,7 @@ class RowsObjective:
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """The state of an optimisation, which can resume from it without any change of the result."""
+    """The state of an optimisation. An interrupted optimisation resumes from it with the same result."""
 
     model: CompactModel
     damping: float = STEPS.first_damping  # mu of the next step
@@ -364,7 +364,7 @@ def _step(
     G: np.ndarray,
     moving: MovingPoints,
 ) -> tuple[Descent, np.ndarray]:
-    """Return the state after one step, and the gradient there.
+    """Return the state after one step, and the gradient at the new parameters.
 
     The damping is increased until J falls. If J does not fall, the model stays unchanged.
     """

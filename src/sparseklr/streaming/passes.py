@@ -135,7 +135,7 @@ class LocalBlocks(Blocks):
         return root(forest)
 
     def results(self, statistic: Callable[[Block], Any]) -> Iterator[tuple[int, Any]]:
-        """Yield the number of rows of each block and the value of the function, in order."""
+        """Yield the number of rows and the value ``statistic(block)`` of each block, in order."""
 
         def work(number: int, raw: Block | None) -> tuple[int, Any]:
             block = self._kept[number] if raw is None else self._prepared(number, raw)

@@ -24,7 +24,7 @@ class Block:
     start: int  # number of the first row, counted from 0 over the whole source
     X: np.ndarray  # (n_rows, n_features), float32 or float64, in C order
     y: np.ndarray | None = None  # labels of any type, or class codes once the classes are known
-    weight: np.ndarray | None = None  # None means ones
+    weight: np.ndarray | None = None  # None means that all weights are 1
 
     @classmethod
     def of(cls, start: int, X: Any, y: Any = None, weight: Any = None) -> Block:
