@@ -452,7 +452,9 @@ class PointClassifier(SVCParameters, ClassifierMixin, BaseEstimator):
         chosen = [columns] if isinstance(columns, str | int | np.integer) else list(columns)
         values = check_array(np.asarray(grid).reshape(len(grid), -1), input_name="grid")
         if values.shape[1] != len(chosen):
-            raise ValueError(f"grid must have {len(chosen)} columns, like columns; got {values.shape[1]}.")
+            raise ValueError(
+                f"grid must have {len(chosen)} columns, one for each entry of columns; got {values.shape[1]}."
+            )
         others = self._background(expansion, background)
         mean = expansion.partial_dependence(column_positions(chosen, names), values, others, len(names))
         return mean[:, 0] if len(self.classes_) == 2 else mean
@@ -852,8 +854,8 @@ class KernelClassifier(PointClassifier):
         """Raise an error if the model is not fitted, or if its last fit was interrupted."""
         if hasattr(self, "interrupted_"):
             raise NotFittedError(
-                f"The last fit of this {type(self).__name__} was interrupted, so it cannot predict. Call fit "
-                "again; with warm_start=True it resumes."
+                f"The last fit of this {type(self).__name__} was interrupted, so the model cannot predict. "
+                "Call fit again; with warm_start=True the fit resumes."
             )
         check_is_fitted(self)
 

@@ -70,7 +70,8 @@ def _check_rows(name: str, X: Any, shape: tuple[int, int]) -> None:
 
 def _check_number(name: str, value: Any, least: float = -np.inf) -> None:
     """Raise an error unless a value is a finite number of at least ``least``."""
-    _need(isinstance(value, int | float) and np.isfinite(value) and value >= least, f"{name} is {value!r}")
+    valid = isinstance(value, int | float) and np.isfinite(value) and value >= least
+    _need(valid, f"{name} must be a finite number of at least {least:g}; it is {value!r}")
 
 
 def _check_strings(name: str, values: Any) -> None:
@@ -238,7 +239,8 @@ def _compact_klr(model: Any) -> None:
     if not _classifier(model):
         return
     n_outputs, n_points, n_features = _n_outputs(model), len(model.points_), model.n_features_in_
-    _need(isinstance(model.model_, CompactModel) and isinstance(model.scaling_, Scaling), "parts are missing")
+    complete = isinstance(model.model_, CompactModel) and isinstance(model.scaling_, Scaling)
+    _need(complete, "the points or the scaling are missing")
     _need(model.model_.points.shape == (n_points, len(model.scaling_.kept)), "points have the wrong shape")
     _need(len(model.model_.coef) == n_outputs, "coefficients have the wrong shape")
     check_indices_below("kept", model.scaling_.kept, n_features)
@@ -271,11 +273,12 @@ def _table_reader(reader: Any) -> None:
     _check_strings("names of columns", (*reader.columns_, *reader.feature_names_in_, *reader.report_))
     columns = reader.columns_.values()
     _need(all(type(column).__name__ == "Column" for column in columns), "a column has the wrong type")
-    _need(reader.decimal_ in (".", ","), f"decimal_ is {reader.decimal_!r}")
+    _need(reader.decimal_ in (".", ","), f"decimal_ must be '.' or ','; it is {reader.decimal_!r}")
     repeated, n_rows = (vars(reader).get(name, 0) for name in ("n_repeated_rows_", "n_rows_"))
     _need(_whole(repeated) and _whole(n_rows) and 0 <= repeated <= n_rows, "numbers of rows are inconsistent")
     prints = reader.row_fingerprints_
-    _need(type(prints) is np.ndarray and prints.dtype == np.uint32 and prints.ndim == 1, "row_fingerprints_")
+    valid = type(prints) is np.ndarray and prints.dtype == np.uint32 and prints.ndim == 1
+    _need(valid, "row_fingerprints_ must be an array of 32-bit integers")
 
 
 def _table_features(features: Any) -> None:
@@ -285,10 +288,12 @@ def _table_features(features: Any) -> None:
     for name in ("numbers_", "missing_", "categorical_", "text_", "dates_"):
         _check_strings(name, getattr(features, name))
     for model in features.scores_:
-        _need(hasattr(model, "decision_function"), f"a text column has a {type(model).__name__}")
+        _need(hasattr(model, "decision_function"), f"{type(model).__name__} has no decision_function")
     for name in ("one_hot_", "imputer_", "scaler_"):
         part = getattr(features, name)
-        _need(part is None or hasattr(part, "transform"), f"{name} is a {type(part).__name__}")
+        _need(
+            part is None or hasattr(part, "transform"), f"{name} is not a transformer: {type(part).__name__}"
+        )
 
 
 # -- scikit-learn -----------------------------------------------------------------------------------

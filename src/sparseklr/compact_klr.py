@@ -247,7 +247,7 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
         self : object
         """
         if isinstance(X, (Source, str, PathLike)):
-            raise TypeError(f"X must be array-like; got {type(X).__name__}; use fit_source for files.")
+            raise TypeError(f"X must be array-like; got {type(X).__name__}. Use fit_source for files.")
         if any(map(is_dask, (X, y, sample_weight))):
             return self.fit_source(X, y, sample_weight)
         self._check_parameters()
@@ -334,8 +334,8 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
                 fit = fit_compact(rows, settings, observations, progress.stage)
         if settings.n_points and fit.model.n_points < settings.n_points and len(scaling.kept):
             warn(
-                f"n_points={settings.n_points} is more than the {len(rows)} distinct rows of X with positive "
-                f"weight: the model has {fit.model.n_points} points."
+                f"n_points={settings.n_points} exceeds the number of distinct rows of X with positive "
+                f"weight, {len(rows)}. The model has {fit.model.n_points} points."
             )
         _warn_of_fit(fit, settings, len(scaling.kept))
         row = X[kept[:1]]
@@ -536,7 +536,7 @@ def _warn_of_fit(fit: CompactFit, settings: CompactSettings, n_varying: int) -> 
     if validation >= baseline:  # only if the number of points is given
         warn(
             f"No signal found: with n_points={settings.n_points}, the validation log-loss is "
-            f"{validation:.3g}, and the class fractions have {baseline:.3g}. "
+            f"{validation:.3g}, which is not below that of the class fractions, {baseline:.3g}. "
             'With n_points="auto", the model predicts the class fractions in this case.'
         )
     elif fit.in_poor_optimum:

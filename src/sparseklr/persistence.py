@@ -145,7 +145,7 @@ def load_with_metadata(
     except Exception as error:  # any other error that invalid content causes
         raise ModelFileError(damaged(name)) from error
     if not isinstance(model, BaseEstimator):
-        raise ModelFileError(f"{name}: not loaded, it contains a {type(model).__name__}, not a model")
+        raise ModelFileError(f"{name}: not loaded, the file contains a {type(model).__name__}, not a model")
     here, there = versions(), header["versions"]
     for library in LIBRARIES:
         if library in here and library in there and _minor(there[library]) != _minor(here[library]):
@@ -293,7 +293,7 @@ def decode(members: dict[str, bytes]) -> tuple[Any, dict[str, Any]]:
     tree = json.loads(members[TREE], object_pairs_hook=_distinct)
     types = {str(one["type"]) for one in tree["objects"]}
     if foreign := sorted(types - {*NAMES}):
-        raise ModelFileError(f"not loaded, it contains untrusted types: {listing(foreign)}")
+        raise ModelFileError(f"not loaded, the file contains untrusted types: {listing(foreign)}")
     reader = _Reader(members)
     for one in tree["objects"]:
         parameters, attributes = reader.named(one["parameters"]), reader.named(one["attributes"])
@@ -357,7 +357,7 @@ class _Reader:
                 return np.sctypeDict[name]
             case {"ufunc": str(name)} if isinstance(found := getattr(np, name, None), np.ufunc):
                 return found
-        raise ModelFileError(f"not loaded, it contains an unknown kind of value: {str(value)[:40]}")
+        raise ModelFileError(f"not loaded, the file contains an unknown kind of value: {str(value)[:40]}")
 
     def named(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return the decoded values of a dict."""

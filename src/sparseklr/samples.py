@@ -442,8 +442,8 @@ def class_factors(class_weight: Any, classes: np.ndarray, y: np.ndarray, weight:
     if not np.isfinite(factors).all():
         largest = classes.tolist()[np.argmax(factors)]
         raise ValueError(
-            f"class_weight={class_weight!r} gives class {largest!r} a factor that overflows: the sums of "
-            "sample_weight by class are too unequal."
+            f"class_weight={class_weight!r} overflows for class {largest!r}, because the total weights of "
+            "the classes differ too much."
         )
     return factors
 

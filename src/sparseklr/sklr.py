@@ -905,7 +905,7 @@ def _checked_splits(
             names = ", ".join(map(str, missing))
             raise ValueError(
                 f"cv={cv!r}: the training rows of split {k} have no row of class {names}; every class "
-                "must be in every training set. Use stratified splits, or fewer of them."
+                "must be in every training set. Use stratified splits, or fewer splits."
             )
         if not counted[test].any():
             raise ValueError(f"cv={cv!r}: split {k} has no test row of positive weight.")

@@ -471,7 +471,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         elif losses.training_is_worse:
             warn(
                 f"The log-loss on the training rows, {losses.training:.4g}, is above the leave-one-out "
-                f"estimate, {losses.estimate:.4g}: the selected points do not suffice. Try another gamma, "
+                f"estimate, {losses.estimate:.4g}, so the model has too few points. Try another gamma, "
                 + ("a smaller box." if self.max_points is None else "a smaller box or a larger max_points.")
             )
 
@@ -604,7 +604,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         """Return the posterior variance of every output, (n_queries, n_outputs)."""
         rows = self._checked(X)
         if not hasattr(self, "_posteriors_"):
-            raise AttributeError("keep_prediction_only() dropped the posterior; fit again.")
+            raise AttributeError("keep_prediction_only() dropped the posterior; fit the model again.")
         if self.kernel_.precomputed:
             raise ValueError(
                 "the posterior variance needs k(x, x), which kernel='precomputed' does not provide."

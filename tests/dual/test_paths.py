@@ -220,5 +220,5 @@ def test_invalid_grids_raise(moons, arguments, message) -> None:
 def test_single_values_of_the_grid_raise(moons) -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument 'C'"):
         klr_path(*moons, Cs=[1], lams=[0], C=1, lam=3)
-    with pytest.raises(ValueError, match="X has 5 columns; the path was computed with 2"):
+    with pytest.raises(ValueError, match="X has 5 columns; expected 2"):
         klr_path(*moons, Cs=[1], lams=[0]).decision_function(np.ones((2, 5)))

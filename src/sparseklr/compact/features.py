@@ -2,7 +2,8 @@
 
 The use of a feature is measured by the mean squared derivative of the outputs (decision values) with respect
 to the feature. In each fold, the features that the model of the fold uses least are dropped. The validation
-rows determine how many features are dropped. The same rounds are then repeated on all rows.
+rows determine how many features are dropped. The models of all folds after a round form a *stage* of the
+search. The same rounds are then repeated on all rows.
 """
 
 from __future__ import annotations
@@ -140,7 +141,10 @@ def replay(
     shared: bool,
     threads: int,
 ) -> tuple[np.ndarray, CompactModel]:
-    """Repeat the rounds on all rows; return the positions of the remaining features, and the model."""
+    """Repeat the rounds of elimination on all rows; return the remaining features, and the model.
+
+    The features are given by their positions.
+    """
     kept = np.arange(rows.X.shape[1])
     for n_features in rounds:
         features = most_used(rows, model, n_features)

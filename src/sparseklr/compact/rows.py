@@ -1,4 +1,8 @@
-"""Training rows of a compact model: scaled, merged if equal, and sorted by a hash of their contents."""
+"""Training rows of a compact model: scaled, merged if equal, and sorted by a hash of their contents.
+
+Equal rows with equal labels are merged into one (row, class) *pair*. The weight of a pair is the sum of the
+weights of its rows.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 :func:`search_sizes` and :func:`choose` determine which sizes are tried and which size is chosen, both for
 rows in memory and for data streams. :class:`SizeSearch` fits models of one size to rows in memory, one model
-for each fold. All folds use the same C at every step.
+for each fold. All folds use the same C at every step. These models form a *stage* of the search.
 
 For each size, the points start at cluster centres, and L-BFGS optimises points and widths. C is then chosen,
 and L-BFGS continues with this C. The next size starts with this C, and with the widths found so far unless
@@ -123,7 +123,10 @@ class Validation:
         return cls(rows, np.arange(len(rows)), np.ones(len(rows)), np.zeros(len(rows), dtype=np.intp))
 
     def mean(self, values: np.ndarray) -> tuple[float, float]:
-        """Return the weighted mean and its standard error; repeated values of a pair are averaged first."""
+        """Return the weighted mean and its standard error.
+
+        Repeated values of a (row, class) pair are averaged first.
+        """
         if not self.repeat.any():
             return weighted_mean(values, self.rows.weight, self.count)
         n_pairs = self.pair.max() + 1

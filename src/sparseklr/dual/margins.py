@@ -82,7 +82,7 @@ def rho(solution: Solution, y: Any, *, C: float, sample_weight: Any = None) -> f
     check_consistent_length(solution.alpha, y)
     inside = (solution.alpha > 1e-8 * box) & (solution.alpha < (1 - 1e-8) * box)
     if not inside.any():
-        raise ValueError("solution has no dual variable inside its box, so rho is undetermined.")
+        raise ValueError("solution has no dual variable strictly between 0 and C, so rho is undetermined.")
     slack = logit(solution.alpha[inside] / box[inside]) + (y * solution.decision)[inside]
     return float(np.median(slack))
 

@@ -134,7 +134,7 @@ class KLRPath:
         X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
         width = data.n_samples if data.kernel.precomputed else data.X.shape[1]
         if X.shape[1] != width:
-            raise ValueError(f"X has {X.shape[1]} columns; the path was computed with {width}.")
+            raise ValueError(f"X has {X.shape[1]} columns; expected {width}, as in the training data.")
         return self.outputs(X, n_jobs=n_jobs)
 
     def outputs(self, X: Any, *, n_jobs: int | None = None) -> np.ndarray:

@@ -306,7 +306,7 @@ def labels_and_boxes(y: Any, C: float, sample_weight: Any = None) -> tuple[Array
         raise ValueError(f"C must be a positive number; got {C!r}.")
     weight = check_weight(sample_weight, len(y))
     if len(np.unique(y[weight > 0])) < 2:
-        raise ValueError("sample_weight must leave points of both classes; one class has no positive weight.")
+        raise ValueError("sample_weight must contain positive weights of both classes; one class has none.")
     box = boxes(C, weight)
     if ((box == 0) & (weight > 0)).any():
         raise ValueError(f"C={C:g} is too small: C times a positive sample_weight rounds to 0.")

@@ -303,7 +303,7 @@ def _check_finite(problem: DualProblem, *values: np.ndarray | float) -> None:
     """Raise an error unless all values are finite."""
     if not all(np.isfinite(value).all() for value in values):
         raise ValueError(
-            f"the solution overflows: the largest C times weight, {problem.box.max():g}, or "
+            f"the solution overflows: the largest C times sample_weight, {problem.box.max():g}, or "
             f"lam={problem.lam:g} is too large for these kernel values. Scale the features."
         )
 

@@ -119,7 +119,7 @@ class SoftmaxSolver:
         if not (n_classes * bound < box).all():
             raise ValueError(
                 f"bound={self.settings.bound!r} is too large for {n_classes} classes: it must be below "
-                f"{box.min() / n_classes:g}, the smallest C times sample weight divided by the number of "
+                f"{box.min() / n_classes:g}, the smallest C times sample_weight divided by the number of "
                 "classes."
             )
         return SoftmaxProblem(self.data.codes, n_classes, box, bound, lam)
@@ -183,7 +183,7 @@ def solve_masses(
         primal, dual = problem.primal_objective(coef, F, intercept), problem.dual_objective(coef, F)
     if not (np.isfinite(F).all() and np.isfinite(primal + dual)):
         raise ValueError(
-            f"the solution overflows: the largest C times weight, {problem.box.max():g}, or "
+            f"the solution overflows: the largest C times sample_weight, {problem.box.max():g}, or "
             f"lam={problem.lam:g} is too large for these kernel values. Scale the features."
         )
     solution = SoftmaxSolution(

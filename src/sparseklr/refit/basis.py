@@ -407,7 +407,7 @@ def random_basis(
 ) -> Basis:
     """Return the span of at most ``size`` of the points whose indices are ``among``.
 
-    If there are more of them, randomly pivoted Cholesky draws ``size`` points.
+    If ``among`` contains more points, randomly pivoted Cholesky draws ``size`` of them.
     """
     if len(among) > size:
         if len(among) > _CANDIDATES:

@@ -136,7 +136,7 @@ def fit_sigmoids(solver: BinarySolver, solved: BinarySolutions) -> np.ndarray:
         if f is None:
             warn(
                 "calibration='sigmoid': a class has fewer than two distinct samples, so cross-fitting is "
-                "impossible; the sigmoid is fitted to the training values. Prefer SparseKLR.",
+                "impossible. The sigmoid is fitted to the training values. Consider SparseKLR instead.",
             )
             f = solution.decision
         sigmoids.append(platt(problem.y, f, solver.data.weight))

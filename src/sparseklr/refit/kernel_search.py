@@ -323,10 +323,11 @@ def _subsample(weight: np.ndarray, order: np.ndarray) -> np.ndarray:
 def validation_losses(
     points: DistinctPoints, kernels: Sequence[Kernel], fit: Callable[[DistinctPoints], Predictor]
 ) -> np.ndarray | None:
-    """Return the mean log-loss of each kernel on validation folds, or None if folds are impossible.
+    """Return the mean log-loss of each kernel on validation folds.
 
-    About 1500 points are used. Folds are the same as in :class:`~sparseklr.CompactKLR`: they consist of
-    observations, and copies of an observation stay in one fold.
+    The result is None if a class has too few observations for folds. About 1500 points are used. Folds are
+    the same as in :class:`~sparseklr.CompactKLR`: they consist of observations, and copies of an observation
+    stay in one fold.
     """
     points = points.part(_subsample(points.weight, np.arange(len(points))))
     point, codes = np.nonzero(points.weight)

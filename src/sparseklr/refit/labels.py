@@ -5,13 +5,15 @@ for each class, and the softmax of the outputs gives the class probabilities p.
 
 The second derivative of the softmax loss of a row with weight w is :math:`w(\mathrm{diag}(p) - pp^\top)`. It
 couples the classes, so a Newton matrix of all classes together would have millions of entries. Posterior
-variances therefore use a separate Newton matrix for each class k, with the information
+variances therefore use a separate Newton matrix for each class k, in which the second derivative of the loss
+of a row is replaced by the number
 
 .. math:: h_k = w\, p_k (1 - p_k) (1 + q_k), \qquad q_k = \sum_{l \ne k} p_l^2 / (1 - p_k)^2 .
 
 For vectors that sum to zero, :math:`\mathrm{diag}(h)` equals the second derivative in two cases: if only two
 probabilities are positive (then :math:`q = 1`), and if all K probabilities are equal (then
-:math:`q = 1/(K-1)`). Preconditioners use a single matrix with the mean of :math:`h_k` over the classes.
+:math:`q = 1/(K-1)`). Preconditioners use a single matrix with the mean of :math:`h_k` over the classes. The
+code calls :math:`h_k` the information of class k.
 """
 
 from __future__ import annotations
@@ -160,7 +162,10 @@ class Labels:
         return Labels(target if self.several else target[:, 1], total)
 
     def losses(self, f: np.ndarray) -> np.ndarray:
-        """Return the log-loss of each point, the mean of -log p over its labels, without its weight."""
+        """Return the log-loss of each point: the mean of -log p over its labels.
+
+        The weight of the point is not included.
+        """
         return self.at(f).losses
 
     def probabilities(self, f: np.ndarray) -> np.ndarray:

@@ -34,9 +34,9 @@ def running_client() -> Any:
 class DaskSource(Source):
     """Rows of a Dask array or data frame, processed by the running ``distributed`` client if there is one.
 
-    If Dask does not know the chunk lengths, as for data frames, a first pass computes them. The workers of a
-    client keep the rows that they read in this pass. Without a client, the current process computes one chunk
-    after the other in every pass.
+    If the chunk lengths are unknown, as for data frames, a first pass computes them. The workers of a client
+    keep the rows that they read in this pass. Without a client, the current process computes one chunk after
+    the other in every pass.
 
     Parameters
     ----------

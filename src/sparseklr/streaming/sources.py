@@ -103,7 +103,7 @@ class Source(ABC):
     def n_rows(self) -> int:
         """The number of rows; counting them takes a pass if the source has no index."""
         if not (n_rows := self._count()):
-            raise ValueError(f"{self}: no rows.")
+            raise ValueError(f"{self}: there are no rows.")
         return n_rows
 
     @property
@@ -337,7 +337,9 @@ class GeneratorSource(Source):
                         f"got {part.shape}."
                     )
             if number and (y is None) == self.has_labels:
-                raise ValueError(f"only one of the first item and item {number} of factory() has labels.")
+                raise ValueError(
+                    f"all items of factory() or none must have labels; item {number} differs from item 0."
+                )
             yield Block.of(start, X, y, weight)
             start += len(X)
 

@@ -83,7 +83,7 @@ class TableSource(Source):
         for role, name in (("target", target), ("weight", weight)):
             if name is not None and name not in schema.names:
                 raise ValueError(
-                    f"{role}={name!r} is not a column of {self}; the columns: {self._columns(schema)}."
+                    f"{role}={name!r} is not a column of {self}; its columns are {self._columns(schema)}."
                 )
         if features is None:
             features = [name for name in schema.names if name not in {target, weight, *drop, *_index(schema)}]
@@ -129,7 +129,7 @@ class TableSource(Source):
         for name in self.feature_names or []:
             if name not in schema.names:
                 raise ValueError(
-                    f"feature {name!r} is not a column of {self}; the columns: {self._columns(schema)}."
+                    f"feature {name!r} is not a column of {self}; its columns are {self._columns(schema)}."
                 )
             kind = schema.field(name).type
             _check_number(kind, name, self.paths[0])
@@ -165,7 +165,7 @@ class TableSource(Source):
                 continue
             if name not in schema.names:
                 raise ValueError(
-                    f"{fragment.path}: no column {name!r}; the columns: {listing(schema.names)}."
+                    f"{fragment.path}: there is no column {name!r}; the columns are {listing(schema.names)}."
                 )
             kind = schema.field(name).type
             if name != self.target:
