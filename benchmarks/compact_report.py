@@ -213,8 +213,8 @@ def _geometric(values: list[float]) -> float:
 PAGE = """# CompactKLR in figures
 
 This page compares `CompactKLR` with `SparseKLR`, a support vector machine (SVC) with tuned C and gamma, and boosted trees.
-On average over the twelve data sets of the paper, `CompactKLR` has the lowest log-loss and the fewest points. Except for the tuned SVC, all models
-have default parameters; the features are standardised for `SparseKLR` and the SVC.
+On average over the twelve data sets of the paper, `CompactKLR` has the lowest log-loss and the fewest points. All models
+except the SVC have default parameters. Features are standardised for `SparseKLR` and the SVC.
 
 The constants in `CompactKLR` were chosen on folds 0 to 2, and on another split of the same data sets. The tables therefore also
 show the means over folds 3 and 4, which were not used for this choice. `python -m benchmarks.compact` writes this page.
