@@ -321,7 +321,7 @@ def table_ties(summary: Summary) -> Table:
         "S-KLR, best: effect of the choice among equally accurate models",
         heads,
         _with_mean(rows),
-        "The column *equals* contains the number of candidates, out of 90, that have the highest accuracy on "
-        "the validation rows, averaged over the folds. The paper does not state which of them it chooses. The "
-        "other columns show the results of choosing the first in the grid, the last, or the sparsest.",
+        "The column 'equals' contains the number of candidates, out of 90, that have the highest accuracy "
+        "on the validation rows, averaged over the folds. The paper does not state which of them it chooses. "
+        "The other columns show the results of choosing the first in the grid, the last, or the sparsest.",
     )
