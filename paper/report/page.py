@@ -65,8 +65,8 @@ def markdown(summaries: list[Summary], runs: Runs) -> str:
         "# All tables of the paper's experiments\n",
         "This page contains the tables of the paper with our numbers, and adds the models of this package "
         "and the quality of the probabilities. The paper compares sparse kernel logistic regression (S-KLR) "
-        "with other sparse classifiers on twelve data sets. It compares their accuracies and the fractions of "
-        "the training rows (points) that they keep.\n",
+        "with other sparse classifiers on twelve data sets. It compares their accuracies and the fractions "
+        "of the training rows (points) that they keep.\n",
         "Each cell shows our number first. In brackets are the paper's number and the difference. The best "
         "number of a row is in bold. *Best* is the most accurate model on the validation rows, and *sparsest "
         "of 3* the sparsest of the three most accurate models. `python -m paper --report FILE.md` writes "

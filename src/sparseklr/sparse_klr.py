@@ -45,7 +45,14 @@ from .refit.kernel_search import ChosenKernel, choose_kernel, middle_kernels
 from .refit.labels import Labels
 from .refit.posterior import Posterior, moderation
 from .refit.refit import SETTINGS as REFIT
-from .refit.refit import Losses, Refit, left_out_outputs, losses_of, remedy, sound_refit
+from .refit.refit import (
+    Losses,
+    Refit,
+    advice_without_signal,
+    checked_refit,
+    left_out_outputs,
+    losses_of,
+)
 from .refit.sample import SampledPoints
 from .samples import DistinctPoints, Samples, weighted_classes
 from .scaling import Scaling
@@ -410,7 +417,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         seed: int,
         report: Report = silent,
     ) -> tuple[Refit, Losses]:
-        return sound_refit(
+        return checked_refit(
             points,
             selected,
             C=self.C,
@@ -429,7 +436,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
 
         ``unscaled`` are the rows of X if their features are not scaled, otherwise None.
         """
-        if losses.nothing_found:
+        if losses.no_signal:
             outcome = f"with C={self.C}"
             if min(points.observations_by_class()) < 2:
                 outcome = "but a class with a single observation does not allow an estimate"
@@ -438,7 +445,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
             warn(
                 f"{type(self).__name__} found no signal: its leave-one-out log-loss of {losses.estimate:.4g} "
                 f"is not below that of the class fractions, {losses.fractions:.4g}, {outcome}. "
-                + remedy(unscaled, names)
+                + advice_without_signal(unscaled, names)
             )
         elif losses.training_is_worse:
             warn(

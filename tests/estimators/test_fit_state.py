@@ -90,7 +90,7 @@ def test_a_fit_that_fails_leaves_the_estimator_as_it_was(moons, estimator) -> No
         (SKLR(), "sklr.fit_sigmoids"),
         (SKLR(calibration=None), "sklr.expansion"),
         (SKLRCV([10.0], lams=[0.1], cv=2), "sklr.expansion"),
-        (SparseKLR(), "sparse_klr.sound_refit"),
+        (SparseKLR(), "sparse_klr.checked_refit"),
         (SparseKLR(), "sparse_klr.expansion"),
         (SparseKLR(gamma="auto"), "sparse_klr.choose_kernel"),
     ],

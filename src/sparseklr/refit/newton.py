@@ -1,26 +1,28 @@
-r"""Penalised likelihood in the span of a few kernel functions, by Newton's method.
+r"""Penalised maximum likelihood in the span of a few kernel functions, by Newton's method.
 
-With basis points ``B`` the model is :math:`f(x) = \sum_{b \in B} \beta_b k(x_b, x) + c` and
+With the basis points B, the model is :math:`f(x) = \sum_{b \in B} \beta_b k(x_b, x) + c`. Its coefficients
+solve
 
 .. math:: \min_{\beta, c}\; \tfrac12 \beta^\top K_{BB} \beta + C \sum_i w_i \log(1 + e^{-y_i f(x_i)})
 
-over *all* training rows. Equal rows are one point with total weight :math:`w_i`; the fraction of it that
-belongs to the positive class is the target :math:`t_i`. In the coordinates v of :class:`~.basis.Basis` the
-penalty is :math:`\tfrac12\|v\|^2` and Newton's system is well conditioned.
+over *all* training rows. Equal rows form one point. Its weight :math:`w_i` is the sum of their weights, and
+its target :math:`t_i` is the fraction of this weight that belongs to the positive class. In the coordinates v
+of :class:`~.basis.Basis` the penalty is :math:`\tfrac12\|v\|^2`, and Newton's system is well conditioned.
 
 With more than two classes, every class k has its own function :math:`f_k` with coordinates :math:`v_k` on
-the same points. The penalty is the sum of theirs, and the loss is the cross-entropy of the softmax p of the
-outputs. Coordinates and outputs are then matrices with a column for each class. The sum of the functions is
-zero at the solution, because it costs a penalty and does not change the probabilities.
+the same basis points. The penalty is the sum over the classes, and the loss is the cross-entropy of the
+softmax of the outputs :math:`f_k(x)`. Coordinates and outputs are then matrices with one column for each
+class. At the solution, the functions of all classes sum to zero: a non-zero sum would increase the penalty
+without changing the probabilities.
 
-A Newton matrix of all classes would have millions of entries. A single matrix with the mean information of
-the classes (:mod:`~.labels`) serves as a preconditioner for all of them. It also serves several problems
-that are solved at once, such as those of cross-validation: their coordinates have a third axis, and one
-product with the features serves all of them.
+A Newton matrix of all classes together would have millions of entries. Instead, a single matrix with the mean
+information of the classes (:mod:`~.labels`) preconditions the equations of every class. Several problems,
+such as those of cross-validation, can be solved simultaneously. Their coordinates have a third axis, and they
+share the preconditioner and the products with the features.
 
-A Newton matrix costs as much as tens of products with it. Newton's equations are therefore solved by
-conjugate gradients, preconditioned by the matrix of an earlier step or of a neighbouring C; when this takes
-too many products, the matrix is recomputed.
+Computing a Newton matrix costs as much as tens of products with it. Newton's equations are therefore solved
+by conjugate gradients, preconditioned by the matrix of an earlier step or of a neighbouring C. The matrix is
+recomputed when conjugate gradients need too many products.
 """
 
 from __future__ import annotations
@@ -39,16 +41,20 @@ from .labels import Labels, LossAt, SoftmaxLossAt
 class NewtonSettings:
     """Settings of Newton's method."""
 
-    max_steps: int = 200  # usually about ten; a limit in case rounding errors of huge kernel values dominate
-    reduction: float = 0.03  # factor by which conjugate gradients reduce the residual ...
-    reduction_coupled: float = 0.2  # ... and with several classes
-    dropped: float = 1e-2  # fraction of the information that preconditioners omit ...
-    dropped_at_end: float = 1e-3  # ... and that the matrix at the solution omits
-    coupled: int = 60  # further products with several classes, whose coupling the preconditioner ignores
-    coupled_enough: int = 5  # products after which a matrix of several classes is recomputed, at least
-    few_rows: int = 2000  # up to this many rows, products stay in the cache and are cheap
-    armijo: float = 1e-4  # sufficient decrease of the line search
-    least_step: float = 1e-10  # smallest step of the line search
+    # Maximum number of Newton steps. About ten are usual; rounding errors of huge kernel values may prevent
+    # convergence.
+    max_steps: int = 200
+    reduction: float = 0.03  # factor by which conjugate gradients reduce the residual with two classes, ...
+    reduction_coupled: float = 0.2  # ... and with more classes
+    dropped: float = 1e-2  # fraction of the information that preconditioners omit
+    dropped_at_end: float = 1e-3  # fraction of the information that the matrix at the solution omits
+    # With more than two classes: additional products per Newton step, because the preconditioner ignores the
+    # coupling of the classes.
+    coupled: int = 60
+    coupled_enough: int = 5  # and the minimum number of products before the matrix is recomputed
+    few_rows: int = 2000  # up to this number of rows, products stay in the processor cache and are cheap
+    armijo: float = 1e-4  # constant of the sufficient decrease condition (Armijo) in the line search
+    least_step: float = 1e-10  # smallest step length of the line search
 
 
 SETTINGS = NewtonSettings()
@@ -56,19 +62,22 @@ SETTINGS = NewtonSettings()
 
 @dataclass(frozen=True, eq=False)
 class LikelihoodFit:
-    """A fit of the penalised likelihood."""
+    """A model fitted by penalised likelihood."""
 
-    v: np.ndarray  # coordinates in the basis, the intercept last; several classes are columns
-    f: np.ndarray  # outputs of all points
+    v: np.ndarray  # coordinates in the basis, the intercept last; one column for each of several classes
+    f: np.ndarray  # outputs of all training points
     C: float
-    # Second derivatives of the likelihood in v, at f if ``fresh``, and the Cholesky factor (lower) of the
-    # Newton matrix, curvature plus ridge; with several classes, those of the mean information.
+    # Second derivatives of the negative log-likelihood with respect to v. With more than two classes, they
+    # use the mean information of the classes.
     curvature: np.ndarray
-    factor: np.ndarray
+    factor: np.ndarray  # lower Cholesky factor of the Newton matrix, the sum of curvature and ridge
 
 
 def embedded(v: np.ndarray, basis: Basis) -> np.ndarray:
-    """Coordinates of the same function in a larger basis, whose first points are those of the basis of v."""
+    """Return the coordinates of the same function in a larger basis.
+
+    The first points of ``basis`` are the points of the smaller basis to which v refers.
+    """
     added = np.zeros((basis.size + 1 - len(v), *v.shape[1:]))
     return np.concatenate([v[:-1], added, v[-1:]])
 
@@ -91,15 +100,15 @@ def fit_likelihood(
     start : array, optional
         Initial coordinates; zero by default.
     near : array, optional
-        Outputs near those of the solution, for example from another basis; a Newton step from them gives the
-        initial coordinates.
+        Outputs near the outputs of the solution, for example from another basis. A Newton step from them
+        gives the initial coordinates, and ``start`` is ignored.
     curvature : array, optional
-        Second derivatives of the likelihood at a point near the solution.
+        Second derivatives of the negative log-likelihood near the solution, which serve as a preconditioner.
     fresh : bool
-        Whether the returned curvature is evaluated at the solution; otherwise it may be that of a previous
+        Whether the returned curvature is evaluated at the solution. Otherwise it may come from an earlier
         iterate.
     tol : float
-        Stop after a step whose Newton decrement is below ``tol`` times the objective.
+        Stop after a step whose squared Newton decrement is at most ``tol`` times the objective.
     """
     ridge, outputs = ridge_of(basis, C), labels.target.shape[1:]
     penalty = ridge.reshape(-1, *(1 for _ in outputs))
@@ -118,8 +127,8 @@ def fit_likelihood(
         v = solve_newton(factor, basis.project((information * near.T).T - there.slope))
     f = basis.outputs(v)
     (current, here), products, dropped = objective(v, f), 0, SETTINGS.dropped
-    # Number of products after which the matrix is recomputed. It is larger if products are cheap and the
-    # caller needs a fresh matrix: that at the solution is computed in any case.
+    # The matrix is recomputed after ``enough`` products. This number is larger if products are cheap and a
+    # matrix at the solution will be computed in any case.
     enough = most = 3 + basis.size // (10 if fresh and len(f) <= SETTINGS.few_rows else 30)
     if labels.several:  # conjugate gradients must also account for the coupling of the classes
         enough = SETTINGS.coupled_enough + 2 * basis.size // int(np.prod(outputs))
@@ -130,8 +139,8 @@ def fit_likelihood(
         if factor is None:
             curvature = basis.curvature(_most_of(here.information, dropped))
             factor = newton_factor(curvature, ridge)
-        # If rows are far on the wrong side, the curvature vanishes but the slopes are large: a fraction of
-        # these bounds the step of the intercept, which has no ridge, by 1e10.
+        # If rows are far on the wrong side of the decision boundary, the curvature vanishes while the
+        # slopes are large. The intercept has no ridge, so a fraction of the slopes bounds its step by 1e10.
         bounded = penalty + np.zeros_like(v)
         bounded[-1] = np.maximum(1e-10 * np.abs(here.slope).sum(axis=0) - here.information.sum(axis=0), 0.0)
         step, change, taken = _newton_step(basis, here, bounded, gradient, factor, most)
@@ -150,7 +159,7 @@ def fit_likelihood(
         if done:
             break
         if products >= enough:
-            if new and taken >= most:  # the omitted rows matter, for example if kernel values are huge
+            if new and taken >= most:  # the omitted information matters, for example with huge kernel values
                 dropped = 0.0
             factor, products = None, 0
     if fresh or factor is None:
@@ -161,22 +170,23 @@ def fit_likelihood(
 
 
 def ridge_of(basis: Basis, C: float) -> np.ndarray:
-    """Second derivatives of the penalty; zero for the intercept."""
+    """Return the second derivatives of the penalty: 1/C for each coordinate and zero for the intercept."""
     return np.append(np.full(basis.size, 1.0 / C), 0.0)
 
 
 def factors_at(basis: Basis, labels: Labels, f: np.ndarray, C: float) -> np.ndarray:
-    """Cholesky factors (lower) of the Newton matrices at outputs f, one for each output."""
+    """Return lower Cholesky factors of the Newton matrices at the outputs f, one factor for each output."""
     ridge, by_output = ridge_of(basis, C), labels.at(f).by_output
     matrices = (basis.curvature(_most_of(column, SETTINGS.dropped_at_end)) for column in by_output.T)
     return np.stack([newton_factor(matrix, ridge) for matrix in matrices])
 
 
 def _most_of(information: np.ndarray, dropped: float) -> np.ndarray:
-    """The information with its smallest values, which add up to the fraction ``dropped``, set to zero.
+    """Return the information with its smallest values, which add up to the fraction ``dropped``, set to zero.
 
-    If the classes are well separated, few rows remain. Their Newton matrix is used as a preconditioner, and
-    wherever errors of a few percent do not matter.
+    If the classes are well separated, few non-zero values remain, and sums over the rows become cheap. The
+    resulting Newton matrix is used only where errors of a few percent do not matter: as a preconditioner, and
+    for leverages and variances.
     """
     ordered = np.sort(information)
     total = np.cumsum(ordered)
@@ -184,7 +194,10 @@ def _most_of(information: np.ndarray, dropped: float) -> np.ndarray:
 
 
 def solve_newton(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """``H^-1 b`` for the Newton matrix; several classes sum to zero, as the solution does."""
+    """Return ``H^-1 b`` for the Newton matrix H with the given Cholesky factor.
+
+    With more than two classes, the result is centred: the classes sum to zero, as they do at the solution.
+    """
     if b.ndim == 1:
         return solve_symmetric(factor, b)
     solved = solve_symmetric(factor, b.reshape(len(b), -1)).reshape(b.shape)
@@ -192,13 +205,17 @@ def solve_newton(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def newton_factor(curvature: np.ndarray, ridge: np.ndarray) -> np.ndarray:
-    """Cholesky factor of the Newton matrix."""
-    H = np.array(curvature.T, order="F")  # it is symmetric
+    """Return the lower Cholesky factor of the Newton matrix, ``curvature`` plus the diagonal ``ridge``.
+
+    If the ridge is below the rounding errors, a multiple of the trace is added to the diagonal.
+    """
+    H = np.array(curvature.T, order="F")  # a copy; the matrix is symmetric
     diagonal = H.reshape(-1, order="F")[:: len(H) + 1]
     diagonal += ridge
-    diagonal[-1] += 1e-12 * (1 + diagonal[-1])  # the intercept is undetermined if all rows are saturated
+    # The intercept is undetermined if all probabilities are 0 or 1.
+    diagonal[-1] += 1e-12 * (1 + diagonal[-1])
     trace = diagonal.sum()
-    for fraction in (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4):  # the ridge may be below rounding errors
+    for fraction in (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4):
         diagonal += fraction * trace
         factor, failed = dpotrf(H, lower=0)
         if not failed:
@@ -214,7 +231,10 @@ def _newton_step(
     factor: np.ndarray,
     most_products: int,
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Solve Newton's equations by conjugate gradients: step, change of outputs, number of products."""
+    """Solve Newton's equations by conjugate gradients.
+
+    Returns the step of the coordinates, the resulting change of the outputs, and the number of products.
+    """
     step, change = np.zeros_like(gradient), np.zeros_like(here.slope)
     if basis.kept is not None and gradient.ndim == 1:
         system = None if basis.whitened else basis.L, here.information, ridge, gradient, factor
