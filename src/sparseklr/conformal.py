@@ -108,7 +108,7 @@ def upper_probability(
         (w, e), (right_w, right_e) = corners[-1], corners[-2]
         values[j] = (right_e - e) / (right_w - w)
         before = P[j + 1] - 1
-        if (before[1] - e) * (right_w - w) < (right_e - e) * (before[0] - w):  # the point is below
+        if (before[1] - e) * (right_w - w) < (right_e - e) * (before[0] - w):  # below the line
             corners.pop()
             _add_corner(corners, before.tolist())
     return values[np.searchsorted(scores, new)]

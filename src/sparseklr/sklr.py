@@ -1040,7 +1040,7 @@ def _results_table(params: list[dict[str, float]], measured: np.ndarray) -> dict
         results[f"mean_{name}"], results[f"std_{name}"] = values.mean(axis=1), values.std(axis=1)
     n = scores.shape[1]
     results["standard_error"] = scores.std(axis=1, ddof=1) / np.sqrt(n) if n > 1 else np.zeros(len(params))
-    if np.isfinite(scores).all():  # otherwise the search raises
+    if np.isfinite(scores).all():  # otherwise the search raises an error
         ranks = rankdata(-np.round(results["mean_test_score"] / _SAME_SCORE), method="min")
         results["rank_test_score"] = ranks.astype(np.int32)
     return results
