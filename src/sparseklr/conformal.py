@@ -38,7 +38,7 @@ class HeldOut:
 
     @classmethod
     def of_observations(cls, outputs: np.ndarray, observations: Observations) -> HeldOut:
-        """Return the held-out values for leave-one-out decision values of groups of observations.
+        """Return the held-out values, given leave-one-out decision values of groups of observations.
 
         A group has one class. If equal rows are copies, it may have several classes.
         """
