@@ -397,7 +397,7 @@ class PointClassifier(SVCParameters, ClassifierMixin, BaseEstimator):
             raise ValueError(f"by must be 'points' or 'features'; got {by!r}.")
         if background is not None or groups is not None or interactions:
             raise ValueError("background, groups and interactions need by='features'.")
-        self._outputs(X)  # raises if a value overflows
+        self._outputs(X)  # raises an error if a value overflows
         rows = self._checked(X)
         contributions = self._kernel_to_points(rows)[:, None, :] * self.dual_coef_
         outputs = contributions.sum(axis=2) + self.intercept_

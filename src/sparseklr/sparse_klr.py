@@ -333,7 +333,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         with fit_task(self, X, y, len(rows.signs()) * most_parts(len(rows.codes))) as part:
             report("selection of points", 0.2)
             selected, selection = self._select(rows, point_of_row, part)
-        with np.errstate(over="ignore", invalid="ignore"):  # expansion raises on non-finite coefficients
+        with np.errstate(over="ignore", invalid="ignore"):  # expansion() checks the coefficients
             model, losses = self._refit(sample.points, selected, chosen, seed, between(report, 0.3, 0.8))
             if not sample.whole:
                 report("likelihood of all rows", 0.8)

@@ -268,7 +268,7 @@ def solve_along(
         if solution.status is Status.INTERRUPTED:
             return
         yield solution
-        if solution.status is Status.STALLED:  # the rounding errors in its F would persist
+        if solution.status is Status.STALLED:  # the rounding errors in F would persist
             known = []
             continue
         if known and known[-1][0] == lam:

@@ -39,7 +39,7 @@ _KEEP_BYTES = 1 << 29
 # A product with a triangular matrix is computed for this number of its rows at a time. Larger blocks would
 # multiply more zeros.
 _ROWS_OF_INVERSE = 64
-# A separate thread is used from this number of multiplications.
+# Threads are used for at least this number of multiplications.
 _WORTH_A_THREAD = 1_000_000
 
 
@@ -348,7 +348,7 @@ class RandomPivots:
             probability = self.residual / self.residual.sum()
             most = min(_DRAWN_AT_ONCE, size - m, int(np.count_nonzero(probability)))
             drawn = np.sort(self.rng.choice(len(probability), most, replace=False, p=probability))
-            # Drop drawn points whose kernel functions are nearly linear combinations of the other ones.
+            # Drop drawn points whose kernel functions are nearly in the span of other kernel functions.
             before = self._features(drawn, m)
             left = self.points.values(drawn, drawn) - before @ before.T
             kept, corner = independent(left, tolerance=1e-3)

@@ -156,7 +156,7 @@ class Labels:
         groups, by_class = self.observations, self.by_class().T
         weight = by_class.copy()
         np.subtract.at(weight, groups.point[held_out], groups.by_class().T[held_out])
-        weight[weight < 1e-9 * by_class] = 0.0  # rounding
+        weight[weight < 1e-9 * by_class] = 0.0  # rounding errors
         total = weight.sum(axis=1)
         target = weight / np.where(total > 0, total, 1.0)[:, None]
         return Labels(target if self.several else target[:, 1], total)

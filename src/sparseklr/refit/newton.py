@@ -48,10 +48,10 @@ class NewtonSettings:
     reduction_coupled: float = 0.2  # ... and with more classes
     dropped: float = 1e-2  # fraction of the information that preconditioners omit
     dropped_at_end: float = 1e-3  # fraction of the information that the matrix at the solution omits
-    # With more than two classes: additional products per Newton step, because the preconditioner ignores the
-    # coupling of the classes.
+    # With more than two classes, the preconditioner ignores the coupling of the classes. A Newton step may
+    # therefore take this number of additional products.
     coupled: int = 60
-    coupled_enough: int = 5  # and the minimum number of products before the matrix is recomputed
+    coupled_enough: int = 5  # minimum number of products before a matrix of several classes is recomputed
     few_rows: int = 2000  # up to this number of rows, products stay in the processor cache and are cheap
     armijo: float = 1e-4  # constant of the sufficient decrease condition (Armijo) in the line search
     least_step: float = 1e-10  # smallest step length of the line search

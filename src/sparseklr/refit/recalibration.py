@@ -25,7 +25,7 @@ from .labels import Labels, LeftOut, LossAt, SoftmaxLossAt
 class RecalibrationSettings:
     """Settings of the affine recalibration."""
 
-    # If fewer observations are outside the largest class, the slope is 1; an outlier might determine it.
+    # With fewer observations outside the largest class, the slope is 1; an outlier might determine it.
     least_of_class: int = 60
     # With two classes, the slope is also 1 if fewer observations than this are not basis points.
     least_away: int = 10
@@ -79,7 +79,7 @@ def _platt_targets(target: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         high, low = (sizes[1] + 1) / (sizes[1] + 2), 1 / (sizes[0] + 2)
         return low + (high - low) * target
     wrong, others = 1 / (sizes + 2), len(sizes) - 1
-    given = np.diag(1 - wrong - wrong / others) + (wrong / others)[:, None]  # a row for each class
+    given = np.diag(1 - wrong - wrong / others) + (wrong / others)[:, None]  # one row for each class
     mixed: np.ndarray = target @ given
     return mixed
 
