@@ -16,11 +16,12 @@
 //
 //     G_ik - b_k <= G_il - b_l   for all i, k, l with above_ik > 0.
 //
-// Between two classes p and q, with all other masses fixed, the problem is that of binary S-KLR: the variable of row i is
-// its mass of p (or of q, whichever is smaller), its box is a_ip + a_iq, and the kernel is 2 K.  So the solver sweeps
-// over the pairs of classes, solves the binary problems that violate the optimality conditions by the methods of smo.cpp,
-// and tightens the accepted violation from sweep to sweep.  A binary problem contains only rows with a mass of p or q
-// that are not settled, about 2 n / K of them: a pair step is much cheaper than one of a class against all others.
+// Between two classes p and q, with all other masses fixed, the problem is that of binary S-KLR: the variable of row i
+// is its mass of p (or of q, whichever is smaller), its box is a_ip + a_iq, and the kernel is 2 K.  So the solver
+// sweeps over the pairs of classes, solves the binary problems that violate the optimality conditions by the methods of
+// smo.cpp, and tightens the accepted violation from sweep to sweep.  A binary problem contains only rows with a mass of
+// p or q that are not settled, about 2 n / K of them: a pair step is much cheaper than one of a class against all
+// others.
 
 namespace sparseklr {
 namespace {
@@ -107,8 +108,9 @@ private:
 
     // Sweeps over the pairs of classes until the optimality conditions hold up to the tolerance, or the duality gap is
     // small enough.  A sweep solves the pairs whose violation exceeds a target, half of the largest violation of the
-    // sweep before: a smaller target would solve pairs to an accuracy that the next pairs undo.  Cycles of three or more
-    // classes are moved if no pair violates the tolerance, and after sweeps that hardly reduce the largest violation.
+    // sweep before: a smaller target would solve pairs to an accuracy that the next pairs undo.  Cycles of three or
+    // more classes are moved if no pair violates the tolerance, and after sweeps that hardly reduce the largest
+    // violation.
     Stop sweep_until_solved() {
         double target = infinity, checked = infinity;
         while (true) {
@@ -157,9 +159,9 @@ private:
         return worst;
     }
 
-    // Moves mass along cycles of classes.  Pairs of classes do not suffice: three rows may each have mass of two of three
-    // classes.  The worst edge of every class leads to a cycle, and with balanced intercepts all edges of some cycle
-    // violate about as much as the worst.  False if nothing can move.
+    // Moves mass along cycles of classes.  Pairs of classes do not suffice: three rows may each have mass of two of
+    // three classes.  The worst edge of every class leads to a cycle, and with balanced intercepts all edges of some
+    // cycle violate about as much as the worst.  False if nothing can move.
     bool move_along_cycles() {
         bool moved = false;
         for (std::size_t round = 0; round < std::min<std::size_t>(n_classes_, 8); ++round) {
@@ -181,8 +183,8 @@ private:
         return moved;
     }
 
-    // Moves mass t from each class of the cycle to the next, each in the row of its edge: all sums over rows stay.  False
-    // if the cycle does not violate the tolerance.
+    // Moves mass t from each class of the cycle to the next, each in the row of its edge: all sums over rows stay.
+    // False if the cycle does not violate the tolerance.
     bool move_along_cycle(const std::vector<Edge>& edge, const std::vector<std::size_t>& cycle) {
         const std::size_t m = cycle.size();
         double gain = 0, curvature = 0, most = infinity;

@@ -41,8 +41,8 @@ struct SoftmaxState {
 };
 
 // Solves the problem from state.above, until the violation is at most settings.tol or the relative duality gap at most
-// gap_tol.  `violation` of the result is twice the largest amount by which a row violates the optimality conditions with
-// these intercepts; with two classes, it is that of the binary solver.  Steps are those of pairs of rows.
+// gap_tol.  `violation` of the result is twice the largest amount by which a row violates the optimality conditions
+// with these intercepts; with two classes, it is that of the binary solver.  Steps are those of pairs of rows.
 template <class T>
 SolveInfo solve_softmax(const SoftmaxProblem& problem, RowSource<T>& row_source, const Settings& settings,
                         double gap_tol, SoftmaxState state, const Monitor& monitor);

@@ -47,9 +47,9 @@ public:
               std::uint32_t(n_pieces));
     }
 
-    // Calls body(begin, end, piece) for pieces of [0, n) that begin at multiples of `step`, of at least `least` each but
-    // the last; returns the number of pieces.  Two per thread are best: every piece costs a message between processors,
-    // a fifth of a microsecond.
+    // Calls body(begin, end, piece) for pieces of [0, n) that begin at multiples of `step`, of at least `least` each
+    // but the last; returns the number of pieces.  Two per thread are best: every piece costs a message between
+    // processors, a fifth of a microsecond.
     template <class Body> std::size_t over(std::size_t n, std::size_t step, std::size_t least, const Body& body) {
         static_assert(std::is_nothrow_invocable_v<const Body&, std::size_t, std::size_t, std::size_t>,
                       "the body must be noexcept");
