@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -147,14 +148,25 @@ class Basis:
     def size(self) -> int:
         return len(self.chosen)
 
-    def _over_blocks(self, function: Callable[[slice, np.ndarray], Any], work: int) -> Iterable[Any]:
-        """``function(rows, columns)`` for every block, in order; ``work`` is its cost per row."""
-        kept = self._columns
+    @cached_property
+    def _single(self) -> list[np.ndarray] | None:
+        """The kept columns in float32."""
+        return None if self._columns is None else [block.astype(np.float32) for block in self._columns]
+
+    def _over_blocks(
+        self, function: Callable[[slice, np.ndarray], Any], work: int, single: bool = False
+    ) -> Iterable[Any]:
+        """``function(rows, columns)`` for every block, in order; ``work`` is its cost per row.
+
+        The columns are float64, or float32 if ``single``.
+        """
+        kept = self._single if single else self._columns
 
         def call(rows: slice) -> Any:
-            return function(
-                rows, self.points.values(rows, self.chosen) if kept is None else kept[rows.start // _BLOCK]
-            )
+            if kept is not None:
+                return function(rows, kept[rows.start // _BLOCK])
+            K = self.points.values(rows, self.chosen)
+            return function(rows, K.astype(np.float32) if single else K)
 
         # A user's kernel function is called by one thread at a time.
         alone = callable(self.points.kernel.name) if kept is None else _BLOCK * work < _WORTH_A_THREAD
@@ -164,7 +176,7 @@ class Basis:
 
     def coefficients(self, v: np.ndarray) -> np.ndarray:
         """Coefficients beta of the basis points, without the intercept; a column for each column of v."""
-        return solve_lower(self.L, v[:-1], trans=True)
+        return solve_lower(self.L, v[:-1], trans=True).astype(v.dtype, copy=False)
 
     def coordinates(self, coef: np.ndarray, intercept: Any) -> np.ndarray:
         """Coordinates v of the function with these coefficients; several functions are columns."""
@@ -173,7 +185,10 @@ class Basis:
     # -- sums over the training points ----------------------------------------------------------
 
     def outputs(self, v: np.ndarray) -> np.ndarray:
-        """Outputs f of all points for coordinates v, the intercept last; v may have further axes."""
+        """Outputs f of all points for coordinates v, the intercept last; v may have further axes.
+
+        With a matrix v in float32, as in :meth:`project`, products are computed in float32.
+        """
         if v.ndim > 2:
             return self.outputs(v.reshape(len(v), -1)).reshape(-1, *v.shape[1:])
         coef = v[:-1] if self.whitened else self.coefficients(v)
@@ -181,18 +196,19 @@ class Basis:
             out = np.empty(len(self.points))
             _core.row_products(self.kept, coef, v[-1], out, self.threads)
             return out
-        return np.concatenate(list(self._over_blocks(lambda rows, K: K @ coef, coef.size))) + v[-1]
+        blocks = self._over_blocks(lambda rows, K: K @ coef, coef.size, single=v.dtype == np.float32)
+        return np.concatenate(list(blocks)) + v[-1]
 
     def project(self, e: np.ndarray) -> np.ndarray:
         """``sum_i e_i [phi(x_i), 1]``: the gradient of ``e @ outputs(v)`` with respect to v; e may be a
         matrix with a column for each problem."""
         if e.ndim > 2:
             return self.project(e.reshape(len(e), -1)).reshape(-1, *e.shape[1:])
-        out = np.zeros((self.size, *e.shape[1:]))
+        out = np.zeros((self.size, *e.shape[1:]), dtype=e.dtype)
         if self.kept is not None and e.ndim == 1:
             _core.weighted_row_sum(self.kept, e, out, self.threads)
         else:
-            for part in self._over_blocks(lambda rows, K: K.T @ e[rows], self.size):
+            for part in self._over_blocks(lambda rows, K: K.T @ e[rows], self.size, e.dtype == np.float32):
                 out += part
         return np.concatenate([self._from_left(out), e.sum(axis=0)[None]])
 
@@ -257,7 +273,7 @@ class Basis:
         """L^-1 times products with kernel columns; products with features are returned unchanged."""
         if self.whitened or not self.size:
             return columns
-        return solve_lower(self.L, columns)
+        return solve_lower(self.L, columns).astype(columns.dtype, copy=False)
 
 
 # -- random bases -------------------------------------------------------------------------------

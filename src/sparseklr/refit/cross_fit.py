@@ -6,9 +6,9 @@ With one matrix for each class instead, leave-one-out is far too optimistic if t
 (docs/design/refit.md).
 
 With several classes, the fits that leave out one fold each and the fit to all observations share the basis
-and the preconditioner, and are computed together: one product with the features serves all of them. They
-start from zero, or from the same fits with a neighbouring C; a start that depends on all labels would make
-the estimates too optimistic.
+and the preconditioners, and are computed together: one product with the features serves all of them. They
+start from outputs that depend on the labels of each fit only, or from the same fits with a neighbouring C; a
+start that depends on all labels would make the estimates too optimistic.
 """
 
 from __future__ import annotations
@@ -34,13 +34,16 @@ SETTINGS = CrossFitSettings()
 
 
 def cross_fit(basis: Basis, labels: Labels, fit: LikelihoodFit) -> tuple[np.ndarray, np.ndarray]:
-    """Outputs of all observations from fits without their fold, one by one, and the coordinates of the fits.
+    """Outputs of all observations from fits without their fold, and the coordinates of the fits.
 
-    The fits use the preconditioner of the fit to all observations. The first axis of the coordinates has the
-    folds.
+    With two classes, the fits use the preconditioner of the fit to all observations. The first axis of the
+    coordinates has the folds.
     """
     groups = labels.observations
     assert groups.fold is not None
+    if labels.several:
+        f, v = _fits(basis, labels.cross_fits.problems(slice(-1)), fit.C, None, 1e-2)
+        return f[groups.point, groups.fold], v.swapaxes(0, 1)
     n_folds = int(groups.fold.max()) + 1
 
     def without(fold: int) -> np.ndarray:
@@ -50,7 +53,7 @@ def cross_fit(basis: Basis, labels: Labels, fit: LikelihoodFit) -> tuple[np.ndar
         left_out[held_out] = part.f[groups.point[held_out]]
         return part.v
 
-    left_out = np.empty((len(groups.weight), *labels.target.shape[1:]))
+    left_out = np.empty(len(groups.weight))
     return left_out, np.stack([without(fold) for fold in range(n_folds)])
 
 
@@ -63,14 +66,22 @@ def joint_cross_fit(
     observations. ``starts`` are such coordinates for another C, in this basis or in a smaller one whose
     points come first in this one.
     """
-    problems, groups = labels.cross_fits, labels.observations
+    groups = labels.observations
+    f, v = _fits(basis, labels.cross_fits, C, None if starts is None else embedded(starts, basis), tol)
+    return LikelihoodFit(v[:, -1], f[:, -1], C), f[groups.point, groups.fold], v
+
+
+def _fits(
+    basis: Basis, problems: Labels, C: float, starts: np.ndarray | None, tol: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Outputs and coordinates of problems of several classes, as many at once as memory allows."""
     n, n_fits, n_classes = problems.target.shape
-    start = np.zeros((basis.size + 1, n_fits, n_classes)) if starts is None else embedded(starts, basis)
     at_once = max(1, SETTINGS.most_outputs // (n * n_classes))
-    f, v = np.empty((n, n_fits, n_classes)), np.empty_like(start)
+    f, v = np.empty((n, n_fits, n_classes)), np.empty((basis.size + 1, n_fits, n_classes))
     for first in range(0, n_fits, at_once):
         some = slice(first, first + at_once)
-        found = fit_likelihood(basis, problems.problems(some), C, start[:, some], fresh=False, tol=tol)
+        part = problems.problems(some)
+        start, near = (None, part.guess()) if starts is None else (starts[:, some], None)
+        found = fit_likelihood(basis, part, C, start, near=near, fresh=False, tol=tol)
         f[:, some], v[:, some] = found.f, found.v
-    whole = LikelihoodFit(v[:, -1], f[:, -1], C, found.curvature, found.factor)
-    return whole, f[groups.point, groups.fold], v
+    return f, v

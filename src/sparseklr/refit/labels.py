@@ -4,14 +4,13 @@ Two classes have one output f, the logit of the second class. More classes have 
 softmax of the outputs gives their probabilities p.
 
 The second derivative of the softmax loss of a row, :math:`w(\mathrm{diag}(p) - pp^\top)`, couples the
-classes, and a Newton matrix of all classes would have millions of entries. Posterior variances therefore use
-one matrix for each class, with the information
+classes, and a Newton matrix of all classes would have millions of entries. Posterior variances and
+preconditioners therefore use one matrix for each class, with the information
 
 .. math:: h_k = w\, p_k (1 - p_k) (1 + q_k), \qquad q_k = \sum_{l \ne k} p_l^2 / (1 - p_k)^2 .
 
 For vectors that sum to zero, :math:`\mathrm{diag}(h)` equals the second derivative in two cases: only two
 probabilities are positive (then :math:`q = 1`), or all K are equal (then :math:`q = 1/(K-1)`).
-Preconditioners use a single matrix with the mean of :math:`h_k` over the classes.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class LossAt(NamedTuple):
 class SoftmaxLossAt:
     """The loss of all points with several classes, along the last axis, at given outputs.
 
-    As for two classes, except that ``information`` is a scalar approximation for each point.
+    As for two classes, except that ``information`` is an approximation for each class.
     """
 
     value: float
@@ -88,9 +87,18 @@ class SoftmaxLossAt:
 
     @cached_property
     def information(self) -> np.ndarray:
-        """Mean information of the classes, and of all problems, (n,)."""
-        mean: np.ndarray = self.by_output.reshape(len(self.slope), -1).mean(axis=1)
+        """Information of every class, averaged over the problems, (n, n_classes)."""
+        n, *_, n_classes = self.slope.shape
+        mean: np.ndarray = self.by_output.reshape(n, -1, n_classes).mean(axis=1)
         return mean
+
+    def single(self) -> SoftmaxLossAt:
+        """The second derivatives in float32."""
+        return replace(
+            self,
+            probabilities=self.probabilities.astype(np.float32),
+            weighted=self.weighted.astype(np.float32),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +134,15 @@ class Labels:
     def several(self) -> bool:
         """Whether there are more than two classes."""
         return self.target.ndim > 1
+
+    def guess(self) -> np.ndarray:
+        """Outputs to start from: the log-odds of the classes plus or minus two."""
+        target, weight = self.target, self.weight[..., None] if self.several else self.weight
+        fraction = (weight * target).sum(axis=0) / weight.sum(axis=0)
+        odds = np.log(np.maximum(fraction, 1e-9))
+        if not self.several:
+            odds -= np.log(np.maximum(1 - fraction, 1e-9))
+        return 4 * target - 2 + odds
 
     def by_class(self) -> np.ndarray:
         """Weight of each class on every point, (n_classes, n)."""
