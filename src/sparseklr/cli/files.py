@@ -122,7 +122,11 @@ def _is_stream(output: Path) -> bool:
 
 
 def output_of(args: Namespace) -> Any:
-    """Check that the model file can be written, and return its path."""
+    """Check that the model file can be written, and return its path; the name of the data is the default."""
+    if args.output is None:
+        if args.data == "-" or set("*?[") & set(Path(args.data).stem):
+            raise CliError(f"--output: {args.data!r} gives no name for the model file; use -o FILE")
+        args.output = f"{Path(args.data).stem}.sklr"
     if args.output == "-" and args.json:
         raise CliError("--output - and --json both write to standard output; use only one of them")
     return check_output(args.output, args.force)

@@ -217,7 +217,11 @@ def add_training(parser: Parser) -> Any:
         default={},
         help="columns to treat as dates; COL=FORMAT gives the format, such as born=%%d/%%m/%%Y",
     )
-    add_output(parser, "model file to write, e.g. model.sklr; - is standard output")
+    add_output(
+        parser,
+        "model file to write (default: the name of DATA, with suffix .sklr); - is standard output",
+        False,
+    )
     group = parser.add_argument_group("model")
     group.add_argument(
         "--kernel",

@@ -1,27 +1,29 @@
-r"""Penalised likelihood in the span of a few kernel functions, by Newton's method.
+r"""Penalised maximum likelihood in the span of a few kernel functions, by Newton's method.
 
-With basis points ``B`` the model is :math:`f(x) = \sum_{b \in B} \beta_b k(x_b, x) + c` and
+With the basis points B, the model is :math:`f(x) = \sum_{b \in B} \beta_b k(x_b, x) + c`. Its coefficients
+solve
 
 .. math:: \min_{\beta, c}\; \tfrac12 \beta^\top K_{BB} \beta + C \sum_i w_i \log(1 + e^{-y_i f(x_i)})
 
-over *all* training rows. Equal rows are one point with total weight :math:`w_i`; the fraction of it that
-belongs to the positive class is the target :math:`t_i`. In the coordinates v of :class:`~.basis.Basis` the
-penalty is :math:`\tfrac12\|v\|^2` and Newton's system is well conditioned.
+over *all* training rows. Equal rows form one point. Its weight :math:`w_i` is the sum of their weights, and
+its target :math:`t_i` is the fraction of this weight that belongs to the positive class. In the coordinates v
+of :class:`~.basis.Basis` the penalty is :math:`\tfrac12\|v\|^2`, and Newton's system is well conditioned.
 
 With more than two classes, every class k has its own function :math:`f_k` with coordinates :math:`v_k` on
-the same points. The penalty is the sum of theirs, and the loss is the cross-entropy of the softmax p of the
-outputs. Coordinates and outputs are then matrices with a column for each class. The sum of the functions is
-zero at the solution, because it costs a penalty and does not change the probabilities.
+the same basis points. The penalty is the sum over the classes, and the loss is the cross-entropy of the
+softmax of the outputs :math:`f_k(x)`. Coordinates and outputs are then matrices with one column for each
+class. At the solution, the functions of all classes sum to zero: a non-zero sum would increase the penalty
+without changing the probabilities.
 
-Several problems, such as those of cross-validation, may be solved at once: their coordinates have a third
-axis, and one product with the features serves all of them.
+Several problems, such as those of cross-validation, can be solved simultaneously. Their coordinates have a
+third axis, and they share the preconditioners and the products with the features.
 
-A Newton matrix costs as much as tens of products with it. Newton's equations are therefore solved by
-conjugate gradients, preconditioned by the matrix of an earlier step or of a neighbouring C; when this takes
-too many products, the matrix is recomputed. A Newton matrix of all classes would have millions of entries, so
-each class has a matrix with its own information (:mod:`~.labels`), averaged over the problems. Conjugate
-gradients only reduce the residual by a factor, so those of several classes compute in float32; gradients,
-outputs and the line search are float64.
+Computing a Newton matrix costs as much as tens of products with it. Newton's equations are therefore solved
+by conjugate gradients, preconditioned by the matrix of an earlier step or of a neighbouring C. The matrix is
+recomputed when conjugate gradients need too many products. A Newton matrix of all classes together would have
+millions of entries. Instead, each class has a preconditioner with its own information (:mod:`~.labels`),
+averaged over the problems. Conjugate gradients of several classes compute in float32, because they only
+reduce the residual by a factor; gradients, outputs and the line search are float64.
 """
 
 from __future__ import annotations
@@ -41,17 +43,21 @@ from .labels import Labels, LossAt, SoftmaxLossAt
 class NewtonSettings:
     """Settings of Newton's method."""
 
-    max_steps: int = 200  # usually about ten; a limit in case rounding errors of huge kernel values dominate
-    reduction: float = 0.03  # factor by which conjugate gradients reduce the residual ...
-    reduction_coupled: float = 0.2  # ... and with several classes
-    dropped: float = 1e-2  # fraction of the information that preconditioners omit ...
-    dropped_at_end: float = 1e-3  # ... and that the matrix at the solution omits
-    coupled: int = 60  # further products with several classes, whose coupling the preconditioner ignores
-    worth: int = 50  # products of several classes whose cost a matrix for each class may have
-    coupled_enough: int = 5  # products after which matrices of several classes are recomputed, at least
-    few_rows: int = 2000  # up to this many rows, products stay in the cache and are cheap
-    armijo: float = 1e-4  # sufficient decrease of the line search
-    least_step: float = 1e-10  # smallest step of the line search
+    # Maximum number of Newton steps. About ten are usual; rounding errors of huge kernel values may prevent
+    # convergence.
+    max_steps: int = 200
+    reduction: float = 0.03  # factor by which conjugate gradients reduce the residual with two classes, ...
+    reduction_coupled: float = 0.2  # ... and with more classes
+    dropped: float = 1e-2  # fraction of the information that preconditioners omit
+    dropped_at_end: float = 1e-3  # fraction of the information that the matrix at the solution omits
+    # With more than two classes: additional products per Newton step, because the preconditioners ignore the
+    # coupling of the classes.
+    coupled: int = 60
+    coupled_enough: int = 5  # and the minimum number of products before the matrices are recomputed
+    worth: int = 50  # and the number of products that may cost as much as a preconditioner for each class
+    few_rows: int = 2000  # up to this number of rows, products stay in the processor cache and are cheap
+    armijo: float = 1e-4  # constant of the sufficient decrease condition (Armijo) in the line search
+    least_step: float = 1e-10  # smallest step length of the line search
 
 
 SETTINGS = NewtonSettings()
@@ -59,20 +65,22 @@ SETTINGS = NewtonSettings()
 
 @dataclass(frozen=True, eq=False)
 class LikelihoodFit:
-    """A fit of the penalised likelihood."""
+    """A model fitted by penalised likelihood."""
 
-    v: np.ndarray  # coordinates in the basis, the intercept last; several classes are columns
-    f: np.ndarray  # outputs of all points
+    v: np.ndarray  # coordinates in the basis, the intercept last; one column for each of several classes
+    f: np.ndarray  # outputs of all training points
     C: float
-    # Second derivatives of the likelihood in v, at f if ``fresh``, and the Cholesky factor (lower) of the
-    # Newton matrix, curvature plus ridge. With several classes, those of the mean information of the classes,
-    # and None unless ``fresh``.
+    # Second derivatives of the negative log-likelihood with respect to v. With more than two classes, they
+    # use the mean information of the classes, and are None unless the fit is ``fresh``.
     curvature: Any = None
-    factor: Any = None
+    factor: Any = None  # lower Cholesky factor of the Newton matrix, the sum of curvature and ridge
 
 
 def embedded(v: np.ndarray, basis: Basis) -> np.ndarray:
-    """Coordinates of the same function in a larger basis, whose first points are those of the basis of v."""
+    """Return the coordinates of the same function in a larger basis.
+
+    The first points of ``basis`` are the points of the smaller basis to which v refers.
+    """
     added = np.zeros((basis.size + 1 - len(v), *v.shape[1:]))
     return np.concatenate([v[:-1], added, v[-1:]])
 
@@ -88,22 +96,24 @@ def fit_likelihood(
     fresh: bool = True,
     tol: float = 1e-10,
 ) -> LikelihoodFit:
-    """Minimise ``|v|^2 / (2C)`` plus the weighted cross-entropy of the labels by damped Newton steps.
+    """Return the model that minimises ``|v|^2 / (2C)`` plus the weighted cross-entropy of the labels.
+
+    The minimum over the coordinates v is found by damped Newton steps.
 
     Parameters
     ----------
     start : array, optional
         Initial coordinates; zero by default.
     near : array, optional
-        Outputs near those of the solution, for example from another basis; a Newton step from them gives the
-        initial coordinates.
+        Outputs near the outputs of the solution, for example from another basis. A Newton step from them
+        gives the initial coordinates, and ``start`` is ignored.
     curvature : array, optional
-        Second derivatives of the likelihood at a point near the solution.
+        Second derivatives of the negative log-likelihood near the solution, which serve as a preconditioner.
     fresh : bool
-        Whether the returned curvature is evaluated at the solution; otherwise it may be that of a previous
+        Whether the returned curvature is evaluated at the solution. Otherwise it may come from an earlier
         iterate.
     tol : float
-        Stop after a step whose Newton decrement is below ``tol`` times the objective.
+        Stop after a step whose squared Newton decrement is at most ``tol`` times the objective.
     """
     ridge, outputs = ridge_of(basis, C), labels.target.shape[1:]
     penalty = ridge.reshape(-1, *(1 for _ in outputs))
@@ -132,8 +142,8 @@ def fit_likelihood(
         v = solve_newton(factor, basis.project(information * near - there.slope))
     f = basis.outputs(v)
     (current, here), products, dropped = objective(v, f), 0, SETTINGS.dropped
-    # Number of products after which the matrix is recomputed. It is larger if products are cheap and the
-    # caller needs a fresh matrix: that at the solution is computed in any case.
+    # The matrix is recomputed after ``enough`` products. This number is larger if products are cheap and a
+    # matrix at the solution will be computed in any case.
     enough = most = 3 + basis.size // (10 if fresh and len(f) <= SETTINGS.few_rows else 30)
     if labels.several:  # conjugate gradients must also account for the coupling of the classes
         enough = SETTINGS.coupled_enough + basis.size * outputs[-1] // (2 * int(np.prod(outputs)))
@@ -143,8 +153,8 @@ def fit_likelihood(
         new = factor is None
         if factor is None:
             curvature, factor = preconditioner(_most_of(here.information, dropped))
-        # If rows are far on the wrong side, the curvature vanishes but the slopes are large: a fraction of
-        # these bounds the step of the intercept, which has no ridge, by 1e10.
+        # If rows are far on the wrong side of the decision boundary, the curvature vanishes while the
+        # slopes are large. The intercept has no ridge, so a fraction of the slopes bounds its step by 1e10.
         bounded = penalty + np.zeros_like(v)
         bounded[-1] = np.maximum(1e-10 * np.abs(here.slope).sum(axis=0) - here.information.sum(axis=0), 0.0)
         step, change, taken, left = _newton_step(basis, here, bounded, gradient, factor, most)
@@ -163,7 +173,7 @@ def fit_likelihood(
         if done:
             break
         if products >= enough:
-            if new and taken >= most:  # the omitted rows matter, for example if kernel values are huge
+            if new and taken >= most:  # the omitted information matters, for example with huge kernel values
                 dropped = 0.0
             factor, products = None, 0
     if labels.several and not fresh:
@@ -176,12 +186,12 @@ def fit_likelihood(
 
 
 def ridge_of(basis: Basis, C: float) -> np.ndarray:
-    """Second derivatives of the penalty; zero for the intercept."""
+    """Return the second derivatives of the penalty: 1/C for each coordinate and zero for the intercept."""
     return np.append(np.full(basis.size, 1.0 / C), 0.0)
 
 
 def factors_at(basis: Basis, labels: Labels, f: np.ndarray, C: float) -> np.ndarray:
-    """Cholesky factors (lower) of the Newton matrices at outputs f, one for each output."""
+    """Return lower Cholesky factors of the Newton matrices at the outputs f, one factor for each output."""
     ridge, by_output = ridge_of(basis, C), labels.at(f).by_output
     matrices = (basis.curvature(_most_of(column, SETTINGS.dropped_at_end)) for column in by_output.T)
     return np.stack([newton_factor(matrix, ridge) for matrix in matrices])
@@ -206,10 +216,11 @@ def inverse_factors(basis: Basis, information: np.ndarray, ridge: np.ndarray, n_
 
 
 def _most_of(information: np.ndarray, dropped: float) -> np.ndarray:
-    """The information with its smallest values, which add up to the fraction ``dropped``, set to zero.
+    """Return the information with its smallest values, which add up to the fraction ``dropped``, set to zero.
 
-    Several classes are columns. If the classes are well separated, few rows remain. Their Newton matrix is
-    used as a preconditioner, and wherever errors of a few percent do not matter.
+    Several classes are columns. If the classes are well separated, few non-zero values remain, and sums over
+    the rows become cheap. The resulting Newton matrix is used only where errors of a few percent do not
+    matter: as a preconditioner, and for leverages and variances.
     """
     if information.ndim > 1:
         return np.column_stack([_most_of(column, dropped) for column in information.T])
@@ -219,9 +230,10 @@ def _most_of(information: np.ndarray, dropped: float) -> np.ndarray:
 
 
 def solve_newton(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """``H^-1 b`` for the factor of a Newton matrix, or for the inverses of the factors of several classes.
+    """Return ``H^-1 b`` for the Newton matrix H with the given Cholesky factor.
 
-    Several classes sum to zero, as the solution does.
+    With more than two classes, ``factor`` contains the inverses of their factors, and the result is centred:
+    the classes sum to zero, as they do at the solution.
     """
     if b.ndim == 1:
         return solve_symmetric(factor, b)
@@ -232,13 +244,17 @@ def solve_newton(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def newton_factor(curvature: np.ndarray, ridge: np.ndarray) -> np.ndarray:
-    """Cholesky factor of the Newton matrix."""
-    H = np.array(curvature.T, order="F")  # it is symmetric
+    """Return the lower Cholesky factor of the Newton matrix, ``curvature`` plus the diagonal ``ridge``.
+
+    If the ridge is below the rounding errors, a multiple of the trace is added to the diagonal.
+    """
+    H = np.array(curvature.T, order="F")  # a copy; the matrix is symmetric
     diagonal = H.reshape(-1, order="F")[:: len(H) + 1]
     diagonal += ridge
-    diagonal[-1] += 1e-12 * (1 + diagonal[-1])  # the intercept is undetermined if all rows are saturated
+    # The intercept is undetermined if all probabilities are 0 or 1.
+    diagonal[-1] += 1e-12 * (1 + diagonal[-1])
     trace = diagonal.sum()
-    for fraction in (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4):  # the ridge may be below rounding errors
+    for fraction in (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4):
         diagonal += fraction * trace
         factor, failed = dpotrf(H, lower=0)
         if not failed:
@@ -254,10 +270,11 @@ def _newton_step(
     factor: np.ndarray,
     most_products: int,
 ) -> tuple[np.ndarray, np.ndarray, int, float]:
-    """Solve Newton's equations by conjugate gradients.
+    """Return the solution of Newton's equations, computed by conjugate gradients.
 
-    Returns the step, the change of the outputs, the number of products, and with several classes an estimate
-    of the Newton decrement that is left: an old matrix may be far from that of a class.
+    The results are the step of the coordinates, the resulting change of the outputs, the number of products,
+    and with more than two classes an estimate of the decrement that is left. Preconditioners of an earlier
+    step may lack the information of rows that the step has moved; the residual then falls too early.
     """
     step, change = np.zeros_like(gradient), np.zeros_like(here.slope)
     if basis.kept is not None and gradient.ndim == 1:
