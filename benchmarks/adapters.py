@@ -17,7 +17,10 @@ from sklearn.svm import SVC
 from sparseklr import SKLR, SparseKLR
 
 try:
+    import daal4py
     from sklearnex.svm import SVC as IntelSVC
+
+    daal4py.daalinit(1)  # one thread
 except ImportError:
     IntelSVC = None
 try:
@@ -60,8 +63,8 @@ def box(C: float, lam: float) -> float:
 def adapters(gamma: float = 0.5) -> list[Adapter]:
     """All installed baselines, beginning with our own models."""
     found = [
-        Adapter("SKLR", lambda C, lam: SKLR(C, lam=lam, gamma=gamma, calibration=None, n_jobs=-1), "all"),
-        Adapter("SparseKLR", lambda C, lam: SparseKLR(box=box(C, lam), gamma=gamma), "1"),
+        Adapter("SKLR", lambda C, lam: SKLR(C, lam=lam, gamma=gamma, calibration=None, n_jobs=1), "1"),
+        Adapter("SparseKLR", lambda C, lam: SparseKLR(), "1"),
         Adapter("SVC", lambda C, lam: SVC(C=box(C, lam), gamma=gamma, cache_size=4000), "1"),
         Adapter(
             "SVC calibrated",
@@ -76,15 +79,13 @@ def adapters(gamma: float = 0.5) -> list[Adapter]:
                 Nystroem(gamma=gamma, n_components=600, random_state=0),
                 LogisticRegression(C=box(C, lam), max_iter=1000),
             ),
-            "all",
+            "1",
         ),
     ]
     if IntelSVC is not None:
         found.insert(
             3,
-            Adapter(
-                "SVC intelex", lambda C, lam: IntelSVC(C=box(C, lam), gamma=gamma, cache_size=4000), "all"
-            ),
+            Adapter("SVC intelex", lambda C, lam: IntelSVC(C=box(C, lam), gamma=gamma, cache_size=4000), "1"),
         )
     if ThunderSVC is not None:
         found.insert(3, Adapter("ThunderSVM", lambda C, lam: ThunderSVC(C=box(C, lam), gamma=gamma), "all"))
