@@ -1,4 +1,4 @@
-"""The measured part of ``docs/coming-from-boosting.md``, from stored results of ``benchmarks.arena``."""
+"""Generation of the tables in ``docs/coming-from-boosting.md`` from results of ``benchmarks.arena``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WITH_TEXT = STRATA[0]
 
 
 def comparison(rows: pd.DataFrame) -> str:
-    """Tables of wins and losses against boosting, by kind of table, and of the tables on which boosting is better."""
+    """Return Markdown that compares our models with boosted trees, overall, by kind of table, and where we lose."""
     losses = rows.pivot_table(index="set", columns="model", values="loss").clip(lower=FLOOR)
     seconds = rows.groupby("model")["cpu_seconds"].mean()
     facts = rows.groupby("set")[["n_train", "n_classes"]].max()
@@ -28,8 +28,8 @@ parameters, the log-loss is
 {markdown(["", "more than 5% lower", "within 5%", "more than 5% higher", "geometric mean", "CPU time ratio"], [
     against(losses, seconds, ours, other) for ours in OURS for other in BOOSTING])}
 
-*Geometric mean*: of the ratio of the log-losses; below 1 is better. *CPU time ratio*: the time of a fit divided by
-that of the other model, on one core. The kind of table matters:
+*Geometric mean*: geometric mean of the ratio of the log-losses; a value below 1 is better. *CPU time ratio*: CPU time of
+a fit divided by the CPU time of the other model. The kind of table matters:
 
 {markdown(["tables", "number", *(f"{ours} / {other}" for ours in OURS for other in BOOSTING[:2])],
           [[kind, str(len(part)), *(f"{geometric(losses.loc[part], ours, other):.2f}" for ours in OURS for other in BOOSTING[:2])]
@@ -59,7 +59,7 @@ def geometric(losses: pd.DataFrame, ours: str, other: str) -> float:
 
 
 def groups(facts: pd.DataFrame) -> Iterator[tuple[str, pd.Index]]:
-    """The tables by size, number of classes and type of their columns."""
+    """Return groups of data sets by size, number of classes and types of columns."""
     rows = facts["n_train"]
     yield "at most 300 training rows", facts.index[rows <= 300]
     yield "301 to 1,000", facts.index[rows.between(301, 1000)]

@@ -1,8 +1,7 @@
-"""Default models on the twelve benchmark sets: ours, a calibrated SVC, gradient boosting, logistic regression.
+"""Models with default parameters on the twelve sets: ours, a calibrated SVC, gradient boosting, logistic regression.
 
-Features are standardised, and three of five test folds are used. Each fit is stored in
-``benchmarks/overview.csv``, so the same command resumes an interrupted run; ``--fresh`` starts again. The
-tables are written to ``docs/results``.
+Features are standardised, and three of five test folds are used. Each fit is stored in ``benchmarks/overview.csv``, so
+that the same command resumes an interrupted run; ``--fresh`` starts again. The tables are written to ``docs/results``.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ MODELS = {
     "calibrated `SVC()`": CalibratedClassifierCV(SVC(), ensemble=False),
     "`HistGradientBoosting`": HistGradientBoostingClassifier(random_state=0),
     "`LogisticRegression()`": LogisticRegression(max_iter=1000),
-    "`SVC(probability=True)`": SVC(probability=True, random_state=0),  # for benchmarks.migration
+    "`SVC(probability=True)`": SVC(probability=True, random_state=0),  # used only by benchmarks.migration
 }
 SHOWN = tuple(MODELS)[:-1]
 OURS = SHOWN[:2]
@@ -49,14 +48,14 @@ Cell = dict[str, Any]
 
 
 def points(model: Any) -> int | None:
-    """The number of points that a fitted model keeps; None if it has no points."""
+    """Return the number of points that a fitted model keeps; None if it has no points."""
     if isinstance(model, CalibratedClassifierCV):
         return sum(len(part.estimator.support_) for part in model.calibrated_classifiers_)
     return getattr(model, "n_points_", None) or (len(model.support_) if hasattr(model, "support_") else None)
 
 
 def measure(name: str, fold: int, label: str) -> Cell:
-    """Measure one model on one test fold of one set."""
+    """Return the results of one model on one test fold of one set."""
     data = load_benchmark(name, data_home=DATA)
     X, y = data.data, data.target
     train, test = list(StratifiedKFold(5, shuffle=True, random_state=0).split(X, y))[fold]
@@ -84,7 +83,7 @@ def known() -> list[Cell]:
 
 
 def run(sets: Sequence[str], models: Sequence[str] = SHOWN) -> None:
-    """Measure the missing cells; each is stored as soon as it is measured."""
+    """Measure all missing combinations of set, fold and model; each result is stored at once."""
     done = {(cell["set"], int(cell["fold"]), cell["model"]) for cell in known()}
     for name in sets:
         for fold in range(FOLDS):
@@ -102,7 +101,7 @@ def run(sets: Sequence[str], models: Sequence[str] = SHOWN) -> None:
 
 
 def measured(cells: list[Cell]) -> set[str]:
-    """The hashes of the sources with which the cells of our models were measured."""
+    """Return the hashes of the sources with which our models were measured."""
     return {cell["sources"] for cell in cells if cell["model"] in OURS}
 
 

@@ -42,7 +42,7 @@ def dual_violation(
     *,
     bound_counts: bool = False,
 ) -> float:
-    """A lower bound on the KKT violation of alpha = bound + above, whatever the rounding errors.
+    """Return a lower bound on the KKT violation of alpha = bound + above, whatever the rounding errors.
 
     ``E_i = -y_i (y_i F_i + log(alpha_i / (C_i - alpha_i)) - lam)`` with ``F = K (above y)``, or with alpha
     itself if ``bound_counts``. Each E_i is known up to the rounding errors of the sum and of alpha, which the
@@ -88,7 +88,7 @@ def dual_gap(
 def half_violation(
     K: np.ndarray, y: np.ndarray, weight: np.ndarray, coef: np.ndarray, f: np.ndarray, fit_intercept: bool
 ) -> float:
-    r"""A lower bound on the largest relative move of a non-zero coefficient under half thresholding.
+    r"""Return a lower bound on the largest relative move of a non-zero coefficient under half thresholding.
 
     The move is divided by the largest coefficient, or by ``4 / max |K|`` if that is larger. A step either
     sets the coefficient to zero or solves ``G + h d = 0`` to first order, where ``G`` is the derivative of
@@ -138,7 +138,7 @@ def likelihood_gain(
     weight, rows, m = weight.astype(Wide), np.arange(len(codes)), len(coef)
 
     def outputs(theta: np.ndarray) -> np.ndarray:
-        """The output of each class minus that of the true class."""
+        """Return the output of each class minus that of the true class."""
         F = A @ theta.T
         F = F if fit_intercept else F + intercept
         F = np.hstack([np.zeros_like(F), F]) if m == 1 else F

@@ -81,14 +81,14 @@ class Stopped(Exception):
 
 
 def _place(error: BaseException) -> str:
-    """The innermost line of this repository that the error came through."""
+    """Return the innermost line of this repository that the error came through."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if str(ROOT / "src") in frame.filename] or frames
     return f"{Path(ours[-1].filename).name}:{ours[-1].lineno}"
 
 
 def snapshot(given: Any) -> list[bytes]:
-    """The content of an argument, to check that a call does not modify it."""
+    """Return the content of an argument, to check that a call does not modify it."""
     if given is None:
         return []
     if sparse.issparse(given):

@@ -65,7 +65,7 @@ def draw(rng: Rng) -> Data:
 
 
 def _values(rng: Rng, signal: np.ndarray) -> tuple[np.ndarray, str, bool]:
-    """The signal with one or two defects."""
+    """Return the signal with one or two defects."""
     n, p = signal.shape
     values, words, tame = signal.copy(), [], True
     kind = rng.choice(["normal", "grid", "duplicates", "constant feature", "constant", "zeros", "outlier"])
@@ -104,7 +104,7 @@ def _values(rng: Rng, signal: np.ndarray) -> tuple[np.ndarray, str, bool]:
 
 
 def _mapped(rng: Rng, rows: np.ndarray) -> np.ndarray:
-    """A memory-mapped array of a read-only file."""
+    """Return a memory-mapped array of a read-only file."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(rows.tobytes() or b"\0")
         file.flush()

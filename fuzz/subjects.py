@@ -24,7 +24,7 @@ BOUND_FRACTION = 1e-9  # the documented default of ``bound``, as a fraction of C
 
 
 def constant(rng: Rng, low: float, high: float) -> float:
-    """A number between two powers of ten, or rarely a far larger or smaller one."""
+    """Return a number between two powers of ten, or rarely a far larger or smaller one."""
     if rng.random() < 0.04:
         digits = rng.choice([20, 80, 300])
         return float(10 ** rng.uniform(-digits, digits))
@@ -177,7 +177,7 @@ def left_out_error(trial: Trial, outputs: np.ndarray) -> float:
 
 
 def dual_certificate(trial: Trial, model: SKLR) -> None:
-    """The optimality conditions of every binary problem, if the model reports that they hold."""
+    """Return the optimality conditions of every binary problem, if the model reports that they hold."""
     if model.converged_:
         rows = trial.weighted_rows()
         rows = (*rows, rows[0])
@@ -193,7 +193,7 @@ def optimality(
     lams: np.ndarray,
     bound: float | None,
 ) -> None:
-    """The conditions for rows from :meth:`Trial.merged_rows`, and coefficients of training rows."""
+    """Return the conditions for rows from :meth:`Trial.merged_rows`, and coefficients of training rows."""
     findings, (kept, group, weight, seen) = trial.findings, rows
     K = trial.kernel_values(trial.data.dense)[np.ix_(seen, seen)]
     if not np.isfinite(K.astype(np.float64)).all():

@@ -123,7 +123,7 @@ class Trial:
         return exact.kernel(*values, Q, self.data.dense)
 
     def seen_kernel(self, kept: np.ndarray, *, double: bool = False) -> np.ndarray:
-        """The kernel values that the model used between the training rows ``kept`` of positive weight.
+        """Return the kernel values that the model used between the training rows ``kept`` of positive weight.
 
         They have the precision of a row source, or double precision as in the baselines if ``double``.
         """
@@ -139,7 +139,7 @@ class Trial:
         return gram
 
     def kernel_error(self) -> float:
-        """The largest error of the kernel values that the model used."""
+        """Return the largest error of the kernel values that the model used."""
         kept = self.weighted_rows()[0]
         K = self.kernel_values(self.data.dense)[np.ix_(kept, kept)]
         return float(np.abs(self.seen_kernel(kept).astype(exact.Wide) - K).max())

@@ -114,7 +114,7 @@ def _scaled(name: str, data_home: str | None) -> tuple[np.ndarray, np.ndarray, s
 
 
 def split(cell: Cell, data_home: str | os.PathLike[str] | None = None) -> Split:
-    """The data of a cell, the same for every method."""
+    """Return the data of a cell, the same for every method."""
     X, y, source = _scaled(cell.dataset, None if data_home is None else os.fspath(data_home))
     folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=cell.seed).split(X, y)
     train, test = list(folds)[cell.fold]
@@ -159,7 +159,7 @@ TIES: dict[str, dict[str, Rule]] = {
 
 
 def choose(rule: str, score: np.ndarray, share: np.ndarray, ties: str = "sparsest") -> int:
-    """The index of the chosen candidate; the default way to break ties comes closest to the paper."""
+    """Return the index of the chosen candidate; the default way to break ties comes closest to the paper."""
     return TIES[ties][rule](
         {"mean_test_score": np.asarray(score), "mean_support_fraction": np.asarray(share)}
     )

@@ -62,7 +62,7 @@ class Failure:
 
 
 def expected_cost(cell: Cell) -> float:
-    """The expected time of a cell, relative to other cells."""
+    """Return the expected time of a cell, relative to other cells."""
     seconds, power = _COST[cell.method]
     return seconds * (BENCHMARKS[cell.dataset].n_samples / 1000) ** power
 

@@ -84,12 +84,12 @@ class Results:
         self._db.commit()
 
     def missing(self, cells: Iterable[Cell]) -> list[Cell]:
-        """The given cells that are not stored."""
+        """Return the given cells that are not stored."""
         stored = {Cell(*row) for row in self._db.execute(f"SELECT {_KEY} FROM cells")}
         return [cell for cell in cells if cell not in stored]
 
     def cells(self, **where: Any) -> list[StoredCell]:
-        """The stored cells, in order; select some with arguments such as ``mode="converged"``."""
+        """Return the stored cells, in order; select some with arguments such as ``mode="converged"``."""
         condition = " AND ".join(f"{name} = ?" for name in where) or "1"
         n = len(fields(Cell))
         rows = self._db.execute(f"SELECT * FROM cells WHERE {condition} ORDER BY {_KEY}", [*where.values()])

@@ -34,7 +34,7 @@ def sparse_klr(nu: float) -> SKLR:
 
 
 def weights(model: Any) -> np.ndarray:
-    """The weights w of the linear decision function w.x + b."""
+    """Return the weights w of the linear decision function w.x + b."""
     return (model.dual_coef_ @ model.support_vectors_)[0]
 
 

@@ -27,7 +27,7 @@ def layers() -> list[list[str]]:
 
 
 def imports(parts: set[str]) -> dict[str, set[str]]:
-    """The parts that each part imports."""
+    """Return the parts that each part imports."""
     graph = grimp.build_graph("sparseklr", exclude_type_checking_imports=True)
     found: dict[str, set[str]] = {part: set() for part in parts}
     for module in graph.modules:
@@ -59,14 +59,14 @@ def reduced(edges: dict[str, set[str]]) -> dict[str, set[str]]:
 
 
 def contents(part: str) -> str:
-    """The modules of a folder."""
+    """Return the modules of a folder."""
     modules = sorted(path.stem for path in (PACKAGE / part).glob("*.py") if not path.stem.startswith("_"))
     folders = sorted(path.parent.name for path in (PACKAGE / part).glob("*/__init__.py"))
     return ", ".join(modules + [f"{name}/" for name in folders])
 
 
 def summary(part: str) -> str:
-    """The first sentence of the docstring of a part."""
+    """Return the first sentence of the docstring of a part."""
     path = PACKAGE / part / "__init__.py"
     text = ast.get_docstring(ast.parse((path if path.exists() else PACKAGE / f"{part}.py").read_text())) or ""
     first = re.split(r"(?<=[.])\s", " ".join(text.split()))[0]

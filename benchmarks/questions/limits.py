@@ -39,7 +39,7 @@ def drawn(X: np.ndarray, logit: np.ndarray, rng: np.random.Generator) -> tuple[n
 
 
 def linear(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """A linear function of 200 features."""
+    """Return a linear function of 200 features."""
     X = rng.normal(size=(n, 200))
     return drawn(X, X @ np.random.default_rng(1).normal(size=200) / 5, rng)
 
@@ -64,7 +64,7 @@ def moons(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ridge_wave(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """A smooth function of two directions among ten features."""
+    """Return a smooth function of two directions among ten features."""
     X = rng.normal(size=(n, 10))
     return drawn(X, 3 * np.sin(X[:, :5].sum(axis=1) / 1.5) + X[:, 5:].sum(axis=1) / 2, rng)
 

@@ -47,7 +47,7 @@ def compare(names: tuple[str, ...], scores: np.ndarray, alpha: float = 0.05) -> 
 
 
 def mean_ranks(scores: np.ndarray) -> np.ndarray:
-    """The rank of each method, averaged over the sets; tied methods share their mean rank.
+    """Return the rank of each method, averaged over the sets; tied methods share their mean rank.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def friedman(scores: np.ndarray) -> tuple[float, float]:
 
 
 def critical_difference(n_methods: int, n_sets: int, alpha: float = 0.05) -> float:
-    """The critical difference of Nemenyi's test; mean ranks that differ by more differ significantly.
+    """Return the critical difference of Nemenyi's test; mean ranks that differ by more differ significantly.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def critical_difference(n_methods: int, n_sets: int, alpha: float = 0.05) -> flo
 
 
 def groups(ranks: np.ndarray, width: float) -> list[list[int]]:
-    """The largest groups of two or more methods whose mean ranks lie within the width."""
+    """Return the largest groups of two or more methods whose mean ranks lie within the width."""
     order = np.argsort(ranks, kind="stable")
     found: list[list[int]] = []
     for start in range(len(order)):

@@ -46,7 +46,7 @@ def losses(fig: Any = None) -> Any:
 
 
 def shift(fig: Any = None, rho: float = 1.0) -> Any:
-    """The loss of several points before and after a shift by rho."""
+    """Return the loss of several points before and after a shift by rho."""
     fig, ax = _axes(fig, (5, 3.8))
     xi = np.linspace(-7, 3, 201)
     ax.plot(xi, loss(xi), color="tab:red")
@@ -143,7 +143,7 @@ def synth_thresholding(fig: Any = None) -> Any:
 
 
 def relative_weights(model: Any) -> dict[int, float]:
-    """The fraction that each point contributes to the sum of the dual variables, by index."""
+    """Return the fraction that each point contributes to the sum of the dual variables, by index."""
     alpha = np.abs(model.dual_coef_[0])
     return dict(zip(model.support_.tolist(), (alpha / alpha.sum()).tolist(), strict=True))
 

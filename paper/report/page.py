@@ -55,7 +55,7 @@ def write_report(results: str | os.PathLike[str], output: str | os.PathLike[str]
 
 
 def _tables(summary: Summary, first: Table | None = None) -> list[Table]:
-    """The tables of a mode, with distinct names."""
+    """Return the tables of a mode, with distinct names."""
     made = [*([first] if first else []), *all_tables(summary)]
     return [replace(table, name=f"{summary.mode}-{table.name}") for table in made]
 

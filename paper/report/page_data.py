@@ -24,7 +24,7 @@ ACCURACY_LIMIT, SHARE_LIMIT = 0.01, 0.05  # larger differences from the paper ne
 
 
 def missing(summary: Summary) -> list[Cell]:
-    """The cells of the paper's whole grid that are not stored, for every seed that occurs."""
+    """Return the cells of the paper's whole grid that are not stored, for every seed that occurs."""
     stored = {record.cell for record in summary.records}
     seeds = sorted({cell.seed for cell in stored})
     return [cell for cell in plan(mode=summary.mode, seeds=seeds) if cell not in stored]
@@ -55,7 +55,7 @@ def in_words(cells: list[Cell], n_seeds: int) -> list[str]:
 
 
 def charts(summary: Summary) -> dict[str, Any]:
-    """The numbers for the interactive figures of one mode."""
+    """Return the numbers for the interactive figures of one mode."""
     return {
         "sets": summary.datasets,
         "methods": summary.methods,
@@ -71,7 +71,7 @@ def charts(summary: Summary) -> dict[str, Any]:
 
 
 def _points(summary: Summary, rule: str) -> dict[str, dict[str, Any]]:
-    """The accuracy, share, log-loss and standard error of each set and method, and the paper's."""
+    """Return the accuracy, share, log-loss and standard error of each set and method, and the paper's."""
     found: dict[str, dict[str, Any]] = {"mean": {}}
     for method in summary.methods:
         rows, printed = [], []
@@ -150,7 +150,7 @@ def _ranks(found: Comparison | str) -> dict[str, Any] | None:
 
 
 def converged(summary: Summary, dataset: str, method: str) -> float:
-    """The fraction of the solves that reached their tolerance."""
+    """Return the fraction of the solves that reached their tolerance."""
     records = summary.of(dataset, method)
     found = [v for record in records for v in record.result["grid"]["converged"] if v is not None]
     return float(np.mean(found)) if found else np.nan
@@ -170,7 +170,7 @@ class Difference:
     converged: float
 
     def within_ties(self, k: int) -> bool:
-        """Whether the paper's number lies between those of the three rules."""
+        """Return whether the paper's number lies between those of the three rules."""
         found = [pair[k] for pair in self.ties.values()]
         return round(min(found), 3) <= self.paper[k] <= round(max(found), 3)
 

@@ -40,7 +40,7 @@ DESCRIPTIONS = {
 
 
 def _table(heads: list[str], rows: list[list[str]], label: str, kind: str = "") -> str:
-    """A table in a scrolling box; cells are HTML, either whole cells or their contents."""
+    """Return a table in a scrolling box; cells are HTML, either whole cells or their contents."""
     head = "".join(text if text.startswith("<th") else f"<th scope=col>{text}</th>" for text in heads)
     body = ""
     for first, *rest in rows:
@@ -53,7 +53,7 @@ def _table(heads: list[str], rows: list[list[str]], label: str, kind: str = "") 
 
 
 def switch(summaries: list[Summary]) -> str:
-    """The control that selects the mode, if there are several."""
+    """Return the control that selects the mode, if there are several."""
     if len(summaries) == 1:
         return ""
     inputs = "".join(
@@ -194,7 +194,7 @@ def comparison(summary: Summary) -> str:
 
 
 def pairs(summary: Summary) -> str:
-    """The pairwise tests, sorted by p-value."""
+    """Return the pairwise tests, sorted by p-value."""
     found = page_data.comparison(summary)
     if not isinstance(found, Comparison):
         return ""
@@ -213,7 +213,7 @@ def _p_value(p: float) -> str:
 
 
 def convergence(summary: Summary) -> str:
-    """The fraction of the solves that converged, as a coloured table."""
+    """Return the fraction of the solves that converged, as a coloured table."""
     rows = [
         [dataset, *(_heat(page_data.converged(summary, dataset, method)) for method in summary.methods)]
         for dataset in summary.datasets

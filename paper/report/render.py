@@ -18,7 +18,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def difference(value: Value) -> str:
-    """The difference with its sign, or without one if it rounds to zero."""
+    """Return the difference with its sign, or without one if it rounds to zero."""
     if value.difference is None or not np.isfinite(value.difference):
         return ""
     rounded = round(value.difference, value.digits) + 0.0
@@ -76,7 +76,7 @@ def to_markdown(table: Table) -> str:
 
 
 def to_latex(table: Table) -> str:
-    """A ``tabular`` in a ``table``; needs the package booktabs."""
+    """Return a ``tabular`` in a ``table``; needs the package booktabs."""
     head = " & ".join(["", *(_tex(column) for column in table.columns)])
     lines = [
         r"\begin{table}",
@@ -129,7 +129,7 @@ def to_html(table: Table) -> str:
 
 
 def _ours(name: str) -> str:
-    """The CSS class that marks a row or column of the package's own model."""
+    """Return the CSS class that marks a row or column of the package's own model."""
     return " class=ours" if name == OURS else ""
 
 

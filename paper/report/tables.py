@@ -72,7 +72,7 @@ def all_tables(summary: Summary) -> list[Table]:
 
 
 def theirs(method: str, rule: str, dataset: str) -> tuple[float, float] | None:
-    """The paper's accuracy and fraction of points, from its Table 2 or 3."""
+    """Return the paper's accuracy and fraction of points, from its Table 2 or 3."""
     for printed in (published.TABLE_2, published.TABLE_3):
         if (method, rule) in printed:
             return printed[method, rule][dataset]
@@ -120,12 +120,12 @@ def table_1(summary: Summary) -> Table:
 
 
 def _columns(summary: Summary, columns: Iterable[Column]) -> list[Column]:
-    """The columns of which anything is stored."""
+    """Return the columns of which anything is stored."""
     return [column for column in columns if column[0] in summary.methods]
 
 
 def _with_mean(rows: list[tuple[str, list[Value]]]) -> list[tuple[str, list[Value]]]:
-    """The rows and their mean; the mean of the paper is over the same sets."""
+    """Return the rows and their mean; the mean of the paper is over the same sets."""
     if not rows:
         return rows
     means = []
@@ -169,7 +169,7 @@ def _pair(
     columns: tuple[Column, ...],
     theirs: dict[Column, dict[str, tuple[float, float]]],
 ) -> list[Table]:
-    """A table of accuracies and one of fractions of points."""
+    """Return a table of accuracies and one of fractions of points."""
     chosen = _columns(summary, columns)
     made = []
     for k, (metric, words) in enumerate(
