@@ -1,7 +1,7 @@
-"""Independent certificates: kernels in extended precision, and optimality conditions with rounding errors.
+"""Independent verification of results: kernels in extended precision, and optimality conditions.
 
 This module does not use the package. Every comparison allows only for the unavoidable rounding errors of
-double precision, computed from the sizes of the summands.
+double precision, which are bounded by the sizes of the summands.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Wide = np.longdouble  # 80 bits on x86-64; on other machines it may be double
 
 
 def kernel(name: str, gamma: float, coef0: float, degree: float, A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """Kernel values between rows, in extended precision, which does not overflow where a double does not."""
+    """Return kernel values between rows in extended precision, which overflow only if doubles do."""
     A, B = A.astype(Wide), B.astype(Wide)
     with np.errstate(all="ignore"):
         if name in ("rbf", "laplacian"):
@@ -73,7 +73,7 @@ def dual_violation(
 def dual_gap(
     K: np.ndarray, y: np.ndarray, box: np.ndarray, lam: float, alpha: np.ndarray, intercept: float
 ) -> tuple[float, float]:
-    """Primal plus dual value, and the size of the larger, in extended precision."""
+    """Return the sum of the primal and dual objectives, and the larger of their absolute values."""
     K, alpha, box = K.astype(Wide), alpha.astype(Wide), box.astype(Wide)
     F = K @ (alpha * y)
     d = alpha / box
@@ -122,7 +122,7 @@ def likelihood_gain(
     codes: Any,
     fit_intercept: bool,
 ) -> tuple[float, float, float]:
-    """Decrease of ``sum_k b_k'K_SS b_k / 2 + sum_i w_i loss_i`` by a few Newton steps, and its value before.
+    """Return the decrease of ``sum_k b_k'K_SS b_k / 2 + sum_i w_i loss_i`` by Newton steps, and its value.
 
     The third number is the change of the value if every kernel value is rounded once more:
     ``EPS (|b|'|K_SS||b| / 2 + sum_i w_i (|K||b|)_i)``, because the slope of a loss is at most 1. If points

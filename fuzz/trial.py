@@ -1,4 +1,4 @@
-"""A fit of an estimator, and the checks that apply to all estimators."""
+"""Fit of a random estimator, with the checks that apply to all estimators."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ class Trial:
                     for row, of_row in zip(K, size, strict=True)
                 ]
             content = np.argmax(same, axis=1)[:, None]  # the first equal row
-            if (np.array(same) != (content == content.T)).any():  # not transitive
+            if (np.array(same) != (content == content.T)).any():  # this relation is not transitive
                 raise Stopped
         content = content + 0.0  # -0.0 is 0.0
         _, original, point = np.unique(content, axis=0, return_index=True, return_inverse=True)
@@ -197,7 +197,7 @@ class Trial:
 
 
 class _Callable:
-    """A kernel as a function of rows in any container."""
+    """A kernel as a callable, which accepts rows in any container."""
 
     def __init__(self, values: tuple[str, float, float, float]) -> None:
         self.values = values

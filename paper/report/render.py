@@ -1,4 +1,4 @@
-"""Render tables for a terminal and as Markdown, LaTeX and HTML."""
+"""Tables for a terminal and as Markdown, LaTeX and HTML."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .tables import OURS, Table, Value
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Format a number for a table; a dash if there is none."""
+    """Return a number as text for a table, or a dash if it is missing."""
     if not np.isfinite(value):
         return "-"
     return f"{value:.{digits}f}" if abs(value) < 1000 else f"{value:,.0f}"
@@ -26,7 +26,7 @@ def difference(value: Value) -> str:
 
 
 def cell(value: Value) -> str:
-    """Our number, and in brackets the paper's and the difference."""
+    """Return our number and, in brackets, the number of the paper and the difference."""
     text = number(value.ours, value.digits)
     if value.paper is None:
         return text
@@ -134,5 +134,5 @@ def _ours(name: str) -> str:
 
 
 def _broken(name: str) -> str:
-    """Break a heading with two parts into two lines."""
+    """Return a heading of two parts with a line break between them."""
     return escape(name).replace(", ", ",<br>")

@@ -1,4 +1,4 @@
-"""Stored results of one mode, as means over folds and seeds."""
+"""Means of stored results over folds and seeds, for one mode."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..store import StoredCell
 class Summary:
     """Means over folds and seeds of the results stored in one mode.
 
-    ``value(dataset, method, rule, metric)``; metrics are those of the stored grid.
+    ``value(dataset, method, rule, metric)`` returns a mean; the metrics are those of the stored grid.
     """
 
     def __init__(self, records: Iterable[StoredCell], mode: str) -> None:
@@ -57,5 +57,5 @@ def _number(value: Any) -> float:
 
 
 def standard_error(values: np.ndarray) -> float:
-    """Standard error of a mean over folds; NaN for a single fold."""
+    """Return the standard error of a mean over folds; NaN for a single fold."""
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.nan
