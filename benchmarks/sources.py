@@ -54,7 +54,6 @@ def question(name: str, *sources: str) -> Figure:
     return Figure(f"python -m benchmarks.questions {name}", (f"benchmarks/questions/{name}.py", *sources))
 
 
-OVERVIEW = Figure("python -m benchmarks.overview --fresh", ("benchmarks/overview.py", *MODELS))
 REPRODUCTION = Figure(
     "python -m paper -o NEW.sqlite in all modes, and python -m benchmarks.reproduction NEW.sqlite",
     ("paper/methods.py", "paper/protocol.py", *PAPER, *MODELS, f"{PACKAGE}baselines/*.py"),
@@ -66,11 +65,7 @@ FIGURES = {
         ("benchmarks/arena_measure.py", *MODELS),
     ),
     "front": Figure("python -m benchmarks.front_picture", ("benchmarks/front_picture.py", *SPARSE)),
-    "overview": OVERVIEW,
-    "overview_losses": OVERVIEW,
-    "migration": Figure(
-        "python -m benchmarks.overview --fresh, and python -m benchmarks.migration", OVERVIEW.sources
-    ),
+    "migration": Figure("python -m benchmarks.migration", ("benchmarks/migration.py", *MODELS)),
     "compact": Figure(
         "python -m benchmarks.compact quality noise multiclass sparse-gp time predict --again",
         ("benchmarks/compact.py", *MODELS),

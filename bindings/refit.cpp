@@ -9,6 +9,7 @@
 #include "elimination.hpp"
 #include "logistic_loops.hpp"
 #include "newton_step.hpp"
+#include "simd.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -27,6 +28,27 @@ double cross_entropy(vector<double> f, vector<double> target, vector<double> wei
     nb::gil_scoped_release release;
     return logistic_loops().cross_entropy(f.data(), target.data(), weight.data(), n, rows.row(0).data(),
                                           rows.row(1).data(), rows.row(2).data());
+}
+
+// The weighted sum of the losses at a f + b; its derivatives in a and b; its second derivatives in aa, ab and bb.
+auto affine_loss_of(vector<double> f, vector<double> target, vector<double> weight, double a, double b) {
+    if (target.shape(0) != f.shape(0) || weight.shape(0) != f.shape(0))
+        throw nb::value_error("f, target and weight must be of one length");
+    const AffineLoss sum = affine_loss(view(f), view(target), view(weight), a, b);
+    return nb::make_tuple(sum.value, sum.slope[0], sum.slope[1], sum.curvature[0], sum.curvature[1], sum.curvature[2]);
+}
+
+// out[i][k] = sum_b weight[i][b] sign(X[i][k] - Z[b][k])
+void sign_sums_of(matrix<double> X, matrix<double> Z, matrix<double> weight, out_matrix<double> out) {
+    const std::size_t n = X.shape(0), m = Z.shape(0), p = X.shape(1);
+    if (Z.shape(1) != p || weight.shape(0) != n || weight.shape(1) != m || out.shape(0) != n || out.shape(1) != p)
+        throw nb::value_error("X and out must be (n, p), Z (m, p) and weight (n, m)");
+    nb::gil_scoped_release release;
+    std::vector<const double*> rows(m);
+    for (std::size_t b = 0; b < m; ++b) rows[b] = view(Z).row(b).data();
+    for (std::size_t i = 0; i < n; ++i)
+        simd<double>().sign_sums(view(out).row(i).data(), view(X).row(i).data(), rows.data(),
+                                 view(weight).row(i).data(), m, p);
 }
 
 // Blocks of rows [n][m]; validates their width.
@@ -97,12 +119,14 @@ void eliminate_some(matrix<double> sigma, out_matrix<double> beta, out_vector<st
 }  // namespace
 
 void bind_refit(nb::module_& m) {
+    m.def("affine_loss", &affine_loss_of, "f"_a, "target"_a, "weight"_a, "a"_a, "b"_a);
     m.def("cross_entropy", &cross_entropy, "f"_a, "target"_a, "weight"_a, "out"_a.noconvert());
     m.def("eliminate", &eliminate_some, "sigma"_a, "beta"_a.noconvert(), "gone"_a.noconvert(), "V"_a.noconvert());
     m.def("newton_step", &solve_newton, "blocks"_a.noconvert(), "L"_a.none(), "information"_a, "ridge"_a, "gradient"_a,
           "factor"_a, "reduction"_a, "most_products"_a, "step"_a.noconvert(), "change"_a.noconvert(), "threads"_a);
     m.def("row_products", &row_products_of, "blocks"_a.noconvert(), "coef"_a, "intercept"_a, "out"_a.noconvert(),
           "threads"_a);
+    m.def("sign_sums", &sign_sums_of, "X"_a, "Z"_a, "weight"_a, "out"_a.noconvert());
     m.def("weighted_row_sum", &weighted_sum_of_rows, "blocks"_a.noconvert(), "weight"_a, "out"_a.noconvert(),
           "threads"_a);
 }

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "dense_algebra.hpp"
+#include "logistic_loops.hpp"
 #include "simd.hpp"
 #include "team.hpp"
 
@@ -134,6 +135,31 @@ void weighted_row_sum(const RowBlocks& blocks, std::span<const double> weight, s
             loops.add_rows(sums, rows, weight.data() + piece.first + first, count, 0, m);
         }
     });
+}
+
+AffineLoss affine_loss(std::span<const double> f, std::span<const double> target, std::span<const double> weight,
+                       double a, double b) {
+    constexpr std::size_t strip = 256;
+    double moved[strip], loss[strip], slope[strip], curvature[strip];
+    AffineLoss sum{};
+    for (std::size_t first = 0; first < f.size(); first += strip) {
+        const std::size_t count = std::min(strip, f.size() - first);
+        for (std::size_t i = 0; i < count; ++i) moved[i] = a * f[first + i] + b;
+        sum.value += logistic_loops().cross_entropy(moved, &target[first], &weight[first], count, loss, slope,
+                                                    curvature);
+        double part[5] = {};
+        for (std::size_t i = 0; i < count; ++i) {
+            const double x = f[first + i], h = curvature[i];
+            part[0] += slope[i] * x;
+            part[1] += slope[i];
+            part[2] += h * x * x;
+            part[3] += h * x;
+            part[4] += h;
+        }
+        for (int k = 0; k < 2; ++k) sum.slope[k] += part[k];
+        for (int k = 0; k < 3; ++k) sum.curvature[k] += part[2 + k];
+    }
+    return sum;
 }
 
 std::size_t newton_step(const NewtonSystem& system, double reduction, std::size_t most_products, std::span<double> step,

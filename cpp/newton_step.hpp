@@ -19,6 +19,13 @@ void row_products(const RowBlocks& blocks, std::span<const double> coef, double 
 // out[k] = sum_i weight[i] (row i)[k].
 void weighted_row_sum(const RowBlocks& blocks, std::span<const double> weight, std::span<double> out, int threads);
 
+// The weighted sum of the cross-entropies of points at the outputs a f + b, and its derivatives in (a, b).
+struct AffineLoss {
+    double value, slope[2], curvature[3];  // d/da, d/db; d2/da2, d2/dadb, d2/db2
+};
+AffineLoss affine_loss(std::span<const double> f, std::span<const double> target, std::span<const double> weight,
+                       double a, double b);
+
 // The system (sum_i h_i a_i a_i' + diag(ridge)) step = -gradient, a_i = (phi_i, 1), phi_i = L^-1 (row i).
 struct NewtonSystem {
     RowBlocks blocks;

@@ -57,6 +57,10 @@ template <class T> struct Simd {
     void (*add_rows)(double* F, const T* const* rows, const double* weight, std::size_t n_rows, std::size_t begin,
                      std::size_t end);
 
+    // out[k] = sum_b weight[b] sign(x[k] - rows[b][k])
+    void (*sign_sums)(double* out, const T* x, const T* const* rows, const double* weight, std::size_t n_rows,
+                      std::size_t n);
+
     // sum_k a[k] row[k]
     double (*dot)(const T* row, const double* a, std::size_t n);
 

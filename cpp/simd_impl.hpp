@@ -264,6 +264,16 @@ void add_rows(double* F, const T* const* rows, const double* weight, std::size_t
     }
 }
 
+template <class T>
+void sign_sums(double* out, const T* x, const T* const* rows, const double* weight, std::size_t n_rows, std::size_t n) {
+    for (std::size_t k = 0; k < n; ++k) out[k] = 0;
+    for (std::size_t b = 0; b < n_rows; ++b) {
+        const T* z = rows[b];
+        const double w = weight[b];
+        for (std::size_t k = 0; k < n; ++k) out[k] += (x[k] > z[k] ? w : 0.0) - (x[k] < z[k] ? w : 0.0);
+    }
+}
+
 template <class T> double dot(const T* row, const double* a, std::size_t n) {
     constexpr std::size_t L = 16;
     double sum[L] = {};
@@ -412,7 +422,7 @@ Extreme second_order(const double* E, const float* curvature, const T* row, doub
 }
 
 template <class T>
-constexpr Simd<T> table{norm<T>, panel_norms<T>, dense_panels<T>, csr_rows<T>,    add_rows<T>,
+constexpr Simd<T> table{norm<T>, panel_norms<T>, dense_panels<T>, csr_rows<T>, add_rows<T>, sign_sums<T>,
                         dot<T>,  extremes,       update<T>,       second_order<T>};
 
 }  // namespace sparseklr::SPARSEKLR_ISA

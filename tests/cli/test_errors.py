@@ -311,6 +311,18 @@ def test_output_that_cannot_be_written(
     assert (tmp_path / "m.sklr").read_text() == "precious"
 
 
+def test_data_gives_the_model_file_its_name(
+    fails: Any, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    argv = ["--target", "kind", "--model", "linear"]
+    assert main(["fit", str(home / "data.csv"), *argv]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["data.sklr"]
+    fails(["fit", home / "data.csv", *argv], "data.sklr", "exists", "--force")
+    fails(["fit", "part-*.csv", *argv], "part-*.csv", "-o FILE")
+    fails(["fit", "-", *argv], "-o FILE")
+
+
 def test_failed_write_keeps_the_old_file(
     fails: Any, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -336,7 +348,7 @@ def test_failed_write_keeps_the_old_file(
     [
         ([], ["COMMAND"]),
         (["fti"], ["fti", "fit", "show"]),
-        (["fit"], ["DATA", "--output"]),
+        (["fit"], ["DATA"]),
         (["fit", "a.csv", "-o", "m", "--C", "-1"], ["--C", "above 0", "'-1'"]),
         (["fit", "a.csv", "-o", "m", "--C", "many"], ["--C", "'many'"]),
         (["fit", "a.csv", "-o", "m", "--gamma", "nan"], ["--gamma", "above 0 or scale or auto", "'nan'"]),

@@ -21,7 +21,7 @@ from sparseklr.dual import Settings
 from sparseklr.dual.problem import DualProblem
 from sparseklr.dual.smo import solve_above_bound
 from sparseklr.kernels import NAMED_KERNELS, Kernel
-from sparseklr.refit.refit import sound_refit
+from sparseklr.refit.refit import checked_refit
 
 pytestmark = pytest.mark.numerical
 
@@ -211,10 +211,10 @@ def test_kernels_without_gamma_do_not_compute_it(kernel) -> None:
 
 def test_fitted_attributes_are_finite(monkeypatch) -> None:
     def overflowing(*args, **options):
-        model, losses = sound_refit(*args, **options)
+        model, losses = checked_refit(*args, **options)
         return replace(model, intercept=np.array([np.inf])), losses
 
-    monkeypatch.setattr("sparseklr.sparse_klr.sound_refit", overflowing)
+    monkeypatch.setattr("sparseklr.sparse_klr.checked_refit", overflowing)
     model = SparseKLR(kernel="rbf")
     with pytest.raises(ValueError, match="the coefficients overflow: values of kernel='rbf' or C"):
         model.fit(np.arange(8.0)[:, None], [0] * 4 + [1] * 4)

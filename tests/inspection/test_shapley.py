@@ -217,9 +217,9 @@ def test_sklr_with_given_background() -> None:
     found = model.explain(X[:5], by="features", background=X[:9])
     total = found.values.sum(axis=1) + found.base_values
     np.testing.assert_allclose(total, model.decision_function(X[:5]), atol=1e-9)
-    with pytest.raises(ValueError, match="give background="):
+    with pytest.raises(ValueError, match="pass background"):
         model.explain(X[:5], by="features")
-    with pytest.raises(ValueError, match="unlike those of calibration='link'"):
+    with pytest.raises(ValueError, match="with calibration='link' they are not"):
         SKLR(calibration="link").fit(X, Y).explain(X[:5], by="features", background=X[:9])
 
 
@@ -252,7 +252,7 @@ def test_bad_arguments() -> None:
         model.explain(X, by="features", groups={"a": ["age"]})
     with pytest.raises(ValueError, match="column 'x1' is in two groups, 'a' and 'b'"):
         Groups.of({"a": [0, 1], "b": [1]}, ["x0", "x1"])
-    with pytest.raises(ValueError, match="grid must have 2 columns, like columns; got 1"):
+    with pytest.raises(ValueError, match="grid must have 2 columns, one for each entry of columns; got 1"):
         model.partial_dependence([0, 1], [1.0, 2.0])
     with pytest.raises(ValueError, match="label must be one of"):
         model.explain(X[:1], by="features").of_row(0, "none")

@@ -115,7 +115,7 @@ def test_C_is_not_searched_for_hopeless_kernels(monkeypatch) -> None:
     middle = search.evaluate(points.kernel)
     smoother = search.evaluate(replace(points.kernel, gamma=points.kernel.gamma / 3), middle)
     narrower = search.evaluate(replace(points.kernel, gamma=points.kernel.gamma * 3), middle)
-    assert [one.settled for one in (middle, smoother, narrower)] == [True, True, False]
+    assert [one.C_searched for one in (middle, smoother, narrower)] == [True, True, False]
     difference = middle.losses - narrower.losses
     assert difference.mean() < -SETTINGS.clearly_worse * difference.std() / np.sqrt(300)
     assert narrower.evaluated.C == middle.evaluated.C
@@ -156,7 +156,7 @@ def test_the_best_candidate_has_the_least_loss() -> None:
     chosen = search.best()
     assert chosen.kernel.gamma > first.kernel.gamma
     assert chosen.loss == min(one.loss for one in search.tried)
-    search.tried.append(replace(first, loss=0.0, settled=False))
+    search.tried.append(replace(first, loss=0.0, C_searched=False))
     assert search.best() is chosen
 
 

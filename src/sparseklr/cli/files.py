@@ -128,7 +128,12 @@ def _is_stream(output: Path) -> bool:
 
 
 def output_of(args: Namespace) -> Any:
-    """Return the path of the model file, or raise an error if it cannot be written."""
+    """Return the path of the model file, by default named after the data, or raise an error if it cannot be
+    written."""
+    if args.output is None:
+        if args.data == "-" or set("*?[") & set(Path(args.data).stem):
+            raise CliError(f"--output: {args.data!r} gives no name for the model file; use -o FILE")
+        args.output = f"{Path(args.data).stem}.sklr"
     if args.output == "-" and args.json:
         raise CliError("--output - and --json both write to standard output; use only one of them")
     return check_output(args.output, args.force)

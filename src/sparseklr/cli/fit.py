@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .reading import Dataset
 
 FIT_EXAMPLES = """\
-  sparseklr fit customers.csv --target churned -o model.sklr
+  sparseklr fit customers.csv --target churned
   sparseklr fit customers.csv --target churned --model sparse --gamma auto -o model.sklr
   sparseklr fit customers.parquet --target churned --id number --drop name --test-size 0.2 -o model.sklr
   sparseklr fit customers.csv --target churned --model compact --relevance sparse -o model.sklr

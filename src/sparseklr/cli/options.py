@@ -231,7 +231,11 @@ def add_training(parser: Parser) -> Any:
         default={},
         help="columns to treat as dates; COL=FORMAT gives the format, such as born=%%d/%%m/%%Y",
     )
-    add_output(parser, "model file to write, such as model.sklr; - means standard output")
+    add_output(
+        parser,
+        "model file to write (default: the name of DATA, with suffix .sklr); - means standard output",
+        False,
+    )
     group = parser.add_argument_group("model")
     group.add_argument(
         "--kernel",
