@@ -126,7 +126,7 @@ def test_unusable_type(fails: Any, tmp_path: Path, values: list[Any], kind: str)
 
 
 def test_not_parquet(fails: Any, tmp_path: Path) -> None:
-    fit_text(fails, tmp_path, CSV, "data.parquet", "cannot be read as parquet", name="data.parquet")
+    fit_text(fails, tmp_path, CSV, "data.parquet", "cannot be read as Parquet", name="data.parquet")
 
 
 def test_bad_svmlight(fails: Any, tmp_path: Path, home: Path) -> None:

