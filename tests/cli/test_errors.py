@@ -121,7 +121,7 @@ def test_unusable_type(fails: Any, tmp_path: Path, values: list[Any], kind: str)
         ["fit", data, "--target", "y", "--model", "sparse", "-o", tmp_path / "m.sklr"],
         "column 'odd'",
         kind,
-        "Exclude it by the parameter drop",
+        "Exclude it with drop",
     )
 
 

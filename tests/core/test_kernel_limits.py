@@ -140,7 +140,7 @@ def test_error_of_an_intermittent_callable_names_no_row() -> None:
     """No row is named if its values are finite when recomputed."""
     first = [np.nan]
     X = np.random.default_rng(0).normal(size=(30, 2))
-    with pytest.raises(ValueError, match="NaN or infinity: finite values are expected"):
+    with pytest.raises(ValueError, match="NaN or infinity; expected finite values"):
         SparseKLR(kernel=lambda X, Y: X @ Y.T + (first.pop() if first else 0.0)).fit(X, X[:, 0] > 0)
 
 

@@ -345,7 +345,7 @@ def _check_number(kind: Any, name: str, where: str) -> None:
     """Raise an error unless a column is numeric."""
     if not _is_number(kind):
         raise ValueError(
-            f"{where}: column {name!r} is of type {kind}; expected numbers. Exclude it by the parameter drop."
+            f"{where}: column {name!r} is of type {kind}; expected numbers. Exclude it with drop."
         )
 
 
