@@ -17,7 +17,7 @@ from .store import RESULTS, ROOT
 PAGE = """# How good is it on {n_sets} data sets?
 
 On public data sets with at most {n_rows:,} training rows, {first} and {second} have the lowest mean log-losses of
-{n_models} classifiers. On {n_lost} of the {n_sets} data sets, another classifier than `SparseKLR()` and `CompactKLR()` is clearly better.
+{n_models} classifiers. On {n_lost} of the {n_sets} data sets, another classifier is clearly better than both.
 
 All models have default parameters and are fitted to the same training rows, at most {n_rows:,} of each data set. The log-loss
 is measured on up to 5,000 other rows and averaged over {n_splits} random splits. Twelve of the data sets are those of the

@@ -23,22 +23,23 @@ def comparison(rows: pd.DataFrame) -> str:
     kinds = list(groups(facts))
     better = losses[losses[list(BOOSTING)].min(axis=1) * CLOSE < losses[list(OURS)].min(axis=1)]
     return f"""The next three tables compare both classifiers with three boosting libraries on the {len(losses)} data sets of
-[the main comparison](arena.md). These have at most {facts["n_train"].max():,} training rows, and all models have default parameters. First, the
-number of data sets on which the log-loss of our model is lower, similar or higher:
+[the main comparison](arena.md). These have at most {facts["n_train"].max():,} training rows, and all models have default parameters. The first table
+shows the number of data sets on which the log-loss of our model is lower, similar or higher:
 
 {markdown(["", "more than 5% lower", "within 5%", "more than 5% higher", "geometric mean", "CPU time ratio"], [
     against(losses, seconds, ours, other) for ours in OURS for other in BOOSTING])}
 
-*Geometric mean*: the geometric mean over the data sets of our log-loss divided by the log-loss of the other model. Below 1, our
-model is better. *CPU time ratio*: the mean time of our fit divided by the mean time of the other fit, on one core.
+*Geometric mean* is the geometric mean over the data sets of our log-loss divided by the log-loss of the other model; below 1, our
+model is better. *CPU time ratio* is the mean time of our fit divided by the mean time of the other fit, on one core.
 
-Second, the same geometric means for different kinds of data sets:
+The second table shows the same geometric means for different kinds of data sets:
 
 {markdown(["kind of data set", "number", *(f"{ours} / {other}" for ours in OURS for other in BOOSTING[:2])],
           [[kind, str(len(part)), *(f"{geometric(losses.loc[part], ours, other):.2f}" for ours in OURS for other in BOOSTING[:2])]
            for kind, part in kinds])}
 
-Third, the log-losses on the {len(better)} data sets on which both of our models are more than 5% above the best of the three boosted models:
+On {len(better)} data sets, the log-losses of both of our models are more than 5% above the best of the three boosted models. The
+third table shows these data sets:
 
 {markdown(["data set", "training rows", *OURS, *BOOSTING],
           [[str(name), f"{facts.loc[name, 'n_train']:,}", *(f"{row[model]:.3f}" for model in (*OURS, *BOOSTING))]

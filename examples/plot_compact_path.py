@@ -49,10 +49,13 @@ axis.legend(fontsize="small")
 plt.show()
 
 # %%
-# The following table lists the search results. print("points C validation log-loss") for n_points, C, loss,
-# error in zip( path["n_points"], path["C"], path["log_loss"], path["standard_error"], strict=True ): chosen
-# = " chosen" if n_points == model.n_points_ else "" print(f"{n_points:6d} {C:6g} {loss:.4f} +-
-# {error:.4f}{chosen}")
+# The following table lists the search results.
+print("points      C   validation log-loss")
+for n_points, C, loss, error in zip(
+    path["n_points"], path["C"], path["log_loss"], path["standard_error"], strict=True
+):
+    chosen = "  chosen" if n_points == model.n_points_ else ""
+    print(f"{n_points:6d} {C:6g}   {loss:.4f} +- {error:.4f}{chosen}")
 
 assert model.n_points_ <= len(sparse.support_) < len(svc.support_)
 assert test_loss["compact"] < 1.05 * test_loss["sparse"]

@@ -56,9 +56,14 @@ for axis in (left, right):
 plt.show()
 
 # %%
-# The following table lists the search results. print("kernel gamma leave-one-out log-loss") for kernel,
-# gamma, value, error in zip( *(tried[name] for name in ("kernel", "gamma", "log_loss", "standard_error")),
-# strict=True ): print(f"{kernel:9s} {gamma:6.3g} {value:.4f} +- {error:.4f}") print(f"log-loss at the best
-# width of the grid {by_gamma.min():.3f}, gamma="auto" {loss:.3f}") print(f"highest log-loss for a
-# wrong width {by_gamma.max():.3f}, over box {by_box.max():.3f}") assert np.ptp(by_box) < 0.2 *
-# np.ptp(by_gamma) assert loss < 1.1 * by_gamma.min() assert len(tried["gamma"]) > 2
+# The following table lists the search results.
+print("kernel     gamma   leave-one-out log-loss")
+for kernel, gamma, value, error in zip(
+    *(tried[name] for name in ("kernel", "gamma", "log_loss", "standard_error")), strict=True
+):
+    print(f"{kernel:9s} {gamma:6.3g}   {value:.4f} +- {error:.4f}")
+print(f"test log-loss: best gamma of the grid {by_gamma.min():.3f}, chosen gamma {loss:.3f}")
+print(f"highest test log-loss: over gamma {by_gamma.max():.3f}, over box {by_box.max():.3f}")
+assert np.ptp(by_box) < 0.2 * np.ptp(by_gamma)
+assert loss < 1.1 * by_gamma.min()
+assert len(tried["gamma"]) > 2

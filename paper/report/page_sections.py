@@ -27,14 +27,16 @@ MODE_NAMES = {
 }
 SHORT_NAMES = {"converged": "to tolerance", "as-printed": "as printed", "gamma-1": "narrower kernel"}
 DESCRIPTIONS = {
-    "converged": "every problem is solved to its tolerance; ties in accuracy go to the sparsest model",
+    "converged": (
+        "every problem is solved to its tolerance. Among equally accurate models, the sparsest is chosen"
+    ),
     "as-printed": (
-        "solves have the paper's limit of 10,000 iterations, bound and tolerance of 1e-5; ties go to the "
-        "sparsest model"
+        "the solver uses the paper's limit of 10,000 iterations, and its bound and tolerance of 1e-5. Among "
+        "equally accurate models, the sparsest is chosen"
     ),
     "gamma-1": (
-        "the paper's limits, and the kernel exp(-|x - z|^2) instead of exp(-|x - z|^2 / 2); ties go to the "
-        "sparsest model"
+        "the solver uses the paper's limit, bound and tolerance, and the kernel exp(-|x - z|^2) instead of "
+        "exp(-|x - z|^2 / 2). Among equally accurate models, the sparsest is chosen"
     ),
 }
 

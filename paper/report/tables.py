@@ -101,8 +101,10 @@ def findings(summary: Summary, columns: tuple[Column, ...] = TABLE_2) -> Table:
         for _, values in rows:
             marked = bool(common and found) and round(values[k].ours, 3) == best(found)
             values[k] = replace(values[k], best=marked)
-    over = ", ".join(common) if common else "the sets of each column, which differ and cannot be compared"
-    note = f"Over {over}; the paper's means are over the same sets."
+    over = (
+        ", ".join(common) if common else "the data sets of each column, which differ and cannot be compared"
+    )
+    note = f"Means over {over}. The paper's means are over the same data sets."
     heads = ("sets", "accuracy", "points kept", "log-loss")
     return Table("findings", "Means over the data sets", heads, rows, note)
 
@@ -202,7 +204,7 @@ def additions(summary: Summary) -> list[Table]:
         (
             "log_loss",
             "test log-loss",
-            "The log-loss of sigmoid(f); a support vector machine has no probabilities.",
+            "Log-loss of sigmoid(f). The support vector machine is missing, because it has no probabilities.",
         ),
         ("brier", "Brier score", ""),
         ("converged", "fraction of folds whose chosen model converged", ""),
@@ -217,7 +219,9 @@ def additions(summary: Summary) -> list[Table]:
             rows = _mark(rows, largest=False)
         heads = [column_name(column) for column in columns]
         made.append(
-            Table(f"table-2-{metric.replace('_', '-')}", f"Beside Table 2: {words}", heads, rows, note)
+            Table(
+                f"table-2-{metric.replace('_', '-')}", f"In addition to Table 2: {words}", heads, rows, note
+            )
         )
     return made
 
@@ -235,7 +239,7 @@ def table_4(summary: Summary) -> Table:
         ]
         if np.isfinite(first) and np.isfinite(second):
             rows.append((dataset, values))
-    note = "Seconds of the solver alone, averaged over the grid and the folds."
+    note = "Times of the solver in seconds, averaged over the grid and the folds."
     return Table(
         "table-4",
         "Table 4: training time, first- and second-order working set",
@@ -317,7 +321,7 @@ def table_ties(summary: Summary) -> Table:
         "S-KLR, best: effect of the choice among equally accurate models",
         heads,
         _with_mean(rows),
-        "The column of equals gives the number of the 90 candidates that have the highest accuracy on the "
-        "validation rows, averaged over the folds. The paper does not say which of them it chooses: the "
-        "first of its grid, the last, or the sparsest.",
+        "The column 'equals' contains the number of candidates, out of 90, that have the highest accuracy "
+        "on the validation rows, averaged over the folds. The paper does not state which of them it chooses. "
+        "The other columns show the results of choosing the first in the grid, the last, or the sparsest.",
     )

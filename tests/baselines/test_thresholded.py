@@ -101,13 +101,13 @@ def test_sparse_klr_beats_thresholding_at_the_same_size() -> None:
     [
         (
             {"n_points": 3, "threshold": 0.1},
-            "give n_points or threshold, not both; got n_points=3 and threshold=0.1",
+            "n_points and threshold must not both be given; got n_points=3 and threshold=0.1",
         ),
         ({"n_points": 0}, "'n_points' parameter"),
         ({"threshold": -1.0}, "'threshold' parameter"),
-        ({"threshold": 1e9}, r"threshold=1e\+09 keeps no point: the largest dual variable is 2"),
+        ({"threshold": 1e9}, r"threshold=1e\+09 drops all points: the largest dual variable is 2"),
         ({"cache_size": -1}, "'cache_size' parameter"),
-        ({"n_points": 1, "retrain": True}, "retrain=True: none of the 1 kept points is of class"),
+        ({"n_points": 1, "retrain": True}, "none of the 1 kept points belongs to class"),
     ],
 )
 def test_invalid_input_raises_and_leaves_no_state(moons, params, message) -> None:

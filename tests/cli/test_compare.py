@@ -110,7 +110,7 @@ def test_columns_of_a_logistic_regression(home: Path, tmp_path: Path, capsys: An
     assert total == pytest.approx(found["log_odds"])
     assert found["probability"] == pytest.approx(1 / (1 + np.exp(-total)))
     run("predict", model, home / "linear.csv", "--set", "0.9", code=2)
-    assert "fit it with --model sparse or compact" in capsys.readouterr().err
+    assert "fit it with --model sparse or --model compact" in capsys.readouterr().err
 
 
 def test_options_of_a_model_choose_it(home: Path, tmp_path: Path, capsys: Any) -> None:

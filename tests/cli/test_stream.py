@@ -135,7 +135,7 @@ BROKEN = {
     "another type": (lambda frame: frame.assign(x3="high"), "part-1.parquet: column 'x3' is of type"),
     "NaN": (
         lambda frame: frame.assign(x3=np.where(frame.index == 4007, np.nan, frame.x3)),
-        "part-1.parquet, row 8 (counted from 1): feature 'x3' is nan; expected a finite number. Out-of-core",
+        "part-1.parquet, row 8 (counted from 1): feature 'x3' is nan; expected a finite number. A fit",
     ),
     "no class": (
         lambda frame: frame.assign(outcome=frame.outcome.where(frame.index != 4007)),
@@ -210,7 +210,7 @@ def test_error_names_a_cell_that_is_too_large(parts, tmp_path, capsys):
     save(model.fit(X, frame["outcome"]), tmp_path / "m.sklr")
     X.assign(x1=X["x1"].where(X.index != 56, 1e200)).to_parquet(tmp_path / "new.parquet")
     assert main(["predict", str(tmp_path / "m.sklr"), str(tmp_path / "new.parquet")]) == 2
-    assert "new.parquet: row 57: column 'x1' holds 1e+200" in capsys.readouterr().err
+    assert "new.parquet: row 57: the value 1e+200 in column 'x1'" in capsys.readouterr().err
 
 
 def written(parts, folder, sep, decimal, change=lambda frame: frame):

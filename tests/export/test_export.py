@@ -212,7 +212,7 @@ def test_float_c_warns_if_float_is_too_imprecise(recwarn: pytest.WarningsRecorde
     X, y = two_classes()
     to_c(make_pipeline(StandardScaler(), SparseKLR()).fit(X, y), dtype="float")
     assert len(recwarn) == 0
-    with pytest.warns(UserWarning, match="float arithmetic changes a probability"):
+    with pytest.warns(UserWarning, match="single precision changes a predicted probability"):
         to_c(ill_conditioned()[0], dtype="float")
 
 

@@ -139,15 +139,15 @@ def test_labels_are_escaped() -> None:
 
 
 def test_errors_name_the_argument(model: SparseKLR) -> None:
-    with pytest.raises(TypeError, match="estimator must have predict_proba; this SVC"):
+    with pytest.raises(TypeError, match="estimator must have predict_proba; SVC"):
         probability_report(SVC().fit(X, y), X, y)
     with pytest.raises(NotFittedError):
         probability_report(SparseKLR(), X, y)
-    with pytest.raises(TypeError, match="estimator must predict one target"):
+    with pytest.raises(TypeError, match="estimator must predict a single target"):
         probability_report(MultiOutputClassifier(LogisticRegression()).fit(X, np.c_[y, y]), X, y)
-    with pytest.raises(ValueError, match="X has 500 rows, y 3 labels"):
+    with pytest.raises(ValueError, match="X has 500 rows, y has 3 labels"):
         probability_report(model, X, y[:3])
-    with pytest.raises(ValueError, match=r"y has labels \[2\], which are not classes of the estimator"):
+    with pytest.raises(ValueError, match=r"y has the labels \[2\], which are not classes of the estimator"):
         probability_report(model, X, y + 1)
     with pytest.raises(ValueError, match="sample_weight"):
         probability_report(model, X, y, sample_weight=-np.ones(500))

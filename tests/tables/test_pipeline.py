@@ -273,7 +273,9 @@ def test_what_cannot_be_saved(tmp_path: Path) -> None:
         match=r"stored in a model file: numpy\.nan_to_num .in sklearn.preprocessing.FunctionTransformer.func",
     ):
         save(model, tmp_path / "m.sklr")
-    with pytest.raises(ModelFileError, match=r"m\.sklr: not a model written by sparseklr, or damaged"):
+    with pytest.raises(
+        ModelFileError, match=r"m\.sklr: the file is not a model written by sparseklr, or it is damaged"
+    ):
         load(tmp_path / "m.sklr")
     assert (tmp_path / "m.sklr").read_text() == "precious"
     with pytest.raises(FileNotFoundError):

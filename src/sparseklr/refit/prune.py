@@ -102,7 +102,7 @@ def prune(
             labels,
             fit.C,
             part.coordinates(*step(size)),
-            curvature=projection @ fit.curvature @ projection.T,
+            curvature=None if labels.several else projection @ fit.curvature @ projection.T,
             fresh=False,
             tol=1e-4,
         )

@@ -106,7 +106,7 @@ def refit(
     most = min(SETTINGS.usual_points, SETTINGS.usual_coefficients // n_outputs)
     most = max(most, len(evaluated.chosen))
     basis = random_basis(points, selected, most, rng, map_, tolerance).whiten_if_few()
-    fit = fit_likelihood(basis, labels, C, near=evaluated.fit.f, fresh=False, tol=1e-4)
+    fit = fit_likelihood(basis, labels, C, near=evaluated.fit.f, fresh=labels.several, tol=1e-4)
     line = transferred(labels, fit.f, basis.chosen, evaluated.left_out, line.slope)
     if prune_within > 0 or (max_points is not None and basis.size > max_points):
         report("pruning", 0.5)
