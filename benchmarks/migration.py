@@ -1,4 +1,4 @@
-"""Comparison for users of SVC(probability=True): five sets, features standardised, default parameters.
+"""Comparison for users of SVC(probability=True), on five sets with standardised features and default parameters.
 
 The baselines are ``SVC(probability=True)``, which scikit-learn 1.9 deprecates, and the replacement it recommends,
 ``CalibratedClassifierCV(SVC(), ensemble=False)``. ``python -m benchmarks.migration`` writes the table of

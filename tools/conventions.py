@@ -132,12 +132,12 @@ def private(name: str) -> bool:
 
 
 def folder(parts: tuple[str, ...]) -> str:
-    """The folder of a module or name of the package; "sparseklr" for modules at its top."""
+    """Return the folder of a module or name of the package; "sparseklr" for modules at its top."""
     return parts[0] if (PACKAGE / parts[0]).is_dir() else PACKAGE.name
 
 
 def absolute(name: str, path: Path) -> tuple[str, ...]:
-    """The parts of an imported name below the package; empty for names of other packages."""
+    """Return the parts of an imported name below the package; empty for names of other packages."""
     level = len(name) - len(name.lstrip("."))
     parts = name.lstrip(".").split(".")
     if level:

@@ -76,7 +76,7 @@ def test_errors_say_what_is_wrong(results: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"report\.pdf: .* \.html, \.md, \.tex"):
         write_report(results, tmp_path / "report.pdf")
     Results(tmp_path / "empty.sqlite").close()
-    with pytest.raises(ResultsError, match="holds no results"):
+    with pytest.raises(ResultsError, match="contains no results"):
         write_report(tmp_path / "empty.sqlite", tmp_path / "report.html")
     with pytest.raises(ResultsError, match="no such file"):
         write_report(tmp_path / "absent.sqlite", tmp_path / "report.html")
