@@ -191,7 +191,7 @@ class _LossAt(NamedTuple):
     information: Any  # ... and to the intercepts
 
     def step(self, free: bool) -> tuple[Recalibration, float]:
-        """Return the Newton step and the squared Newton decrement, twice the predicted decrease of the loss."""
+        """Return the Newton step and the squared decrement, twice the predicted decrease of the loss."""
         intercept = -_over_information(self.information, self.gradient)
         decrement = -float(np.dot(self.gradient, intercept))
         if not free:
