@@ -142,8 +142,8 @@ class Kernel:
         capacity = min(cache_bytes(cache_size, X), whole)
         if cache_size != "auto" and capacity > (free := available_memory()):
             raise MemoryError(
-                f"cache_size={cache_size!r} needs {capacity >> 20} MB for kernel rows, but {free >> 20} MB are "
-                "available. Use a smaller number or 'auto'; rows that do not fit are recomputed."
+                f"cache_size={cache_size!r} needs {capacity >> 20} MB for kernel rows, but {free >> 20} MB "
+                "are available. Use a smaller number or 'auto'; rows that do not fit are recomputed."
             )
         return _core.kernel_row_source(points, capacity)
 
