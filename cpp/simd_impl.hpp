@@ -342,36 +342,64 @@ struct Largest {
     }
 };
 
+// The points of width<float> consecutive ones that are in I_up and in I_low, and the running extremes of E among them.
+struct Ends {
+    vd highest = vd{} - infinity, lowest = vd{} + infinity;
+#if defined(__AVX512F__)
+    __mmask16 up, low;
+    void enter(const float* side) {
+        const __m512 s = __m512(load<float>(side));
+        up = _mm512_cmp_ps_mask(s, _mm512_setzero_ps(), _CMP_GE_OQ);
+        low = _mm512_cmp_ps_mask(s, _mm512_setzero_ps(), _CMP_LE_OQ);
+    }
+    void offer(vd e, int first) {  // of the eight points from `first` on
+        highest = vd(_mm512_mask_max_pd(__m512d(highest), __mmask8(up >> first), __m512d(e), __m512d(highest)));
+        lowest = vd(_mm512_mask_min_pd(__m512d(lowest), __mmask8(low >> first), __m512d(e), __m512d(lowest)));
+    }
+#else
+    const float* sides;
+    void enter(const float* side) { sides = side; }
+    void offer(vd e, int first) {
+        const vd s = widen(sides + first), none = vd{} - infinity;
+        highest = larger<double>(s >= 0 ? e : none, highest);
+        lowest = smaller<double>(s <= 0 ? e : -none, lowest);
+    }
+#endif
+};
+
 // Returns the extremes of E; with `moves`, E is first updated by the pair step.  The loop only compares values; the
 // indices of the extremes are found afterwards.
 template <class T, bool moves>
 inline Extremes scan(double* E, const float* side, const T* row_i, const T* row_j, double t_i, double t_j,
                      std::size_t n) {
-    constexpr std::size_t W = width<double>, block = 8 * W;
-    const std::size_t whole = n / W * W;
-    const vd none = vd{} - infinity;
+    constexpr std::size_t W = width<double>, both = width<float>, block = 8 * W;
+    const std::size_t whole = n / both * both;
     Largest up, low;  // low: of -E
     for (std::size_t first = 0; first < whole; first += block) {
         const std::size_t last = first + block < whole ? first + block : whole;
-        vd highest = none, lowest = -none;
-        for (std::size_t k = first; k < last; k += W) {
-            vd e = load<double>(E + k);
-            if constexpr (moves) {
-                e -= t_i * widen(row_i + k) - t_j * widen(row_j + k);
-                store<double>(E + k, e);
+        Ends ends;
+        for (std::size_t k = first; k < last; k += both) {
+            ends.enter(side + k);
+#pragma GCC unroll 2
+            for (std::size_t h = 0; h < both; h += W) {
+                vd e = load<double>(E + k + h);
+                if constexpr (moves) {
+                    e = multiply_add<double>(vd{} - t_i, widen(row_i + k + h), e);
+                    e = multiply_add<double>(vd{} + t_j, widen(row_j + k + h), e);
+                    store<double>(E + k + h, e);
+                }
+                ends.offer(e, int(h));
             }
-            const vd s = widen(side + k);
-            highest = larger<double>(s >= 0 ? e : none, highest);
-            lowest = smaller<double>(s <= 0 ? e : -none, lowest);
         }
-        up.offer(highest, first);
-        low.offer(-lowest, first);
+        up.offer(ends.highest, first);
+        low.offer(-ends.lowest, first);
     }
     const auto of_up = [=](std::size_t k) { return k < whole && side[k] >= 0 ? E[k] : -infinity; };
     const auto of_low = [=](std::size_t k) { return k < whole && side[k] <= 0 ? -E[k] : -infinity; };
     Extreme u = up.result(block, of_up), l = low.result(block, of_low);
     for (std::size_t k = whole; k < n; ++k) {
-        if constexpr (moves) E[k] -= t_i * double(row_i[k]) - t_j * double(row_j[k]);
+        if constexpr (moves)
+            E[k] = multiply_add<double>(t_j, double(row_j[k]), multiply_add<double>(-t_i, double(row_i[k]), E[k]));
         if (side[k] >= 0 && E[k] > u.value) u = {E[k], k};
         if (side[k] <= 0 && -E[k] > l.value) l = {-E[k], k};
     }

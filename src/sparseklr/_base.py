@@ -840,7 +840,7 @@ class KernelClassifier(PointClassifier):
 
     def _check_parameters(self) -> None:
         """Raise an error if a parameter is invalid, and warn about parameters that have no effect."""
-        given = self.get_params(deep=False)
+        given = {name: getattr(self, name) for name in self._parameter_constraints}
         check_parameters(self._parameter_constraints, given, type(self).__name__)
         warn_of_unused(type(self).__init__, given, self._unused_parameters())
 

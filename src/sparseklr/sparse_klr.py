@@ -134,8 +134,9 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
     tol : float, default=1e-3
         The selection stops when the KKT violation, divided by the margin, is at most ``tol``.
     cache_size : float or "auto", default="auto"
-        Memory for rows of the kernel matrix in MB. ``"auto"`` means half of the available memory, but at
-        most 256 MB, or 2 GB for sparse data and for more than 64 features.
+        Memory for rows of the kernel matrix in MB. ``"auto"`` means at most half of the available
+        memory. It also means at most 8 MB for each feature, but between 64 and 256 MB, or 2 GB for sparse
+        data and for more than 64 features.
     class_weight : dict, "balanced" or None, default=None
         Factor by which the sample weights of each class are multiplied. ``"balanced"`` gives all classes the
         same total weight.
