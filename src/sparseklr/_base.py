@@ -555,6 +555,7 @@ class FamiliarityMixin(PointClassifier):
 
         Notes
         -----
+        The fraction of the training rows is estimated from a sample of at most 2000 distinct training rows.
         With a kernel of low rank, such as the linear kernel, a few points represent every row, and all rows
         are equally familiar. An error is raised for a precomputed kernel, for which k(x, x) is unknown, and
         for a kernel that is not positive semidefinite.

@@ -1,4 +1,4 @@
-"""Kernel functions: rows of the kernel matrix for the solver, matrices, and sums for prediction.
+"""Kernel functions, kernel matrices, and sums of kernel functions for prediction.
 
 A :class:`Kernel` has numeric parameters; ``gamma="scale"`` is converted into a number once per fit. It
 provides a *row source*, from which the solver gets rows of the kernel matrix, the *matrix* of kernel values

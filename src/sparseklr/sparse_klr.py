@@ -127,11 +127,12 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         Parameter of the selection step: the C of the support vector machine that the selection approximates
         by S-KLR with ``lam=1000`` and ``C=1000 * box``. The name refers to the box constraint
         :math:`0 \le \alpha_i \le C` of the dual variables. A larger value usually selects fewer points. The
-        other steps do not use ``box``, so it affects the probabilities only through the selected points.
+        refit of the coefficients does not use ``box``, so its effect on the probabilities is small.
     prune : float, default=0.05
-        Tolerance of the pruning step. The model keeps the fewest points for which the mean Kullback-Leibler
-        divergence from the probabilities of the unpruned model is at most ``prune`` times the standard error
-        of the leave-one-out loss. A larger value keeps fewer points; 0 disables pruning.
+        Tolerance of the pruning step. Backward elimination ranks the points by importance, and the least
+        important points are dropped. The mean Kullback-Leibler divergence between the probabilities of the
+        unpruned and the pruned model must not exceed ``prune`` times the standard error of the leave-one-out
+        loss. A larger value keeps fewer points; 0 disables pruning.
     max_points : int or None, default=None
         Maximum number of points of the model; None for no limit.
     tol : float, default=1e-3

@@ -507,7 +507,7 @@ class HalfSolver:
     # -- the published algorithm --------------------------------------------------------------
 
     def iterate(self, C: float, tol: float, max_iter: int, callback: Callback = None) -> Convergence:
-        """Minimise the objective by half thresholding of all coordinates at once; return the convergence.
+        """Minimise the objective by half thresholding of all coordinates at once; return a summary.
 
         All coordinates have the same step size.
         """

@@ -88,7 +88,7 @@ class Dataset:
         return int(self.X.shape[0])
 
     def number(self, row: int) -> int:
-        """Return the number of a row of X in the file, counted from 1."""
+        """Return the position in the file of a row of X, counted from 1."""
         return row + 1 if self.numbers is None else int(self.numbers[row])
 
     @property
