@@ -106,7 +106,7 @@ class HalfKLR(KernelClassifier):
 
     Notes
     -----
-    The smaller the step size, the more fixed points with a high objective half thresholding has. The step
+    With a smaller step size, half thresholding has more fixed points at which the objective is high. The step
     size of the published algorithm is the inverse of the largest curvature, :math:`\tfrac C4\|K\|^2`. It is
     thousands of times smaller than the inverse of the curvature along a single coefficient, because the
     columns of a kernel matrix are similar. The published algorithm therefore often stays at zero, where it

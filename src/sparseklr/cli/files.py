@@ -74,7 +74,7 @@ def _unpacked(file: Any, packed: int, name: str) -> bytes:
         size += len(chunk)
         if size > limit:
             raise CliError(
-                f"{name}: the decompressed file has more than {limit >> 20} MB ({reason}); if this is "
+                f"{name}: the decompressed file is larger than {limit >> 20} MB ({reason}); if this is "
                 "intended, decompress the file first (gunzip, bunzip2)"
             )
     return b"".join(chunks)
