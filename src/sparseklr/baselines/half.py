@@ -236,7 +236,7 @@ class HalfKLR(KernelClassifier):
         }
 
     def _solve_one(self, solver: HalfSolver, progress: ProgressBar) -> Convergence:
-        """Solve one binary problem and return its convergence, with the objective in the original units.
+        """Solve one binary problem; the objective in the result is in the original units.
 
         The solver works with the kernel divided by u. With coefficients multiplied by u and C multiplied by
         sqrt(u), the objective is multiplied by sqrt(u), so the minimiser is the same.
