@@ -121,7 +121,7 @@ class Basis:
     def whiten(self) -> Basis:
         """Return the same basis with stored features instead of stored kernel columns.
 
-        This saves the triangular solves, which pays if many sums over few points follow.
+        This saves the triangular solves, which is worthwhile if many sums over few points follow.
         """
         if self._columns is None or self.whitened:
             return self
