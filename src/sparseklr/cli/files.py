@@ -74,7 +74,7 @@ def _unpacked(file: Any, packed: int, name: str) -> bytes:
         size += len(chunk)
         if size > limit:
             raise CliError(
-                f"{name}: the decompressed file has more than {limit >> 20} MB ({reason}); if this is "
+                f"{name}: the decompressed file is larger than {limit >> 20} MB ({reason}); if this is "
                 "intended, decompress the file first (gunzip, bunzip2)"
             )
     return b"".join(chunks)
@@ -103,7 +103,7 @@ def check_output(path: str, force: bool) -> Path:
 
 @contextmanager
 def writing(output: Path, suffix: str = "") -> Iterator[Path]:
-    """Provide the path of a temporary file, whose content becomes that of ``output`` unless an error occurs.
+    """Provide the path of a temporary file, whose content is moved to ``output`` unless an error occurs.
 
     If the output is a stream, ``suffix`` is the suffix of the temporary file.
     """
@@ -132,7 +132,7 @@ def output_of(args: Namespace) -> Any:
     written."""
     if args.output is None:
         if args.data == "-" or set("*?[") & set(Path(args.data).stem):
-            raise CliError(f"--output: {args.data!r} gives no name for the model file; use -o FILE")
+            raise CliError(f"--output: no name for the model file follows from {args.data!r}; use -o FILE")
         args.output = f"{Path(args.data).stem}.sklr"
     if args.output == "-" and args.json:
         raise CliError("--output - and --json both write to standard output; use only one of them")

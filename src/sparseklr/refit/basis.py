@@ -123,7 +123,7 @@ class Basis:
     def whiten(self) -> Basis:
         """Return the same basis with stored features instead of stored kernel columns.
 
-        This saves the triangular solves, which pays if many sums over few points follow.
+        This saves the triangular solves, which is worthwhile if many sums over few points follow.
         """
         if self._columns is None or self.whitened:
             return self
@@ -172,7 +172,7 @@ class Basis:
 
     @cached_property
     def _single(self) -> list[np.ndarray] | None:
-        """The kept columns in float32."""
+        """The stored kernel columns or features in float32; None if nothing is stored."""
         return None if self._columns is None else [block.astype(np.float32) for block in self._columns]
 
     def _over_blocks(
@@ -217,7 +217,7 @@ class Basis:
         """Return the values f(x) of all training points for the function with the coordinates v.
 
         The last entry of v is the intercept. Further axes of v contain further functions. If v is a matrix in
-        float32, so are the products, as in :meth:`project`.
+        float32, the products are computed in float32, as in :meth:`project`.
         """
         if v.ndim > 2:
             return self.outputs(v.reshape(len(v), -1)).reshape(-1, *v.shape[1:])

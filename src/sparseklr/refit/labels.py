@@ -96,7 +96,7 @@ class SoftmaxLossAt:
         return mean
 
     def single(self) -> SoftmaxLossAt:
-        """The second derivatives in float32."""
+        """Return the loss with second derivatives in float32."""
         return replace(
             self,
             probabilities=self.probabilities.astype(np.float32),
@@ -146,7 +146,7 @@ class Labels:
         return self.target.ndim > 1
 
     def guess(self) -> np.ndarray:
-        """Outputs to start from: the log-odds of the classes plus or minus two."""
+        """Return initial outputs: the log-odds of the class fractions, shifted by 2 towards the label."""
         target, weight = self.target, self.weight[..., None] if self.several else self.weight
         fraction = (weight * target).sum(axis=0) / weight.sum(axis=0)
         odds = np.log(np.maximum(fraction, 1e-9))

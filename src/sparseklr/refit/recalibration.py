@@ -136,7 +136,7 @@ def few_others(labels: Labels, chosen: np.ndarray) -> bool:
 
 
 def tempered(labels: Labels, f: np.ndarray, line: Recalibration, estimate: float) -> Recalibration:
-    """Return the recalibration, shrunk so that the training loss equals the estimated loss of new rows.
+    """Return the recalibration, shrunk so that the training loss equals the estimated loss on new rows.
 
     Outputs of training rows are larger in absolute value than outputs of new rows. A factor of at most 1 on
     the slope and the intercept of ``line`` compensates for this. It is 1 if the training loss is not below
@@ -159,7 +159,7 @@ def _fitted(labels: Labels, f: np.ndarray, line: Recalibration, *, free: bool) -
     to the slope.
     """
     loss_at = _softmax_at if labels.several else _logistic_at
-    centre = np.average(f, axis=0, weights=labels.weight)  # differences from it have accurate squares
+    centre = np.average(f, axis=0, weights=labels.weight)  # squares of centred outputs are accurate
     f, line = f - centre, line._replace(intercept=line.intercept + line.slope * centre)
     here = loss_at(labels, f, line)
     for _ in range(SETTINGS.max_steps):
@@ -181,14 +181,14 @@ def _fitted(labels: Labels, f: np.ndarray, line: Recalibration, *, free: bool) -
 
 
 class _LossAt(NamedTuple):
-    """The loss at a recalibration, with its derivatives with respect to slope and intercept."""
+    """The loss of recalibrated outputs, with its derivatives with respect to slope and intercepts."""
 
     value: float
-    steepness: float  # first derivative with respect to the slope ...
-    gradient: Any  # ... and to the intercepts
-    curvature: float  # second derivative with respect to the slope, ...
-    mixed: Any  # ... to both, ...
-    information: Any  # ... and to the intercepts
+    steepness: float  # first derivative with respect to the slope
+    gradient: Any  # first derivatives with respect to the intercepts
+    curvature: float  # second derivative with respect to the slope
+    mixed: Any  # second derivatives with respect to the slope and the intercepts
+    information: Any  # second derivatives with respect to the intercepts
 
     def step(self, free: bool) -> tuple[Recalibration, float]:
         """Return the Newton step and the squared Newton decrement, twice the predicted decrease."""
@@ -196,7 +196,7 @@ class _LossAt(NamedTuple):
         decrement = -float(np.dot(self.gradient, intercept))
         if not free:
             return Recalibration(0.0, intercept), decrement
-        # With outputs centred at ``middle``, the steps of intercept and slope are independent.
+        # After the outputs are centred at ``middle``, the steps of intercept and slope are independent.
         middle = _over_information(self.information, self.mixed)
         steepness = self.steepness - float(np.dot(self.gradient, middle))
         curvature = max(self.curvature - float(np.dot(self.mixed, middle)), 1e-200)
@@ -205,12 +205,14 @@ class _LossAt(NamedTuple):
 
 
 def _logistic_at(labels: Labels, f: np.ndarray, line: Recalibration) -> _LossAt:
+    """Return the loss of recalibrated outputs with two classes, with its derivatives."""
     found = _core.affine_loss(f, labels.target, labels.weight, line.slope, float(line.intercept))
     value, steepness, gradient, curvature, mixed, information = found
     return _LossAt(value, steepness, gradient, curvature, mixed, information)
 
 
 def _softmax_at(labels: Labels, f: np.ndarray, line: Recalibration) -> _LossAt:
+    """Return the loss of recalibrated outputs with more than two classes, with its derivatives."""
     here = labels.at(line(f))
     assert isinstance(here, SoftmaxLossAt)
     change = here.times(f)
@@ -231,8 +233,8 @@ def _over_information(information: Any, b: Any) -> Any:
     if np.ndim(information) == 0:
         return b / max(information, 1e-200)
     unit = max(float(np.trace(information)), 1e-200) / len(information)
-    regular = information + unit / len(information)  # adds the null space
-    regular.flat[:: len(regular) + 1] += 1e-12 * unit  # classes without information
+    regular = information + unit / len(information)  # makes the matrix regular in its null space
+    regular.flat[:: len(regular) + 1] += 1e-12 * unit  # a class may have no information
     _, x, failed = dposv(regular, b)
     if failed:
         raise FloatingPointError("the second derivatives of the recalibration are not finite")
