@@ -65,7 +65,7 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
     n_points : int or "auto", default="auto"
         Number of points. ``"auto"`` doubles it until the validation log-loss stops improving, and chooses
         the smallest number whose log-loss exceeds the best by at most one standard error, or by 0.2% for each
-        doubling between the two numbers. Beyond 128 points, a doubling must lower the log-loss by 1%.
+        doubling between the two numbers. Beyond 128 points, a doubling must lower the log-loss by 2%.
     max_points : int, default=512
         Largest number of points that ``"auto"`` tries.
     relevance : {"features", "shared", "sparse"}, default="features"

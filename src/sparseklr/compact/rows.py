@@ -12,7 +12,7 @@ from scipy.special import log_softmax
 from .. import _core
 from .._utils.memory import available_memory
 from ..kernels import rounded
-from ..samples import shuffled_keys, splitmix64
+from ..samples import row_keys, shuffled_keys, splitmix64
 from ..scaling import Scaling, columns
 
 
@@ -166,20 +166,53 @@ def canonical_features(X: Any, codes: np.ndarray, weight: np.ndarray, n_classes:
     """The features that vary, in an order that depends on their contents and not on their positions.
 
     They are sorted by the means, within each class, of their values and of the squares, as fractions of
-    the range; the means are rounded, so that noise does not change the order.
+    the range; the means are rounded, so that noise does not change the order. Features with equal means are
+    sorted by :func:`_joint_keys`.
     """
     varying, keys = [], []
     mass = np.bincount(codes, weight, minlength=n_classes)
     for j, x in enumerate(columns(X)):
-        least, most = x.min(), x.max()
-        if least == most:
+        if x.min() == x.max():
             continue
-        unit = (x / 2 - least / 2) / (most / 2 - least / 2)  # the range itself may overflow
+        unit = _unit(x)
         sums = [np.bincount(codes, weight * power, minlength=n_classes) for power in (unit, unit**2)]
         varying.append(j)
         keys.append(np.floor(np.concatenate(sums) / np.tile(mass, 2) * 2**16 + 0.37))
-    order = np.lexsort(np.array(keys).T[::-1]) if varying else np.empty(0, dtype=np.intp)
-    return np.array(varying, dtype=np.intp)[order]
+    features = np.array(varying, dtype=np.intp)
+    if len(features) < 2:
+        return features
+    _, group = np.unique(np.array(keys), axis=0, return_inverse=True)
+    group = group.ravel()
+    tied = np.bincount(group)[group] > 1
+    joint = _joint_keys(X[:, features], codes, group, tied) if tied.any() else group
+    return features[np.lexsort((joint, group))]
+
+
+def _joint_keys(X: Any, codes: np.ndarray, group: np.ndarray, tied: np.ndarray) -> np.ndarray:
+    """A hash of the distinct triples (row, class, value) for each tied feature; zeros for the others.
+
+    A row is hashed as the set of its (group, value) pairs, so the order of the features of a group does not
+    matter. This is one round of colour refinement (Weisfeiler and Leman 1968).
+    """
+
+    def cells(j: int, x: np.ndarray) -> np.ndarray:
+        return splitmix64((group[j] * 4096 + np.floor(_unit(x) * 1024 + 0.37)).astype(np.uint64))
+
+    rows = splitmix64(codes.astype(np.uint64))
+    for j, x in enumerate(columns(X)):
+        rows += cells(j, x)
+    keys = np.zeros(len(group), dtype=np.uint64)
+    for j, x in enumerate(columns(X)):
+        if tied[j]:
+            keys[j] = np.unique(splitmix64(rows ^ splitmix64(cells(j, x)))).sum()
+    return keys
+
+
+def _unit(x: np.ndarray) -> np.ndarray:
+    """Values as fractions of their range, which may exceed the largest float."""
+    least, most = x.min() / 2, x.max() / 2
+    unit: np.ndarray = (x / 2 - least) / (most - least)
+    return unit
 
 
 def by_point(rows: LabelledRows, observations: Observations) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -216,8 +249,8 @@ def scaled_rows(
     """The distinct (row, class) pairs in hashed order, scaled; CSR rows are converted to dense in blocks.
 
     ``count`` is the number of observations of each row; ``scale`` is a flag or the scaling to use. Scaled
-    values are rounded to multiples of 1 / ``steps``: iterations amplify differences, so that noise of 1e-9,
-    for instance of another BLAS, could lead to another optimum.
+    values are rounded to multiples of 1 / ``steps``, and rows that become equal are merged: iterations
+    amplify differences, so that noise of 1e-9, for instance of another BLAS, could lead to another optimum.
     """
     given = scale if isinstance(scale, Scaling) else None
     features = canonical_features(X, codes, weight, n_classes) if given is None else given.kept
@@ -242,7 +275,20 @@ def scaled_rows(
         np.rint(scaled * steps, out=scaled)
         scaled /= steps
     scaling = replace(scaling, kept=features[scaling.kept])
-    return LabelledRows(scaled, pairs.label, relative, n_classes), pairs.observations, scaling
+    return *_merged(LabelledRows(scaled, pairs.label, relative, n_classes), pairs.observations), scaling
+
+
+def _merged(rows: LabelledRows, observations: Observations) -> tuple[LabelledRows, Observations]:
+    """Merge the rows that rounding made equal, such as copies that differ by noise of 1e-9."""
+    _, first, point = np.unique(row_keys(rows.X), return_index=True, return_inverse=True)
+    if len(first) == observations.n_points or observations.key is None:
+        return rows, observations
+    first = first[point]  # of the rows equal to each one, the first
+    _, kept, pair = np.unique(first * rows.n_classes + rows.label, return_index=True, return_inverse=True)
+    merged = replace(rows.take(kept), weight=np.bincount(pair, rows.weight))
+    count = np.bincount(pair, observations.count).astype(np.int64)
+    point = np.unique(first[kept], return_inverse=True)[1]
+    return merged, Observations(count, point, key=observations.key[first[kept]])
 
 
 def validation_folds(label: np.ndarray, n_classes: int, observations: Observations) -> list[np.ndarray]:

@@ -53,7 +53,7 @@ class SizeSearchSettings:
     patience: int = 2  # number of sizes without such a gain after which the search ends
     least_tried: int = 16  # number of points that are always tried: small models are cheap
     many_points: int = 128  # beyond, a size takes longer than all smaller ones together, and ...
-    many_points_gain: float = 0.01  # ... a size that gains less than this fraction is rejected, and the last
+    many_points_gain: float = 0.02  # ... a size that gains less than this fraction is rejected, and the last
     # With more coefficients (points times outputs) than this, or many points, a size is first tried in one
     # fold; the others follow if it gains enough there.
     many_coefficients: int = 512
@@ -401,12 +401,7 @@ def at_centres(
 
     A smaller model may have widths that suppress a feature; equal widths let the new model use it again.
     """
-
-    def value(model: CompactModel) -> float:
-        return objective.solve(model, C, 1e-4)[1] + width_penalty(model.log_gamma)[0]
-
     equal = base_rate(rows).log_gamma
-    starts = [started(rows, n_points, log_gamma)]
-    if not np.array_equal(log_gamma, equal):
-        starts.append(started(rows, n_points, equal))
-    return min(starts, key=value) if len(starts) > 1 else starts[0]
+    widths = [log_gamma] if np.array_equal(log_gamma, equal) else [log_gamma, equal]
+    solved = [objective.solve(started(rows, n_points, each), C, 1e-4) for each in widths]
+    return min(solved, key=lambda pair: pair[1] + width_penalty(pair[0].log_gamma)[0])[0]
