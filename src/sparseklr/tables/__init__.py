@@ -1,4 +1,4 @@
-"""Classifiers for data frames whose columns contain numbers, dates or text, in any notation.
+"""Classifiers for data frames whose columns contain numbers, dates or text.
 
 This package needs pandas (``pip install 'sparseklr[tables]'``). Its modules build on one another:
 
