@@ -67,7 +67,7 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
         Number of points. ``"auto"`` doubles the number until the validation log-loss stops improving. It then
         chooses the smallest number whose log-loss exceeds the best one by at most one standard error, or by
         0.2% for each doubling between the two numbers. Above 128 points, a doubling must lower the log-loss
-        by 1%.
+        by 2%.
     max_points : int, default=512
         Largest number of points that ``"auto"`` tries.
     relevance : {"features", "shared", "sparse"}, default="features"

@@ -37,6 +37,16 @@ def test_noise_of_the_size_of_rounding_does_not_change_the_fit() -> None:
     np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-6)
 
 
+def test_noise_on_equal_rows_does_not_change_the_fit() -> None:
+    """Equal rows count as one row, and so they do if rounding errors tell them apart."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(4, size=(200, 3)) / 3
+    y = X[:, 0] + X[:, 1] * X[:, 2] + 0.5 * rng.normal(size=200) > 0.8
+    noisy = X * (1 + 1e-9 * rng.normal(size=X.shape))
+    one, other = CompactKLR().fit(X, y), CompactKLR().fit(noisy, y)
+    np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-6)
+
+
 def test_nearly_equal_values_have_one_rank() -> None:
     x = np.array([1.0, 1.0 + 1e-9, 2.0, 2.0, 5.0])
     knots, values = rank_knots(x, np.ones(5))
@@ -53,6 +63,21 @@ def test_canonical_features_ignore_positions_and_constant_features() -> None:
     other = order[canonical_features(X[:, order], codes, weight, 2)]
     np.testing.assert_array_equal(one, other)
     assert sorted(one) == [0, 1, 2, 4, 5]
+
+
+def test_features_with_equal_means_are_told_apart_by_their_rows() -> None:
+    """Each class has the same number of ones in every feature; repeated rows change nothing."""
+    rng = np.random.default_rng(0)
+    codes = np.repeat([0, 1], 20)
+    X = (
+        np.stack([np.concatenate([rng.permutation(20) < 8 for _ in range(2)]) for _ in range(5)], axis=1)
+        * 1.0
+    )
+    order, rows = rng.permutation(5), np.concatenate([rng.permutation(40), np.arange(40)])
+    one = canonical_features(X, codes, np.ones(40), 2)
+    other = order[canonical_features(X[:, order][rows], codes[rows], np.ones(80), 2)]
+    np.testing.assert_array_equal(one, other)
+    assert not np.array_equal(one, np.arange(5))
 
 
 def test_clusters_do_not_depend_on_the_order_of_rows_or_features() -> None:

@@ -16,7 +16,7 @@ from scipy.special import log_softmax
 from .. import _core
 from .._utils.memory import available_memory
 from ..kernels import rounded
-from ..samples import shuffled_keys, splitmix64
+from ..samples import row_keys, shuffled_keys, splitmix64
 from ..scaling import Scaling, columns
 
 
@@ -180,20 +180,53 @@ def canonical_features(X: Any, codes: np.ndarray, weight: np.ndarray, n_classes:
     """Return the positions of the features that vary, in an order that depends only on their contents.
 
     Each feature is scaled to [0, 1]. The features are sorted by the means of their values and of the squared
-    values within each class. The means are rounded so that noise does not change the order.
+    values within each class. The means are rounded so that noise does not change the order. Features with
+    equal means are sorted by :func:`_joint_keys`.
     """
     varying, keys = [], []
     mass = np.bincount(codes, weight, minlength=n_classes)
     for j, x in enumerate(columns(X)):
-        least, most = x.min(), x.max()
-        if least == most:
+        if x.min() == x.max():
             continue
-        unit = (x / 2 - least / 2) / (most / 2 - least / 2)  # most - least may overflow
+        unit = _unit(x)
         sums = [np.bincount(codes, weight * power, minlength=n_classes) for power in (unit, unit**2)]
         varying.append(j)
         keys.append(np.floor(np.concatenate(sums) / np.tile(mass, 2) * 2**16 + 0.37))
-    order = np.lexsort(np.array(keys).T[::-1]) if varying else np.empty(0, dtype=np.intp)
-    return np.array(varying, dtype=np.intp)[order]
+    features = np.array(varying, dtype=np.intp)
+    if len(features) < 2:
+        return features
+    _, group = np.unique(np.array(keys), axis=0, return_inverse=True)
+    group = group.ravel()
+    tied = np.bincount(group)[group] > 1
+    joint = _joint_keys(X[:, features], codes, group, tied) if tied.any() else group
+    return features[np.lexsort((joint, group))]
+
+
+def _joint_keys(X: Any, codes: np.ndarray, group: np.ndarray, tied: np.ndarray) -> np.ndarray:
+    """Return a hash of the distinct triples (row, class, value) of each tied feature; zero for the others.
+
+    A row is hashed as the set of its (group, value) pairs, so the order of the features of a group does not
+    matter. This is one round of colour refinement (Weisfeiler and Leman 1968).
+    """
+
+    def cells(j: int, x: np.ndarray) -> np.ndarray:
+        return splitmix64((group[j] * 4096 + np.floor(_unit(x) * 1024 + 0.37)).astype(np.uint64))
+
+    rows = splitmix64(codes.astype(np.uint64))
+    for j, x in enumerate(columns(X)):
+        rows += cells(j, x)
+    keys = np.zeros(len(group), dtype=np.uint64)
+    for j, x in enumerate(columns(X)):
+        if tied[j]:
+            keys[j] = np.unique(splitmix64(rows ^ splitmix64(cells(j, x)))).sum()
+    return keys
+
+
+def _unit(x: np.ndarray) -> np.ndarray:
+    """Scale values to [0, 1]; their range may exceed the largest float."""
+    least, most = x.min() / 2, x.max() / 2
+    unit: np.ndarray = (x / 2 - least) / (most - least)
+    return unit
 
 
 def by_point(rows: LabelledRows, observations: Observations) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -231,8 +264,9 @@ def scaled_rows(
 
     The pairs are sorted by a hash of their contents. Sparse rows are converted to dense rows in blocks.
     ``count`` is the number of observations of each row. ``scale`` is a scaling, or whether the features are
-    to be scaled. Scaled values are rounded to multiples of 1 / ``steps``: the iterations amplify differences,
-    and noise with a relative size of 1e-9, for instance from another BLAS, could lead to another optimum.
+    to be scaled. Scaled values are rounded to multiples of 1 / ``steps``, and rows that become equal are
+    merged: the iterations amplify differences, and noise with a relative size of 1e-9, for instance from
+    another BLAS, could lead to another optimum.
     """
     given = scale if isinstance(scale, Scaling) else None
     features = canonical_features(X, codes, weight, n_classes) if given is None else given.kept
@@ -257,7 +291,20 @@ def scaled_rows(
         np.rint(scaled * steps, out=scaled)
         scaled /= steps
     scaling = replace(scaling, kept=features[scaling.kept])
-    return LabelledRows(scaled, pairs.label, relative, n_classes), pairs.observations, scaling
+    return *_merged(LabelledRows(scaled, pairs.label, relative, n_classes), pairs.observations), scaling
+
+
+def _merged(rows: LabelledRows, observations: Observations) -> tuple[LabelledRows, Observations]:
+    """Merge the rows that rounding made equal, such as copies that differ by noise of 1e-9."""
+    _, first, point = np.unique(row_keys(rows.X), return_index=True, return_inverse=True)
+    if len(first) == observations.n_points or observations.key is None:
+        return rows, observations
+    first = first[point]  # of the rows equal to each one, the first
+    _, kept, pair = np.unique(first * rows.n_classes + rows.label, return_index=True, return_inverse=True)
+    merged = replace(rows.take(kept), weight=np.bincount(pair, rows.weight))
+    count = np.bincount(pair, observations.count).astype(np.int64)
+    point = np.unique(first[kept], return_inverse=True)[1]
+    return merged, Observations(count, point, key=observations.key[first[kept]])
 
 
 def validation_folds(label: np.ndarray, n_classes: int, observations: Observations) -> list[np.ndarray]:

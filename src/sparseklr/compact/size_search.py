@@ -59,7 +59,7 @@ class SizeSearchSettings:
     # A size above ``many_points`` takes longer than all smaller sizes together. It must lower the loss by the
     # fraction ``many_points_gain``. Otherwise the size is rejected and the search ends.
     many_points: int = 128
-    many_points_gain: float = 0.01
+    many_points_gain: float = 0.02
     # A size with more points than ``many_points``, or with more coefficients (points times outputs) than
     # this, is first tried in one fold. The other folds follow if its gain there is large enough.
     many_coefficients: int = 512
@@ -428,12 +428,7 @@ def at_centres(
     The function returns the model with the lower objective. A smaller model may have widths that suppress a
     feature; equal widths allow the new model to use this feature again.
     """
-
-    def value(model: CompactModel) -> float:
-        return objective.solve(model, C, 1e-4)[1] + width_penalty(model.log_gamma)[0]
-
     equal = base_rate(rows).log_gamma
-    starts = [started(rows, n_points, log_gamma)]
-    if not np.array_equal(log_gamma, equal):
-        starts.append(started(rows, n_points, equal))
-    return min(starts, key=value) if len(starts) > 1 else starts[0]
+    widths = [log_gamma] if np.array_equal(log_gamma, equal) else [log_gamma, equal]
+    solved = [objective.solve(started(rows, n_points, each), C, 1e-4) for each in widths]
+    return min(solved, key=lambda pair: pair[1] + width_penalty(pair[0].log_gamma)[0])[0]
