@@ -45,7 +45,15 @@ from .refit.kernel_search import ChosenKernel, choose_kernel, middle_kernels
 from .refit.labels import Labels
 from .refit.posterior import Posterior, moderation
 from .refit.refit import SETTINGS as REFIT
-from .refit.refit import Losses, Refit, left_out_outputs, losses_of, remedy, sound_refit
+from .refit.refit import (
+    Losses,
+    Refit,
+    held_out_outputs,
+    left_out_outputs,
+    losses_of,
+    remedy,
+    sound_refit,
+)
 from .refit.sample import SampledPoints
 from .samples import DistinctPoints, Samples, weighted_classes
 from .scaling import Scaling
@@ -481,7 +489,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
                 left_out[points.observation_of_row(samples.codes)]
             ),
             "n_observations_": int(points.observations.count.sum()),
-            "_held_out_": HeldOut.of_observations(left_out, points.observations),
+            "_held_out_": HeldOut.of_observations(held_out_outputs(points, model), points.observations),
             "_posteriors_": Posterior.of(points, model),
             "_training_rows_": None if kernel.precomputed else TrainingRows.of(points, kept),
         }

@@ -63,6 +63,17 @@ def test_sets_have_the_coverage(model, tmp_path) -> None:
     np.testing.assert_array_equal(load(tmp_path / "model.sklr").predict_set(NEW, 0.99), wide)
 
 
+def test_sets_by_class_refer_to_the_pruned_model() -> None:
+    """Where all rows are predicted confidently, pruning shifts all outputs by more than they vary."""
+    rows, labels = make_moons(3000, noise=0.1, random_state=999)
+    for seed in range(4):
+        model = SparseKLR().fit(*make_moons(400, noise=0.1, random_state=seed))
+        sets = model.predict_set(rows, by_class=True)
+        for k in (0, 1):
+            # the standard deviation over draws is 0.02 with 200 rows of a class
+            assert 0.8 < sets[labels == k, k].mean() < 1.0
+
+
 @pytest.mark.parametrize("model", [SparseKLR(), CompactKLR(n_points=3)], ids=str)
 def test_intervals_of_several_classes(model) -> None:
     rows, labels = make_blobs(150, centers=3, cluster_std=3.0, random_state=0)
