@@ -187,44 +187,26 @@ def run_sets(arguments: argparse.Namespace) -> None:
 
 
 def run_summary(arguments: argparse.Namespace) -> None:
-    """Means over draws for each set, then over sets; deviations of the coverage in percentage points."""
+    """Means over draws for each set, then over sets; deviations of the coverage in percentage points.
+
+    ``error`` is the median over sets of the standard error of the mean over draws.
+    """
     results = pd.read_csv(arguments.path)
     if arguments.half == "report":
         results = results[results["set"].isin(REPORT)]
     lines = []
     for key, part in results.groupby(["model", "target", "n", "method"]):
-        by_set = part.groupby("set")[["coverage", "size", "seconds"]].mean()
-        least = part.groupby("set")["by_class"].agg(least_by_class)
-        off = by_set["coverage"] - key[1]
-        below, above = int((off < -BELOW).sum()), int((off > ABOVE).sum())
-        by_class = int((least - key[1] < -BELOW_BY_CLASS).sum())
-        numbers = [100 * off.mean(), 100 * off.min(), 100 * off.max(), off.idxmin()]
+        sets = part.groupby("set")
+        mean, error = sets[["coverage", "size", "seconds"]].mean(), sets["coverage"].sem()
+        off, least = mean["coverage"] - key[1], sets["by_class"].agg(least_by_class) - key[1]
+        numbers = [100 * off.mean(), 100 * error.median(), 100 * off.min(), 100 * off.max(), off.idxmin()]
+        counts = [(off < -BELOW).sum(), (off > ABOVE).sum(), (least < -BELOW_BY_CLASS).sum()]
         lines.append(
-            [
-                *key,
-                len(by_set),
-                *numbers,
-                below,
-                above,
-                by_class,
-                by_set["size"].mean(),
-                by_set["seconds"].mean(),
-            ]
+            [*key, len(off), *numbers, *map(int, counts), mean["size"].mean(), mean["seconds"].mean()]
         )
-    columns = [
-        "model",
-        "target",
-        "rows",
-        "method",
-        "sets",
-        "mean",
-        "least",
-        "most",
-        "least on",
-        "below",
-        "above",
-    ]
-    show("Coverage minus target, in points", [*columns, "below by class", "size", "seconds"], lines)
+    columns = ["model", "target", "rows", "method", "sets", "mean", "error", "least", "most", "least on"]
+    columns += ["below", "above", "below by class", "size", "seconds"]
+    show("Coverage minus target, in points", columns, lines)
     wide = results.pivot_table(index=["model", "set", "n", "target", "draw"], columns="method", values="size")
     for other in ("split", "MAPIE"):
         if other in wide:
@@ -242,7 +224,7 @@ MERGES: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]] = 
 
 
 def run_intervals(arguments: argparse.Namespace) -> None:
-    """Widths, true probabilities inside, and log-losses of merged probabilities relative to the plain ones.
+    """Widths and true probabilities inside, with and without confidence; log-losses of merged probabilities.
 
     ``rows`` is the fraction of rows whose true probability is inside; ``rates`` that of rows for which the
     mean true probability of rows with the same prediction is inside (isotonic regression on all test rows).
@@ -256,18 +238,23 @@ def run_intervals(arguments: argparse.Namespace) -> None:
                 found = []
                 for draw in range(arguments.draws):
                     model.fit(*make(n, random_state=draw))
-                    p, (lower, upper) = model.predict_proba(X_test), model.predict_interval(X_test)
+                    p, plain = model.predict_proba(X_test), model.predict_interval(X_test)
                     rates = np.column_stack([
                         IsotonicRegression().fit(score, t).predict(score)
                         for score, t in zip(p.T, true.T, strict=True)
                     ])  # fmt: skip
-                    inside = [((lower <= t) & (t <= upper)).mean() for t in (true, rates)]
-                    merged = [merge(p, lower, upper) for merge in MERGES.values()]
+                    numbers = []
+                    for lower, upper in (plain, model.predict_interval(X_test, 0.9)):
+                        inside = [((lower <= t) & (t <= upper)).mean() for t in (true, rates)]
+                        numbers += [(upper - lower).mean(), *inside]
+                    merged = [merge(p, *plain) for merge in MERGES.values()]
                     loss, *others = (log_loss(y_test, q / q.sum(axis=1, keepdims=True)) for q in (p, *merged))
-                    found.append([(upper - lower).mean(), *inside, loss, *(other / loss for other in others)])
+                    found.append([*numbers, loss, *(other / loss for other in others)])
                 lines.append([name, type(model).__name__, n, *np.mean(found, axis=0)])
-    columns = ["data", "model", "training rows", "width", "rows", "rates", "plain", *MERGES]
-    show("Venn-Abers intervals", columns, lines)
+    columns = ["data", "model", "training rows"]
+    for name in ("Venn-Abers", "90%"):
+        columns += [f"{name} width", "rows", "rates"]
+    show("Probability intervals", [*columns, "log-loss", *MERGES], lines)
 
 
 def compare_with_shap(

@@ -56,9 +56,9 @@ class TabularPipeline(Pipeline):
         """p-values of the classes: see :meth:`sparseklr.SparseKLR.predict_p_values`."""
         return self._model.predict_p_values(self._features(X), by_class=by_class)
 
-    def predict_interval(self, X: Any) -> Any:
+    def predict_interval(self, X: Any, confidence: float | None = None) -> Any:
         """Intervals of the probabilities: see :meth:`sparseklr.SparseKLR.predict_interval`."""
-        return self._model.predict_interval(self._features(X))
+        return self._model.predict_interval(self._features(X), confidence)
 
     @property
     def _model(self) -> Any:
