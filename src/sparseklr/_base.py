@@ -710,7 +710,7 @@ class HeldOutMixin(PointClassifier):
 
 
 def _check_fraction(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < 1:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:
         raise ValueError(f"{name} must be a number between 0 and 1; got {value!r}.")
 
 

@@ -13,13 +13,15 @@ from ._drawing import AGAINST, FOR, NEUTRAL, TOTAL, last_step, pyplot
 
 # Number of vertical positions of points in a line of the plot of many rows.
 _BINS = 100
+# Number of characters of a feature name; longer names would leave no space for the plot.
+_LONGEST_NAME = 36
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ShapleyDisplay:
-    """The contribution of each feature to the log-odds of a class.
+    """The contribution of each feature to the log-odds, or with several classes to the output of a class.
 
-    For one row, bars lead from the mean log-odds of the background rows to those of the row. For many rows,
+    For one row, bars lead from the mean of the background rows to the value of the row. For many rows,
     each row is a point in the line of each feature, coloured by the value of the feature. Features are sorted
     by their mean absolute contribution.
 
@@ -30,7 +32,7 @@ class ShapleyDisplay:
     values : array (n_samples, n_features)
         Shapley values.
     base_value : float
-        Mean log-odds of the background rows.
+        Mean log-odds or output of the background rows.
     data : array (n_samples, n_features)
         Values of the features.
     feature_names : list of str
@@ -38,6 +40,8 @@ class ShapleyDisplay:
         The class.
     max_features : int
         Number of lines for features; the others are added up in one line.
+    unit : str
+        What the values add up to, for the label of the axis.
 
     Attributes
     ----------
@@ -67,6 +71,7 @@ class ShapleyDisplay:
     feature_names: list[str]
     label: Any
     max_features: int = 10
+    unit: str = "log-odds"
 
     @classmethod
     def from_estimator(
@@ -90,8 +95,7 @@ class ShapleyDisplay:
         row : int or None, default=None
             Position of the row to explain; None draws all rows, or the row if there is only one.
         label : object, default=None
-            The class; None means the class with the largest log-odds for one row, and the last class for many
-            rows.
+            The class; None means the most probable class for one row, and the last class for many rows.
         max_features : int, default=10
         ax : matplotlib Axes, default=None
             None creates a new figure.
@@ -140,6 +144,7 @@ class ShapleyDisplay:
             feature_names=names,
             label=label,
             max_features=max_features,
+            unit="log-odds" if len(shapley_values.classes) == 2 else "output",
         )
         return display.plot(ax)
 
@@ -157,9 +162,12 @@ class ShapleyDisplay:
             _, ax = pyplot().subplots(figsize=(6.4, 1.2 + 0.32 * n_lines), layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
         values = [self.values[:, j] for j in shown]
-        names = [self.feature_names[j] for j in shown]
+        names = [_cut(self.feature_names[j], _LONGEST_NAME) for j in shown]
         if one:
-            names = [f"{name} = {_short(self.data[0, j])}" for name, j in zip(names, shown, strict=True)]
+            # NaN is a missing value in a table, otherwise a group of columns
+            missing = " is missing" if self.data.dtype == object else ""
+            values_of = [_value(self.data[0, j], missing) for j in shown]
+            names = [name + value for name, value in zip(names, values_of, strict=True)]
         if len(others):
             values.append(self.values[:, others].sum(axis=1))
             names.append(f"{len(others)} other features")
@@ -167,7 +175,7 @@ class ShapleyDisplay:
         ax.invert_yaxis()
         ax.spines[["top", "right", "left"]].set_visible(False)
         ax.tick_params(axis="y", length=0)
-        what = "log-odds" if one else "contribution to the log-odds"
+        what = self.unit if one else f"contribution to the {self.unit}"
         ax.set_xlabel(f"{what} of class {self.label}".replace("$", r"\$"))
         return self
 
@@ -180,7 +188,8 @@ class ShapleyDisplay:
         colors = [NEUTRAL, *(FOR if step > 0 else AGAINST for step in steps), TOTAL]
         y = np.arange(len(lengths))
         self.bars_ = ax.barh(y, lengths, left=starts, color=colors, height=0.7)
-        ax.bar_label(self.bars_, [f"{length:+.2f}" for length in lengths], padding=3, fontsize="small")
+        numbers = [f"{length:+.2f}".replace("-", "\N{MINUS SIGN}") for length in lengths]
+        ax.bar_label(self.bars_, numbers, padding=3, fontsize="small")
         edges = starts + lengths
         ax.vlines(edges[:-1], y[:-1] - 0.35, y[:-1] + 1.35, color=NEUTRAL, linewidth=0.8)
         ax.axvline(0, color=TOTAL, linewidth=0.8)
@@ -194,13 +203,12 @@ class ShapleyDisplay:
         """Draw a row of points for each feature; points with similar values are separated vertically."""
         ax, self.points_ = self.ax_, []
         span = max(float(np.ptp(np.concatenate(values))), 1e-12)
+        colours = pyplot().get_cmap("coolwarm").with_extremes(bad=NEUTRAL)  # grey for missing values
         for k, value in enumerate(values):
             shade = _ranks(self.data[:, shown[k]]) if k < len(shown) else None
-            style = (
-                {"color": NEUTRAL}
-                if shade is None
-                else {"c": shade, "cmap": "coolwarm", "vmin": 0, "vmax": 1}
-            )
+            style: dict[str, Any] = {"color": NEUTRAL}
+            if shade is not None:
+                style = {"c": shade, "cmap": colours, "vmin": 0, "vmax": 1, "plotnonfinite": True}
             self.points_.append(
                 ax.scatter(value, k + _spread(value, span / _BINS), s=9, linewidths=0, **style)
             )
@@ -215,24 +223,32 @@ class ShapleyDisplay:
             bar.outline.set_visible(False)
 
 
-def _short(value: Any) -> str:
-    """A value of a feature as text."""
+def _value(value: Any, missing: str) -> str:
+    """The value of a feature as text after its name; ``missing`` for NaN."""
     if isinstance(value, float | np.floating):
-        return "several" if np.isnan(value) else f"{value:.4g}"
-    text = str(value)
-    return text if len(text) <= 20 else text[:17] + "..."
+        return missing if np.isnan(value) else f" = {value:.4g}"
+    return " = " + _cut(str(value).removesuffix(" 00:00:00"), 20)
+
+
+def _cut(text: str, most: int) -> str:
+    """The text, without its middle if it has more than ``most`` characters."""
+    half = (most - 3) // 2
+    return text if len(text) <= most else f"{text[:half]}...{text[-half:]}"
 
 
 def _ranks(values: np.ndarray) -> np.ndarray | None:
-    """Ranks of numbers from 0 to 1; None if some are not numbers or all are equal."""
+    """Ranks of numbers from 0 to 1, NaN for NaN; None if some are not numbers or all are equal."""
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         return None
-    known, rank = np.unique(numbers, return_inverse=True)
-    if len(known) < 2 or np.isnan(numbers).all():
+    missing = np.isnan(numbers)
+    known, rank = np.unique(numbers[~missing], return_inverse=True)
+    if len(known) < 2:
         return None
-    return rank / (len(known) - 1)
+    ranks = np.full(len(numbers), np.nan)
+    ranks[~missing] = rank / (len(known) - 1)
+    return ranks
 
 
 def _spread(values: np.ndarray, width: float) -> np.ndarray:
