@@ -1,8 +1,8 @@
 """Coverage and size of prediction sets from few training rows, and probability intervals on known densities.
 
-``sets`` fits a model to draws of 100, 200 and 400 rows of every table, and compares its sets on other rows with split
-conformal prediction, which holds out a quarter of the training rows, and with MAPIE's cross-conformal prediction if it
-is installed and ``--mapie`` is given. The jackknife+ and jackknife-minmax rules (``--rules``) use a one-step
+``sets`` fits a model to draws of 100, 200 and 400 rows of every table, and measures its sets on other rows. It compares them
+with split conformal prediction, which holds out a quarter of the training rows (``--split``), and with MAPIE's
+cross-conformal prediction (``--mapie``). The jackknife+ and jackknife-minmax rules (``--rules``) use a one-step
 approximation of the models without each row, for two classes. ``intervals`` measures Venn-Abers intervals on generated
 data with known class probabilities. ``shapley`` measures time and additivity of Shapley values, and the time of
 shap's KernelExplainer if shap is installed::
@@ -133,7 +133,7 @@ def least_by_class(cells: pd.Series) -> float:
 
 
 def measure(
-    model: str, name: str, n: int, seed: int, *, rules: bool, mapie: bool
+    model: str, name: str, n: int, seed: int, *, rules: bool, split: bool, mapie: bool
 ) -> Iterator[dict[str, Any]]:
     """Quality of the sets of all methods for one draw of n rows."""
     X, y = table(name, str(DATA))
@@ -149,8 +149,9 @@ def measure(
     p_values = {
         "ours": (last.predict_p_values(rows), made.classes_),
         "ours by class": (last.predict_p_values(rows, by_class=True), made.classes_),
-        "split": split_conformal(maker(model)(text, 0), X, y, train, test, seed),
     }
+    if split:
+        p_values["split"] = split_conformal(maker(model)(text, 0), X, y, train, test, seed)
     if rules and len(made.classes_) == 2 and isinstance(last, SparseKLR):
         labels = np.searchsorted(made.classes_, y[train])
         found = jackknife_rules(last, made[:-1].transform(X.iloc[train]), labels, rows)
@@ -179,9 +180,8 @@ def run_sets(arguments: argparse.Namespace) -> None:
                     continue
                 with warnings.catch_warnings(), threadpool_limits(1):
                     warnings.simplefilter("ignore")
-                    found = list(
-                        measure(arguments.model, name, n, draw, rules=arguments.rules, mapie=arguments.mapie)
-                    )
+                    more = {key: getattr(arguments, key) for key in ("rules", "split", "mapie")}
+                    found = list(measure(arguments.model, name, n, draw, **more))
                 if found:
                     pd.DataFrame(found).to_csv(path, mode="a", header=not path.exists(), index=False)
 
@@ -324,6 +324,7 @@ def main() -> None:
     sets.add_argument("--sets", nargs="*", default=HALVES["all"])
     sets.add_argument("--sizes", nargs="*", type=int, default=SIZES)
     sets.add_argument("--rules", action="store_true", help="also jackknife+ and jackknife-minmax")
+    sets.add_argument("--split", action="store_true", help="also split conformal prediction")
     sets.add_argument("--mapie", action="store_true", help="also MAPIE")
     summary = commands.add_parser("summary")
     summary.set_defaults(run=run_summary)
