@@ -25,9 +25,9 @@ struct ProductModel {
 //     a_g = k_g(x, z_b),  c_g = k_g(r, z_b):
 //
 // t^|S| (1 - t)^(n - 1 - |S|) integrates to the Shapley weight of the set S of groups.  The integrand is a polynomial,
-// for which Gauss-Legendre quadrature with ceil(n / 2) nodes is exact; if a and c differ little, fewer nodes are exact up
-// to rounding.  The interaction index of two groups is the same
-// integral without both factors (Grabisch and Roubens 1999).
+// for which Gauss-Legendre quadrature with ceil(n / 2) nodes is exact; if a and c differ little, fewer nodes are exact
+// up to rounding.  The interaction index of two groups is the same integral without both factors (Grabisch and Roubens
+// 1999).
 //
 // values is [n_rows][n_outputs * n_groups].  interactions is [n_rows][n_outputs * n_groups^2], of which the entries
 // above the diagonal are set; or it is empty.  Results do not depend on the number of threads.
