@@ -244,17 +244,18 @@ def run_intervals(arguments: argparse.Namespace) -> None:
                         for score, t in zip(p.T, true.T, strict=True)
                     ])  # fmt: skip
                     numbers = []
-                    for lower, upper in (plain, model.predict_interval(X_test, 0.9)):
+                    wide = model.predict_interval(X_test, 0.9)
+                    for lower, upper in (plain, wide):
                         inside = [((lower <= t) & (t <= upper)).mean() for t in (true, rates)]
                         numbers += [(upper - lower).mean(), *inside]
-                    merged = [merge(p, *plain) for merge in MERGES.values()]
+                    merged = [*(merge(p, *plain) for merge in MERGES.values()), np.clip(p, *wide)]
                     loss, *others = (log_loss(y_test, q / q.sum(axis=1, keepdims=True)) for q in (p, *merged))
                     found.append([*numbers, loss, *(other / loss for other in others)])
                 lines.append([name, type(model).__name__, n, *np.mean(found, axis=0)])
     columns = ["data", "model", "training rows"]
     for name in ("Venn-Abers", "90%"):
         columns += [f"{name} width", "rows", "rates"]
-    show("Probability intervals", [*columns, "log-loss", *MERGES], lines)
+    show("Probability intervals", [*columns, "log-loss", *MERGES, "clipped to 90%"], lines)
 
 
 def compare_with_shap(
