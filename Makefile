@@ -85,7 +85,6 @@ format: $(VENV)/.installed
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.speed
-	$(BIN)/python -m benchmarks.overview
 
 bench-quick: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.speed --quick

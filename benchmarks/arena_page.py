@@ -1,4 +1,4 @@
-"""Write ``docs/arena.md``, its picture, and parts of other pages from stored results of ``benchmarks.arena``."""
+"""Generation of ``docs/arena.md``, its picture, and parts of other pages from results of ``benchmarks.arena``."""
 
 from __future__ import annotations
 
@@ -14,50 +14,64 @@ from .boosting_page import comparison
 from .sources import record
 from .store import RESULTS, ROOT
 
-PAGE = """# How good is it on {n_sets} tables?
+PAGE = """# How good is it on {n_sets} data sets?
 
-All models have default parameters and see the same training rows, at most {n_rows:,} of each table; the log-loss on the other
-rows (at most 5,000) is a mean over {n_splits} random splits. The tables are those of `benchmarks/arena_measure.py`: the twelve
-sets of the paper and 31 sets of the KEEL repository, with 3 to 60 columns and up to 11 classes. Text columns are one-hot
-encoded and missing values imputed for all models except CatBoost, which has its own encoding. RealMLP, a neural network, and
-xRFM, a kernel method, are those of pytabkit; they stop at the smallest log-loss on a fifth of the training rows, and RealMLP
-does not smooth the labels, which would increase its log-loss. The rules by which `SparseKLR` chooses kernel, scaling and widths were selected on one half of the tables; the second table of means below
-is about the other half.
+On public data sets with at most {n_rows:,} training rows, {first} and {second} have the lowest mean log-losses of
+{n_models} classifiers. On {n_lost} of the {n_sets} data sets, another classifier is clearly better than both.
 
-## Tables on which another model is better
+All models have default parameters and are fitted to the same training rows, at most {n_rows:,} of each data set. The log-loss
+is measured on up to 5,000 other rows and averaged over {n_splits} random splits. Twelve of the data sets are those of the
+paper, and 31 come from the KEEL repository; they have 3 to 60 columns and up to 11 classes. `benchmarks/arena_measure.py`
+lists them.
 
-On {n_lost} of the {n_sets} tables another model has a log-loss more than 5% below that of `SparseKLR` and `CompactKLR`:
+For all models except CatBoost, which has its own encoding, text columns are one-hot encoded and missing values are imputed.
+RealMLP is a neural network, and xRFM is a kernel method; both are the implementations of the package pytabkit. They set aside
+a fifth of the training rows and stop when the log-loss on these rows is smallest. RealMLP was run without label smoothing,
+which would increase its log-loss.
+
+## Data sets on which another model is better
+
+On {n_lost} of the {n_sets} data sets, the log-losses of both `SparseKLR` and `CompactKLR` are more than 5% above the lowest:
 
 {lost}
 
 ## All models
 
-On all {n_sets} tables:
+These are the means over all {n_sets} data sets:
 
 {table}
 
-On the {n_report} tables of the other half:
+Most of the rules by which `SparseKLR` chooses its kernel, scaling and widths were developed on one half of the data sets. The
+next table shows the means over the {n_report} data sets of the other half:
 
 {report}
 
-*Geometric mean*: the geometric mean over the tables of the log-loss divided by that of CatBoost, where losses below 0.001 count as
-0.001. *Mean rank*: 1 is the best of the {n_models} models. *Close*: the fraction of tables on which the log-loss is at most 5% above
-the smallest. *Worst*: the largest ratio to the smallest log-loss. *CPU time*: seconds for a fit on one core, a mean over tables. Points
-are the training rows or prototypes that a model keeps.
+The columns mean the following:
 
-![Fraction of tables on which the log-loss of a model is within a factor of the best](arena.png)
+- *Log-loss*: the mean log-loss on new rows.
+- *Geometric mean*: the geometric mean of the log-loss divided by the log-loss of CatBoost on the same data set. Losses below
+  0.001 count as 0.001.
+- *Mean rank*: the rank by log-loss among the {n_models} models, averaged over the data sets; 1 is best.
+- *Within 5%*: the fraction of data sets on which the log-loss is at most 5% above the lowest.
+- *Worst*: the largest ratio of the log-loss to the lowest one, with the data set on which it occurs.
+- *Points*: the number of training rows or prototypes that the model keeps.
+- *CPU time*: the mean time of one fit on one core.
 
-## Every table
+![For each model, the fraction of data sets on which its log-loss is within a given factor of the lowest](arena.png)
+
+## Every data set
+
+Each row has the log-losses on one data set; the lowest is in bold.
 
 {sets}
 
-To repeat: `python -m benchmarks.arena run arena.csv --splits {n_splits}` and `python -m benchmarks.arena page arena.csv`. The results are in
-`docs/results/arena.csv`.
+Two commands repeat the comparison: `python -m benchmarks.arena run arena.csv --splits {n_splits}` measures, and
+`python -m benchmarks.arena page arena.csv` writes this page. The results are stored in `docs/results/arena.csv`.
 """
 
 
 def write(rows: pd.DataFrame) -> None:
-    """Write ``docs/results/arena.csv``, and everything that is made from it."""
+    """Write ``docs/results/arena.csv``, and all pages and pictures that are generated from it."""
     rows = common(rows[rows["model"].isin(NAMES)])
     rows.drop(columns="loss").to_csv(RESULTS / "arena.csv", index=False)
     record("arena", set(rows.loc[rows["model"].isin(OURS), "sources"]))
@@ -66,7 +80,10 @@ def write(rows: pd.DataFrame) -> None:
     ours, others = (losses[list(part)].min(axis=1) for part in (OURS, losses.columns.difference(OURS)))
     lost = losses[ours.clip(lower=FLOOR) > CLOSE * others.clip(lower=FLOOR)].index
     report = rows[rows["set"].isin(REPORT)]
+    first, second = (NAMES[str(model)] for model in summary(rows, "CatBoost").index[:2])
     page = PAGE.format(
+        first=first,
+        second=second,
         n_sets=len(losses),
         n_rows=int(rows["rows"].max()),
         n_splits=rows.groupby("set")["split"].nunique().min(),
@@ -80,15 +97,15 @@ def write(rows: pd.DataFrame) -> None:
     )
     (ROOT / "docs/arena.md").write_text(page, encoding="utf-8")
     draw(losses.clip(lower=FLOOR).div(best, axis=0), ROOT / "docs/arena.png")
-    text = f"{means(rows, brief=True)}\n\nOn {len(lost)} of the {len(losses)} tables another model is more than 5% better than both `CompactKLR()` and `SparseKLR()`.\n"
+    text = f"{means(rows, brief=True)}\n\nOn {len(lost)} of the {len(losses)} data sets, the log-losses of both `CompactKLR()` and `SparseKLR()` are more than 5% above the lowest.\n"
     replace_part(ROOT / "README.md", text)
     replace_part(ROOT / "docs/coming-from-boosting.md", comparison(rows))
 
 
 def means(rows: pd.DataFrame, brief: bool = False) -> str:
-    """One line for each model, the smallest mean log-loss first."""
+    """Return a table with one line for each model, sorted by mean log-loss."""
     found = summary(rows, "CatBoost")
-    columns = ["model", "log-loss", "geometric mean", "mean rank", "close", "points", "CPU time"]
+    columns = ["model", "log-loss", "geometric mean", "mean rank", "within 5%", "points", "CPU time"]
     lines = [
         [
             NAMES[str(model)],
@@ -109,28 +126,28 @@ def means(rows: pd.DataFrame, brief: bool = False) -> str:
 
 
 def lost_table(losses: pd.DataFrame) -> str:
-    """The lost tables with the best model, the largest ratio first."""
+    """Return the data sets on which another model is clearly better than ours, sorted by the ratio of losses."""
     others = losses[losses.columns.difference(OURS)]
     ratio = losses[list(OURS)].min(axis=1).clip(lower=FLOOR) / others.min(axis=1).clip(lower=FLOOR)
     lines = [
         [str(name), *(f"{losses.loc[name, one]:.4f}" for one in OURS), NAMES[others.loc[name].idxmin()], f"{others.loc[name].min():.4f}"]
         for name in ratio.sort_values(ascending=False).index
     ]  # fmt: skip
-    return markdown(["table", *(NAMES[one] for one in OURS), "best model", "its log-loss"], lines)
+    return markdown(["data set", *(NAMES[one] for one in OURS), "best model", "its log-loss"], lines)
 
 
 def set_table(losses: pd.DataFrame) -> str:
-    """The log-loss of every model on every table; the smallest is bold."""
+    """Return a table with the log-loss of every model on every data set; the smallest is bold."""
     order = [model for model in NAMES if model in losses]
     lines = []
     for name, row in losses[order].iterrows():
         least = row.min()
         lines.append([str(name), *(f"**{v:.3f}**" if v == least else f"{v:.3f}" for v in row)])
-    return markdown(["table", *(SHORT.get(model, model) for model in order)], lines)
+    return markdown(["data set", *(SHORT.get(model, model) for model in order)], lines)
 
 
 def draw(ratios: pd.DataFrame, path: Path) -> None:
-    """Fraction of the tables on which each model is within a factor of the best."""
+    """Draw, for each model, the fraction of data sets on which its loss is within a factor of the lowest loss."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -144,8 +161,8 @@ def draw(ratios: pd.DataFrame, path: Path) -> None:
         curve = [(ratios[model] <= t).mean() for t in grid]
         style = {"linewidth": 2.6} if ours else {"linewidth": 1.3, "linestyle": "--"}
         axes.plot(grid, curve, label=plain(model), **style)
-    axes.set(xscale="log", xlim=(1, 3), ylim=(0, 1), xlabel="log-loss divided by that of the best model of the table",
-             ylabel="fraction of the tables")  # fmt: skip
+    axes.set(xscale="log", xlim=(1, 3), ylim=(0, 1), xlabel="log-loss divided by the lowest log-loss on the data set",
+             ylabel="fraction of the data sets")  # fmt: skip
     axes.set_xticks([1, 1.1, 1.25, 1.5, 2, 3], ["1", "1.1", "1.25", "1.5", "2", "3"])
     axes.minorticks_off()
     axes.grid(alpha=0.3)

@@ -1,4 +1,4 @@
-"""The measured part of ``docs/coming-from-boosting.md``, from stored results of ``benchmarks.arena``."""
+"""Generation of the tables in ``docs/coming-from-boosting.md`` from results of ``benchmarks.arena``."""
 
 from __future__ import annotations
 
@@ -16,28 +16,32 @@ WITH_TEXT = STRATA[0]
 
 
 def comparison(rows: pd.DataFrame) -> str:
-    """Tables of wins and losses against boosting, by kind of table, and of the tables on which boosting is better."""
+    """Return Markdown that compares our models with boosted trees, overall and by kind of data set."""
     losses = rows.pivot_table(index="set", columns="model", values="loss").clip(lower=FLOOR)
     seconds = rows.groupby("model")["cpu_seconds"].mean()
     facts = rows.groupby("set")[["n_train", "n_classes"]].max()
     kinds = list(groups(facts))
     better = losses[losses[list(BOOSTING)].min(axis=1) * CLOSE < losses[list(OURS)].min(axis=1)]
-    return f"""On the {len(losses)} tables of [the arena](arena.md), all with at most {facts["n_train"].max():,} training rows and with default
-parameters, the log-loss is
+    return f"""The next three tables compare both classifiers with three boosting libraries on the {len(losses)} data sets of
+[the main comparison](arena.md). These have at most {facts["n_train"].max():,} training rows, and all models have default parameters. The first table
+shows the number of data sets on which the log-loss of our model is lower, similar or higher:
 
 {markdown(["", "more than 5% lower", "within 5%", "more than 5% higher", "geometric mean", "CPU time ratio"], [
     against(losses, seconds, ours, other) for ours in OURS for other in BOOSTING])}
 
-*Geometric mean*: of the ratio of the log-losses; below 1 is better. *CPU time ratio*: the time of a fit divided by
-that of the other model, on one core. The kind of table matters:
+*Geometric mean* is the geometric mean over the data sets of our log-loss divided by the log-loss of the other model; below 1, our
+model is better. *CPU time ratio* is the mean time of our fit divided by the mean time of the other fit, on one core.
 
-{markdown(["tables", "number", *(f"{ours} / {other}" for ours in OURS for other in BOOSTING[:2])],
+The second table shows the same geometric means for different kinds of data sets:
+
+{markdown(["kind of data set", "number", *(f"{ours} / {other}" for ours in OURS for other in BOOSTING[:2])],
           [[kind, str(len(part)), *(f"{geometric(losses.loc[part], ours, other):.2f}" for ours in OURS for other in BOOSTING[:2])]
            for kind, part in kinds])}
 
-On {len(better)} of the {len(losses)} tables the best of the three boosted models is more than 5% better than both of ours:
+On {len(better)} data sets, the log-losses of both of our models are more than 5% above the best of the three boosted models. The
+third table shows these data sets:
 
-{markdown(["table", "training rows", *OURS, *BOOSTING],
+{markdown(["data set", "training rows", *OURS, *BOOSTING],
           [[str(name), f"{facts.loc[name, 'n_train']:,}", *(f"{row[model]:.3f}" for model in (*OURS, *BOOSTING))]
            for name, row in better.iterrows()])}
 """  # fmt: skip
@@ -59,12 +63,12 @@ def geometric(losses: pd.DataFrame, ours: str, other: str) -> float:
 
 
 def groups(facts: pd.DataFrame) -> Iterator[tuple[str, pd.Index]]:
-    """The tables by size, number of classes and type of their columns."""
+    """Yield groups of data sets by size, number of classes and types of columns."""
     rows = facts["n_train"]
     yield "at most 300 training rows", facts.index[rows <= 300]
-    yield "301 to 1,000", facts.index[rows.between(301, 1000)]
-    yield "more than 1,000", facts.index[rows > 1000]
+    yield "301 to 1,000 training rows", facts.index[rows.between(301, 1000)]
+    yield "more than 1,000 training rows", facts.index[rows > 1000]
     yield "two classes", facts.index[facts["n_classes"] == 2]
     yield "three classes or more", facts.index[facts["n_classes"] > 2]
-    yield "only numbers", facts.index[~facts.index.isin(WITH_TEXT)]
+    yield "only columns of numbers", facts.index[~facts.index.isin(WITH_TEXT)]
     yield "with text columns", facts.index[facts.index.isin(WITH_TEXT)]

@@ -1,8 +1,10 @@
 """SparseKLR compared with a calibrated SVC: points kept, accuracy, log-loss and time.
 
-The width of the kernel matters most. The default, ``gamma="scale"``, is too narrow for the breast cancer
-data, where a calibrated SVC has the lower log-loss; ``gamma="auto"`` finds a better width from the training
-rows alone. The CPU times are those of one fit.
+The script evaluates three classifiers by five-fold cross-validation on two data sets. The kernel width of
+``SparseKLR(gamma="auto")`` is chosen by leave-one-out; the other two use the default width. On the breast
+cancer data, all three have about the same log-loss, but SparseKLR keeps half as many points. On two noisy
+moons, SparseKLR has the lower log-loss with about one percent of the points. CPU times are means over the
+fits.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """
-A handful of points that move replaces hundreds of rows
-=======================================================
+Choice of the number of points in CompactKLR
+============================================
 
 How many points does a model need? :class:`~sparseklr.CompactKLR` tries 2, 4, 8, ... points and measures the
-log-loss on validation rows. It chooses the smallest model whose loss is within one standard error of the
-minimum, or within 0.2% for each doubling, because the improvement from more points is within the noise.
-``search_results_`` lists all sizes.
+log-loss on validation rows. It chooses the smallest number whose loss is within one standard error of the
+minimum, or within 0.2% for each doubling. A larger model would hardly be better: the difference is within
+the noise. ``search_results_`` lists all numbers that were tried. Here, a handful of points whose positions
+are fitted replaces hundreds of support vectors.
 """
 
 import matplotlib.pyplot as plt
@@ -48,7 +49,7 @@ axis.legend(fontsize="small")
 plt.show()
 
 # %%
-# The search results as a table.
+# The following table lists the search results.
 print("points      C   validation log-loss")
 for n_points, C, loss, error in zip(
     path["n_points"], path["C"], path["log_loss"], path["standard_error"], strict=True

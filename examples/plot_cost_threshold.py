@@ -1,13 +1,15 @@
 """
-Calibrated probabilities turn a cost matrix into the right threshold
-====================================================================
+Decision thresholds from costs
+==============================
 
-A missed tumour costs more than a false alarm. If it costs ``c`` times as much, the expected cost is lowest
-if every tumour with a probability above ``1 / (1 + c)`` is classified as malignant. Nothing has to be
-tuned, provided that the probabilities are calibrated. The uncalibrated output of ``SKLR``, ``sigmoid(f)``, is
-0 or 1 for nearly all patients: the threshold hardly changes a decision, and for large ``c`` it would be
-cheaper to classify every tumour as malignant. With the probabilities of ``SparseKLR``, a larger
-``c`` leads to fewer missed tumours and more false alarms, as it should.
+How should a decision threshold reflect costs? If a missed tumour costs ``c`` times as much as a false
+alarm, the expected cost is lowest if every tumour with a probability above ``1 / (1 + c)`` is classified as
+malignant. If the probabilities are calibrated, nothing has to be tuned.
+
+The uncalibrated output of ``SKLR``, ``sigmoid(f)``, is close to 0 or 1 for nearly all patients, so the
+threshold hardly changes any decision. For large ``c`` it would be cheaper to classify every tumour as
+malignant. With the calibrated probabilities of ``SparseKLR``, a larger ``c`` leads to fewer missed tumours
+and more false alarms, as it should.
 """
 
 import matplotlib.pyplot as plt
@@ -24,19 +26,20 @@ X, y = data.data, data.target_names[data.target]
 malignant = y == "malignant"
 costs = np.geomspace(1, 100, 25)  # costs of a missed tumour; a false alarm costs 1
 
-# Every patient is predicted by models fitted to others, in five different partitions.
+# Five-fold cross-validation, repeated with five partitions: no model was fitted to the patients that it
+# predicts.
 folds = [StratifiedKFold(5, shuffle=True, random_state=seed) for seed in range(5)]
 probability = {}  # probability of a malignant tumour, shape (n_partitions, n_patients)
-for name, classifier in [("raw", SKLR(calibration=None)), ("refit", SparseKLR())]:
+for name, classifier in [("SKLR", SKLR(calibration=None)), ("SparseKLR", SparseKLR())]:
     model = make_pipeline(MinMaxScaler(), classifier)
     predictions = [cross_val_predict(model, X, y, cv=cv, method="predict_proba") for cv in folds]
     probability[name] = np.array(predictions)[:, :, 1]
 
-# Missed tumours and false alarms per patient at each threshold; arrays of shape (n_costs, n_partitions).
+# Fractions of missed tumours and false alarms at each threshold: arrays of shape (n_costs, n_partitions).
 policies = {
-    "raw, threshold 1 / (1 + c)": ("raw", 1 / (1 + costs), "C1"),
-    "refit, threshold 1/2": ("refit", np.full(len(costs), 0.5), "C2"),
-    "refit, threshold 1 / (1 + c)": ("refit", 1 / (1 + costs), "C0"),
+    "SKLR, threshold 1 / (1 + c)": ("SKLR", 1 / (1 + costs), "C1"),
+    "SparseKLR, threshold 1/2": ("SparseKLR", np.full(len(costs), 0.5), "C2"),
+    "SparseKLR, threshold 1 / (1 + c)": ("SparseKLR", 1 / (1 + costs), "C0"),
 }
 missed, alarms, cost = {}, {}, {}
 for policy, (name, thresholds, _) in policies.items():
@@ -53,12 +56,12 @@ for policy, (name, _, color) in policies.items():
     mean, spread = cost[policy].mean(axis=1), cost[policy].std(axis=1)
     right.plot(costs, mean, color=color, label=policy)
     right.fill_between(costs, mean - spread, mean + spread, color=color, alpha=0.15, lw=0)
-right.axhline(np.mean(~malignant), color="gray", ls=":", label="call every tumour malignant")
-left.set(ylabel="Mistakes per 100 patients, out of sample", yscale="log", ylim=(0.1, 40))
+right.axhline(np.mean(~malignant), color="gray", ls=":", label="classify every tumour as malignant")
+left.set(ylabel="Errors per 100 test patients", yscale="log", ylim=(0.1, 40))
 left.set(yticks=[0.1, 1, 10], yticklabels=["0.1", "1", "10"])
 left.set_title("Only calibrated probabilities respond to the threshold 1 / (1 + c)")
 right.set(
-    ylabel="Cost per patient, out of sample",
+    ylabel="Cost per test patient",
     title="Decisions from calibrated probabilities cost less",
     ylim=(0, 1.2),
     xscale="log",
@@ -70,17 +73,14 @@ for axis in (left, right):
 
 raw, half, refit = (cost[policy].mean(axis=1) for policy in policies)
 k = int(np.argmin(np.abs(costs - 20)))
-print(
-    f"cost per patient if a missed tumour costs {costs[k]:.1f}: raw {raw[k]:.3f}, refit at threshold 1/2 ",
-    end="",
-)
-print(f"{half[k]:.3f}, refit at threshold 1 / (1 + c) {refit[k]:.3f}")
+print(f"cost per patient if a missed tumour costs {costs[k]:.1f}: SKLR {raw[k]:.3f}, ", end="")
+print(f"SparseKLR at threshold 1/2 {half[k]:.3f}, SparseKLR at threshold 1 / (1 + c) {refit[k]:.3f}")
 saturated = [np.mean(np.abs(p - 0.5) > 0.499) for p in probability.values()]
-print(f"probabilities within 0.001 of 0 or 1: raw {saturated[0]:.0%}, refit {saturated[1]:.0%}")
+print(f"probabilities within 0.001 of 0 or 1: SKLR {saturated[0]:.0%}, SparseKLR {saturated[1]:.0%}")
 expensive = costs >= 20
 assert (refit[expensive] < 0.75 * raw[expensive]).all()
 assert (refit[expensive] < 0.8 * half[expensive]).all()
-assert (refit < np.mean(~malignant)).all()  # the refit is always better than calling every tumour malignant
-assert raw[-1] > np.mean(~malignant)  # raw probabilities are not
+assert (refit < np.mean(~malignant)).all()  # always better than classifying every tumour as malignant
+assert raw[-1] > np.mean(~malignant)  # SKLR is not, for the largest cost
 assert saturated[0] > 0.9
 plt.show()

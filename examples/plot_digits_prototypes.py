@@ -1,11 +1,11 @@
 """
-Twenty points that move recognise ten digits, and you can look at them
-======================================================================
+Twenty prototypes for ten handwritten digits
+============================================
 
-A kernel classifier usually consists of hundreds of training rows. :class:`~sparseklr.CompactKLR` optimises
-the positions of its points and shares them between the classes. On handwritten digits of 8 x 8 pixels,
-twenty points are about as accurate as a support vector machine with several hundred support vectors, and
-they are few enough to inspect one by one.
+The model of a kernel classifier usually contains hundreds of training rows. The points of
+:class:`~sparseklr.CompactKLR` are prototypes instead: the fit optimises their positions, and all classes
+share them. On handwritten digits of 8 x 8 pixels, twenty prototypes are about as accurate as a support
+vector machine with several hundred support vectors. They are few enough to inspect one by one.
 """
 
 import matplotlib.pyplot as plt
@@ -25,26 +25,26 @@ print(f"log-loss {log_loss(y_test, model.predict_proba(X_test)):.3f}")
 print(f"SVC:        {len(svc.support_):3d} points, accuracy {svc.score(X_test, y_test):.3f}")
 
 # %%
-# The points as pictures
-# ----------------------
-# The title of each point is the digit that it supports most, with its weight. Points are not training
-# images: their values may lie outside the range of grey values, and a digit that is written in two ways may
-# have two points.
+# Prototypes as images
+# --------------------
+# Above each prototype is the digit that it supports most, with its coefficient for this digit. Prototypes
+# are not training images: their values may lie outside the range of grey values, and a digit that is
+# written in two ways may have two prototypes.
 display = PrototypesDisplay.from_estimator(model, image_shape=(8, 8))
 plt.show()
 
 # %%
-# For comparison, this figure shows the test image nearest to each point, in the distance that the model has
-# learnt.
+# For comparison, the next figure shows the test image nearest to each prototype. The distance is the one in
+# the kernel of the model.
 nearest = model.explain(X_test).distance.argmin(axis=0)[display.shown_]
 figure, axes = plt.subplots(2, 10, figsize=(11, 2.9), layout="constrained")
 for axis, row in zip(axes.flat, nearest, strict=True):
     axis.imshow(X_test[row].reshape(8, 8), cmap="gray_r")
     axis.set(xticks=[], yticks=[])
-    axis.set_title(f"a {y_test[row]}", fontsize="small")
-figure.suptitle("The test image nearest to each point")
+    axis.set_title(f"digit {y_test[row]}", fontsize="small")
+figure.suptitle("Test image nearest to each prototype")
 plt.show()
 
-assert len(set(display.codes)) == 10  # every digit has a point that supports it
+assert len(set(display.codes)) == 10  # every digit is supported by a prototype
 assert model.score(X_test, y_test) > 0.95
 assert 20 * model.n_points_ < len(svc.support_)

@@ -1,11 +1,11 @@
 """
-Every prediction is a sum over a few patients
-=============================================
+Explaining a diagnosis by similar patients
+==========================================
 
-The log-odds of a kernel model are a sum over its points, ``f(x) = sum_b beta_b k(x, z_b) + c``. With forty
-points instead of hundreds you can read the sum: which of the kept patients support the diagnosis, which
-oppose it, and how far they are from the patient in question. The explanation is exact: its bars add up to
-the log-odds.
+The log-odds of a kernel model are a sum over its points, ``f(x) = sum_b beta_b k(x, z_b) + c``. The points
+``z_b`` of :class:`~sparseklr.SparseKLR` are patients in the training data. There are only a few of them, so
+you can read the sum: which patients support the diagnosis, which oppose it, and how similar they are to the
+patient in question. The explanation is exact: its terms add up to the log-odds.
 """
 
 import matplotlib.pyplot as plt
@@ -23,18 +23,19 @@ X, X_test, y, y_test = train_test_split(
 )
 model = make_pipeline(StandardScaler(), SparseKLR()).fit(X, y)
 prob = model.predict_proba(X_test)[:, 1]
-print(f"{len(model[-1].support_)} of {len(y)} patients kept, test accuracy {model.score(X_test, y_test):.3f}")
+accuracy = model.score(X_test, y_test)
+print(f"{len(model[-1].support_)} of {len(y)} training patients kept, test accuracy {accuracy:.3f}")
 
 # %%
-# A clear case and a doubtful one
-# -------------------------------
-# Near the doubtful patient the model has kept patients of both classes, closer than those near the clear
-# case. Their contributions are large and cancel.
+# A clear and a doubtful diagnosis
+# --------------------------------
+# The points nearest to the doubtful patient belong to both classes, and they are closer than the points
+# nearest to the clear case. Their contributions are large and cancel each other.
 clear, doubtful = int(np.argmax(prob)), int(np.argmin(np.abs(prob - 0.5)))
 figure, axes = plt.subplots(1, 2, figsize=(13, 5), layout="constrained")
-for axis, row, word in zip(axes, (clear, doubtful), ("A clear case", "A doubtful one"), strict=True):
+for axis, row, word in zip(axes, (clear, doubtful), ("Clear case", "Doubtful case"), strict=True):
     ExplanationDisplay.from_estimator(model, X_test, row=row, label="malignant", n_points=8, ax=axis)
-    axis.set_title(f"{word}: {prob[row]:.1%} malignant, in truth {y_test[row]}")
+    axis.set_title(f"{word}: {prob[row]:.1%} malignant; true diagnosis: {y_test[row]}")
 plt.show()
 
 # %%
@@ -49,7 +50,8 @@ rows = explanation.support[nearest]
 print(f"{'':24s} {'in question':>12s}" + "".join(f"{f'patient {row}':>14s}" for row in rows))
 print(f"{'diagnosis':24s} {'?':>12s}" + "".join(f"{y[row]:>14s}" for row in rows))
 print(
-    f"{'adds to the log-odds':24s} {'':>12s}" + "".join(f"{of_row.contributions[k]:>+14.2f}" for k in nearest)
+    f"{'contribution to log-odds':24s} {'':>12s}"
+    + "".join(f"{of_row.contributions[k]:>+14.2f}" for k in nearest)
 )
 for j in features:
     values = "".join(f"{X[row, j]:>14.4g}" for row in rows)

@@ -1,12 +1,12 @@
 """
-Coming from SVC(probability=True): one line changes
-===================================================
+Replacing SVC(probability=True)
+===============================
 
-scikit-learn 1.9 deprecates ``SVC(probability=True)``, whose ``predict`` may contradict its
-``predict_proba``. The recommended replacement, ``CalibratedClassifierCV(SVC(), ensemble=False)``, needs six
-fits, applies a single sigmoid, and keeps all support vectors. :class:`~sparseklr.SparseKLR` takes its place
-in a pipeline without further changes. It needs one fit and fewer points, and its ``predict`` always returns
-the most probable class.
+scikit-learn 1.9 deprecates ``SVC(probability=True)``, whose ``predict`` may contradict its ``predict_proba``.
+scikit-learn recommends ``CalibratedClassifierCV(SVC(), ensemble=False)`` instead, which needs six fits,
+applies a sigmoid to the scores, and keeps all support vectors. You can also replace the ``SVC`` with
+:class:`~sparseklr.SparseKLR`, without further changes to a pipeline. ``SparseKLR`` needs one fit and fewer
+points, and its ``predict`` always returns the most probable class.
 """
 
 import matplotlib.pyplot as plt
@@ -25,7 +25,7 @@ before = make_pipeline(StandardScaler(), CalibratedClassifierCV(SVC(), ensemble=
 after = make_pipeline(StandardScaler(), SparseKLR())
 
 # %%
-# We draw training and test rows five times from each of four data sets.
+# We split each of four data sets five times into equal training and test halves.
 sets = {
     "breast cancer": load_breast_cancer(return_X_y=True),
     "iris": load_iris(return_X_y=True),
@@ -54,7 +54,7 @@ for j, name in enumerate(sets):
 figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 place = np.arange(len(sets))
 for axis, values, label in zip(
-    axes, (loss, points), ("Test log-loss", "Training rows in the model"), strict=True
+    axes, (loss, points), ("Test log-loss", "Training rows kept by the model"), strict=True
 ):
     for k, (name, color) in enumerate([("SVC, sigmoid", "0.6"), ("SparseKLR", "C0")]):
         bars = axis.bar(place + 0.4 * k - 0.2, values[k].mean(axis=1), 0.4, color=color, label=name)
@@ -62,7 +62,7 @@ for axis, values, label in zip(
     axis.set_xticks(place, sets)
     axis.set_ylabel(label)
 axes[0].legend()
-figure.suptitle("Means over five draws of training and test halves")
+figure.suptitle("Means over five random splits into training and test halves")
 plt.show()
 
 assert (points[1].mean(axis=1) < points[0].mean(axis=1)).all()

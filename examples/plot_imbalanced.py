@@ -1,12 +1,12 @@
 """
-Rare classes: move the threshold, not the weights
-=================================================
+Rare classes: thresholds instead of weights
+===========================================
 
 One row in twenty belongs to the class of interest. ``class_weight="balanced"`` makes a classifier predict
-this class more often, as if both classes were equally frequent; its probabilities are then five times too
-large. A calibrated model needs no weights: if a missed row costs as much as ``c`` false alarms, the
-threshold ``1 / (1 + c)`` finds as many rows of the rare class at the same cost. If only weighted
-probabilities are available, the known class fractions correct them.
+this class more often, as if both classes were equally frequent; its probabilities are then several times
+too large. A calibrated model needs no weights. If missing a row of the rare class costs as much as ``c``
+false alarms, predict this class whenever its probability exceeds ``1 / (1 + c)``. If only the probabilities
+of a weighted model are available, you can correct them with the known class fractions.
 """
 
 import matplotlib.pyplot as plt
@@ -19,7 +19,7 @@ from sparseklr.datasets import make_ringnorm
 
 
 def rare(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draw two overlapping classes, and keep one of nineteen rows of class 1."""
+    """Draw two overlapping classes, and keep one in nineteen rows of class 1."""
     X, y = make_ringnorm(2 * n_rows, n_features=4, random_state=seed)
     kept = (y == 0) | (np.random.default_rng(seed).random(len(y)) < 1 / 19)
     return X[kept], y[kept]
@@ -42,17 +42,18 @@ predicted = {
 }
 
 # %%
-# Where the weighted model predicts 50%, the true frequency is 5%.
+# The reliability diagram compares predicted probabilities with observed frequencies. Among rows for which
+# the weighted model predicts a probability of 50%, only about 5% belong to class 1.
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
 colors = ["C0", "C1", "C2"]
 for (name, prob), color in zip(predicted.items(), colors, strict=True):
     ReliabilityDisplay.from_predictions(y_test, prob, name=name, ax=left, histogram=False, color=color)
     print(f"{name:20s} mean probability {prob.mean():.3f}, log-loss {log_loss(y_test, prob):.3f}")
-left.set_title("Weights distort the probabilities ...")
+left.set_title("Reliability diagram")
 
 # %%
-# Suppose that a missed row of class 1 costs as much as c false alarms. This is the cost per row at the
-# threshold 1 / (1 + c).
+# Suppose that a missed row of class 1 costs as much as c false alarms. The right plot shows the cost per
+# row at the threshold 1 / (1 + c).
 costs = np.geomspace(1, 100, 30)
 cost = {}
 for (name, prob), color in zip(predicted.items(), colors, strict=True):
@@ -60,11 +61,11 @@ for (name, prob), color in zip(predicted.items(), colors, strict=True):
     missed, alarms = np.mean((y_test == 1) & ~called, axis=1), np.mean((y_test == 0) & called, axis=1)
     cost[name] = costs * missed + alarms
     right.plot(costs, cost[name], color=color, label=name)
-right.plot(costs, np.minimum(costs * y_test.mean(), 1 - y_test.mean()), "k:", label="predict none, or all")
+right.plot(costs, np.minimum(costs * y_test.mean(), 1 - y_test.mean()), "k:", label="same class for all rows")
 right.set(
     xscale="log", yscale="log", xlabel="Cost c of a missed row (a false alarm costs 1)", ylabel="Cost per row"
 )
-right.set_title("... and with them the decisions")
+right.set_title("Cost of the decisions")
 right.legend()
 plt.show()
 

@@ -1,12 +1,13 @@
 """
-The kernel's width matters most, and the fit can choose it
-==========================================================
+Automatic choice of the kernel width
+====================================
 
-The most important parameter of :class:`~sparseklr.SparseKLR` is the width ``gamma`` of the kernel. A factor
-of ten in ``box`` changes little: it decides only which points are candidates, and the likelihood fitted to
-them has its own C. No other parameter compensates for a width that is wrong by a factor of ten. The
-leave-one-out log-loss finds a good width without cross-validation: ``SparseKLR(kernel="auto",
-gamma="auto")`` tries several kernels and widths, and ``search_results_`` lists them.
+The most important parameter of :class:`~sparseklr.SparseKLR` is the kernel coefficient ``gamma``, which
+determines the width of the kernel. No other parameter compensates for a ``gamma`` that is wrong by a factor
+of ten. By contrast, a factor of ten in ``box`` changes little: it only affects which points are selected,
+not the likelihood that is then fitted to them. The leave-one-out log-loss finds a good width without
+cross-validation. ``SparseKLR(kernel="auto", gamma="auto")`` evaluates several kernels and widths, and
+``search_results_`` lists them.
 """
 
 import matplotlib.pyplot as plt
@@ -33,14 +34,15 @@ loss = test_loss(chosen)
 tried = chosen.search_results_
 
 # %%
-# Left: one line for each value of ``box``; all depend on the width in the same way. Right: the kernels and
-# widths that the search tried, with the standard errors of their leave-one-out losses.
+# The left plot has one line for each value of ``box``; all of them depend on ``gamma`` in the same way. The
+# right plot shows the kernels and widths that the search evaluated, with the standard errors of their
+# leave-one-out losses.
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained", sharey=True)
 colors = plt.get_cmap("viridis")(np.linspace(0, 0.85, len(boxes)))
 for k, (box, color) in enumerate(zip(boxes, colors, strict=True)):
     left.plot(gammas, by_gamma[:, k], "o-", ms=3, color=color, label=f"box = {box:g}")
 left.plot(chosen.gamma_, loss, "*", ms=14, color="crimson", label=f'"auto": {chosen.gamma_:.3g}')
-left.set(xscale="log", xlabel="Width gamma of the kernel", ylabel="Log-loss", title="Test rows")
+left.set(xscale="log", xlabel="Kernel coefficient gamma", ylabel="Log-loss", title="Log-loss on test rows")
 for kernel in ("rbf", "laplacian"):
     rows = np.flatnonzero(tried["kernel"] == kernel)
     rows = rows[np.argsort(tried["gamma"][rows])]
@@ -48,20 +50,20 @@ for kernel in ("rbf", "laplacian"):
         tried["gamma"][rows], tried["log_loss"][rows], tried["standard_error"][rows],
         marker="o", ms=4, capsize=3, label=kernel,
     )  # fmt: skip
-right.set(xscale="log", xlabel="Width gamma of the kernel", title="Leave-one-out estimate of the search")
+right.set(xscale="log", xlabel="Kernel coefficient gamma", title="Leave-one-out log-loss in the search")
 for axis in (left, right):
     axis.legend(fontsize="small")
 plt.show()
 
 # %%
-# The search results as a table.
+# The following table lists the search results.
 print("kernel     gamma   leave-one-out log-loss")
 for kernel, gamma, value, error in zip(
     *(tried[name] for name in ("kernel", "gamma", "log_loss", "standard_error")), strict=True
 ):
     print(f"{kernel:9s} {gamma:6.3g}   {value:.4f} +- {error:.4f}")
-print(f"log-loss at the best width of the grid {by_gamma.min():.3f}, of the chosen kernel {loss:.3f}")
-print(f"highest log-loss for a wrong width {by_gamma.max():.3f}, for a wrong box {by_box.max():.3f}")
+print(f"test log-loss: best gamma of the grid {by_gamma.min():.3f}, chosen gamma {loss:.3f}")
+print(f"highest test log-loss: over gamma {by_gamma.max():.3f}, over box {by_box.max():.3f}")
 assert np.ptp(by_box) < 0.2 * np.ptp(by_gamma)
 assert loss < 1.1 * by_gamma.min()
 assert len(tried["gamma"]) > 2

@@ -1,12 +1,12 @@
 """
-A file of any size is fitted and predicted in passes
-====================================================
+Fitting a large file block by block
+===================================
 
 A support vector machine needs a kernel value for each pair of rows to train, and one for each support
-vector to predict a row. With more than about ten thousand rows both are slow.
-:class:`~sparseklr.CompactKLR` needs only sums over the rows. ``fit_source`` reads a file in blocks, a few
-times, and learns from all rows; the few points of the model then predict a million rows in a fraction of a
-second. The data are drawn from known densities, so the best possible log-loss is known.
+vector to predict a row. With more than about ten thousand rows, both are slow.
+:class:`~sparseklr.CompactKLR` needs only sums over the rows: ``fit_source`` reads a file in blocks, several
+times, and learns from all rows. The model has only a few points, so it predicts a million rows quickly. The
+data are drawn from known densities, so the best possible log-loss is known.
 """
 
 import tempfile
@@ -27,14 +27,15 @@ folder = tempfile.TemporaryDirectory()
 features, labels = Path(folder.name) / "X.npy", Path(folder.name) / "y.npy"
 X = np.lib.format.open_memmap(features, mode="w+", dtype=np.float32, shape=(N_ROWS, 3))
 y = np.lib.format.open_memmap(labels, mode="w+", dtype=np.int8, shape=(N_ROWS,))
-for start in range(0, N_ROWS, BLOCK):  # as if it came from a database
+for start in range(0, N_ROWS, BLOCK):  # write the file in blocks
     X[start : start + BLOCK], y[start : start + BLOCK] = make_clusters(BLOCK, random_state=start, **KIND)
 X.flush()
 y.flush()
 
 # %%
-# We fit parts of the file in memory three times, and then pass the path to fit the whole file. Parquet and
-# CSV files, generators and Dask collections are processed in the same way (:mod:`sparseklr.streaming`).
+# First we fit models to the first 200, 1,000 and 5,000 rows in memory. Then ``fit_source`` takes the path
+# of the file and fits a model to all rows. It also accepts Parquet and CSV files, generators and Dask
+# collections (:mod:`sparseklr.streaming`).
 X_test, _ = make_clusters(20_000, random_state=1, **KIND)
 truth = true_log_proba("clusters", X_test, n_clusters=12)
 models, seconds = {}, {}
@@ -52,8 +53,8 @@ for n, model in models.items():
     print(f"{n:7d} rows: {model.n_points_} points, log-loss {loss[n]:.4f}, {seconds[n]:.1f} s")
 
 # %%
-# To compare prediction times, the compact model predicts the whole file, and a support vector machine
-# fitted to 5000 rows predicts a hundredth of it.
+# Finally, we compare prediction times. The compact model predicts the whole file, and a support vector
+# machine that was fitted to 5,000 rows predicts a hundredth of it.
 svc, compact = SVC(C=10).fit(X[:5000], y[:5000]), models[N_ROWS]
 
 
@@ -72,12 +73,14 @@ left.plot(list(loss), list(loss.values()), "o-", label="CompactKLR")
 for n, model in models.items():
     left.annotate(f"{model.n_points_} points", (n, loss[n]), (6, 8), textcoords="offset points")
 left.axhline(best, color="black", ls=":", label="true densities")
-left.set(xscale="log", xlabel="Training rows", ylabel="Test log-loss", title="More rows lower the loss")
+left.set(
+    xscale="log", xlabel="Training rows", ylabel="Test log-loss", title="Log-loss by number of training rows"
+)
 left.margins(x=0.15)
 left.legend()
 bars = right.bar(list(pace), list(pace.values()), color=["C0", "0.6"])
 right.bar_label(bars, fmt="%.2g")
-right.set(yscale="log", ylabel="Seconds for a million rows", title="Few points predict quickly")
+right.set(yscale="log", ylabel="CPU seconds per million rows", title="Prediction time")
 right.margins(y=0.15)
 plt.show()
 

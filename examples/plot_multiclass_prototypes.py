@@ -1,11 +1,10 @@
 """
-Three points distinguish three wines
-====================================
+Three prototypes for three kinds of wine
+========================================
 
-With more than two classes :class:`~sparseklr.CompactKLR` fits one model whose points are shared by all
-classes, not one model for each class or pair of classes. For the chemical analyses of 178 wines from three
-growers, three points suffice. Each is a typical wine of one grower, described in the units of the table, so
-a chemist can read it.
+With more than two classes, :class:`~sparseklr.CompactKLR` fits a single model whose points are shared by
+all classes. For the chemical analyses of 178 wines from three growers, three points suffice. Each of them
+is a prototype: a typical wine of one grower, described in the units of the data.
 """
 
 import matplotlib.pyplot as plt
@@ -24,30 +23,34 @@ model = CompactKLR().fit(X, y)
 print(f"{model.n_points_} points, validation log-loss {model.validation_log_loss_:.3f}")
 
 # %%
-# The points as a table
+# Prototypes as a table
 # ---------------------
-# The columns are the most important features (``feature_importances_``). The colour shows how high a value
-# is among all wines. The number beside a grower is the weight of the point.
+# Each row of the table is a prototype, and the columns are the most important features
+# (``feature_importances_``). The colour shows how high a value is compared with all wines. The number
+# beside a grower is the coefficient of the prototype.
 table = PrototypesDisplay.from_estimator(model, X)
 plt.show()
 
 # %%
-# The plane of two features
-# -------------------------
+# Probabilities in the plane of two features
+# ------------------------------------------
 # The background mixes the colours of the growers in proportion to their probabilities, with all other
 # features at their median. The dots are the wines.
 plane = PrototypesDisplay.from_estimator(model, X, y, features=("flavanoids", "color_intensity"))
 plt.show()
 
 # %%
-# Finally, we compare the model with a calibrated support vector machine in three folds.
+# Finally, we compare the model with a calibrated support vector machine by three-fold cross-validation.
 folds = StratifiedKFold(3, shuffle=True, random_state=0)
 svc = make_pipeline(StandardScaler(), CalibratedClassifierCV(SVC(), ensemble=False))
 losses = {
     name: -cross_val_score(estimator, X, y, cv=folds, scoring="neg_log_loss").mean()
     for name, estimator in {"CompactKLR": CompactKLR(), "SVC, sigmoid": svc}.items()
 }
-print("log-loss in three folds:", ", ".join(f"{name} {loss:.3f}" for name, loss in losses.items()))
+print(
+    "log-loss in three-fold cross-validation:",
+    ", ".join(f"{name} {loss:.3f}" for name, loss in losses.items()),
+)
 assert model.n_points_ <= 6
 assert set(table.classes[table.codes]) == set(y)
 assert losses["CompactKLR"] < losses["SVC, sigmoid"]

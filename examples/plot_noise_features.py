@@ -1,11 +1,11 @@
 """
-Noise features are dropped, not down-weighted
-=============================================
+Removing noise features
+=======================
 
-A kernel with one width for all features measures distances in all of them, so every irrelevant feature
-adds noise to the distances. :class:`~sparseklr.CompactKLR` learns a width for each feature, and with
-``relevance="sparse"`` it removes the features that do not lower the validation loss. Here the first two
-columns are two moons, and ten columns are noise.
+If a kernel has the same width for all features, every irrelevant feature adds noise to the distances
+between rows. :class:`~sparseklr.CompactKLR` learns a width for each feature. With ``relevance="sparse"`` it
+also removes features that do not lower the validation loss. In this example, two features determine the
+class (two moons), and ten are noise.
 """
 
 import matplotlib.pyplot as plt
@@ -39,7 +39,9 @@ models = {
 }
 losses = {name: log_loss(y_test, model.fit(X, y).predict_proba(X_test)) for name, model in models.items()}
 sparse = models["CompactKLR, sparse"]
-losses["without the noise"] = log_loss(y_test, CompactKLR().fit(X[:, :2], y).predict_proba(X_test[:, :2]))
+losses["CompactKLR without noise features"] = log_loss(
+    y_test, CompactKLR().fit(X[:, :2], y).predict_proba(X_test[:, :2])
+)
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 5), layout="constrained", width_ratios=[1.1, 1])
 RelevanceDisplay.from_estimator(sparse, feature_names=names, ax=left)
@@ -60,4 +62,4 @@ print("kept:", ", ".join(np.array(names)[sparse.get_support()]))
 assert sparse.get_support()[:2].all()
 assert sparse.get_support()[2:].sum() <= 2
 assert losses["CompactKLR, sparse"] < losses["HistGradientBoosting"] < losses["SVC, sigmoid"]
-assert losses["CompactKLR, sparse"] < 1.1 * losses["without the noise"]
+assert losses["CompactKLR, sparse"] < 1.1 * losses["CompactKLR without noise features"]

@@ -1,11 +1,11 @@
 """
-Sets of classes with a given coverage
+Prediction sets with a given coverage
 =====================================
 
-A prediction set contains the true class with a given frequency, the coverage. It has one class where the
-model is certain, both classes where they overlap, and no class where even the most probable one is less
-probable than usual. The coverage holds on average over training sets; for a single training set of 300 rows
-it may be off by a few percentage points.
+A prediction set contains the true class with a given frequency, the coverage. The set has one class where
+the model is certain, and both classes where they overlap. It is empty where even the more probable class is
+less probable than the true classes of most training rows. The coverage holds on average over training
+samples; for a single sample of 300 rows it may be off by a few percentage points.
 """
 
 import matplotlib.pyplot as plt
@@ -20,9 +20,10 @@ X_test, y_test = make_moons(5000, noise=0.3, random_state=1)
 model = SparseKLR().fit(X, y)
 
 # %%
-# Where are the sets empty or full?
-# ---------------------------------
-# A larger coverage needs larger sets: the empty strip between the classes becomes one with both classes.
+# Regions of empty, single and double sets
+# ----------------------------------------
+# A larger coverage needs larger sets: between the classes, the sets are empty at a coverage of 80%, and
+# contain both classes at 95%.
 grid = np.stack(np.meshgrid(np.linspace(-2, 3, 200), np.linspace(-1.5, 2, 140)), axis=-1)
 colors = ListedColormap(["#dddddd", "#e6a5a0", "#9dbfe0", "#f2dc8c"])  # empty, class 0, class 1, both
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained", sharey=True)
@@ -33,14 +34,14 @@ for axis, coverage in zip(axes, (0.8, 0.95), strict=True):
     )
     axis.scatter(*X.T, c=y, cmap=ListedColormap(["#b2182b", "#2166ac"]), s=12)
     inside = model.predict_set(X_test, coverage)[np.arange(len(y_test)), y_test].mean()
-    axis.set_title(f"coverage {coverage:.0%}, on new rows {inside:.1%}")
+    axis.set_title(f"Nominal coverage {coverage:.0%}, on new rows {inside:.1%}")
 bar = figure.colorbar(image, ax=axes, ticks=range(4))
 bar.ax.set_yticklabels(["empty", "class 0", "class 1", "both"])
 plt.show()
 
 # %%
-# The mean over training sets
-# ---------------------------
+# Mean coverage over training samples
+# -----------------------------------
 found = [
     SparseKLR().fit(*make_moons(300, noise=0.3, random_state=seed)).predict_set(X_test, 0.9)
     for seed in range(10)

@@ -1,11 +1,11 @@
 """
-Which columns led to this prediction?
-=====================================
+Explaining a prediction by its features
+=======================================
 
-The contributions of the points of a kernel model often cancel each other. Shapley values attribute the
-log-odds to the features instead: they sum to the difference between the log-odds of a row and the mean
-log-odds of background rows, which represent the training rows. They are exact for the rbf and the Laplacian
-kernel. A decision curve answers a second question: whether it is worth acting on the predictions.
+Which features led to a prediction, and is it worth acting on the predictions? Shapley values answer the
+first question. They attribute the log-odds to the features: they add up to the difference between the
+log-odds of a row and the mean log-odds of a sample of training rows, the background. For the rbf and
+Laplacian kernels they are exact. A decision curve answers the second question.
 """
 
 import matplotlib.pyplot as plt
@@ -27,7 +27,8 @@ np.testing.assert_allclose(
 # %%
 # The patient with the most uncertain prediction
 # ----------------------------------------------
-# The values of the features are in their original units: the model scales them itself.
+# The features are shown in their original units, because the model contains the scaling. The bars are the
+# Shapley values of the eight features with the largest effects.
 doubtful = int(np.argmin(np.abs(model.decision_function(X_test))))
 ShapleyDisplay.from_values(values, row=doubtful, label=1, max_features=8)
 plt.show()
@@ -35,14 +36,17 @@ plt.show()
 # %%
 # All patients
 # ------------
+# Each dot is the Shapley value of a feature for one patient.
 ShapleyDisplay.from_values(values, label=1, max_features=8)
 plt.show()
 
 # %%
-# Is it worth acting?
-# -------------------
-# With one feature alone, acting on the predictions is worthwhile at thresholds up to about 0.6; above this,
-# it is better to act on no patient. The model has a larger net benefit at every threshold.
+# Benefit of acting on the predictions
+# ------------------------------------
+# The decision curves show the net benefit of acting on all patients whose predicted probability exceeds a
+# threshold. A logistic regression on a single feature has a positive net benefit at thresholds up to about
+# 0.6; above this, it is better not to act at all. The model with all features has a larger net benefit at
+# every threshold.
 one = LogisticRegression(max_iter=1000).fit(X[["mean texture"]], y)
 display = DecisionCurveDisplay.from_estimator(model, X_test, y_test)
 DecisionCurveDisplay.from_estimator(

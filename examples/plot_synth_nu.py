@@ -1,15 +1,17 @@
 r"""
-A larger nu means a larger norm of w and fewer points
-=====================================================
+Norm of w and number of points as functions of nu
+=================================================
 
-This is the paper's second illustration. It uses the data of the first (``plot_synth_scatter.py``) and eight
-values of ``nu`` from 500 to 1000. A larger ``nu`` means a larger margin, which gives the loss more weight
-relative to :math:`\|w\|^2`, so the norm grows. The number of selected points falls to about a fifth and
-then stays constant, because dual variables of at most C can have the sum ``nu`` only if there are at least
-``nu / C`` of them.
+This example repeats the second illustration in the paper by Consolo, Manno and Amaldi (2025). It fits sparse
+kernel logistic regression to the data of the first illustration
+(:ref:`sphx_glr_gallery_plot_synth_scatter.py`), for eight values of ``nu`` from 500 to 1,000. ``nu`` is the
+sum of the dual variables. A larger ``nu`` means a larger margin, which gives the loss more weight relative to
+:math:`\|w\|^2`, so the norm of w grows. The number of selected points falls to about a fifth of the data and
+then stays constant. It cannot fall further: each dual variable is at most C, so at least ``nu / C`` of them
+are needed for the sum ``nu``.
 
-The data and the figure come from the package ``paper`` in the repository. From its root, run ``PYTHONPATH=.
-python examples/plot_synth_nu.py``.
+The data and the figure come from the package ``paper`` of the repository. To run the example, enter
+``PYTHONPATH=. python examples/plot_synth_nu.py`` in the root folder of the repository.
 """
 
 import matplotlib.pyplot as plt
@@ -29,8 +31,8 @@ figure.suptitle("Synth, linear kernel, C = 60")
 plt.show()
 
 # %%
-# These assertions check the trend in the paper's figure. On the plateau the number of points may increase
-# by one, like its lower bound.
+# The following assertions check the trend of the paper's figure. The number of points may increase by one
+# where it has reached its lower bound ``nu / C``, which increases too.
 assert np.all(np.diff(norms) > 0), norms
 assert np.all(np.diff(selected) <= 1), selected
 assert selected[-1] < 0.25 * len(y) < selected[0]

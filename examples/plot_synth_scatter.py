@@ -1,15 +1,15 @@
 """
-A larger nu keeps only the points near the boundary
-===================================================
+Selected points for increasing nu
+=================================
 
-This is the paper's first illustration: sparse kernel logistic regression with a linear kernel and C = 60
-separates two overlapping classes. ``nu`` is the sum of the dual variables. At ``nu=0`` the model is kernel
-logistic regression, which keeps nearly every point. As ``nu`` grows, so does the margin ``lam_``: points
-far from the boundary are dropped, and the boundary hardly moves. The data imitate the paper's Synth, which
-is not published.
+This example repeats the first illustration in the paper by Consolo, Manno and Amaldi (2025): sparse kernel
+logistic regression with a linear kernel and C = 60 separates two overlapping classes. ``nu`` is the sum of
+the dual variables. At ``nu=0`` the model is kernel logistic regression, which keeps nearly every point. As
+``nu`` grows, so does the margin ``lam_``: points far from the boundary are dropped, and the boundary hardly
+moves. The data resemble the paper's data set Synth, which is not published.
 
-The data and the figure come from the package ``paper`` in the repository. From its root, run ``PYTHONPATH=.
-python examples/plot_synth_scatter.py``.
+The data and the figure come from the package ``paper`` of the repository. To run the example, enter
+``PYTHONPATH=. python examples/plot_synth_scatter.py`` in the root folder of the repository.
 """
 
 from itertools import pairwise
@@ -30,8 +30,9 @@ figure.supylabel("Second feature")
 plt.show()
 
 # %%
-# At every step fewer points are selected, the predictions hardly change, and the selected points lie closer
-# to the boundary, as measured by the median of abs(f) in plain KLR.
+# With each larger ``nu``, fewer points are selected, and the predictions hardly change. The selected points
+# lie closer to the boundary, as measured by the median of abs(f), where f is the function of the first
+# model (``nu=0``).
 selected = [len(model.support_) for model in models]
 assert all(more > fewer for more, fewer in pairwise(selected)), selected
 assert selected[0] > 0.85 * len(y)

@@ -1,16 +1,17 @@
 """
-Dropping the small dual variables of a trained model changes its boundary
-=========================================================================
+Sparse kernel logistic regression and the thresholding heuristic
+================================================================
 
-Sparse kernel logistic regression at nu = 1100 selects 20 of 99 points and keeps the boundary of the dense
-model. The paper argues against the thresholding heuristic, which keeps the 20 largest dual variables of the
-dense model instead. This gives a different boundary, because the balance ``sum(alpha * y) = 0`` and the
-influence of the many well-classified points are lost. The remaining points are mostly on the wrong side,
-and usually reverse the boundary. On data like these, retraining on the kept points repairs the boundary; in
-the paper's example it did not.
+Can a dense model be made sparse by dropping small coefficients? Consolo, Manno and Amaldi (2025) argue
+against this thresholding heuristic. Sparse kernel logistic regression at ``nu = 1100`` selects 20 of 99
+points and keeps the boundary of the dense model. The heuristic keeps the 20 largest dual variables of the
+dense model instead, which gives a different boundary: the balance ``sum(alpha * y) = 0`` and the influence of
+the many well-classified points are lost. The points that remain are mostly misclassified, and they usually
+reverse the boundary. On data like these, retraining on the kept points repairs the boundary; in their example
+it did not.
 
-The data and the figure come from the package ``paper`` in the repository. From its root, run ``PYTHONPATH=.
-python examples/plot_synth_thresholding.py``.
+The data and the figure come from the package ``paper`` of the repository. To run the example, enter
+``PYTHONPATH=. python examples/plot_synth_thresholding.py`` in the root folder of the repository.
 """
 
 import matplotlib.pyplot as plt
@@ -28,8 +29,8 @@ figure.axes[0].set(xlabel="First feature", ylabel="Second feature")
 plt.show()
 
 # %%
-# Sparse KLR is at least as accurate as thresholding on this set, and much more accurate on average over
-# thirty sets.
+# On this data set, sparse kernel logistic regression is at least as accurate as thresholding. On average
+# over thirty data sets of the same kind, it is much more accurate.
 assert sparse.score(X, y) >= thresholded.score(X, y)
 assert set(sparse.support_) != set(thresholded.support_)
 scores = []

@@ -1,15 +1,15 @@
 r"""
-Sparse KLR distributes the weight evenly, thresholding does not
-===============================================================
+Weights of the selected points
+==============================
 
-The figure shows the relative weights :math:`\alpha_i / \sum_j \alpha_j` of the 20 points that sparse kernel
-logistic regression selects at nu = 1100, and of the 20 largest dual variables of plain kernel logistic
-regression (the thresholding heuristic). In the sparse model nearly all selected points are at or near their
-upper bound C, as in a support vector machine; after thresholding a few misclassified points dominate.
+This example compares the relative weights :math:`\alpha_i / \sum_j \alpha_j` of 20 points in two models.
+The first is sparse kernel logistic regression at ``nu = 1100``, which selects 20 points. Nearly all of them
+have weights at or near the upper bound, as in a support vector machine. The second is the thresholding
+heuristic, which keeps the 20 largest dual variables of kernel logistic regression. There, a few
+misclassified points dominate.
 
-The data and the figure come from the package ``paper`` in the repository. From the root of the repository,
-run ``PYTHONPATH=.
-python examples/plot_synth_weights.py``.
+The data and the figure come from the package ``paper`` of the repository. To run the example, enter
+``PYTHONPATH=. python examples/plot_synth_weights.py`` in the root folder of the repository.
 """
 
 import matplotlib.pyplot as plt
@@ -28,7 +28,7 @@ figure.suptitle("Relative weights of the selected points, C = 60")
 plt.show()
 
 # %%
-# The weights of sparse KLR have a smaller spread and a smaller maximum.
+# In sparse kernel logistic regression, the weights vary less and their maximum is smaller.
 spread = {name: np.std(list(weights.values())) for name, weights in relative.items()}
 largest = {name: max(weights.values()) for name, weights in relative.items()}
 assert spread["sparse KLR"] < 0.5 * spread["thresholding"], spread

@@ -1,4 +1,4 @@
-"""Effect of each parameter if the others keep their defaults."""
+"""Effect of each parameter on the log-loss if all other parameters have their defaults."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from .rows import splits, test_loss
 
 SETS = ("diabetes", "ionosphere", "waveform", "spambase")
 NOTE = (
-    "Change of the test log-loss relative to the defaults when one parameter of `SparseKLR` is "
-    "changed; means over diabetes, ionosphere, waveform and spambase (features standardised, at most "
-    '500 training rows). The values of gamma are multiples of `"scale"`.'
+    "Change of the mean test log-loss, relative to the defaults, if one parameter of `SparseKLR` is "
+    "changed. *Best* and *worst* are the changes with the best and the worst of the values tried, and "
+    "*points* is the range of the mean number of points. Means over diabetes, ionosphere, waveform "
+    "and spambase (features standardised, at most 500 training rows). The values of gamma are "
+    'multiples of `"scale"`.'
 )
 COLUMNS = ["parameter", "values tried", "best", "worst", "points"]
 CHANGES: dict[str, tuple[str, list[dict[str, Any]]]] = {

@@ -15,8 +15,10 @@ from .rows import best_in_bold, splits, test_loss
 
 SETS = ("wisconsin", "diabetes", "banknote", "magic", "spambase", "waveform")
 NOTE = (
-    "Test log-loss of `SparseKLR(scale=None)` with four feature scales, and of `SparseKLR()` and `CompactKLR()`, "
-    "which scale the features themselves; at most 500 training rows."
+    "The first four columns show the test log-loss of `SparseKLR(scale=None)` after different "
+    "scalings of the features, and the last two the test log-loss of `SparseKLR()` and "
+    "`CompactKLR()`, which scale the features themselves. At most 500 training rows; the lowest "
+    "log-loss of a row is in bold."
 )
 SCALERS = {
     "as they are": FunctionTransformer(),

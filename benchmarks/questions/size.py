@@ -9,9 +9,9 @@ from typing import Any
 from ..store import ROOT
 
 NOTE = (
-    "Each fit ran in its own process. Memory is the peak in excess of the interpreter and the data; "
-    "the log-loss is that of 5000 new rows. The data with two classes are clusters in 10 features "
-    "(`make_clusters`), and those with more classes a noisy mixture in 20 features."
+    "Each fit ran in its own process. Memory is the peak memory minus the memory of the interpreter "
+    "and the data. The log-loss is measured on 5,000 new rows. The data with two classes are clusters "
+    "in 10 features (`make_clusters`); the data with more classes are a noisy mixture in 20 features."
 )
 COLUMNS = ["model", "rows", "classes", "seconds", "memory (MB)", "points", "log-loss"]
 CASES = [

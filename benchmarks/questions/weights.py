@@ -17,9 +17,9 @@ from sparseklr.inspection import expected_calibration_error
 from .rows import splits
 
 NOTE = (
-    "Results on coil2000, where 6% of the rows are positive: 2500 training rows, 4000 test rows, two "
-    "splits. The last two lines change the threshold or correct the probabilities without fitting "
-    "another model."
+    "Results of `SparseKLR` on coil2000, where 6% of the rows are positive: means over two splits "
+    "with 2,500 training rows and 4,000 test rows. ECE is the expected calibration error. The last "
+    "two rows change the threshold or correct the probabilities without another fit."
 )
 COLUMNS = ["model", "log-loss", "mean probability", "fraction of positives", "ECE", "balanced accuracy"]
 

@@ -1,4 +1,4 @@
-"""Write the report on stored results as one self-contained HTML page, or its tables as Markdown or LaTeX."""
+"""Report on stored results as a self-contained HTML page, or its tables as Markdown or LaTeX."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def write_report(results: str | os.PathLike[str], output: str | os.PathLike[str]
     }
     output = Path(output)
     if output.suffix not in writers:
-        raise ValueError(f"{output}: the name of a report ends in {', '.join(writers)}.")
+        raise ValueError(f"{output}: the name of a report must end in {', '.join(writers)}.")
     with Results(results, readonly=True) as stored:
         records, runs = stored.cells(), stored.runs()
     summaries = [Summary(records, mode) for mode in MODES]
     summaries = [summary for summary in summaries if summary.datasets]
     if not summaries:
-        raise ResultsError(f"{os.fspath(results)}: holds no results yet.")
+        raise ResultsError(f"{os.fspath(results)}: the file contains no results yet.")
     output.write_text(writers[output.suffix](summaries, runs), encoding="utf-8")
 
 
@@ -55,7 +55,7 @@ def write_report(results: str | os.PathLike[str], output: str | os.PathLike[str]
 
 
 def _tables(summary: Summary, first: Table | None = None) -> list[Table]:
-    """The tables of a mode, with distinct names."""
+    """Return the tables of a mode, with distinct names."""
     made = [*([first] if first else []), *all_tables(summary)]
     return [replace(table, name=f"{summary.mode}-{table.name}") for table in made]
 
@@ -63,12 +63,14 @@ def _tables(summary: Summary, first: Table | None = None) -> list[Table]:
 def markdown(summaries: list[Summary], runs: Runs) -> str:
     parts = [
         "# All tables of the paper's experiments\n",
-        "The paper compares sparse kernel logistic regression (S-KLR) with other sparse classifiers on "
-        "twelve data sets, by accuracy and by the fraction of the training points that a model keeps. This "
-        "page contains its tables with our numbers, and adds the models of this package and the quality of "
-        "the probabilities. A cell has our number first; brackets contain the paper's number and the "
-        "difference; the best number of a row is in bold. `python -m paper --report FILE.md` "
-        "writes this page.\n",
+        "This page contains the tables of the paper with our numbers, and adds the models of this package "
+        "and the quality of the probabilities. The paper compares sparse kernel logistic regression (S-KLR) "
+        "with other sparse classifiers on twelve data sets. It compares their accuracies and the fractions "
+        "of the training rows (points) that they keep.\n",
+        "Each cell shows our number first. In brackets are the paper's number and the difference. The best "
+        "number of a row is in bold. *Best* is the most accurate model on the validation rows, and *sparsest "
+        "of 3* the sparsest of the three most accurate models. `python -m paper --report FILE.md` writes "
+        "these tables from a file of results.\n",
     ]
     for summary in summaries:
         words = sections.DESCRIPTIONS[summary.mode]

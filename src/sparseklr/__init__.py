@@ -1,4 +1,4 @@
-"""Sparse kernel logistic regression: classifiers with few points and probabilities you can act on."""
+"""Sparse kernel logistic regression: classifiers whose probabilities depend on few points."""
 
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -57,7 +57,7 @@ else:
         "save": "persistence",
         "tabular_pipeline": "tables",
     }
-    _EXTRAS = {"tables": "tables"}  # the extra that a module needs
+    _EXTRAS = {"tables": "tables"}  # optional dependencies ("extra") of a module
 
     def __getattr__(name: str) -> Any:
         """Load a public name or module on first use, so that ``sparseklr --help`` needs no scikit-learn."""

@@ -1,4 +1,4 @@
-"""``python -m sparseklr``: the same as the command ``sparseklr``."""
+"""Entry point of ``python -m sparseklr``, which is the same as the command ``sparseklr``."""
 
 import sys
 

@@ -1,4 +1,10 @@
-"""Base classes of the classifiers: prediction, explanation, familiarity and the skeleton of ``fit``."""
+r"""Base classes of the classifiers: prediction, explanation, familiarity, and the framework of ``fit``.
+
+A *point* of a model is a vector with a coefficient in the decision function
+:math:`f(x) = \sum_b \beta_b k(x_b, x) + c`. Points are training rows, except in
+:class:`~sparseklr.CompactKLR`. An *output* is a value of f; with more than two classes, each class has its
+own f and its own output.
+"""
 
 from __future__ import annotations
 
@@ -52,16 +58,18 @@ ALL = slice(None)
 
 @dataclass(frozen=True, eq=False)
 class RowExplanation:
-    """The log-odds of one class for one row; positive contributions support the class.
+    """Explanation of the log-odds of one class for one row.
 
     Attributes
     ----------
     label : object
         The class.
     contributions : array (n_points,)
+        Contribution of each point to the log-odds. Positive values support the class.
     intercept : float
-        The log-odds before any point contributes.
+        The log-odds without any contribution.
     distance : array (n_points,) or None
+        Distance of the row from each point; None if unknown.
     """
 
     label: Any
@@ -71,15 +79,15 @@ class RowExplanation:
 
     @property
     def log_odds(self) -> float:
-        """Log-odds of the class against the others: the sum of all contributions and the intercept."""
+        """Log-odds of the class against the other classes, the sum of all contributions and the intercept."""
         return float(self.contributions.sum() + self.intercept)
 
     def strongest(self, n_points: int = 10) -> np.ndarray:
-        """Positions of the points with the largest absolute contributions, largest first."""
+        """Return the positions of the points with the largest absolute contributions, largest first."""
         return np.argsort(-np.abs(self.contributions), kind="stable")[:n_points]
 
     def nearest(self, n_points: int = 10) -> np.ndarray:
-        """Positions of the nearest points, or :meth:`strongest` if distances are unknown."""
+        """Return the positions of the nearest points, or :meth:`strongest` if distances are unknown."""
         if self.distance is None:
             return self.strongest(n_points)
         return np.argsort(self.distance, kind="stable")[:n_points]
@@ -87,24 +95,28 @@ class RowExplanation:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    r"""Contribution of every point of a model to the decision values of some rows.
+    r"""Contribution of every point of a model to the decision values of the explained rows.
 
-    A decision value is a sum over the points of the model, :math:`f(x) = \sum_b \beta_b k(x_b, x) + c`, so
-    the explanation is exact: ``contributions.sum(axis=-1) + intercept`` is ``decision_function(X)``.
+    A decision value is a sum over the points :math:`x_b` of the model,
+    :math:`f(x) = \sum_b \beta_b k(x_b, x) + c`. The explanation is therefore exact:
+    ``contributions.sum(axis=-1) + intercept`` equals ``decision_function(X)``.
 
     Attributes
     ----------
     contributions : array (n_samples, n_points) or (n_samples, n_classes, n_points)
-        :math:`\beta_b k(x_b, x)`. With two classes the middle axis is absent and positive values support the
-        second class. With a calibration they are multiplied by the ratio of the calibrated output to f.
+        The terms :math:`\beta_b k(x_b, x)`. With two classes, the middle axis is absent and positive values
+        support the second class. If the model has a calibration, the terms are multiplied by its slope (with
+        ``calibration="link"``, by the ratio of the calibrated decision value to f).
     intercept : array (n_samples,) or (n_samples, n_classes)
+        The decision values without any contribution.
     distance : array (n_samples, n_points) or None
-        Euclidean distance of each row from each point. :class:`~sparseklr.SparseKLR` and
-        :class:`~sparseklr.CompactKLR` measure it in features that are scaled and weighted by relevance. None
-        for a precomputed kernel.
+        Euclidean distance of each row from each point; None for a precomputed kernel.
+        :class:`~sparseklr.SparseKLR` and :class:`~sparseklr.CompactKLR` measure the distance in features that
+        are scaled and weighted by relevance.
     support : array (n_points,) or None
         Indices of the points among the training rows; None if the points are not training rows.
     classes : array (n_classes,)
+        The class labels.
     """
 
     contributions: np.ndarray
@@ -114,12 +126,12 @@ class Explanation:
     classes: np.ndarray
 
     def of_row(self, row: int = 0, label: Any = None) -> RowExplanation:
-        """The log-odds of a class for one row.
+        """Return the explanation of the log-odds of one class for one row.
 
         Parameters
         ----------
         row : int, default=0
-            Position among the explained rows.
+            Position of the row among the explained rows.
         label : object, default=None
             The class; None means the most probable class of the row.
 
@@ -146,9 +158,10 @@ class Explanation:
 
 
 def set_fitted(estimator: Any, attributes: Mapping[str, Any]) -> Any:
-    """Replace all fitted attributes. No other function writes them.
+    """Replace all fitted attributes of an estimator and return the estimator.
 
-    ``fit`` calls it last, so a fit that fails leaves the estimator unchanged.
+    No other function writes fitted attributes. ``fit`` calls this function last, so a fit that fails leaves
+    the estimator unchanged.
     """
     for name in [name for name in vars(estimator) if name.endswith("_") and not name.startswith("__")]:
         delattr(estimator, name)
@@ -158,17 +171,18 @@ def set_fitted(estimator: Any, attributes: Mapping[str, Any]) -> Any:
 
 
 class SVCParameters:
-    """Raises an informative error for parameters that users of :class:`~sklearn.svm.SVC` expect.
+    """Mixin that raises an informative error for parameters that exist only in :class:`~sklearn.svm.SVC`.
 
-    ``__init__`` cannot do this: scikit-learn reads the parameters from its signature.
+    ``__new__`` raises the error, because scikit-learn reads the parameters from the signature of
+    ``__init__``.
     """
 
     _INSTEAD = {
-        "probability": "predict_proba is always available. Leave it out.",
-        "shrinking": "the solver decides by itself which variables to skip. Leave it out.",
-        "break_ties": "predict always returns the class with the largest predict_proba. Leave it out.",
-        "decision_function_shape": "decision_function has one column for each class, as with 'ovr'. Leave "
-        "it out.",
+        "probability": "predict_proba is always available. Omit this parameter.",
+        "shrinking": "the solver decides which variables to skip. Omit this parameter.",
+        "break_ties": "predict always returns the class with the largest predict_proba. Omit this parameter.",
+        "decision_function_shape": "decision_function has one column for each class, as with 'ovr'. Omit "
+        "this parameter.",
     }
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
@@ -181,15 +195,15 @@ class SVCParameters:
 class PointClassifier(SVCParameters, ClassifierMixin, BaseEstimator):
     """Base of classifiers whose outputs are ``dual_coef_ @ k(points, x) + intercept_``.
 
-    Two classes have one output, the logit of the second class; more classes have one output each.
-    Predictions on Dask arrays and data frames are lazy: they are computed chunk by chunk.
-    A subclass implements the methods that raise TypeError here.
+    Two classes have one output, the logit of the second class. More classes have one output each. Predictions
+    on Dask arrays and data frames are lazy: they are computed chunk by chunk. A subclass implements the
+    methods that raise TypeError here.
     """
 
     classes_: np.ndarray
     dual_coef_: np.ndarray
     intercept_: np.ndarray
-    link_: Link = ONE_VS_REST  # map from the outputs of more than two classes to probabilities
+    link_: Link = ONE_VS_REST  # function that maps the outputs of more than two classes to probabilities
 
     # -- for subclasses -------------------------------------------------------------------------
 
@@ -197,62 +211,69 @@ class PointClassifier(SVCParameters, ClassifierMixin, BaseEstimator):
         return hasattr(self, "classes_")
 
     def _checked(self, X: Any) -> Any:
-        """Validated rows; raises if the model is not fitted."""
+        """Return validated rows as arguments of the kernel; raise an error if the model is not fitted."""
         raise TypeError(f"{type(self).__name__} must implement _checked")
 
     def _validated(self, X: Any) -> Any:
-        """Validated rows in the columns of X."""
+        """Return validated rows with the columns of X."""
         return self._checked(X)
 
     def _outputs(self, X: Any) -> np.ndarray:
-        """Outputs f(x), (n_queries, n_outputs)."""
+        """Return the outputs f(x), (n_queries, n_outputs)."""
         raise TypeError(f"{type(self).__name__} must implement _outputs")
 
     def _kernel_to_points(self, rows: Any, some: Any = ALL) -> np.ndarray:
-        """Kernel values between validated rows and the points at the indices ``some``."""
+        """Return kernel values between validated rows and the points at the indices ``some``."""
         raise TypeError(f"{type(self).__name__} must implement _kernel_to_points")
 
     def _distance_to_points(self, rows: Any) -> np.ndarray | None:
-        """Distances between validated rows and the points; None if unknown."""
+        """Return distances between validated rows and the points; None if unknown."""
         raise TypeError(f"{type(self).__name__} must implement _distance_to_points")
 
     def _kernel_of_points(self, some: Any = ALL) -> np.ndarray:
-        """Kernel matrix of the points at the indices ``some``."""
+        """Return the kernel matrix of the points at the indices ``some``."""
         raise TypeError(f"{type(self).__name__} must implement _kernel_of_points")
 
     def _diagonal(self, rows: Any) -> np.ndarray | None:
-        """k(x, x) of each validated row; None if unknown."""
+        """Return k(x, x) of each validated row; None if unknown."""
         raise TypeError(f"{type(self).__name__} must implement _diagonal")
 
     def _log_proba(self, outputs: np.ndarray) -> np.ndarray:
+        """Return the logarithms of the class probabilities for given outputs."""
         return log_probabilities(outputs, self.link_)
 
     def _affine_calibration(self, outputs: np.ndarray) -> tuple[Any, Any]:
-        """Slope and offset of the calibrated output ``slope * outputs + offset``."""
+        """Return slope and offset of the calibrated outputs ``slope * outputs + offset``."""
         return 1.0, 0.0
 
     def _product_expansion(self) -> ProductExpansion:
-        """The outputs as a sum of products over features; raises if the kernel is not such a product."""
+        """Return the outputs as a sum of products over features.
+
+        An error is raised if the kernel is not a product over features.
+        """
         raise TypeError(f"{type(self).__name__} must implement _product_expansion")
 
     def _default_background(self) -> Background | None:
-        """Rows that represent the training rows; None if the model does not have them."""
+        """Return rows that represent the training rows; None if the model does not store such rows."""
         return None
 
     # -- prediction -----------------------------------------------------------------------------
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Logit of the probability of the second class; for more than two classes, the output of each class.
+        """Return the decision values of the rows: logits of the second class, or one score for each class.
 
-        Far from all points, a model with the rbf or the Laplacian kernel predicts a constant.
+        The model converts them into probabilities. Far from all points, a model with the rbf or the Laplacian
+        kernel predicts a constant.
 
         Parameters
         ----------
         X : {array-like, sparse matrix, Dask array or data frame} of shape (n_samples, n_features)
+            Rows to predict.
 
         Returns
         -------
         array (n_samples,) or (n_samples, n_classes)
+            Decision values.
         """
         if is_dask(X):
             return self._lazily(X, "decision_function")
@@ -260,58 +281,66 @@ class PointClassifier(SVCParameters, ClassifierMixin, BaseEstimator):
         return outputs[:, 0] if len(self.classes_) == 2 else outputs
 
     def predict(self, X: Any) -> np.ndarray:
-        """Most probable class of each row.
+        """Return the most probable class of each row.
 
         Parameters
         ----------
         X : {array-like, sparse matrix, Dask array or data frame} of shape (n_samples, n_features)
+            Rows to predict.
 
         Returns
         -------
         array (n_samples,)
+            Class labels.
         """
         if is_dask(X):
             return self._lazily(X, "predict")
         outputs = self._outputs(X)
         if len(self.classes_) == 2:
             return self.classes_[(outputs[:, 0] > 0).astype(int)]
-        # Outputs may differ by rounding in the opposite direction to the probabilities.
+        # Rounding errors may order two outputs differently from their probabilities.
         log_proba = self._log_proba(outputs)
         most = np.exp(log_proba) == np.exp(log_proba.max(axis=1, keepdims=True))
         return self.classes_[np.where(most, outputs, -np.inf).argmax(axis=1)]
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of the class probabilities, accurate even where these round to 0 or 1.
+        """Return the logarithms of the class probabilities.
+
+        They are accurate even if the probabilities round to 0 or 1.
 
         Parameters
         ----------
         X : {array-like, sparse matrix, Dask array or data frame} of shape (n_samples, n_features)
+            Rows to predict.
 
         Returns
         -------
         array (n_samples, n_classes)
+            Logarithms of probabilities in the order of ``classes_``.
         """
         if is_dask(X):
             return self._lazily(X, "predict_log_proba")
         return self._log_proba(self._outputs(X))
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities, which sum to one.
+        """Return the class probabilities of each row.
 
         Parameters
         ----------
         X : {array-like, sparse matrix, Dask array or data frame} of shape (n_samples, n_features)
+            Rows to predict.
 
         Returns
         -------
         array (n_samples, n_classes)
+            Probabilities in the order of ``classes_``.
         """
         if is_dask(X):
             return self._lazily(X, "predict_proba")
         return np.exp(self.predict_log_proba(X))
 
     def _lazily(self, X: Any, method: str) -> Any:
-        """Lazy result of a prediction method on a Dask collection."""
+        """Return the lazy result of a prediction method on a Dask collection."""
         check_is_fitted(self)
         n_classes = len(self.classes_)
         columns = {"predict": None, "decision_function": None if n_classes == 2 else n_classes}
@@ -329,21 +358,23 @@ class PointClassifier(SVCParameters, ClassifierMixin, BaseEstimator):
         groups: Mapping[str, Sequence[Any]] | None = None,
         interactions: bool = False,
     ) -> Any:
-        """Contribution of each point of the model, or of each feature, to the decision values of the rows.
+        """Return the contribution of each point of the model, or of each feature, to the decision values.
 
-        By points, the contributions are the terms of the sum over points. By features, they are Shapley
-        values: the mean change of the decision value when the value of the feature replaces that of a
-        background row, over all orders in which features are replaced (interventional Shapley values). Both
-        are exact and add up to the decision values.
+        With ``by="points"``, the contributions are the terms of the sum over points. With ``by="features"``,
+        they are interventional Shapley values. The values of a background row are replaced one after the
+        other by the values of the explained row. The Shapley value of a feature is the mean change of the
+        decision value when the feature is replaced, over all orders of the features and all background rows.
+        Both kinds of contributions are exact and add up to the decision values.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows to explain. The result has one number for each pair of row and point, or of row and feature.
         by : {"points", "features"}, default="points"
-            ``"features"`` needs the kernel "rbf" or "laplacian", whose values are products over features.
+            Whether to explain by points or by features. ``"features"`` needs the kernel "rbf" or "laplacian",
+            whose values are products over features.
         background : {array-like, sparse matrix} of shape (n_background, n_features), default=None
-            Rows that the rows of X are compared with; None means up to 100 weighted rows that represent the
+            Rows with which the rows of X are compared. None means up to 100 weighted rows that represent the
             training rows.
         groups : mapping of str to sequence of column names or positions, default=None
             Columns that count as one feature, such as a one-hot encoded category.
@@ -353,6 +384,7 @@ class PointClassifier(SVCParameters, ClassifierMixin, BaseEstimator):
         Returns
         -------
         Explanation or ShapleyValues
+            Contributions of the points, or of the features.
 
         See Also
         --------
@@ -365,7 +397,7 @@ class PointClassifier(SVCParameters, ClassifierMixin, BaseEstimator):
             raise ValueError(f"by must be 'points' or 'features'; got {by!r}.")
         if background is not None or groups is not None or interactions:
             raise ValueError("background, groups and interactions need by='features'.")
-        self._outputs(X)  # raises if a value overflows
+        self._outputs(X)  # raises an error if a value overflows
         rows = self._checked(X)
         contributions = self._kernel_to_points(rows)[:, None, :] * self.dual_coef_
         outputs = contributions.sum(axis=2) + self.intercept_
@@ -380,6 +412,7 @@ class PointClassifier(SVCParameters, ClassifierMixin, BaseEstimator):
     def _shapley_values(
         self, X: Any, background: Any, groups: Mapping[str, Sequence[Any]] | None, interactions: bool
     ) -> ShapleyValues:
+        """Return the Shapley values of the features for the rows of X."""
         rows = self._validated(X)
         expansion = self._product_expansion()
         others = self._background(expansion, background)
@@ -397,20 +430,21 @@ class PointClassifier(SVCParameters, ClassifierMixin, BaseEstimator):
         return ShapleyValues(values, base, columns.data(rows), columns.names, self.classes_, both)
 
     def partial_dependence(self, columns: Any, grid: Any, *, background: Any = None) -> np.ndarray:
-        """Mean decision value of the background rows with some columns set to given values.
+        """Return the mean decision value of the background rows with ``columns`` set to given values.
 
         Parameters
         ----------
         columns : str, int, or sequence of these
-            Columns of X, by name or position.
+            Names or positions of columns of X.
         grid : array-like of shape (n_grid,) or (n_grid, n_columns)
             Values of the columns.
         background : {array-like, sparse matrix} of shape (n_background, n_features), default=None
-            As in :meth:`explain`.
+            Background rows, as in :meth:`explain`.
 
         Returns
         -------
         array (n_grid,) or (n_grid, n_classes)
+            Mean decision value for each row of the grid.
         """
         check_is_fitted(self)
         expansion = self._product_expansion()
@@ -418,97 +452,113 @@ class PointClassifier(SVCParameters, ClassifierMixin, BaseEstimator):
         chosen = [columns] if isinstance(columns, str | int | np.integer) else list(columns)
         values = check_array(np.asarray(grid).reshape(len(grid), -1), input_name="grid")
         if values.shape[1] != len(chosen):
-            raise ValueError(f"grid must have {len(chosen)} columns, like columns; got {values.shape[1]}.")
+            raise ValueError(
+                f"grid must have {len(chosen)} columns, one for each entry of columns; got {values.shape[1]}."
+            )
         others = self._background(expansion, background)
         mean = expansion.partial_dependence(column_positions(chosen, names), values, others, len(names))
         return mean[:, 0] if len(self.classes_) == 2 else mean
 
     def gradient(self, X: Any) -> np.ndarray:
-        """Derivatives of the decision values with respect to the features of each row.
+        """Return the derivatives of the decision values with respect to the features of each row.
 
-        The Laplacian kernel is not differentiable at the points of the model; there the mean of both
-        one-sided derivatives is returned. The derivative is zero where the model clips a feature.
+        The Laplacian kernel is not differentiable where a feature of the row equals the same feature of a
+        point. The mean of the two one-sided derivatives is returned in this case. The derivative is zero
+        where the model clips a feature.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows at which the derivatives are computed.
 
         Returns
         -------
         array (n_samples, n_features) or (n_samples, n_classes, n_features)
+            Derivatives.
         """
         rows = self._validated(X)
         slopes = self._product_expansion().gradient(rows, self.n_features_in_)
         return slopes[:, 0] if len(self.classes_) == 2 else slopes
 
     def _column_names(self) -> list[str]:
+        """Return the names of the columns of X; without names, x0, x1, and so on."""
         names = getattr(self, "feature_names_in_", None)
         return (
             [f"x{j}" for j in range(self.n_features_in_)] if names is None else [str(name) for name in names]
         )
 
     def _background(self, expansion: ProductExpansion, given: Any) -> Background:
-        """The given rows with equal weights, or the rows that represent the training rows."""
+        """Return the given rows with equal weights, or the stored rows that represent the training rows."""
         if given is not None:
             features = expansion.features(self._validated(given))
             return Background(features, np.full(features.shape[0], 1.0 / features.shape[0]))
         background = self._default_background()
         if background is None:
-            raise ValueError(f"this {type(self).__name__} does not keep training rows: give background=.")
+            raise ValueError(f"this {type(self).__name__} stores no training rows; pass background.")
         return background
 
 
 # -- familiarity --------------------------------------------------------------------------------
 
-# Number of distinct training rows kept as a sample of all of them.
+# Maximum number of distinct training rows that a model stores as a sample.
 _TRAINING_ROWS = 2000
+# Number of rows in a block of kernel values.
 _BLOCK = 8192
 
 
 class TrainingRows(NamedTuple):
-    """A sample of the distinct training rows, and the positions of the model's points among them."""
+    """A sample of the distinct training rows, and the positions of the points of the model in it."""
 
     X: Any
     weight: np.ndarray
-    point_rows: np.ndarray  # row of each point; at least len(X) for points outside the sample
+    point_rows: np.ndarray  # position of each point in X; len(X) or more for points outside the sample
 
     @classmethod
     def of(cls, points: DistinctPoints, kept: np.ndarray) -> TrainingRows:
-        """The first distinct points (in pseudo-random order); those of the model are at ``kept``."""
+        """Return the first 2000 distinct training rows, which are in pseudo-random order.
+
+        ``kept`` contains the indices of the points of the model.
+        """
         sample = slice(0, _TRAINING_ROWS)
         return cls(points.X[sample].copy(), points.weight[sample].sum(axis=1), kept)
 
 
 class FamiliarityMixin(PointClassifier):
-    """Adds ``familiarity``. A fit sets ``_training_rows_``, or ``_reference_`` directly."""
+    """Mixin for the method ``familiarity``. A fit sets ``_training_rows_``, or ``_reference_`` directly."""
 
     _training_rows_: TrainingRows | None
 
     def familiarity(self, X: Any) -> np.ndarray:
-        r"""Similarity of each row of X to the training data, as a rank among the training rows.
+        r"""Return the familiarity of each row: how similar the row is to the training data, from 0 to 1.
 
-        The projection of the kernel function :math:`k(x, \cdot)` onto those of the model's points z has the
-        fraction :math:`k_{xz} K_{zz}^{-1} k_{zx} / k(x, x)` of its squared norm: 1 at a point, near 0 far
-        from all points. The familiarity of a row is the proportion of the training rows whose fraction is no
-        larger (for a training row that is a point of the model, the fraction explained by the other points).
-        So a familiarity of 0.05 means that 95% of the training rows have a larger fraction. A familiarity
-        near zero means that the training data contain nothing similar to the row, and that its predicted
-        probability is an extrapolation.
+        A familiarity near 0 means that the training data contain nothing similar to the row, so the predicted
+        probability is an extrapolation. The familiarity of rows drawn like the training rows is approximately
+        uniform on [0, 1].
+
+        The similarity of a row x to the points z of the model is
+        :math:`s(x) = k_{xz} K_{zz}^{-1} k_{zx} / k(x, x)`. This is the fraction of the squared norm of the
+        kernel function :math:`k(x, \cdot)` that its projection onto the kernel functions of the points
+        retains. It is 1 if x is a point of the model, and near 0 far from all points. The familiarity of x is
+        the fraction of the training rows whose similarity is at most s(x). For a training row that is itself
+        a point, the similarity to the other points is used. For example, a familiarity of 0.05 means that 95%
+        of the training rows have a larger similarity.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows to evaluate.
 
         Returns
         -------
         array (n_samples,)
-            In [0, 1]; approximately uniform for rows drawn like the training rows.
+            Familiarity of each row.
 
         Notes
         -----
-        With a kernel of low rank, such as the linear one, a few points explain every row and all rows are
-        equally familiar. A precomputed kernel, for which k(x, x) is unknown, and a kernel that is not
-        positive semidefinite raise an error.
+        The fraction of the training rows is estimated from a sample of at most 2000 distinct training rows.
+        With a kernel of low rank, such as the linear kernel, a few points represent every row, and all rows
+        are equally familiar. An error is raised for a precomputed kernel, for which k(x, x) is unknown, and
+        for a kernel that is not positive semidefinite.
 
         Examples
         --------
@@ -523,7 +573,7 @@ class FamiliarityMixin(PointClassifier):
             raise ValueError("familiarity(X) needs k(x, x), which kernel='precomputed' does not provide.")
         if self._reference_ is None:
             raise ValueError(
-                "familiarity is undefined: the kernel is not positive semidefinite on the points."
+                "familiarity is undefined: the kernel matrix of the points is not positive semidefinite."
             )
         span, chosen = self._span()
         blocks = [rows[start : start + _BLOCK] for start in range(0, rows.shape[0], _BLOCK)]
@@ -531,11 +581,12 @@ class FamiliarityMixin(PointClassifier):
         return rank(np.concatenate(explained), self._reference_)
 
     def _span(self) -> tuple[Span, np.ndarray]:
-        """The span of the points, or of a sample of them, and their indices."""
+        """Return the span of the kernel functions of (a sample of) the points, and their indices."""
         chosen = representatives(self.dual_coef_.shape[1])
         return Span(self._kernel_of_points(chosen)), chosen
 
     def _explained(self, span: Span, chosen: np.ndarray, rows: Any) -> np.ndarray:
+        """Return the similarity of each row to the points, in millionths."""
         rows = rows.astype(np.float64)
         diagonal = self._diagonal(rows)
         assert diagonal is not None
@@ -543,9 +594,9 @@ class FamiliarityMixin(PointClassifier):
 
     @cached_property
     def _reference_(self) -> np.ndarray | None:
-        """Quantiles of the explained fractions of the training rows; None for an indefinite kernel.
+        """Quantiles of the similarities of the training rows; None for an indefinite kernel.
 
-        Computed on first use, because it takes a noticeable part of the time of a fit.
+        They are computed on first use, because this takes a noticeable part of the time of a fit.
         """
         if self._training_rows_ is None:
             return None
@@ -563,6 +614,7 @@ class FamiliarityMixin(PointClassifier):
         return reference_quantiles(explained, weight)
 
     def _default_background(self) -> Background | None:
+        """Return rows that represent the training rows; None if there are none."""
         return self._background_
 
     @cached_property
@@ -582,31 +634,34 @@ class FamiliarityMixin(PointClassifier):
 
 
 class HeldOutMixin(PointClassifier):
-    """Adds prediction sets and probability intervals. A fit sets ``_held_out_``."""
+    """Mixin for prediction sets and probability intervals. A fit sets ``_held_out_``."""
 
     _held_out_: HeldOut | None
 
     def predict_set(self, X: Any, coverage: float = 0.9, *, by_class: bool = False) -> np.ndarray:
-        """Sets of classes that contain the true class of new rows with a given frequency.
+        """Return prediction sets, which contain the true class of new rows with a given frequency.
 
-        A set contains the classes whose p-value exceeds ``1 - coverage`` (conformal prediction). For rows
-        drawn like the training rows, the true class is in the set with a frequency of about ``coverage``,
-        whether or not the probabilities of the model are right. A set of several classes means that the row
-        is ambiguous. An empty set means that even the most probable class is less probable than those of
-        nearly all training rows.
+        The prediction set of a row contains the classes whose p-value exceeds ``1 - coverage`` (conformal
+        prediction; see :meth:`predict_p_values`). For rows drawn like the training rows, the set contains the
+        true class with a frequency of about ``coverage``, even if the probabilities of the model are wrong. A
+        set with more than one class means that the row is ambiguous. An empty set means that the row is
+        unusual: its most probable class has a lower probability than the true classes of nearly all training
+        rows.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows to predict.
         coverage : float, default=0.9
             Frequency with which the sets contain the true class, between 0 and 1.
         by_class : bool, default=False
-            Whether the frequency holds for the rows of every class rather than for all rows. Sets are larger,
-            and a class with few training rows is in most of them.
+            Whether the coverage holds for the rows of each class separately instead of for all rows together.
+            The sets are then larger, and a class with few training rows belongs to most of them.
 
         Returns
         -------
         array of bool (n_samples, n_classes)
+            Whether each class belongs to the set of the row.
 
         References
         ----------
@@ -627,34 +682,39 @@ class HeldOutMixin(PointClassifier):
         return self.predict_p_values(X, by_class=by_class) > 1 - coverage
 
     def predict_p_values(self, X: Any, *, by_class: bool = False) -> np.ndarray:
-        r"""p-value of each class: small if the class is less probable than those of most training rows.
+        r"""Return the conformal p-value of each class for each row.
 
-        The p-value of class k is :math:`(1 + \sum_i w_i [p_i \le p_k(x)]) / (1 + \sum_i w_i)`, where
-        :math:`p_i` is the probability of the true class of a training row in a model fitted without that row:
-        by leave-one-out, or on the validation rows of the folds.
+        The p-value of class k for a row x is
+        :math:`(1 + \sum_i w_i [p_i \le p_k(x)]) / (1 + \sum_i w_i)`, where :math:`p_i` is the probability of
+        the true class of training row i, predicted by a model fitted without this row (by leave-one-out, or
+        on validation folds). A small p-value means that class k has a lower probability for x than the true
+        classes of most training rows had.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows to predict.
         by_class : bool, default=False
             Whether to compare only with training rows of class k.
 
         Returns
         -------
         array (n_samples, n_classes)
+            p-values in the order of ``classes_``.
         """
         log_proba = self.predict_log_proba(X)
         return self._held_out().p_values(log_proba, bool(by_class))
 
     def predict_interval(self, X: Any, confidence: float | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Intervals of the class probabilities.
+        """Return intervals of the class probabilities: Venn-Abers or confidence intervals.
 
-        Isotonic regression of the classes of the training rows on their held-out probabilities, with the new
-        row added, calibrates the probability of a class. The lower end is its value if the new row is added
-        as a row of another class, the upper end if it is added as a row of this class (Venn-Abers). One of
-        the two labels is right, and for it the value is calibrated, whatever the model. A wide interval means
-        that few training rows have a similar prediction. With more than two classes, each class is compared
-        with the rest.
+        The intervals are based on held-out probabilities of the training rows, predicted by models fitted
+        without the row. Isotonic regression of the class labels on these probabilities gives calibrated
+        probabilities. For each class, the new row is added to the regression twice: with another class, which
+        gives the lower end of the interval, and with this class, which gives the upper end (Venn-Abers). One
+        of the two labels is the true one, and the corresponding end is calibrated, whatever the model. A wide
+        interval means that few training rows have a similar prediction. With more than two classes, each
+        class is compared with all other classes together.
 
         Venn-Abers intervals do not include the sampling error of the calibration. With ``confidence``, they
         are extended to confidence intervals.
@@ -662,6 +722,7 @@ class HeldOutMixin(PointClassifier):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows to predict.
         confidence : float, default=None
             Probability, between 0 and 1, that the interval of a class contains the frequency of this class
             among rows with the same predicted probability. It is guaranteed if this frequency increases with
@@ -671,9 +732,10 @@ class HeldOutMixin(PointClassifier):
         Returns
         -------
         lower, upper : arrays (n_samples, n_classes)
-            As a single probability use ``predict_proba(X)``, or ``np.clip(predict_proba(X), lower, upper)``,
-            which corrects it only where the interval contradicts it. The middle of the interval, and
-            ``upper / (1 - lower + upper)``, are worse: they stay away from 0 and 1 by one training row.
+            Ends of the intervals. For a single probability, use ``predict_proba(X)``, or
+            ``np.clip(predict_proba(X), lower, upper)``, which corrects a probability only if it is outside
+            its interval. The middle of the interval and ``upper / (1 - lower + upper)`` are less accurate:
+            they stay away from 0 and 1 even if all training rows with similar predictions have one class.
 
         References
         ----------
@@ -699,17 +761,19 @@ class HeldOutMixin(PointClassifier):
         return self._held_out().intervals(log_proba, confidence)
 
     def _held_out(self) -> HeldOutProbabilities:
+        """Return the held-out probabilities of the training rows; raise an error if there are none."""
         held_out = self._held_out_
         if held_out is None:
             raise ValueError(
-                f"this {type(self).__name__} has no held-out predictions: its fit needed no validation. "
-                "Fit it with C='auto' or n_points='auto', and with at least two rows of each class."
+                f"this {type(self).__name__} has no held-out predictions, because its fit used no "
+                "validation rows. Use C='auto' or n_points='auto', and at least two rows of each class."
             )
         log_proba = self._log_proba(held_out.outputs.astype(np.float64))
         return HeldOutProbabilities(log_proba, held_out.code, held_out.weight)
 
 
 def _check_fraction(name: str, value: Any) -> None:
+    """Raise an error unless the value is a number between 0 and 1."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:
         raise ValueError(f"{name} must be a number between 0 and 1; got {value!r}.")
 
@@ -718,7 +782,7 @@ def _check_fraction(name: str, value: Any) -> None:
 
 
 def certificate(solved: BinarySolutions | SoftmaxSolution) -> dict[str, Any]:
-    """Fitted attributes that describe the convergence of the solver."""
+    """Return the fitted attributes that describe the convergence of the solver."""
     return {
         "n_iter_": solved.n_iter,
         "converged_": solved.converged,
@@ -730,29 +794,30 @@ def certificate(solved: BinarySolutions | SoftmaxSolution) -> dict[str, Any]:
 def warn_of_solutions(
     solved: BinarySolutions | SoftmaxSolution, settings: Settings, kernel: Any, nu: float | None = None
 ) -> None:
-    """Warn if nu is too small for a margin, the kernel is indefinite, or the solver did not converge."""
+    """Warn if nu is too small, if the kernel is indefinite, or if the solver did not converge."""
     if nu is not None and isinstance(solved, BinarySolutions):
-        solved.warn_of_small_nu(float(nu), settings.tol)
+        solved.warn_about_small_nu(float(nu), settings.tol)
     if solved.indefinite:
         warn(
-            f"kernel={kernel!r} is not positive semidefinite on these data: the solution is a stationary "
-            "point and need not be the optimum."
+            f"kernel={kernel!r} is not positive semidefinite on these data, so the solution is a stationary "
+            "point but may not be the optimum."
         )
     if not solved.converged:
         required = settings.tolerance(float(solved.margins.max()))
-        remedy = "Raise tol or scale the features."
+        advice = "Raise tol or scale the features."
         if settings.max_iter != -1:
-            remedy = "Raise max_iter or tol, scale the features, or fit again with warm_start=True to resume."
+            advice = "Raise max_iter or tol, scale the features, or fit again with warm_start=True to resume."
         warn(
             f"The solver stopped after {solved.n_iter} pair steps with a KKT violation of "
-            f"{solved.kkt_violation:.3g} (required: {required:.3g}). {remedy}",
+            f"{solved.kkt_violation:.3g} (required: {required:.3g}). {advice}",
             ConvergenceWarning,
         )
 
 
 # -- classifiers whose points are training rows -------------------------------------------------
 
-# Predict in single precision if its error, estimated on _CHECKED_POINTS points, is at most _SINGLE_ERROR.
+# Models with float32 points predict in single precision if the error is at most _SINGLE_ERROR. The error is
+# estimated at _CHECKED_POINTS points.
 _CHECKED_POINTS, _SINGLE_ERROR = 50, 1e-3
 
 
@@ -784,7 +849,8 @@ class KernelClassifier(PointClassifier):
         y : array-like of shape (n_samples,)
             Class labels of any type.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights; a weight of 2 is equivalent to repeating the row, 0 to removing it.
+            Non-negative weights. A weight of 2 is equivalent to repeating the row, and a weight of 0 to
+            removing it.
 
         Returns
         -------
@@ -798,26 +864,27 @@ class KernelClassifier(PointClassifier):
         return set_fitted(self, columns | attributes)
 
     def _fit(self, X: Any, y: np.ndarray, weight: np.ndarray | None, names: Any = None) -> dict[str, Any]:
-        """Fitted attributes for validated data; ``names`` are the feature names."""
+        """Return the fitted attributes for validated data; ``names`` contains the feature names."""
         raise TypeError(f"{type(self).__name__} must implement _fit")
 
     def _check_parameters(self) -> None:
-        """Raise if a parameter is invalid; warn if one has no effect."""
-        given = self.get_params(deep=False)
+        """Raise an error if a parameter is invalid, and warn about parameters that have no effect."""
+        given = {name: getattr(self, name) for name in self._parameter_constraints}
         check_parameters(self._parameter_constraints, given, type(self).__name__)
         warn_of_unused(type(self).__init__, given, self._unused_parameters())
 
     def _unused_parameters(self) -> dict[str, str]:
-        """Parameters that have no effect given the others, each with the reason."""
+        """Return the parameters that have no effect given the other parameters, each with the reason."""
         return unused_by_kernel(self.kernel)
 
     # -- prediction -------------------------------------------------------------------------------
 
     def _check_is_fitted(self) -> None:
+        """Raise an error if the model is not fitted, or if its last fit was interrupted."""
         if hasattr(self, "interrupted_"):
             raise NotFittedError(
-                f"The last fit of this {type(self).__name__} was interrupted, so it cannot predict. Call fit "
-                "again; with warm_start=True it resumes."
+                f"The last fit of this {type(self).__name__} was interrupted, so the model cannot predict. "
+                "Call fit again; with warm_start=True the fit resumes."
             )
         check_is_fitted(self)
 
@@ -825,7 +892,7 @@ class KernelClassifier(PointClassifier):
         return self._features(self._validated(X))
 
     def _validated(self, X: Any) -> Any:
-        """Validated rows; for a precomputed kernel, k(x, kept points)."""
+        """Return validated rows; for a precomputed kernel, their kernel values with the kept points."""
         self._check_is_fitted()
         check_indices(X)
         if not self.kernel_.precomputed:
@@ -838,12 +905,12 @@ class KernelClassifier(PointClassifier):
         return X[:, self.support_]
 
     def _features(self, rows: Any) -> Any:
-        """The arguments of the kernel for validated rows."""
+        """Return the arguments of the kernel for validated rows."""
         return rows
 
     @property
     def _points_(self) -> Any:
-        """The arguments of the kernel for the points."""
+        """The kept points as arguments of the kernel."""
         return self.support_vectors_
 
     def _outputs(self, X: Any) -> np.ndarray:
@@ -898,7 +965,10 @@ class KernelClassifier(PointClassifier):
 
 
 def expansion(samples: Samples, coef: np.ndarray, intercept: np.ndarray) -> dict[str, Any]:
-    """Fitted attributes of the points with a non-zero coefficient; ``coef`` is (n_outputs, n_rows)."""
+    """Return the fitted attributes that describe the points with a non-zero coefficient.
+
+    ``coef`` has the shape (n_outputs, n_rows).
+    """
     if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
         raise ValueError(
             f"the coefficients overflow: values of kernel={samples.kernel.name!r} or C times sample_weight "
@@ -921,10 +991,10 @@ def expansion(samples: Samples, coef: np.ndarray, intercept: np.ndarray) -> dict
 
 
 def _single_suffices(kernel: Kernel, points: Any, coef: np.ndarray) -> bool:
-    r"""Whether outputs in single precision are accurate enough, checked on some points of the model.
+    r"""Return whether outputs in single precision are accurate enough, checked at some points of the model.
 
-    The rounding error is about the unit roundoff times :math:`\sum_b |\beta_b k(x, x_b)|`, which is large
-    if large terms cancel. A precomputed kernel is as accurate as the user's matrix.
+    The rounding error is about the unit roundoff times :math:`\sum_b |\beta_b k(x, x_b)|`. It is large if
+    large terms cancel. A precomputed kernel is as accurate as the matrix passed by the user.
     """
     if kernel.precomputed or not points.shape[0]:
         return True

@@ -1,9 +1,9 @@
 """The types that a model file may contain: public names, stored attributes, and checks.
 
-Prediction passes arrays to compiled code of this package and of SciPy, which trusts their indices. The
-author of a model file controls these arrays, so the reader calls ``check`` of every object, which raises an
-error unless the arrays are consistent. NumPy checks the arrays of scikit-learn's transformers
-when they are used; transformers that index without checks have a check here too.
+Prediction passes arrays to compiled code of this package and of SciPy, which does not check their indices.
+The author of a model file controls these arrays. The reader therefore calls the check of every object, which
+raises an error unless the arrays are consistent. NumPy checks the arrays of most transformers of scikit-learn
+when they are used. Transformers that index without checks have a check in this module.
 """
 
 from __future__ import annotations
@@ -30,35 +30,38 @@ from .scaling import Scaling
 from .shapley import Background
 
 _FLOATS = (np.float64, np.float32)
-MOST_JOBS = 1024
+MOST_JOBS = 1024  # largest number of threads in a model file
 
 
-# -- parts --------------------------------------------------------------------------------------
+# -- parts of a model ---------------------------------------------------------------------------
 
 
 def _need(holds: Any, what: str) -> None:
+    """Raise an error with the message ``what`` unless ``holds`` is true."""
     if not holds:
         raise ValueError(what)
 
 
 def _check_jobs(n_jobs: Any) -> None:
-    """Reject implausible numbers of threads, because a file must not start a million of them."""
-    sane = n_jobs is None or (_whole(n_jobs) and 0 < abs(n_jobs) <= MOST_JOBS)
-    _need(sane, f"n_jobs must be None or between 1 and {MOST_JOBS}, or negative; it is {n_jobs!r}")
+    """Raise an error for an implausible number of threads; a file must not start a million threads."""
+    plausible = n_jobs is None or (_whole(n_jobs) and 0 < abs(n_jobs) <= MOST_JOBS)
+    _need(plausible, f"n_jobs must be None or between 1 and {MOST_JOBS}, or negative; it is {n_jobs!r}")
 
 
 def _whole(value: Any) -> bool:
+    """Return whether a value is an integer."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def check_csr(name: str, X: Any, shape: tuple[int, ...]) -> None:
+    """Raise an error unless X is a valid CSR matrix of the given shape."""
     _need(X.format == "csr" and X.shape == shape and len(shape) == 2, f"{name} must be CSR of shape {shape}")
     check_indices(X)
     check_floats(f"the entries of {name}", X.data, (None,), _FLOATS)
 
 
 def _check_rows(name: str, X: Any, shape: tuple[int, int]) -> None:
-    """Check the points of a model, dense or CSR."""
+    """Raise an error unless X contains valid rows, dense or CSR, of the given shape."""
     if sparse.issparse(X):
         check_csr(name, X, shape)
     else:
@@ -66,14 +69,18 @@ def _check_rows(name: str, X: Any, shape: tuple[int, int]) -> None:
 
 
 def _check_number(name: str, value: Any, least: float = -np.inf) -> None:
-    _need(isinstance(value, int | float) and np.isfinite(value) and value >= least, f"{name} is {value!r}")
+    """Raise an error unless a value is a finite number of at least ``least``."""
+    valid = isinstance(value, int | float) and np.isfinite(value) and value >= least
+    _need(valid, f"{name} must be a finite number of at least {least:g}; it is {value!r}")
 
 
 def _check_strings(name: str, values: Any) -> None:
+    """Raise an error unless all values are strings."""
     _need(all(isinstance(value, str) for value in values), f"{name} must be text")
 
 
 def _kernel(kernel: Kernel) -> None:
+    """Check a kernel."""
     named = isinstance(kernel.name, str) and kernel.name in (*NAMED_KERNELS, "precomputed")
     _need(named, f"unknown kernel {kernel.name!r}")
     for name in ("gamma", "coef0", "degree"):
@@ -81,6 +88,7 @@ def _kernel(kernel: Kernel) -> None:
 
 
 def _posterior(one: Posterior) -> None:
+    """Check the posterior distribution of an output."""
     n_points = one.points.shape[0]
     check_floats("L", one.L, (n_points, n_points))
     check_floats("factor", one.factor, (n_points + 1, n_points + 1))
@@ -89,6 +97,7 @@ def _posterior(one: Posterior) -> None:
 
 
 def _background(background: Background) -> None:
+    """Check the background rows of explanations."""
     n_rows, n_features = background.features.shape
     _check_rows("background", background.features, (n_rows, n_features))
     check_floats("weights of the background", background.weight, (n_rows,))
@@ -96,6 +105,7 @@ def _background(background: Background) -> None:
 
 
 def _held_out(held_out: HeldOut) -> None:
+    """Check held-out predictions."""
     n_rows = len(held_out.code)
     check_floats("held-out outputs", held_out.outputs, (n_rows, None), _FLOATS)
     check_floats("weights of held-out rows", held_out.weight, (n_rows,), _FLOATS)
@@ -103,6 +113,7 @@ def _held_out(held_out: HeldOut) -> None:
 
 
 def _check_held_out(model: Any) -> None:
+    """Check that the held-out predictions of a model have the right outputs and classes."""
     held_out = vars(model).get("_held_out_")
     if held_out is not None:
         _need(isinstance(held_out, HeldOut), "the held-out rows have the wrong type")
@@ -111,12 +122,14 @@ def _check_held_out(model: Any) -> None:
 
 
 def _check_background(model: Any, n_features: int) -> None:
+    """Check that the background rows of a model have the right number of features."""
     background = vars(model).get("_background_")
-    sound = isinstance(background, Background) and background.features.shape[1] == n_features
-    _need(background is None or sound, "the background has other features than the model")
+    consistent = isinstance(background, Background) and background.features.shape[1] == n_features
+    _need(background is None or consistent, "the background has other features than the model")
 
 
 def _scaling(scaling: Scaling) -> None:
+    """Check the scaling of the features."""
     n = len(scaling.kept)
     check_indices_below("kept", scaling.kept, np.iinfo(np.intp).max)
     check_floats("centre", scaling.centre, (n,))
@@ -132,7 +145,7 @@ def _scaling(scaling: Scaling) -> None:
 
 
 def _classifier(model: Any) -> bool:
-    """Check parameters and classes; return False for an unfitted model, as inside another model."""
+    """Check parameters and classes; return False if the model is an unfitted part of another model."""
     constraints = type(model)._parameter_constraints
     given = {name: value for name, value in vars(model).items() if name in constraints}
     check_parameters(constraints, given, type(model).__name__)
@@ -158,10 +171,12 @@ def _classifier(model: Any) -> bool:
 
 
 def _n_outputs(model: Any) -> int:
+    """Return the number of decision values of a row."""
     return 1 if len(model.classes_) == 2 else len(model.classes_)
 
 
 def _kernel_classifier(model: Any) -> None:
+    """Check the attributes that SKLR and SparseKLR share."""
     if not _classifier(model):
         return
     n_outputs, n_points, n_features = _n_outputs(model), len(model.support_), model.n_features_in_
@@ -178,6 +193,7 @@ def _kernel_classifier(model: Any) -> None:
 
 
 def _sklr(model: Any) -> None:
+    """Check a model of the class SKLR."""
     _kernel_classifier(model)
     if "dual_coef_" not in vars(model):
         return
@@ -190,6 +206,7 @@ def _sklr(model: Any) -> None:
 
 
 def _sparse_klr(model: Any) -> None:
+    """Check a model of the class SparseKLR."""
     _kernel_classifier(model)
     if "dual_coef_" not in vars(model):
         return
@@ -218,10 +235,12 @@ def _sparse_klr(model: Any) -> None:
 
 
 def _compact_klr(model: Any) -> None:
+    """Check a model of the class CompactKLR."""
     if not _classifier(model):
         return
     n_outputs, n_points, n_features = _n_outputs(model), len(model.points_), model.n_features_in_
-    _need(isinstance(model.model_, CompactModel) and isinstance(model.scaling_, Scaling), "parts are missing")
+    complete = isinstance(model.model_, CompactModel) and isinstance(model.scaling_, Scaling)
+    _need(complete, "the points or the scaling are missing")
     _need(model.model_.points.shape == (n_points, len(model.scaling_.kept)), "points have the wrong shape")
     _need(len(model.model_.coef) == n_outputs, "coefficients have the wrong shape")
     check_indices_below("kept", model.scaling_.kept, n_features)
@@ -239,6 +258,7 @@ def _compact_klr(model: Any) -> None:
 
 
 def _column(column: Any) -> None:
+    """Check the description of a column of a table."""
     _need(column.kind in ("number", "date", "text"), f"unknown kind of column {column.kind!r}")
     _check_strings("a column", (column.left_out, column.unit, column.form))
     _check_strings("values of a column", (*(column.categories or ()), *column.unread))
@@ -247,28 +267,33 @@ def _column(column: Any) -> None:
 
 
 def _table_reader(reader: Any) -> None:
+    """Check the first step of ``tabular_pipeline``."""
     if "columns_" not in vars(reader):
         return
     _check_strings("names of columns", (*reader.columns_, *reader.feature_names_in_, *reader.report_))
     columns = reader.columns_.values()
     _need(all(type(column).__name__ == "Column" for column in columns), "a column has the wrong type")
-    _need(reader.decimal_ in (".", ","), f"decimal_ is {reader.decimal_!r}")
+    _need(reader.decimal_ in (".", ","), f"decimal_ must be '.' or ','; it is {reader.decimal_!r}")
     repeated, n_rows = (vars(reader).get(name, 0) for name in ("n_repeated_rows_", "n_rows_"))
     _need(_whole(repeated) and _whole(n_rows) and 0 <= repeated <= n_rows, "numbers of rows are inconsistent")
     prints = reader.row_fingerprints_
-    _need(type(prints) is np.ndarray and prints.dtype == np.uint32 and prints.ndim == 1, "row_fingerprints_")
+    valid = type(prints) is np.ndarray and prints.dtype == np.uint32 and prints.ndim == 1
+    _need(valid, "row_fingerprints_ must be an array of 32-bit integers")
 
 
 def _table_features(features: Any) -> None:
+    """Check the second step of ``tabular_pipeline``."""
     if "scaler_" not in vars(features):
         return
     for name in ("numbers_", "missing_", "categorical_", "text_", "dates_"):
         _check_strings(name, getattr(features, name))
     for model in features.scores_:
-        _need(hasattr(model, "decision_function"), f"a text column has a {type(model).__name__}")
+        _need(hasattr(model, "decision_function"), f"{type(model).__name__} has no decision_function")
     for name in ("one_hot_", "imputer_", "scaler_"):
         part = getattr(features, name)
-        _need(part is None or hasattr(part, "transform"), f"{name} is a {type(part).__name__}")
+        _need(
+            part is None or hasattr(part, "transform"), f"{name} is not a transformer: {type(part).__name__}"
+        )
 
 
 # -- scikit-learn -----------------------------------------------------------------------------------
@@ -294,7 +319,7 @@ def _one_hot(encoder: Any) -> None:
     sizes = []
     for categories, few, groups, drop in zip(encoder.categories_, rare, group_of, dropped, strict=True):
         _need(type(categories) is np.ndarray and categories.ndim == 1, "categories_ must be arrays")
-        if categories.dtype.kind not in "OUS":  # such categories are searched by bisection
+        if categories.dtype.kind not in "OUS":  # scikit-learn searches these categories by bisection
             _need(not (np.diff(categories) <= 0).any(), "categories_ must ascend")
         size = len(categories)
         if groups is not None or few is not None:
@@ -313,8 +338,8 @@ def _one_hot(encoder: Any) -> None:
 
 _KERNEL_CLASSIFIER = """classes_ support_ support_vectors_ dual_coef_ intercept_ n_support_ kernel_ n_iter_
     converged_ n_samples_fit_"""
-# Name in model files: module of the class, stored attributes besides its parameters (fields of a dataclass),
-# and the check.
+# For each name in model files: the module of the class, the stored attributes (in addition to the parameters
+# of the constructor), and the check.
 _OWN: dict[str, tuple[str, str, Callable[[Any], None]]] = {
     "SKLR": (
         "sklr",
@@ -406,11 +431,11 @@ _THIRD_PARTY_CHECKS: dict[str, Callable[[Any], None]] = {
     "TfidfVectorizer": _vocabulary,
 }
 _OF_ANY_ESTIMATOR = ("n_features_in_", "feature_names_in_", "_sklearn_output_config")
-# Used only by ``fit``.
+# Attributes that only ``fit`` uses.
 NOT_STORED = frozenset(
     {"_sklearn_version", "_metadata_request", "_skl_callbacks", "_callbacks", "_training_rows_"}
 )
-# Computed on first use from the training rows, which are not stored.
+# Attributes that are computed on first use from the training rows, which are not stored.
 COMPUTED_LATER = ("_reference_", "_usual_variances_", "_background_")
 
 
@@ -425,9 +450,9 @@ class StoredType:
     check: Callable[[Any], None] | None
 
     def parts(self, part: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the parameters and attributes of an object, including those computed on first use."""
+        """Return the parameters and attributes of an object, including attributes computed on first use."""
         if self.check and "_training_rows_" in vars(part):
-            self.check(part)  # the computation uses compiled code
+            self.check(part)  # check before compiled code computes the missing attributes
             for name in COMPUTED_LATER:
                 getattr(part, name, None)
         state = {name: value for name, value in (part.__getstate__() or {}).items() if name not in NOT_STORED}
@@ -437,7 +462,7 @@ class StoredType:
         return parameters, {name: value for name, value in state.items() if name not in self.parameters}
 
     def make(self, parameters: dict[str, Any], attributes: dict[str, Any]) -> Any:
-        """Create an object with these parameters and attributes, and check it."""
+        """Return an object with the given parameters and attributes; raise an error if it is inconsistent."""
         for given, known in ((parameters, self.parameters), (attributes, self.attributes)):
             if unknown := given.keys() - known:
                 raise ValueError(f"{self.name} has an unknown attribute {min(unknown)!r}")
@@ -448,13 +473,13 @@ class StoredType:
             vars(made).update(attributes)
             if self.check:
                 self.check(made)
-        except (AttributeError, TypeError, LookupError) as error:  # missing parts, or wrong types
+        except (AttributeError, TypeError, LookupError) as error:  # missing attributes, or wrong types
             raise ValueError(f"{self.name}: {error}") from error
         return made
 
 
 def _places() -> Iterator[tuple[str, tuple[str, str, Callable[[Any], None] | None]]]:
-    """Yield the names in model files, with the import path, the stored attributes and the check of each."""
+    """Yield the names in model files, each with its import path, stored attributes and check."""
     for name, (module, attributes, check) in _OWN.items():
         yield name, (f"sparseklr.{module}.{name}", attributes, check)
     for path, attributes in _SCIKIT_LEARN.items():
@@ -469,7 +494,7 @@ NAMES = tuple(_PLACES)
 
 @cache
 def stored_type(name: str) -> StoredType:
-    """The type with a name in ``NAMES``; imports its library."""
+    """Return the type with a name in ``NAMES``; its library is imported."""
     place, attributes, check = _PLACES[name]
     module, _, attribute = place.rpartition(".")
     cls: Any = getattr(import_module(module), attribute)
@@ -480,7 +505,7 @@ def stored_type(name: str) -> StoredType:
 
 
 def type_of(part: Any) -> StoredType | None:
-    """The type of an object; None if a model file must not contain it."""
+    """Return the type of an object; None if a model file must not contain it."""
     named = type(part).__name__.lstrip("_")
     for name in NAMES:
         if name.rpartition(".")[2] == named and stored_type(name).cls is type(part):

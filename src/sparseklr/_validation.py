@@ -1,4 +1,4 @@
-"""Validate the parameters of an estimator and the data given to ``fit``."""
+"""Validation of the parameters of an estimator and of the data passed to ``fit``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ POSITIVE = Interval(Real, 0.0, None, closed="neither")
 NON_NEGATIVE = Interval(Real, 0.0, None, closed="left")
 COUNT = Interval(Integral, 1, None, closed="left")
 
-#: Constraints shared by all kernel classifiers.
+#: Constraints of the parameters that all kernel classifiers share.
 KERNEL_CONSTRAINTS: dict[str, list[Any]] = {
     "kernel": [StrOptions({*NAMED_KERNELS, "precomputed"}), callable],
     "gamma": [StrOptions({"scale"}), POSITIVE],
@@ -45,7 +45,7 @@ SOLVER_CONSTRAINTS: dict[str, list[Any]] = {
     "bound": [POSITIVE, None],
     "cache_size": [StrOptions({"auto"}), POSITIVE],
 }
-# The kernels that use each parameter; callable and precomputed kernels use none of them.
+# The kernels that use each parameter. Callable and precomputed kernels use none of these parameters.
 _KERNELS_WITH = {
     "gamma": (*KERNELS_WITH_GAMMA, "auto"),
     "coef0": ("poly", "sigmoid"),
@@ -57,28 +57,28 @@ def check_parameters(constraints: Mapping[str, list[Any]], given: Mapping[str, A
     """Raise an error that names ``caller`` unless every given parameter satisfies its constraint."""
     validate_parameter_constraints(constraints, given, caller_name=caller)
     if given.get("n_jobs") == 0:
-        raise ValueError("n_jobs must not be 0; use None or 1 for one thread, -1 for all.")
+        raise ValueError("n_jobs must not be 0; use None or 1 for one thread, -1 for all cores.")
 
 
 def kernel_parameters(estimator: Any) -> dict[str, Any]:
-    """The kernel of an estimator and its parameters, as arguments of :func:`make_samples`."""
+    """Return the kernel of an estimator and its parameters, as arguments of :func:`make_samples`."""
     return {name: getattr(estimator, name) for name in ("kernel", "gamma", "coef0", "degree")}
 
 
 def has_gamma(kernel: Any) -> bool:
-    """Whether a kernel uses gamma."""
+    """Return whether a kernel uses gamma."""
     return isinstance(kernel, str) and kernel in _KERNELS_WITH["gamma"]
 
 
 def unused_by_kernel(kernel: Any) -> dict[str, str]:
-    """The kernel parameters that a kernel ignores, each with the reason."""
+    """Return the parameters that a kernel ignores, each with the reason."""
     name = kernel if isinstance(kernel, str) else "a callable"
     reason = f"with kernel={name!r}" if isinstance(kernel, str) else "with a callable kernel"
     return {parameter: reason for parameter, kernels in _KERNELS_WITH.items() if name not in kernels}
 
 
 def warn_of_unused(function: Callable[..., Any], given: Mapping[str, Any], unused: Mapping[str, str]) -> None:
-    """Warn about unused parameters whose value is not the default of ``function``."""
+    """Warn about unused parameters whose value differs from the default of ``function``."""
     defaults = _defaults(function)
     for name, reason in unused.items():
         if given[name] != defaults[name]:
@@ -87,12 +87,13 @@ def warn_of_unused(function: Callable[..., Any], given: Mapping[str, Any], unuse
 
 @cache
 def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the default values of the parameters of a function."""
     return {name: parameter.default for name, parameter in signature(function).parameters.items()}
 
 
 # -- data ---------------------------------------------------------------------------------------
 
-#: Arguments of scikit-learn's checks of X, in ``fit`` and in prediction.
+#: Arguments of the functions of scikit-learn that validate X, in ``fit`` and in prediction.
 ROWS: dict[str, Any] = {
     "accept_sparse": "csr",
     "dtype": [np.float64, np.float32],
@@ -105,21 +106,21 @@ def check_data(
 ) -> tuple[Any, np.ndarray, np.ndarray | None, dict[str, Any]]:
     """Validate X, y and the weights; return them with ``n_features_in_`` and ``feature_names_in_``.
 
-    The estimator, which error messages name, is not modified.
+    Error messages name the estimator, which is not modified.
     """
     check_indices(X)
     y, columns = _plain_labels(y), {}
     if estimator is None:
         X, y = check_X_y(X, y, **ROWS)
     else:
-        probe = copy(estimator)  # validate_data sets attributes
+        probe = copy(estimator)  # validate_data sets attributes, so it gets a copy
         with pointing_to_tables(X, estimator):
             X, y = validate_data(probe, X, y, **ROWS)
         names = "n_features_in_", "feature_names_in_"
         columns = {name: getattr(probe, name) for name in names if hasattr(probe, name)}
     if y.dtype == object and len({isinstance(label, str) for label in y}) == 2:
         kinds = ", ".join(sorted({type(label).__name__ for label in y}))
-        raise ValueError(f"the labels of y must be all strings or all numbers; their types are {kinds}.")
+        raise ValueError(f"y must contain only strings or only numbers; the types of its labels are {kinds}.")
     if y.dtype.kind not in "biu":  # integers are always class labels
         check_classification_targets(y)
     if precomputed:
@@ -133,13 +134,13 @@ def check_data(
 
 @contextmanager
 def pointing_to_tables(X: Any, estimator: Any) -> Iterator[None]:
-    """Make the errors for missing values, text and dates in X point to ``tabular_pipeline``."""
+    """Add a hint about ``tabular_pipeline`` to the errors for missing values, text and dates in X."""
     name = type(estimator).__name__
-    way_out = f"sparseklr.tabular_pipeline({name}()) fits data frames with text, dates and missing values."
-    dtypes = getattr(X, "dtypes", None)  # of a data frame
+    hint = f"sparseklr.tabular_pipeline({name}()) accepts data frames with text, dates and missing values."
+    dtypes = getattr(X, "dtypes", None)  # column types of a data frame
     types = [X.dtype] if dtypes is None and hasattr(X, "dtype") else [] if dtypes is None else list(dtypes)
     if any(getattr(dtype, "kind", "") in ("M", "m") for dtype in types):
-        raise TypeError(f"X contains dates; {name} expects numbers. {way_out}")
+        raise TypeError(f"X contains dates; {name} expects numbers. {hint}")
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -148,11 +149,14 @@ def pointing_to_tables(X: Any, estimator: Any) -> Iterator[None]:
         if not any(words in reason for words in wrong):
             raise
         kind = ValueError if isinstance(error, ValueError) else TypeError
-        raise kind(f"{reason.rstrip('.')}. {name} expects numbers. {way_out}") from error
+        raise kind(f"{reason.rstrip('.')}. {name} expects numbers. {hint}") from error
 
 
 def _plain_labels(y: Any) -> Any:
-    """Convert nullable pandas integers and booleans to NumPy's; scikit-learn would convert them to floats."""
+    """Convert nullable integers and booleans of pandas to NumPy types.
+
+    scikit-learn would convert them to floats.
+    """
     plain = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
     if plain is not None and plain.kind in "biu" and not y.isna().any():
         return y.to_numpy(dtype=plain)
@@ -162,7 +166,7 @@ def _plain_labels(y: Any) -> Any:
 def make_samples(
     X: Any, y: np.ndarray, weight: np.ndarray | None, *, class_weight: Any, kernel: Any, **parameters: Any
 ) -> Samples:
-    """Return the rows of positive weight with integer class codes, and the kernel with numeric parameters.
+    """Return the rows of positive weight with class codes, and the kernel with numeric parameters.
 
     ``kernel`` and ``parameters`` are the arguments of :meth:`~sparseklr.kernels.Kernel.resolve`.
     """
@@ -177,16 +181,16 @@ def make_samples(
 
 @contextmanager
 def naming_rows(X: Any, weight: np.ndarray | None, *, kernel: Any, **parameters: Any) -> Iterator[None]:
-    """Make the error of a non-finite kernel value name the row of X as the user passed it.
+    """Make the error about a non-finite kernel value name the row of X as the user passed it.
 
-    A fit merges, reorders and splits rows, so the row is found by recomputation. ``kernel`` and
-    ``parameters`` are the arguments of :meth:`~sparseklr.kernels.Kernel.resolve`.
+    A fit merges, reorders and splits rows. The row is therefore found by computing the kernel values again.
+    ``kernel`` and ``parameters`` are the arguments of :meth:`~sparseklr.kernels.Kernel.resolve`.
     """
     try:
         yield
     except NonFiniteKernel as error:
         parameters["gamma"] = 1.0  # a callable ignores gamma
-        if error.kernel is not None:  # the fit may have chosen the kernel
+        if error.kernel is not None:  # the fit may have chosen another kernel
             kernel, parameters["gamma"] = error.kernel.kind.name, error.kernel.gamma
         resolved = Kernel.resolve(kernel, X, **parameters)
         error.args = (naming_row(error, _row_not_finite(resolved, X, weight)),)
@@ -194,10 +198,10 @@ def naming_rows(X: Any, weight: np.ndarray | None, *, kernel: Any, **parameters:
 
 
 def _row_not_finite(kernel: Kernel, X: Any, weight: np.ndarray | None) -> int | None:
-    """Find the first row that has a non-finite kernel value with itself or, failing that, with another row.
+    """Return the first row whose kernel value with itself or, failing that, with another row is not finite.
 
-    Rows with positive weight are searched first, and then all rows, because a scorer may use rows of weight
-    0.
+    Rows with positive weight are searched first. All rows are searched next, because a scorer may use rows of
+    weight 0.
     """
     everything = np.arange(X.shape[0])
     used = everything if weight is None else np.flatnonzero(weight)

@@ -38,119 +38,132 @@ from .streaming.fit import StreamRows, as_source, fit_stream, is_streamed, whole
 
 @dataclass(frozen=True, eq=False)
 class FitResult:
-    """A fitted model with the classes and the scaling of its rows."""
+    """A fitted model with its classes and the scaling of the features."""
 
     classes: np.ndarray
     scaling: Scaling
-    row: np.ndarray  # a training row (1, n_features), which has the values of constant features
-    rows: LabelledRows  # all training rows or a sample, scaled and in random order
+    row: np.ndarray  # a training row (1, n_features), from which the values of constant features are taken
+    rows: LabelledRows  # all training rows or a sample of them, scaled and in random order
     fit: CompactFit
 
 
 class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
     r"""Kernel logistic regression on a few points whose positions are fitted.
 
-    The model is :math:`f(x) = \sum_b \beta_b \exp(-\sum_j \gamma_j (x_j - z_{bj})^2) + c`. The points
-    :math:`z_b`, a kernel coefficient :math:`\gamma_j` for every feature, and :math:`\beta` and c minimise
+    The model is :math:`f(x) = \sum_b \beta_b \exp(-\sum_j \gamma_j (x_j - z_{bj})^2) + c`. For two classes,
+    f(x) is the logit of the second class. The points :math:`z_b`, a kernel coefficient :math:`\gamma_j` for
+    every feature, the coefficients :math:`\beta_b` and the intercept c minimise
 
     .. math:: \sum_i w_i \log(1 + e^{-y_i f(x_i)}) + \tfrac1{2C} \beta^\top K_{zz} \beta
 
-    plus a weak prior on :math:`\log\gamma_j`; the number of points and C are chosen on validation rows. As
-    the points need not be training rows, a handful of them can replace hundreds of support vectors. With more
-    than two classes, all classes share the points and :math:`\gamma`, each class has its own function f, and
-    the probabilities are the softmax of the functions.
+    plus a weak prior on :math:`\log\gamma_j`, where :math:`w_i` are the sample weights. The number of points
+    and C are chosen on validation rows. The points need not be training rows, so a handful of points can
+    replace hundreds of support vectors. With more than two classes, all classes share the points and
+    :math:`\gamma`, each class has its own function f, and the probabilities are the softmax of the functions.
 
     Parameters
     ----------
     n_points : int or "auto", default="auto"
-        Number of points. ``"auto"`` doubles it until the validation log-loss stops improving, and chooses
-        the smallest number whose log-loss exceeds the best by at most one standard error, or by 0.2% for each
-        doubling between the two numbers. Beyond 128 points, a doubling must lower the log-loss by 1%.
+        Number of points. ``"auto"`` doubles the number until the validation log-loss stops improving. It then
+        chooses the smallest number whose log-loss exceeds the best one by at most one standard error, or by
+        0.2% for each doubling between the two numbers. Above 128 points, a doubling must lower the log-loss
+        by 1%.
     max_points : int, default=512
         Largest number of points that ``"auto"`` tries.
     relevance : {"features", "shared", "sparse"}, default="features"
-        ``"features"`` fits a kernel coefficient for each feature, ``"shared"`` one for all features. With
-        more than ten times as many features as rows, ``"features"`` means ``"shared"``. ``"sparse"`` also
-        fits one for each feature, and drops features that the model hardly uses while the validation log-loss
-        stays within one standard error of the best.
+        ``"features"`` fits a kernel coefficient for each feature, ``"shared"`` a single coefficient for all
+        features. With more than ten times as many features as rows, ``"features"`` means ``"shared"``.
+        ``"sparse"`` fits a coefficient for each feature, and drops features that the model hardly uses, as
+        long as the validation log-loss stays within one standard error of the best one.
     C : float or "auto", default="auto"
-        Weight of the log-likelihood relative to the penalty, so a smaller C regularises more. ``"auto"``
-        chooses it together with the number of points.
+        Weight of the log-likelihood relative to the penalty. A smaller C means stronger regularisation.
+        ``"auto"`` chooses C together with the number of points.
     scale : "auto" or None, default="auto"
-        ``"auto"`` standardises features and clips them at four standard deviations. Features with larger
-        values and a skewness above 1.5 are mapped by rank to a normal distribution. The scaling is part of
-        the model. None uses the features unchanged.
+        ``"auto"`` standardises features and clips them at four standard deviations. A feature with values
+        beyond four standard deviations and a skewness above 1.5 is mapped by rank to a normal distribution.
+        The scaling is part of the model. None uses the features unchanged.
     tol : float, default=1e-4
-        For each number of points, the fit moves the points in at most two runs of 25 iterations. The second
-        run is kept only if it lowers the validation log-loss by more than this fraction.
+        For each number of points, the points are optimised in at most two runs of 25 iterations. The result
+        of the second run is used only if it lowers the validation log-loss by more than this fraction.
     class_weight : dict, "balanced" or None, default=None
-        Factors on the weights of the rows by class.
+        Factor by which the sample weights of each class are multiplied. ``"balanced"`` gives all classes the
+        same total weight.
     warm_start : bool, default=False
-        Start the next fit from the current points, kernel coefficients and C, without another search.
+        Whether the next fit starts from the current points, kernel coefficients and C, without a search.
     n_jobs : int or None, default=None
-        Number of threads; -1 for all. Results do not depend on it.
+        Number of threads; -1 for all cores. Results do not depend on this number.
     random_state : int, RandomState instance or None, default=0
-        Seed of the choice of validation rows and, for more than 20,000 rows, of samples; nothing else is
-        random.
+        Seed of the choice of validation rows and, with more than 20,000 rows, of the samples of rows. Nothing
+        else is random.
     verbose : int, default=0
-        1 shows progress.
+        If 1, a progress bar is shown.
 
     Attributes
     ----------
     classes_ : array (n_classes,)
+        The class labels.
     points_ : array (n_points, n_features)
-        The points, in the units of X; unused features are set to their mean. Features that ``scale`` maps by
-        rank stay within the range of the training data.
+        The points in the units of X. Features that the model does not use are set to their mean. Features
+        that ``scale`` maps by rank stay within the range of the training data.
     dual_coef_ : array (n_outputs, n_points)
-        Coefficients of the kernel functions; one output for two classes, else one per class.
+        Coefficients :math:`\beta_b` of the points. There is one output for two classes, and otherwise one
+        output for each class.
     intercept_ : array (n_outputs,)
+        The intercepts c.
     relevance_ : array (n_features,)
         The kernel coefficient :math:`\gamma_j` of each scaled feature; 0 for an unused feature.
     feature_importances_ : array (n_features,)
-        Mean squared derivative of the outputs with respect to each scaled feature, normalised to sum to one.
+        Mean squared derivative of f with respect to each scaled feature, normalised to sum to one.
     n_points_ : int
+        Number of points of the model.
     C_ : float
+        The C of the model.
     search_results_ : dict of arrays
-        One row per stage of the search: ``n_points``, ``n_features``, ``C``, ``log_loss`` (on the validation
-        rows), ``standard_error``, ``fold_error`` and ``seconds``. The fold error is the standard error over
-        repeated folds, hence the variation with ``random_state``; absent if the folds are not repeated.
-        Empty if both the number of points and C are given.
+        Table of the models that were evaluated, with the columns ``n_points``, ``n_features``, ``C``,
+        ``log_loss`` (on the validation rows), ``standard_error``, ``fold_error`` and ``seconds``. The fold
+        error is the standard error over repetitions of the folds. It shows how much the loss varies with
+        ``random_state``, and is absent if the folds are not repeated. The table is empty if both the number
+        of points and C are given.
     validation_log_loss_ : float or None
-        Validation log-loss of the chosen stage; None without a search.
+        Log-loss of the chosen model on the validation rows; None without a search.
     shrinkage_ : float
-        Factor of at most 1 by which coefficients and intercept were multiplied, chosen on validation rows.
+        Factor of at most 1, chosen on validation rows, by which the coefficients and the intercept were
+        multiplied.
     gradient_norm_ : float
         Largest absolute derivative of the objective with respect to a coordinate of a point or to
-        :math:`\log\gamma_j`, divided by the total weight. It is zero at a stationary point; early stopping on
+        :math:`\log\gamma_j`, divided by the total weight. It is zero at a stationary point. Early stopping on
         the validation loss may leave it positive.
     n_iter_ : int
-        Number of iterations on all rows: of L-BFGS, or Levenberg-Marquardt steps for a stream.
+        Number of L-BFGS iterations on all rows, or of Levenberg-Marquardt steps with more than 20,000 rows.
     n_features_in_ : int
+        Number of features of X.
     feature_names_in_ : array
-        Only when X has column names.
+        Names of the features; absent if X has no column names.
 
     See Also
     --------
-    SparseKLR : Selects its points among the training rows, by a convex problem.
+    SparseKLR : Selects its points among the training rows by a convex problem.
 
     Notes
     -----
-    For given points and :math:`\gamma`, Newton's method finds the optimal coefficients, a convex problem;
-    L-BFGS minimises the value of this optimum over points and :math:`\log\gamma` (variable projection). Equal
-    rows are merged and sorted by a hash of their contents. So a row of weight 2 among rows of weight 1 gives
-    exactly the same model as the row repeated, and a common factor on all weights has no effect.
+    For given points and :math:`\gamma`, the optimal coefficients solve a convex problem, and Newton's method
+    finds them. L-BFGS minimises the value of this optimum over points and :math:`\log\gamma` (variable
+    projection). Equal rows are merged and sorted by a hash of their contents. A row of weight 2 among rows of
+    weight 1 therefore gives exactly the same model as a repeated row. A common factor on all weights has no
+    effect.
 
-    The number of points and C are validated on ten folds up to 500 rows, else on five. The folds are drawn
-    up to three times, until 3000 rows are validated; with K > 2 classes 3000 / K, but at least 600. Three of
-    the five folds are used beyond 1500 rows, and fewer if these have 3000 rows. The seed affects the fit to
-    all rows only through the choices made on the folds.
+    The number of points and C are validated on ten folds up to 500 rows, and otherwise on five folds. The
+    division into folds is repeated up to three times, until 3000 rows are validated (with K > 2 classes,
+    3000 / K rows, but at least 600). With more than 1500 rows, only three of the five folds are used, or
+    fewer if these have 3000 rows. The seed affects the final model only through the choices made on the
+    folds.
 
-    More than 20,000 rows are fitted as a stream. The number of points is chosen on all rows, or on a sample
-    of at least 262,144 if there are more, and validated on at most 65,536 others. Levenberg-Marquardt steps,
-    each of which computes the gradient in one pass over all rows, then refine the chosen model. The samples
-    are drawn by a hash of row numbers and the seed, so the result does not depend on the number of threads,
-    on the cluster, or on the type of container of the rows. ``relevance="sparse"`` chooses the features on a
-    sample of 20,000 rows.
+    More than 20,000 rows are read block by block. The number of points is chosen on all rows except at most
+    65,536 validation rows, or on a sample of at least 262,144 rows if there are more. The chosen model is
+    then refined by Levenberg-Marquardt steps, each of which computes the gradient in one pass over all rows.
+    The samples are drawn by a hash of row numbers and the seed. The result therefore does not depend on the
+    number of threads, on the cluster, or on the type of container of the rows. ``relevance="sparse"`` chooses
+    the features on a sample of 20,000 rows.
 
     References
     ----------
@@ -221,18 +234,20 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
         Parameters
         ----------
         X : {array-like, sparse matrix, Dask array or data frame} of shape (n_samples, n_features)
-            Sparse rows are made dense. Dask collections are fitted by the running Dask client, if any.
+            Training rows. Sparse rows are converted to dense rows. The running Dask client, if any, processes
+            Dask collections.
         y : array-like or Dask collection of shape (n_samples,)
             Class labels of any type.
         sample_weight : array-like or Dask collection of shape (n_samples,), default=None
-            Non-negative weights; a weight of 2 equals repeating the row, 0 equals dropping it.
+            Non-negative weights. A weight of 2 is equivalent to repeating the row, and a weight of 0 to
+            removing it.
 
         Returns
         -------
         self : object
         """
         if isinstance(X, (Source, str, PathLike)):
-            raise TypeError(f"X must be array-like; got {type(X).__name__}; use fit_source for files.")
+            raise TypeError(f"X must be array-like; got {type(X).__name__}. Use fit_source for files.")
         if any(map(is_dask, (X, y, sample_weight))):
             return self.fit_source(X, y, sample_weight)
         self._check_parameters()
@@ -253,23 +268,24 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
         memory: float = 1e9,
         checkpoint: str | PathLike | None = None,
     ) -> Self:
-        """Fit the model to rows that need not fit into memory, read block by block.
+        """Fit the model to rows that are read block by block and need not fit into memory.
 
         Parameters
         ----------
         source : path, Source, callable or Dask collection
-            Files: a path, a folder or a pattern such as ``"part-*.parquet"``; a
-            :class:`~sparseklr.streaming.Source`; or a function that returns a fresh iterator over tuples
-            ``(X, y)`` or ``(X, y, sample_weight)``.
+            One of the following: a path to a file or folder, or a pattern such as ``"part-*.parquet"``; a
+            :class:`~sparseklr.streaming.Source`; a function that returns a new iterator over tuples
+            ``(X, y)`` or ``(X, y, sample_weight)`` in each call; a Dask collection.
         y : str, path, Dask collection or None
-            Name of the label column, or a .npy file if ``source`` is one. None for sources and functions,
-            which contain the labels.
-        sample_weight : as y
+            Name of the label column, or a .npy file if ``source`` is a .npy file. None for a Source or a
+            function, which contain the labels.
+        sample_weight : str, path, Dask collection or None
+            The weights, in the same form as ``y``.
         memory : float, default=1e9
-            Approximate memory limit in bytes of a fit of more than 20,000 rows.
+            Approximate memory limit in bytes, for more than 20,000 rows.
         checkpoint : path or None, default=None
-            File in which a fit of more than 20,000 rows stores its state. If the fit is interrupted, the same
-            call resumes it and returns the same model. The file is removed at the end.
+            File in which the state of the fit is stored, for more than 20,000 rows. If the fit is
+            interrupted, the same call resumes it and returns the same model. The file is removed at the end.
 
         Returns
         -------
@@ -296,7 +312,7 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
         check_parameters(constraints, values, type(self).__name__)
 
     def _fit_in_memory(self, X: Any, y: np.ndarray, sample_weight: np.ndarray | None) -> FitResult:
-        """Fit rows in memory; equal rows are merged."""
+        """Fit a model to rows in memory; equal rows are merged."""
         kept, codes, classes, weight = weighted_classes(y, sample_weight, self.class_weight)
         continues = self._continues(classes, X.shape[1])
         count = observation_counts(np.ones(len(kept)) if sample_weight is None else sample_weight[kept])
@@ -318,8 +334,8 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
                 fit = fit_compact(rows, settings, observations, progress.stage)
         if settings.n_points and fit.model.n_points < settings.n_points and len(scaling.kept):
             warn(
-                f"n_points={settings.n_points} is more than the {len(rows)} distinct rows of X with positive "
-                f"weight: the model has {fit.model.n_points} points."
+                f"n_points={settings.n_points} exceeds the number of distinct rows of X with positive "
+                f"weight, {len(rows)}. The model has {fit.model.n_points} points."
             )
         _warn_of_fit(fit, settings, len(scaling.kept))
         row = X[kept[:1]]
@@ -329,7 +345,7 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
     def _fit_stream(
         self, source: Source, memory: float = 1e9, checkpoint: str | PathLike | None = None
     ) -> FitResult:
-        """Fit many rows in passes over all of them."""
+        """Fit a model in several passes over rows that are read block by block."""
         settings, start = self._settings(), None
         with StageProgressBar(type(self).__name__, bool(self.verbose)) as progress:
             progress.stage("summary of the rows", 0.0)
@@ -350,6 +366,7 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
         return FitResult(rows.classes, rows.scaling, rows.summary.least[None], sample, fit)
 
     def _settings(self) -> CompactSettings:
+        """Return the settings of the fit for the current parameters."""
         return CompactSettings(
             n_points=None if self.n_points == "auto" else int(self.n_points),
             max_points=int(self.max_points),
@@ -362,10 +379,11 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
         )
 
     def _seed(self) -> int:
+        """Return a random seed determined by ``random_state``."""
         return int(check_random_state(self.random_state).randint(2**31))
 
     def _continues(self, classes: np.ndarray, n_features: int) -> bool:
-        """Whether a warm start is possible: same parameters, classes and features."""
+        """Return whether a warm start is possible: parameters, classes and features must be the same."""
         return (
             self.warm_start
             and getattr(self, "n_points_", 0) > 0
@@ -376,10 +394,11 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
         )
 
     def _attributes(self, result: FitResult) -> dict[str, Any]:
+        """Return the fitted attributes for a fit result."""
         fit, model = result.fit, result.fit.model
         n_features = result.row.shape[1]
         scaling = result.scaling.restricted(fit.features)
-        points = np.repeat(result.row, model.n_points, axis=0)  # correct for constant features
+        points = np.repeat(result.row, model.n_points, axis=0)  # the values of constant features
         points[:, result.scaling.kept] = result.scaling.centre
         points[:, scaling.kept] = scaling.inverse(model.points)
         relevance, importances = np.zeros(n_features), np.zeros(n_features)
@@ -414,12 +433,12 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
     # -- prediction ---------------------------------------------------------------------------
 
     def _outputs(self, X: Any) -> np.ndarray:
-        """Decision values, (n_queries, n_outputs)."""
+        """Return the decision values, (n_queries, n_outputs)."""
         X = self._checked(X)
         n, threads = X.shape[0], n_threads(self.n_jobs)
         points, gamma, coef, intercept = self.model_.parts()
         out = np.empty((n, len(self.intercept_)))
-        block = 4096  # rows per block: intermediate results stay in the processor's cache
+        block = 4096  # number of rows whose intermediate results fit into the processor cache
         for start in range(0, n, block):
             scaled = self.scaling_.transform(X[start : start + block])
             size = len(scaled)
@@ -454,7 +473,7 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
         )
 
     def get_support(self, indices: bool = False) -> np.ndarray:
-        """The features that the model uses, as a mask or as indices."""
+        """Return the features that the model uses, as a boolean mask or as indices."""
         check_is_fitted(self)
         mask = self.relevance_ > 0
         return np.flatnonzero(mask) if indices else mask
@@ -466,7 +485,10 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
 
 
 def _are_copies(X: np.ndarray, weight: np.ndarray, count: np.ndarray) -> bool:
-    """Whether equal rows are copies of one observation; weight and count are (n_points, n_classes)."""
+    """Return whether equal rows are copies of one observation.
+
+    ``weight`` and ``count`` have the shape (n_points, n_classes).
+    """
     n, p = X.shape
     rows = np.arange(n)
     kernel = Kernel("rbf", 1 / max(p, 1))
@@ -474,19 +496,22 @@ def _are_copies(X: np.ndarray, weight: np.ndarray, count: np.ndarray) -> bool:
 
 
 def _held_out(fit: CompactFit) -> HeldOut | None:
-    """Outputs of the validation rows by the models of the folds, not repeated; None without validation."""
+    """Return the decision values of the validation rows from the models of the folds.
+
+    Only the first repetition of the folds is used. The result is None without validation.
+    """
     if fit.chosen is None or fit.validation is None:
         return None
     some = np.flatnonzero(fit.validation.repeat == 0)
     rows, n_observations = fit.validation.rows.take(some), float(fit.validation.count[some].sum())
     outputs = fit.plan.shrinkage * fit.chosen.outputs[some]
-    if fit.model.n_points == 0:  # the same for all rows, though the class fractions of the folds differ
+    if fit.model.n_points == 0:  # use the class fractions of all rows, not of the folds
         outputs = np.tile(fit.model.coef[:, -1], (len(rows), 1))
     return HeldOut.of(outputs, rows.label, rows.weight, n_observations)
 
 
 def _familiarity_reference(model: CompactModel, rows: LabelledRows, features: np.ndarray) -> np.ndarray:
-    """Quantiles of the fractions that the points explain of the first 2000 rows, a random sample."""
+    """Return quantiles of the similarities (see ``familiarity``) of the first 2000 rows, a random sample."""
     chosen = representatives(model.n_points)
     span = Span(np.exp(-(model.distances(model.points[chosen])[:, chosen] ** 2)))
     K = np.exp(-(model.distances(rows.X[:2000, features])[:, chosen] ** 2))
@@ -508,15 +533,15 @@ def _warn_of_fit(fit: CompactFit, settings: CompactSettings, n_varying: int) -> 
         return
     if validation is None or baseline is None:
         return
-    if validation >= baseline:  # only if the number of points is given
+    if validation >= baseline:  # this can happen only if the number of points is given
         warn(
-            f"No signal found: with n_points={settings.n_points} the validation log-loss is "
-            f"{validation:.3g}, and that of the class fractions {baseline:.3g}. "
-            'n_points="auto" returns the class fractions in this case.'
+            f"No signal found: with n_points={settings.n_points}, the validation log-loss is "
+            f"{validation:.3g}, which is not below that of the class fractions, {baseline:.3g}. "
+            'With n_points="auto", the model predicts the class fractions in this case.'
         )
     elif fit.in_poor_optimum:
         warn(
             f"The training log-loss, {fit.training_loss:.3g}, exceeds the validation log-loss, "
-            f"{validation:.3g}, by more than two standard errors: the fit ended in a poor optimum. Try "
-            "another random_state or n_points."
+            f"{validation:.3g}, by more than two standard errors, so the fit ended in a poor local optimum. "
+            "Try another random_state or n_points."
         )

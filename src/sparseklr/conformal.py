@@ -1,8 +1,9 @@
 """Prediction sets, p-values and probability intervals from held-out predictions of the training rows.
 
-A fit predicts every training row, or some of them, by a model without that row: by leave-one-out or on the
-validation rows of its folds. The rank of the prediction for a new row among these predictions has a known
-distribution. No rows are set aside for this purpose.
+A held-out prediction of a training row comes from a model that was fitted without this row: by leave-one-out,
+or on the validation rows of a fold. A fit provides such predictions for all or some of the training rows, so
+no rows need to be set aside. If a new row is drawn like the training rows, the rank of its prediction among
+the held-out predictions has a known distribution.
 """
 
 from __future__ import annotations
@@ -15,30 +16,33 @@ from scipy.special import betaincinv
 
 from .samples import Observations
 
-# Largest number of held-out rows that a model keeps.
+# Maximum number of held-out predictions that a model stores.
 MOST_ROWS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Outputs of rows by models that were fitted without them, the classes and the weights of the rows."""
+    """Held-out decision values of training rows, with the classes and weights of the rows."""
 
-    outputs: np.ndarray  # (n_rows, n_outputs), not rounded: equal predictions must compare as equal
-    code: np.ndarray  # class codes
-    weight: np.ndarray  # 1 for one observation, float32
+    outputs: np.ndarray  # (n_rows, n_outputs), in full precision so that equal predictions compare as equal
+    code: np.ndarray  # class code of each row
+    weight: np.ndarray  # weight of each row, relative to the mean weight of an observation, float32
 
     @classmethod
     def of(cls, outputs: np.ndarray, code: np.ndarray, weight: np.ndarray, n_observations: float) -> HeldOut:
-        """At most 10,000 rows, evenly spaced among the given ones."""
+        """Return the held-out values of at most 10,000 rows, evenly spaced among the given rows."""
         chosen = np.unique(np.linspace(0, len(code) - 1, min(len(code), MOST_ROWS)).astype(np.intp))
         relative = weight[chosen] * (n_observations / weight.sum())
-        # without its only observation, a class has infinite outputs
+        # Leaving out the only observation of a class gives infinite decision values.
         finite = np.clip(outputs[chosen], -1e30, 1e30)
         return cls(finite, code[chosen].astype(np.int32), relative.astype(np.float32))
 
     @classmethod
     def of_observations(cls, outputs: np.ndarray, observations: Observations) -> HeldOut:
-        """Leave-one-out outputs of observations, each of one class or, for copies of a row, of several."""
+        """Return the held-out values, given leave-one-out decision values of groups of observations.
+
+        A group has one class. If equal rows are copies, it may have several classes.
+        """
         row, code = np.nonzero(observations.weight)
         n_observations = float(observations.count.sum())
         return cls.of(outputs[row], code, observations.weight[row, code], n_observations)
@@ -46,18 +50,18 @@ class HeldOut:
 
 @dataclass(frozen=True, eq=False)
 class HeldOutProbabilities:
-    """Log-probabilities of the classes of held-out rows, their true classes and their weights."""
+    """Held-out class probabilities of training rows, with the true classes and weights of the rows."""
 
-    log_proba: np.ndarray  # (n_rows, n_classes)
-    code: np.ndarray
+    log_proba: np.ndarray  # logarithms of the probabilities, (n_rows, n_classes)
+    code: np.ndarray  # code of the true class of each row
     weight: np.ndarray
 
     def p_values(self, log_proba: np.ndarray, by_class: bool) -> np.ndarray:
-        r"""p-value of each class of new rows, (n_samples, n_classes).
+        r"""Return the p-value of each class for new rows, (n_samples, n_classes).
 
-        Among the held-out rows and the new row itself, the p-value is the fraction of rows whose true class
-        has at most the probability of the class at the new row, :math:`(1 + \sum_i w_i [p_i \le p_k(x)]) / (1
-        + \sum_i w_i)`; with ``by_class``, only held-out rows of the class are counted.
+        The p-value of class k for a new row x is
+        :math:`(1 + \sum_i w_i [p_i \le p_k(x)]) / (1 + \sum_i w_i)`, where :math:`p_i` is the held-out
+        probability of the true class of row i. With ``by_class``, the sums include only rows of class k.
         """
         true = self.log_proba[np.arange(len(self.code)), self.code]
         columns = []
@@ -72,10 +76,10 @@ class HeldOutProbabilities:
     def intervals(
         self, log_proba: np.ndarray, confidence: float | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Venn-Abers intervals of the probability of each class, one against the rest.
+        """Return the lower and upper ends of Venn-Abers intervals of the class probabilities of new rows.
 
-        With ``confidence``, they are extended to confidence intervals of the frequency of the class among
-        rows with the same probability.
+        Each class is compared with all other classes together. With ``confidence``, the intervals are
+        extended to confidence intervals of the frequency of the class among rows with the same probability.
         """
         lower, upper = np.empty(log_proba.shape), np.empty(log_proba.shape)
         for k, new in enumerate(log_proba.T):
@@ -93,20 +97,20 @@ class HeldOutProbabilities:
 def upper_probability(
     score: np.ndarray, event: np.ndarray, weight: np.ndarray, new: np.ndarray
 ) -> np.ndarray:
-    """Isotonic regression of events on scores, evaluated at a new score that is added with the event 1.
+    """Return isotonic regressions of events on scores at new scores, each of which is added with the event 1.
 
-    The added event can only be pooled with rows of larger scores, so its value depends only on the smallest
-    score that is not below it. One scan gives the values for all of them (Vovk, Petej and Fedorova 2015,
-    algorithms 1 and 2): let :math:`P_i` be the cumulative sums of weights and events up to the i-th distinct
-    score. The fit is the slope of the greatest convex minorant of the :math:`P_i`, and an event that is added
-    before the j-th score shifts the points before it by (-1, -1).
+    Isotonic regression can pool the added event only with rows of larger scores. Its value therefore depends
+    only on the smallest score that is not below the new score, and one scan gives the values for all scores
+    (Vovk, Petej and Fedorova 2015, algorithms 1 and 2). Let :math:`P_i` be the cumulative sums of weights and
+    events up to the i-th distinct score. The regression is the slope of the greatest convex minorant of the
+    points :math:`P_i`. An event that is added before the j-th score shifts the earlier points by (-1, -1).
     """
     scores, place = np.unique(score, return_inverse=True)
     P = np.zeros((len(scores) + 1, 2))
     P[1:, 0] = np.cumsum(np.bincount(place, weight))
     P[1:, 1] = np.cumsum(np.bincount(place, weight * event))
     values = np.ones(len(scores) + 1)
-    corners: list[Any] = []  # of the minorant, from the added event to the right; leftmost last
+    corners: list[Any] = []  # corners of the minorant to the right of the added event, the leftmost one last
     for point in [*P[::-1].tolist(), [-1.0, -1.0]]:
         _add_corner(corners, point)
     for j in range(len(scores)):
@@ -122,7 +126,7 @@ def upper_probability(
 def lower_limit(
     score: np.ndarray, event: np.ndarray, weight: np.ndarray, new: np.ndarray, confidence: float
 ) -> np.ndarray:
-    """Lower end of a two-sided confidence interval for the frequency of the event at new scores.
+    """Return the lower end of a two-sided confidence interval for the frequency of the event at new scores.
 
     The frequency is assumed to increase with the score. Among the m rows with the largest scores up to the
     new one, it is then at most that at the new score, so the Clopper-Pearson limit of these rows is valid.
@@ -144,7 +148,7 @@ def lower_limit(
 
 
 def _add_corner(corners: list[Any], point: list[float]) -> None:
-    """Add a point on the left; corners that are no longer convex are removed."""
+    """Add a point to the left of the minorant, and remove corners that are no longer convex."""
     while len(corners) > 1:
         (w, e), (right_w, right_e) = corners[-1], corners[-2]
         if (e - point[1]) * (right_w - w) < (right_e - e) * (w - point[0]):

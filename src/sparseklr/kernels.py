@@ -1,9 +1,9 @@
-"""Kernel functions: rows for the solver, matrices, and sums for prediction.
+"""Kernel functions, kernel matrices, and sums of kernel functions for prediction.
 
-A :class:`Kernel` has numeric parameters (``gamma="scale"`` is resolved once per fit). It provides a *row
-source* for the solver, the *matrix* of kernel values between two sets of points, and the *sum* ``sum_j
-coef_j k(x_j, x)`` for predictions. The compiled core evaluates named kernels; callables and precomputed
-matrices have the same interface.
+A :class:`Kernel` has numeric parameters; ``gamma="scale"`` is converted into a number once per fit. It
+provides a *row source*, from which the solver gets rows of the kernel matrix, the *matrix* of kernel values
+between two sets of rows, and the *sum* ``sum_j coef_j k(x_j, x)`` for predictions. The compiled core
+evaluates named kernels. Callables and precomputed matrices have the same interface.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ KERNELS_WITH_GAMMA = ("rbf", "laplacian", "poly", "sigmoid")
 RowSource = _core.RowSource
 NonFiniteKernel = _core.NonFiniteKernel
 
-# Up to this number of points the kernel matrix is small enough to be kept in float64.
+# Up to this number of rows, the kernel matrix is small enough to be stored in float64.
 _DOUBLE_UP_TO = 2000
-# Below this size in bytes, skip the query for available memory, which takes milliseconds.
+# Up to this size in bytes, the available memory is not queried.
 _ALWAYS_THERE = 64 << 20
+# Bytes of the default cache for each feature of dense data with up to 64 features. Touching new memory costs
+# more than computing the rows of few features: on magic (10 features), 256 MB take 1.6 times as long as 64.
+_CACHE_PER_FEATURE = 8 << 20
 # Approximate number of rows from which the centre of the data is computed.
 _ROWS_OF_CENTER = 25
-# Number of query rows passed to the core at once, which limits the memory needed for predictions.
+# Number of rows predicted at once, which limits the memory needed for predictions.
 _QUERY_BLOCK = 8192
 
 
@@ -44,7 +47,8 @@ class Kernel:
     name : str or callable
         One of ``NAMED_KERNELS``, ``"precomputed"``, or ``f(X, Y) -> array (len(X), len(Y))``.
     gamma, coef0, degree : float
-        As in scikit-learn's ``pairwise_kernels``; unused ones are ignored.
+        Parameters as in ``pairwise_kernels`` of scikit-learn. Parameters that the kernel does not use are
+        ignored.
     """
 
     name: str | Callable[..., Any]
@@ -68,7 +72,7 @@ class Kernel:
         degree: float = 3,
         weight: np.ndarray | None = None,
     ) -> Kernel:
-        """Create the kernel for training data ``X``; ``gamma`` is ``"scale"`` or a number.
+        """Return the kernel for training data ``X``; ``gamma`` is ``"scale"`` or a number.
 
         ``"scale"`` weights the rows by ``weight``. Kernels that do not use gamma have ``gamma=1``.
         """
@@ -85,62 +89,71 @@ class Kernel:
                 variance = mean_square - mean * mean
             if not np.isfinite(variance):
                 raise ValueError(
-                    "gamma='scale' cannot be computed: the squares of the features overflow. Scale them."
+                    "gamma='scale' cannot be computed: the squares of the features overflow. Scale the "
+                    "features."
                 )
-            if variance < 1e-10 * mean_square:  # only rounding errors are left
+            if variance < 1e-10 * mean_square:  # the variance consists of rounding errors
                 variance = 0.0
-            # Sums over reordered or rescaled rows differ by rounding errors, but gamma must not.
+            # Rounding makes gamma independent of the rounding errors of sums over reordered or rescaled rows.
             value = 1.0 / (X.shape[1] * float(rounded(variance, 32))) if variance > 0 else 1.0
         return cls(name, value, float(coef0), float(degree))
 
     @property
     def precomputed(self) -> bool:
+        """Whether the kernel matrix is passed instead of X."""
         return self.name == "precomputed"
 
     @property
     def _compiled(self) -> _core.Kernel:
+        """The kernel as an object of the compiled core."""
         kind = getattr(_core.KernelKind, str(self.name))
         return _core.Kernel(kind, self.gamma, self.coef0, self.degree)
 
     @property
     def _by_distance(self) -> bool:
+        """Whether kernel values depend only on the distance between two rows."""
         return self.name in ("rbf", "laplacian")
 
     @property
     def _named(self) -> bool:
+        """Whether the compiled core evaluates the kernel."""
         return self.name in NAMED_KERNELS
 
     # -- rows, matrices and sums --------------------------------------------------------------
 
     def row_source(self, X: Any, *, cache_size: float | str = "auto") -> RowSource:
-        """Create a provider for the rows of the kernel matrix of ``X`` (which is ``X`` itself if
-        precomputed).
+        """Return a row source for the kernel matrix of ``X`` (which is ``X`` itself if precomputed).
 
-        Rows are stored as float32 if ``X`` is float32, and for distance kernels with more than 2000 points.
-        The values of distance kernels lie in [0, 1]; their error in float32 is about 1e-7 times the squared
-        distance from the centre of the data relative to the kernel's width. Rows are stored as float64
-        otherwise, and also if this error might exceed 2e-5 (if a row is more than 11 widths from the centre)
-        or if values exceed 1e30.
+        Rows of the matrix are stored as float32 if ``X`` is float32, and for distance kernels with more than
+        2000 rows. The values of distance kernels lie in [0, 1]. Let d be the distance of a row from the
+        centre of the data, divided by the width of the kernel; the error in float32 is about 1e-7 d^2. Rows
+        are stored as float64 if this error might exceed 2e-5, which happens if d exceeds 11, or if values
+        exceed 1e30, and in all other cases.
         """
         if not self._named:
             return gram_row_source(X if self.precomputed else self.matrix(X, X))
         points = self._training_points(X)
         whole = X.shape[0] ** 2 * (4 if points.single else 8)
-        if cache_size == "auto" and whole <= _ALWAYS_THERE:
-            return _core.kernel_row_source(points, whole)
-        capacity = cache_bytes(cache_size, X)
-        needed = min(capacity, whole)
-        if cache_size != "auto" and needed > (free := available_memory()):
+        if cache_size == "auto":
+            if not _costly(X):
+                whole = min(whole, max(_ALWAYS_THERE, _CACHE_PER_FEATURE * X.shape[1]))
+            if whole <= _ALWAYS_THERE:
+                return _core.kernel_row_source(points, whole)
+        capacity = min(cache_bytes(cache_size, X), whole)
+        if cache_size != "auto" and capacity > (free := available_memory()):
             raise MemoryError(
-                f"cache_size={cache_size!r} needs {needed >> 20} MB for kernel rows, but {free >> 20} MB are "
-                "available; use a smaller number or 'auto'. Rows that do not fit are recomputed."
+                f"cache_size={cache_size!r} needs {capacity >> 20} MB for kernel rows, but {free >> 20} MB "
+                "are available. Use a smaller number or 'auto'; rows that do not fit are recomputed."
             )
         return _core.kernel_row_source(points, capacity)
 
     def gram(
         self, X: Any, *, cache_size: float | str = "auto", n_jobs: int | None = None
     ) -> np.ndarray | None:
-        """The whole kernel matrix of ``X`` in the precision of :meth:`row_source`; None if too large."""
+        """Return the kernel matrix of ``X`` in the precision of :meth:`row_source`, or None if it is large.
+
+        The limit is ``cache_size``.
+        """
         if self.precomputed:
             return np.ascontiguousarray(X)
         capacity, entries = cache_bytes(cache_size, X), X.shape[0] ** 2
@@ -154,7 +167,7 @@ class Kernel:
         return _core.kernel_matrix(points, points, n_threads(n_jobs))
 
     def matrix(self, X: Any, Y: Any, *, n_jobs: int | None = None) -> np.ndarray:
-        """Compute the kernel values between the rows of ``X`` and those of ``Y``.
+        """Return the kernel values between the rows of ``X`` and the rows of ``Y``.
 
         For ``"precomputed"``, ``X`` is the matrix and ``Y`` contains column indices.
         """
@@ -165,12 +178,12 @@ class Kernel:
         X, Y = _alike(X, Y)
         center, single = self._center(Y), X.dtype == np.float32 and Y.dtype == np.float32
         data, queries = self._points(Y, single, center), self._points(X, single, center)
-        if data.single != queries.single:  # float32 is accurate enough for only one of them
+        if data.single != queries.single:  # float32 is accurate enough for only one of the two matrices
             data, queries = self._points(Y, False, center), self._points(X, False, center)
         return _core.kernel_matrix(data, queries, n_threads(n_jobs))
 
     def diagonal(self, X: Any) -> np.ndarray:
-        """The values k(x, x) of all rows, as float64; for ``"precomputed"``, X is the matrix."""
+        """Return the values k(x, x) of all rows in float64; for ``"precomputed"``, X is the matrix."""
         if self.precomputed:
             return X.diagonal().astype(np.float64)
         n = X.shape[0]
@@ -180,7 +193,7 @@ class Kernel:
         return np.concatenate([np.empty(0), *(self.matrix(block, block).diagonal() for block in blocks)])
 
     def sum(self, X: Any, support: Any, coef: np.ndarray, *, n_jobs: int | None = None) -> np.ndarray:
-        """Compute ``K(X, support) @ coef.T`` in blocks; ``coef`` has shape (n_outputs, n_support).
+        """Return ``K(X, support) @ coef.T``, computed in blocks; ``coef`` has shape (n_outputs, n_support).
 
         For ``"precomputed"``, ``X`` already contains k(x, support) and ``support`` is ignored.
         """
@@ -202,7 +215,7 @@ class Kernel:
                 out[block] = _checked_gram(K, X[block], support, start) @ coef.T
             else:
                 queries = self._points(X[block], data.single, center)
-                if data.single != queries.single:  # float32 is accurate enough for the support only
+                if data.single != queries.single:  # float32 is accurate enough for ``support`` only
                     data = self._points(support, False, center)
                 out[block] = _core.kernel_sum(data, queries, coef, n_threads(n_jobs), start).T
         finite = np.isfinite(out[:, np.isfinite(coef).all(axis=1)]).all(
@@ -218,15 +231,15 @@ class Kernel:
     # -- preparation --------------------------------------------------------------------------
 
     def _training_points(self, X: Any) -> _core.PointSet:
-        """``X`` in the precision of its kernel matrix."""
+        """Return ``X`` for the compiled core, in the precision of its kernel matrix."""
         single = X.dtype == np.float32 or (self._by_distance and X.shape[0] > _DOUBLE_UP_TO)
         return self._points(X, single, self._center(X))
 
     def _center(self, X: Any) -> Any:
-        """A point near most rows: squared distances lose fewer digits relative to it than to the origin.
+        """Return a vector near most rows, relative to which squared distances have smaller rounding errors.
 
-        It is the median of some rows, which a single distant row cannot move. For CSR it is a CSR row with
-        entries only in columns that are non-zero in most rows.
+        The vector is the median of about 25 rows, which a single distant row cannot move. For CSR it is a CSR
+        row with entries only in columns that are non-zero in most rows.
         """
         if not self._by_distance or X.shape[0] == 0:
             return None
@@ -236,14 +249,14 @@ class Kernel:
             filled, counts = np.unique(sample.indices, return_counts=True)
             columns = filled[counts > sample.shape[0] // 2]
             sample = sample[:, columns].toarray()
-        middle = len(sample) // 2  # np.median is several times slower, a tenth of the time of a small fit
+        middle = len(sample) // 2  # np.median is slower; it would take a tenth of the time of a small fit
         medians = np.partition(sample, middle, axis=0)[middle].astype(np.float64)
         if columns is None:
             return medians
         return sparse.csr_array((medians, columns, [0, len(columns)]), shape=(1, X.shape[1]))
 
     def _points(self, X: Any, single: bool, center: Any) -> _core.PointSet:
-        """``X`` for the core: float32 if ``single`` and accurate enough, else float64."""
+        """Return ``X`` for the compiled core, in float32 if ``single`` and accurate enough, else float64."""
         if not sparse.issparse(X):
             return _core.dense_points(np.ascontiguousarray(X), self._compiled, center, single)
         if center is not None and center.nnz:  # distances do not depend on the order of columns
@@ -262,14 +275,14 @@ class Kernel:
 
 
 def gram_row_source(K: np.ndarray) -> RowSource:
-    """Row source of a symmetric kernel matrix, float32 or float64. ``K`` must not be modified."""
+    """Return a row source for a symmetric kernel matrix, float32 or float64. ``K`` must not be modified."""
     return _core.gram_row_source(np.ascontiguousarray(K))
 
 
 def rounded(values: Any, bits: int) -> Any:
-    """The values rounded to ``bits`` significant bits.
+    """Return the values rounded to ``bits`` significant bits.
 
-    Two results that differ by an error far below the last bit almost surely become equal.
+    Two values that differ by much less than the last bit almost surely become equal.
 
     >>> float(rounded(0.1 + 0.2, 40)) == float(rounded(0.3, 40))
     True
@@ -279,7 +292,7 @@ def rounded(values: Any, bits: int) -> Any:
 
 
 def summed_duplicates(X: Any) -> Any:
-    """The same rows; repeated entries of a CSR matrix are summed, in a copy."""
+    """Return the same rows; repeated entries of a CSR matrix are summed in a copy."""
     if sparse.issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
@@ -287,20 +300,23 @@ def summed_duplicates(X: Any) -> Any:
 
 
 def naming_row(error: NonFiniteKernel, row: int | None) -> str:
-    """The error message with the row number in the user's X; without a row number if ``row`` is None."""
+    """Return the error message with the row number in the X of the user, or without it for None."""
     place = "" if row is None else f" in row {row} of X (counted from 0)"
     return str(error).replace(f" in row {error.row} (counted from 0)", place)
 
 
 def _alike(X: Any, Y: Any) -> tuple[Any, Any]:
-    """Both matrices dense or both CSR; a sparse matrix is never densified."""
+    """Return the two matrices, both dense or both CSR; a sparse matrix is never converted to dense."""
     if sparse.issparse(X) != sparse.issparse(Y):
         X, Y = (sparse.csr_array(A) if not sparse.issparse(A) else A for A in (X, Y))
     return X, Y
 
 
 def _checked_gram(K: Any, X: Any, Y: Any, first_row: int = 0) -> np.ndarray:
-    """The result of a callable kernel as an array; ``first_row`` is the number of the first row of ``X``."""
+    """Return the result of a callable kernel as an array, or raise an error if it is invalid.
+
+    ``first_row`` is the number of the first row of ``X``, for error messages.
+    """
     expected = (X.shape[0], Y.shape[0])
     try:
         K = np.asarray(K).astype(np.float64, casting="same_kind")
@@ -314,7 +330,7 @@ def _checked_gram(K: Any, X: Any, Y: Any, first_row: int = 0) -> np.ndarray:
     if not (finite := np.isfinite(K).all(axis=1)).all():
         row = first_row + int(np.argmin(finite))
         non_finite = NonFiniteKernel(
-            f"kernel(X, Y) gives NaN or infinity in row {row} (counted from 0): finite values are expected."
+            f"kernel(X, Y) gives NaN or infinity in row {row} (counted from 0); expected finite values."
         )
         non_finite.kernel, non_finite.row = None, row
         raise non_finite
@@ -322,7 +338,7 @@ def _checked_gram(K: Any, X: Any, Y: Any, first_row: int = 0) -> np.ndarray:
 
 
 def check_gram(K: np.ndarray, name: str = "K") -> None:
-    """Raise unless ``K`` is a square, symmetric matrix (up to rounding of its dtype)."""
+    """Raise an error unless ``K`` is square and symmetric (up to rounding errors of its dtype)."""
     if K.ndim != 2 or K.shape[0] != K.shape[1]:
         raise ValueError(f"{name} must be a square kernel matrix; its shape is {K.shape}.")
     scale = max(float(np.abs(K.diagonal()).max(initial=0.0)), np.finfo(K.dtype).tiny)
@@ -333,18 +349,21 @@ def check_gram(K: np.ndarray, name: str = "K") -> None:
         if difference > allowed * max(scale, float(np.abs(K[rows]).max(initial=0.0))):
             raise ValueError(
                 f"{name} must be a symmetric kernel matrix; entries (i, j) and (j, i) differ by up "
-                f"to {difference:.3g}. If the asymmetry is rounding, pass ({name} + {name}.T) / 2."
+                f"to {difference:.3g}. If rounding errors cause the difference, pass ({name} + {name}.T) / 2."
             )
 
 
 def cache_bytes(cache_size: float | str, X: Any = None) -> int:
-    """Memory for kernel rows in bytes; ``cache_size`` is in MB.
+    """Return the memory for kernel rows in bytes; ``cache_size`` is in MB.
 
-    ``"auto"`` is half of the available memory, at most 256 MB, or 2 GB if kernel rows of ``X`` are expensive:
-    sparse data, or more than 64 features. With few features, recomputing a row costs no more than reading it
-    from memory.
+    ``"auto"`` means half of the available memory, but at most 256 MB. The limit is 2 GB if kernel rows of
+    ``X`` are expensive, that is for sparse data or more than 64 features.
     """
     if cache_size == "auto":
-        costly = X is not None and (sparse.issparse(X) or X.shape[1] > 64)
-        return min(available_memory() // 2, (2 << 30) if costly else (256 << 20))
+        return min(available_memory() // 2, (2 << 30) if X is not None and _costly(X) else (256 << 20))
     return int(min(float(cache_size) * 2**20, np.iinfo(np.int64).max // 2))
+
+
+def _costly(X: Any) -> bool:
+    """Whether computing a kernel row takes much longer than reading it from memory."""
+    return sparse.issparse(X) or X.shape[1] > 64

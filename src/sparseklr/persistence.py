@@ -1,18 +1,18 @@
-"""Save and load model files. Loading a file does not execute code from it.
+"""Saving and loading of model files. Loading a file does not execute code from the file.
 
-A model file is a zip archive of four kinds of members:
+A model file is a zip archive with four kinds of members:
 
 - ``sparseklr.json``: the version of the format, the versions of the libraries, the time, and a digest of the
-  other members. The digest detects damage; it is not a signature, as anyone can compute it.
+  other members. The digest detects damage. It is not a signature, because anyone can compute it.
 - ``model.json``: ``objects``, a list of ``{"type": ..., "parameters": {...}, "attributes": {...}}``, and
-  ``model`` and ``metadata``, which refer to objects. An object refers only to earlier ones.
-- ``description.json``: what ``sparseklr show`` prints, which :func:`load` ignores.
+  ``model`` and ``metadata``, which refer to objects. An object refers only to earlier objects.
+- ``description.json``: the text that ``sparseklr show`` prints. :func:`load` ignores it.
 - ``0.npy``, ``1.npy``, ...: the arrays, without pickled objects.
 
 A value in ``model.json`` is a number, text, true, false, null, a list, or an object with one key that names
-its kind (``_Reader.value``). :mod:`sparseklr._stored_types` lists the types by public names, with their
-attributes. The reader rejects everything else, and checks that the arrays of every object are consistent
-before compiled code uses them.
+the kind of the value (``_Reader.value``). :mod:`sparseklr._stored_types` lists the allowed types by public
+names, with their attributes. The reader rejects everything else. It also checks that the arrays of every
+object are consistent before compiled code uses them.
 """
 
 from __future__ import annotations
@@ -52,14 +52,15 @@ def save(model: Any, path: str | Path, *, metadata: dict[str, Any] | None = None
     Parameters
     ----------
     model : estimator
-        A fitted pipeline of :func:`tabular_pipeline`, an estimator of this package, or a pipeline of these
-        and scikit-learn's transformers. A search (:class:`SKLRCV`, GridSearchCV) is stored as its best
-        model.
+        A fitted pipeline of :func:`tabular_pipeline`, an estimator of this package, or a pipeline of such
+        estimators and transformers of scikit-learn. A search (:class:`SKLRCV`, GridSearchCV) is stored as its
+        best model.
     path : str or Path
-        The file to write, by convention ``*.sklr``. It is replaced only when the new content is complete.
+        The file to write, by convention ``*.sklr``. An existing file is replaced only when the new content
+        is complete.
     metadata : dict or None, default=None
         Further content to store: numbers, text, lists, dicts and arrays. The command line uses ``target``,
-        the name of the column that holds the classes.
+        the name of the column that contains the classes.
 
     Raises
     ------
@@ -72,9 +73,10 @@ def save(model: Any, path: str | Path, *, metadata: dict[str, Any] | None = None
 
     Notes
     -----
-    A file may contain scikit-learn's scalers, encoders, imputers, PCA, TruncatedSVD, VarianceThreshold,
-    vectorizers, ColumnTransformer, FeatureUnion and Pipeline. The only functions in it may be NumPy's
-    universal functions. For other models use joblib, whose files execute code when they are loaded.
+    A file may contain the following classes of scikit-learn: scalers, encoders, imputers, PCA, TruncatedSVD,
+    VarianceThreshold, vectorizers, ColumnTransformer, FeatureUnion and Pipeline. The only functions in a file
+    may be universal functions of NumPy. For other models use joblib, whose files execute code when they are
+    loaded.
 
     Examples
     --------
@@ -92,7 +94,7 @@ def save(model: Any, path: str | Path, *, metadata: dict[str, Any] | None = None
     check_is_fitted(model)
     model, metadata = _chosen(model), {**(metadata or {})}
     members = encode(model, metadata)
-    decode(members)  # raises if the file could not be read again
+    decode(members)  # raises an error if the file could not be read again
     members[DESCRIPTION] = json.dumps(describe(model, metadata), default=str).encode()
     with replacing(Path(path)) as temporary:
         temporary.write_bytes(pack(members))
@@ -104,9 +106,10 @@ def load(path: str | Path, *, max_bytes: int | None = None) -> Any:
     Parameters
     ----------
     path : str or Path
+        The model file.
     max_bytes : int or None, default=None
-        Largest unpacked size in bytes, with JSON counted eightfold. None means 100 times the size of the
-        file, and at least 256 MB.
+        Maximum unpacked size in bytes, where JSON counts eightfold. None means 100 times the size of the
+        file, but at least 256 MB.
 
     Returns
     -------
@@ -129,7 +132,7 @@ def load(path: str | Path, *, max_bytes: int | None = None) -> Any:
 def load_with_metadata(
     data: bytes, name: str, max_bytes: int | None = None
 ) -> tuple[BaseEstimator, dict[str, Any]]:
-    """Read the model and metadata from the content of a file; messages mention ``name``."""
+    """Return the model and the metadata in the content of a model file; messages mention ``name``."""
     members, header = unpack(data, name, max_bytes)
     try:
         model, metadata = decode(members)
@@ -138,26 +141,28 @@ def load_with_metadata(
     except ImportError:
         raise
     except ValueError as error:  # a check failed
-        raise ModelFileError(f"{name}: not loaded, the model is damaged or was altered: {error}") from error
-    except Exception as error:  # any other consequence of wrong content
+        reason = "because the model is damaged or was altered"
+        raise ModelFileError(f"{name}: not loaded, {reason}: {error}") from error
+    except Exception as error:  # any other error that invalid content causes
         raise ModelFileError(damaged(name)) from error
     if not isinstance(model, BaseEstimator):
-        raise ModelFileError(f"{name}: not loaded, it contains a {type(model).__name__}, not a model")
+        kind = type(model).__name__
+        raise ModelFileError(f"{name}: not loaded, because the file contains a {kind} instead of a model")
     here, there = versions(), header["versions"]
     for library in LIBRARIES:
         if library in here and library in there and _minor(there[library]) != _minor(here[library]):
             warn(
-                f"{name} was written with {library} {there[library]}, but {here[library]} is installed: fit "
+                f"{name} was written with {library} {there[library]}, but {here[library]} is installed. Fit "
                 "the model again if predictions fail."
             )
     return model, {**metadata, "created": header["created"], "versions": there}
 
 
 def describe(model: Any, metadata: dict[str, Any]) -> dict[str, Any]:
-    """The part of a model that ``sparseklr show`` prints, as plain values.
+    """Return the properties of a model that ``sparseklr show`` prints, as plain values.
 
-    ``parameters`` are those of the estimator that differ from their defaults; ``training`` is the summary of
-    the command line.
+    ``parameters`` contains the parameters of the estimator that differ from their defaults. ``training`` is
+    the summary of the training written by the command line.
     """
     steps = getattr(model, "named_steps", {})
     estimator = model[-1] if steps else model
@@ -179,7 +184,7 @@ def describe(model: Any, metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 def _chosen(model: Any) -> Any:
-    """Replace a search by its best model, also in the last step of a pipeline."""
+    """Return the best model of a search, also if the search is the last step of a pipeline."""
     if isinstance(model, Pipeline):
         name, last = model.steps[-1]
         return type(model)([*model.steps[:-1], (name, _chosen(last))])
@@ -187,6 +192,7 @@ def _chosen(model: Any) -> Any:
 
 
 def _minor(number: str) -> list[str]:
+    """Return the major and minor part of a version number."""
     return number.split(".")[:2]
 
 
@@ -194,7 +200,7 @@ def _minor(number: str) -> list[str]:
 
 
 def encode(model: Any, metadata: Any) -> dict[str, bytes]:
-    """Encode a model and its metadata as the members of a model file, by name."""
+    """Return the members of a model file, by name, for a model and its metadata."""
     writer = _Writer()
     tree = {"model": writer.value(model), "metadata": writer.value(metadata)}
     text = json.dumps({"objects": writer.objects, **tree}, allow_nan=False)
@@ -202,15 +208,15 @@ def encode(model: Any, metadata: Any) -> dict[str, bytes]:
 
 
 class _Writer:
-    """Encodes values as JSON; objects and arrays that occur twice are written once."""
+    """Encoder of values as JSON. Objects and arrays that occur several times are written once."""
 
     def __init__(self) -> None:
         self.objects: list[dict[str, Any]] = []
         self.arrays: dict[str, bytes] = {}
-        self._written: dict[int, tuple[Any, dict[str, Any]]] = {}  # by id of the value, which is kept alive
+        self._written: dict[int, tuple[Any, dict[str, Any]]] = {}  # by id of the value
 
     def value(self, value: Any, where: str = "") -> Any:
-        """Encode a value of any storable kind; ``where`` is its location, for messages."""
+        """Return the JSON encoding of a value; ``where`` is its location, for error messages."""
         if value is None or isinstance(value, bool | str) or type(value) in (int, float):
             return {"float": str(value)} if isinstance(value, float) and not math.isfinite(value) else value
         if id(value) in self._written:
@@ -230,7 +236,7 @@ class _Writer:
         return written
 
     def _numpy(self, value: Any, where: str) -> dict[str, Any]:
-        """Encode arrays, sparse matrices and other NumPy values; empty for anything else."""
+        """Return the encoding of NumPy values and sparse matrices; an empty dict for other values."""
         if type(value) is np.ndarray:
             if value.dtype.kind == "O":
                 return {"cells": [self.value(one, where) for one in value.ravel()], "shape": [*value.shape]}
@@ -249,6 +255,7 @@ class _Writer:
         return {"ufunc": name} if isinstance(value, np.ufunc) and vars(np).get(name) is value else {}
 
     def _array(self, array: np.ndarray, where: str) -> dict[str, Any]:
+        """Store an array as a member of the file, and return a reference to it."""
         if array.dtype.kind not in _KINDS:
             raise _not_storable(f"an array of {array.dtype}", where)
         buffer = io.BytesIO()
@@ -258,6 +265,7 @@ class _Writer:
         return {"array": name}
 
     def _object(self, value: Any, where: str) -> dict[str, Any]:
+        """Store an object, and return a reference to it."""
         stored = type_of(value)
         if stored is None:
             named: Any = value if callable(value) and hasattr(value, "__qualname__") else type(value)
@@ -274,19 +282,20 @@ class _Writer:
 
 
 def _not_storable(what: str, where: str) -> ValueError:
+    """Return the error for a value that a model file cannot contain."""
     place = f" (in {where})" if where else ""
-    return ValueError(f"the model contains something that cannot be stored in a model file: {what}{place}")
+    return ValueError(f"a model file cannot contain {what}{place}")
 
 
 # -- reading ----------------------------------------------------------------------------------------
 
 
 def decode(members: dict[str, bytes]) -> tuple[Any, dict[str, Any]]:
-    """Decode the model and metadata from the members of a model file."""
+    """Return the model and the metadata from the members of a model file."""
     tree = json.loads(members[TREE], object_pairs_hook=_distinct)
     types = {str(one["type"]) for one in tree["objects"]}
     if foreign := sorted(types - {*NAMES}):
-        raise ModelFileError(f"not loaded, it contains untrusted types: {listing(foreign)}")
+        raise ModelFileError(f"not loaded, because the file contains untrusted types: {listing(foreign)}")
     reader = _Reader(members)
     for one in tree["objects"]:
         parameters, attributes = reader.named(one["parameters"]), reader.named(one["attributes"])
@@ -295,19 +304,21 @@ def decode(members: dict[str, bytes]) -> tuple[Any, dict[str, Any]]:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the dict of the given pairs; raise an error if a key occurs twice."""
     if len(unique := dict(pairs)) < len(pairs):
         raise ValueError("a key occurs twice")
     return unique
 
 
 class _Reader:
-    """Decodes values from JSON."""
+    """Decoder of values from JSON."""
 
     def __init__(self, members: dict[str, bytes]) -> None:
         self.members = members
         self.objects: list[Any] = []
 
     def value(self, value: Any) -> Any:
+        """Return the value with the given JSON encoding."""
         if isinstance(value, list):
             return [self.value(one) for one in value]
         if not isinstance(value, dict):
@@ -348,24 +359,25 @@ class _Reader:
                 return np.sctypeDict[name]
             case {"ufunc": str(name)} if isinstance(found := getattr(np, name, None), np.ufunc):
                 return found
-        raise ModelFileError(f"not loaded, it contains an unknown kind of value: {str(value)[:40]}")
+        raise ModelFileError(f"not loaded, because the file contains an unknown value: {str(value)[:40]}")
 
     def named(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the decoded values of a dict."""
         return {name: self.value(one) for name, one in values.items()}
 
     def array(self, name: str) -> np.ndarray:
-        """Read an array, check its header and size, and copy it."""
+        """Return a copy of an array in the file, after checks of its header and size."""
         content = self.members[name]
         buffer = io.BytesIO(content)
         major, _ = np.lib.format.read_magic(buffer)
         read = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
         shape, by_columns, dtype = read(buffer)
         if dtype.kind not in _KINDS or not dtype.itemsize:
-            raise ValueError(f"an array of {dtype}")
+            raise ValueError(f"an array has the unsupported type {dtype}")
         size, start = math.prod(shape) * dtype.itemsize, buffer.tell()
         if min(shape, default=0) < 0 or size != len(content) - start:
             raise ValueError(f"an array of shape {shape} has {len(content) - start} bytes")
         if dtype.kind == "b" and (np.frombuffer(content, np.uint8, offset=start) > 1).any():
-            raise ValueError("a bool array contains other values")  # NumPy would miscount them
+            raise ValueError("a bool array contains values other than 0 and 1")  # NumPy would miscount them
         flat = np.frombuffer(content, dtype, offset=start) if size else np.empty(shape, dtype)
         return flat.reshape(shape, order="F" if by_columns else "C").copy(order="K")

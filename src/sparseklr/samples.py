@@ -1,7 +1,7 @@
 """Training data: validated rows with class codes and weights, and the distinct points among them.
 
-Equal rows are merged, and the distinct rows are sorted by a hash of their contents. The result of a fit is
-therefore bit-identical whether a row is repeated or weighted, and in whatever order the rows are passed.
+Equal rows are merged into one *point*, and the points are sorted by a hash of their contents. A row of weight
+2 therefore gives bit-identical results to a repeated row, and the order of the rows has no effect.
 """
 
 from __future__ import annotations
@@ -19,52 +19,52 @@ from sklearn.utils.sparsefuncs import min_max_axis
 
 from .kernels import Kernel, rounded, summed_duplicates
 
-# Largest weight; sums and squares of larger weights might overflow.
+# Largest allowed weight; sums and squares of larger weights might overflow.
 _LARGEST_WEIGHT = 1e150
-# Weights count observations if, for some k <= MOST_PARTS, they are integer multiples of (smallest weight / k)
-# within the relative tolerance _WHOLE, and these multiples are at most MOST_COPIES. For larger multiples the
-# tolerance would accept too many non-integers.
+# Weights are interpreted as numbers of observations if, for some k <= MOST_PARTS, they are integer multiples
+# of (smallest weight / k) within the relative tolerance _WHOLE. The multiples must be at most MOST_COPIES,
+# because for larger multiples the tolerance would accept too many non-integers.
 MOST_PARTS, MOST_COPIES, _WHOLE = 16, 1_000_000, 1e-9
-# The range of C times the largest weight in which fourth powers and their inverses do not overflow.
+# Range of C times the largest weight in which fourth powers and their inverses do not overflow.
 _LOSS_WEIGHTS = 1e-75, 1e75
-# Up to this number of points the kernel matrix is computed once and kept (128 MB).
+# Up to this number of points, the kernel matrix is computed once and kept in memory (128 MB).
 _WHOLE_MATRIX = 4096
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Validated training rows of positive weight, with labels as indices into ``classes``."""
+    """Validated training rows of positive weight, with their labels, weights and kernel."""
 
-    X: Any
-    codes: np.ndarray
+    X: Any  # the rows; for a precomputed kernel, the kernel matrix
+    codes: np.ndarray  # the label of each row, as an index into ``classes``
     classes: np.ndarray
     weight: np.ndarray
-    positions: np.ndarray  # positions of the rows in the user's data
-    n_samples: int  # number of rows in the user's data
+    positions: np.ndarray  # positions of the rows in the data passed by the user
+    n_samples: int  # number of rows passed by the user
     kernel: Kernel
     count: np.ndarray | None = None  # number of observations that each row represents; None means one each
 
     def points(self, indices: np.ndarray) -> Any:
-        """The rows at ``indices``; for a precomputed kernel, the kernel matrix among them."""
+        """Return the rows at ``indices``; for a precomputed kernel, their kernel matrix."""
         if self.kernel.precomputed:
             return self.X[np.ix_(indices, indices)]
         return self.X[indices]
 
     def in_given_order(self, indices: np.ndarray) -> np.ndarray:
-        """Sort indices by the position of the row in the user's data."""
+        """Return the indices sorted by the position of the row in the data passed by the user."""
         return indices[np.argsort(self.positions[indices])]
 
     def in_given_rows(self, values: np.ndarray) -> np.ndarray:
-        """Expand values (n, n_outputs) to all rows of the user's data, with NaN for rows of weight 0.
+        """Return the values (n, n_outputs), arranged like the rows passed by the user.
 
-        A single output gives an array of shape (n_samples,).
+        Rows of weight 0 get NaN. With a single output, the result has the shape (n_samples,).
         """
         out = np.full((self.n_samples, values.shape[1]), np.nan)
         out[self.positions] = values
         return out[:, 0] if values.shape[1] == 1 else out
 
     def part(self, indices: np.ndarray) -> Samples:
-        """The rows at ``indices``, with the same kernel."""
+        """Return the samples at ``indices``, with the same kernel."""
         return replace(
             self,
             X=self.points(indices),
@@ -75,7 +75,7 @@ class Samples:
         )
 
     def signs(self) -> np.ndarray:
-        """The labels -1 and +1, one row per one-vs-rest problem (a single row for two classes)."""
+        """Return the labels -1 and +1, with a row for each one-vs-rest problem or one row for two classes."""
         if len(self.classes) == 2:
             return np.where(self.codes == 1, 1.0, -1.0)[None, :]
         return np.where(self.codes == np.arange(len(self.classes))[:, None], 1.0, -1.0)
@@ -88,10 +88,10 @@ class Observations:
     Attributes
     ----------
     point : array of int (n,)
-        The distinct point of each group.
+        Index of the distinct point to which each group belongs.
     weight : array (n, n_classes)
-        Total weight of the group for each class. Only one class has weight, unless equal rows are copies; a
-        group then consists of a point with all its copies.
+        Total weight of each class in the group. A group has only one class, unless equal rows are copies; a
+        group then consists of all copies of a point.
     count : array (n,)
         Number of observations in the group.
     """
@@ -103,22 +103,24 @@ class Observations:
 
 @dataclass(frozen=True, eq=False)
 class DistinctPoints:
-    """The distinct training rows and the weight of each class on each of them.
+    """The distinct training rows, called points, and the weight of each class on each point.
 
     Attributes
     ----------
     X : array or CSR (n, n_features)
         The points; for a precomputed kernel, the kernel matrix (n, n).
     first : array of int (n,)
-        Index of a training row equal to each point.
+        For each point, the index of a training row equal to it.
     point_of_row : array of int (n_rows,)
-        Index of the point equal to each training row.
+        For each training row, the index of the point equal to it.
     weight : array (n, n_classes)
-        Total weight of the training rows equal to the point, by class.
+        Total weight, by class, of the training rows equal to each point.
     kernel : Kernel
     n_jobs : int or None
+        Number of threads for kernel values.
     count : array (n, n_classes) or None
-        Number of observations of each class on each point; None means one wherever the weight is positive.
+        Number of observations of each class on each point. None means one observation wherever the weight is
+        positive.
     copies : bool
         Whether equal rows are copies of one observation rather than independent observations.
     """
@@ -134,7 +136,10 @@ class DistinctPoints:
 
     @classmethod
     def of(cls, data: Samples, n_jobs: int | None = None) -> DistinctPoints:
-        """Merge equal rows and sort the points by hash key (by appearance for a precomputed kernel)."""
+        """Return the distinct points of the samples, sorted by hash key.
+
+        For a precomputed kernel, the points are in the order of their first appearance.
+        """
         X, precomputed = data.X, data.kernel.precomputed
         keys = nearly_equal_rows(X) if precomputed else shuffled_keys(X, seed=0)
         _, first, code = np.unique(keys, return_index=True, return_inverse=True)
@@ -152,7 +157,7 @@ class DistinctPoints:
         return cls(X, first, code, weight, data.kernel, n_jobs, count)
 
     def with_gram(self) -> DistinctPoints:
-        """The same points, with the kernel matrix precomputed if there are at most 4096."""
+        """Return the same points, with a precomputed kernel matrix if there are at most 4096 points."""
         if self.kernel.precomputed or len(self) > _WHOLE_MATRIX:
             return self
         gram = self.kernel.matrix(self.X, self.X.astype(np.float64), n_jobs=self.n_jobs)
@@ -162,10 +167,10 @@ class DistinctPoints:
         return len(self.first)
 
     def relative(self) -> DistinctPoints:
-        """The same points with weights scaled to sum to the number of observations.
+        """Return the same points with weights scaled to sum to the number of observations.
 
-        Multiplying all weights by a common factor then has no effect. Rounding to 24 bits also removes the
-        rounding error of such a factor.
+        A common factor of all weights then has no effect. Rounding to 24 bits removes the rounding errors of
+        the scaling.
         """
         tiny = np.finfo(np.float64).tiny
         weight = np.where(self.weight > 0, np.maximum(self.weight / self.weight.max(), tiny), 0.0)
@@ -174,7 +179,10 @@ class DistinctPoints:
 
     @property
     def observations(self) -> Observations:
-        """The groups for leave-one-out: observations, or points with all their rows if these are copies."""
+        """The groups of identical observations, from which leave-one-out removes one observation at a time.
+
+        If equal rows are copies, a group is a point with all its rows, and counts as one observation.
+        """
         if self.copies:
             n = len(self)
             return Observations(np.arange(n), self.weight, np.ones(n))
@@ -185,23 +193,27 @@ class DistinctPoints:
         return Observations(point, weight, count)
 
     def observations_by_class(self) -> np.ndarray:
-        """The number of observations of each class."""
+        """Return the number of observations of each class."""
         groups = self.observations
         sizes: np.ndarray = groups.count @ (groups.weight > 0)
         return sizes
 
     def observation_of_row(self, codes: np.ndarray) -> np.ndarray:
-        """The index of each training row into :attr:`observations`; ``codes`` are the classes of the rows."""
+        """Return, for each training row, the index of its group in :attr:`observations`.
+
+        ``codes`` contains the classes of the rows.
+        """
         if self.copies:
             return self.point_of_row
         pairs = np.flatnonzero(self.weight)
         return np.searchsorted(pairs, self.point_of_row * self.weight.shape[1] + codes)
 
     def labelled(self, samples: Samples | None = None) -> tuple[Samples, np.ndarray]:
-        """Return one weighted row for each class of each point, in the order of the points, and their points.
+        """Return one weighted row for each class of each point, and the indices of their points.
 
-        ``samples`` are the rows that the points were made from; they determine the classes and positions of
-        the result. Without them, positions are the indices of the points.
+        The rows are in the order of the points. ``samples`` contains the rows from which the points were
+        made; they determine the classes and positions of the result. Without ``samples``, positions are
+        indices of points.
         """
         point, code = np.nonzero(self.weight)
         X = self.X
@@ -217,13 +229,16 @@ class DistinctPoints:
         return Samples(X, code, classes, weight, positions, n_samples, self.kernel, count), point
 
     def part(self, indices: np.ndarray) -> DistinctPoints:
-        """The points at ``indices``."""
+        """Return the points at ``indices``."""
         X = self.X[np.ix_(indices, indices)] if self.kernel.precomputed else self.X[indices]
         count = None if self.count is None else self.count[indices]
         return replace(self, X=X, first=self.first[indices], weight=self.weight[indices], count=count)
 
     def fraction(self, fractions: np.ndarray) -> DistinctPoints:
-        """Keep the given fractions (n, n_classes) of the observations; points without any are dropped."""
+        """Return the points with the given fractions (n, n_classes) of their observations.
+
+        Points without observations are dropped.
+        """
         count = (self.weight > 0) if self.count is None else self.count
         left = np.flatnonzero((self.weight * fractions).any(axis=1))
         rest = replace(
@@ -232,35 +247,39 @@ class DistinctPoints:
         return rest.part(left)
 
     def columns(self, indices: np.ndarray) -> np.ndarray:
-        """Kernel values (n, len(indices)) between all points and those at ``indices``, float64."""
+        """Return kernel values (n, len(indices)) of all points with the points at ``indices``, as float64."""
         return self.values(slice(None), indices)
 
     def values(self, rows: slice | np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Kernel values between the points at ``rows`` and at ``columns``, float64."""
+        """Return kernel values between the points at ``rows`` and the points at ``columns``, in float64."""
         if self.kernel.precomputed:
             block = self.X[rows, columns] if isinstance(rows, slice) else self.X[np.ix_(rows, columns)]
             return block.astype(np.float64, order="F")
         X = self.X[rows]
         if len(columns) == 0:
             return np.zeros((X.shape[0], 0))
-        # float64 columns force evaluation in float64 even if the data are float32.
+        # Because the columns are float64, the kernel is evaluated in float64 even if the data are float32.
         return self.kernel.matrix(X, self.X[columns].astype(np.float64), n_jobs=self.n_jobs)
 
     def diagonal(self) -> np.ndarray:
-        """The values k(x, x) of all points, as float64."""
+        """Return the values k(x, x) of all points, in float64."""
         return self.kernel.diagonal(self.X)
 
     def kernel_unit(self) -> float:
-        """The magnitude of kernel values as a power of four, so that dividing by it or its root is exact."""
+        """Return the magnitude of the kernel values, rounded to a power of four.
+
+        Divisions by a power of four, or by its square root, are exact.
+        """
         values = self.X if self.kernel.precomputed else self.diagonal()
         size = float(max(values.max(), -values.min()))
         return float(np.ldexp(1.0, (np.frexp(size)[1] - 1) // 2 * 2)) if size > 0 else 1.0
 
 
 def first_of_each_class(weight: np.ndarray, order: np.ndarray, most: int, least: int) -> np.ndarray:
-    """The first ``most`` points in the given order, and the first ``least`` ones of each class, ascending.
+    """Return indices, in ascending order, of the first ``most`` points in the given order.
 
-    ``weight`` is (n_points, n_classes).
+    The result also contains the first ``least`` points of each class. ``weight`` has the shape
+    (n_points, n_classes).
 
     Examples
     --------
@@ -274,21 +293,23 @@ def first_of_each_class(weight: np.ndarray, order: np.ndarray, most: int, least:
 def weighted_mean(
     values: np.ndarray, weight: np.ndarray, count: np.ndarray | float = 1.0
 ) -> tuple[float, float]:
-    r"""Compute the weighted mean of one value per group of observations, and its standard error.
+    r"""Return the weighted mean of one value per group of observations, and its standard error.
 
-    For groups of :math:`n_g` observations (``count``) and total weight :math:`w_g`, the mean is
-    :math:`m = \sum w_g l_g / \sum w_g` and its standard error
-    :math:`\sqrt{\sum_g w_g^2 (l_g - m)^2 / n_g} / \sum_g w_g`. Multiplying all weights by a factor changes
-    neither.
+    For groups of :math:`n_g` observations (``count``), total weight :math:`w_g` and value :math:`l_g`, the
+    mean is :math:`m = \sum w_g l_g / \sum w_g`, and its standard error is
+    :math:`\sqrt{\sum_g w_g^2 (l_g - m)^2 / n_g} / \sum_g w_g`. A common factor of all weights has no effect.
     """
     fraction = weight / weight.sum()
     mean = float(fraction @ values)
-    # dnrm2 does not overflow
+    # dnrm2 avoids overflow
     return mean, float(dnrm2(fraction / np.sqrt(count) * (values - mean)))
 
 
 def check_weight(sample_weight: Any, n_samples: int) -> np.ndarray:
-    """Return sample weights as float64, ones for None; raises unless they are finite and non-negative."""
+    """Return sample weights as float64 (1 if None is given); raise an error unless they are valid.
+
+    Weights must be finite and non-negative, and at least one weight must be positive.
+    """
     if sample_weight is None or isinstance(sample_weight, Real):
         sample_weight = np.full(n_samples, 1.0 if sample_weight is None else sample_weight)
     weight: np.ndarray = check_array(
@@ -310,7 +331,7 @@ def check_weight(sample_weight: Any, n_samples: int) -> np.ndarray:
 def weighted_classes(
     y: np.ndarray, weight: np.ndarray | None, class_weight: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the positions and class codes of the rows with positive weight, the classes, and the weights.
+    """Return positions and class codes of the rows with positive weight, the classes, and the weights.
 
     The weights include the factors of ``class_weight``.
     """
@@ -324,21 +345,23 @@ def weighted_classes(
             weight[rows] *= by_class[codes]
         check_largest("class_weight times sample_weight", weight)
     kept = np.flatnonzero(weight > 0)
-    classes, codes = np.unique(y[kept], return_inverse=True)
+    labels = y[kept]
+    classes = np.unique(labels)
     if len(classes) < 2:
         raise ValueError(
             f"y must contain at least two classes (with positive weight); got only one class: {classes!r}."
         )
-    return kept, codes, classes, weight[kept]
+    # return_inverse would sort all labels together with their positions, which takes longer
+    return kept, np.searchsorted(classes, labels), classes, weight[kept]
 
 
 def observation_counts(weight: np.ndarray) -> np.ndarray:
-    """The number of observations that each row represents, as int64; 0 for a row of weight 0.
+    """Return the number of observations that each row represents, as int64; 0 for a row of weight 0.
 
-    If all weights are integer multiples of a common unit, they count copies: a row of weight 2 among rows of
-    weight 1 is a repeated row. The unit is the largest possible one, so a common factor has no effect, and
-    rows of equal weight represent one observation each. Other weights measure importance, and each row
-    represents one observation.
+    If all weights are integer multiples of a common unit, they count observations: a row of weight 2 among
+    rows of weight 1 is a repeated row. The unit is the largest possible one. A common factor therefore has no
+    effect, and rows of equal weight represent one observation each. Other weights measure importance, and
+    each row represents one observation.
 
     Examples
     --------
@@ -363,7 +386,10 @@ def observation_counts(weight: np.ndarray) -> np.ndarray:
 
 
 def check_indices(X: Any) -> None:
-    """Check that the indices of a sparse matrix are in range, because compiled code does not."""
+    """Raise an error if the indices of a sparse matrix are out of range.
+
+    Compiled code does not check the indices.
+    """
     if getattr(X, "format", None) == "coo" and X.ndim == 2:
         _check_range("row", X.row, X.shape[0])
         _check_range("column", X.col, X.shape[1])
@@ -386,6 +412,7 @@ def check_indices(X: Any) -> None:
 
 
 def _check_range(name: str, indices: np.ndarray, size: int) -> None:
+    """Raise an error unless all indices are non-negative and below ``size``."""
     for index in (indices.min(initial=0), indices.max(initial=0)):
         if not 0 <= index < max(size, 1):
             raise ValueError(
@@ -394,13 +421,15 @@ def _check_range(name: str, indices: np.ndarray, size: int) -> None:
 
 
 def check_largest(name: str, weight: np.ndarray) -> None:
-    """Raise if sums or squares of the weights might overflow."""
+    """Raise an error if sums or squares of the weights might overflow."""
     if not weight.max() <= _LARGEST_WEIGHT:
         raise ValueError(f"{name} must be at most {_LARGEST_WEIGHT:g}; got {weight.max():g}.")
 
 
 def class_factors(class_weight: Any, classes: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """The factor that ``class_weight`` gives to each class; it must be finite and non-negative.
+    """Return the factor that ``class_weight`` assigns to each class.
+
+    An error is raised unless the factors are finite and non-negative.
 
     Examples
     --------
@@ -415,14 +444,17 @@ def class_factors(class_weight: Any, classes: np.ndarray, y: np.ndarray, weight:
     if not np.isfinite(factors).all():
         largest = classes.tolist()[np.argmax(factors)]
         raise ValueError(
-            f"class_weight={class_weight!r} gives class {largest!r} a factor that overflows: the sums of "
-            "sample_weight by class are too unequal."
+            f"class_weight={class_weight!r} overflows for class {largest!r}, because the total weights of "
+            "the classes differ too much."
         )
     return factors
 
 
 def loss_weights(C: float, weight: np.ndarray, unit: float = 1.0) -> np.ndarray:
-    """The weight ``C * weight * unit`` of each row's loss in the objective; raises if it is out of range."""
+    """Return the weight ``C * weight * unit`` of the loss of each row.
+
+    An error is raised if the largest weight is out of range.
+    """
     with np.errstate(over="ignore"):
         product = C * weight * unit
     least, most = _LOSS_WEIGHTS
@@ -436,10 +468,10 @@ def loss_weights(C: float, weight: np.ndarray, unit: float = 1.0) -> np.ndarray:
 
 
 def row_keys(X: Any) -> np.ndarray:
-    """64-bit hash keys of the rows; equal rows, dense or CSR, have equal keys.
+    """Return 64-bit hash keys of the rows; equal rows, dense or CSR, have equal keys.
 
-    The key is a sum modulo 2**64 of hashes of the non-zero entries and their columns. Two different rows
-    have equal keys with a probability of about 1e-19.
+    The key of a row is the sum, modulo 2**64, of hashes of the non-zero entries and their columns. Two
+    different rows have equal keys with a probability of about 1e-19.
 
     Examples
     --------
@@ -459,11 +491,12 @@ def row_keys(X: Any) -> np.ndarray:
 
 
 def nearly_equal_rows(K: np.ndarray) -> np.ndarray:
-    """Number the rows of a kernel matrix by group; rows that agree up to rounding have the same number.
+    """Return group numbers of the rows of a kernel matrix; rows that agree up to rounding share a number.
 
-    Rows a and b are equal if k(a, x) and k(b, x) differ by at most 1e-10 sqrt(k(a, a) k(x, x)) for all x
-    (4e-7 in float32), which allows for the rounding errors of a matrix product. Rows are sorted by a fixed
-    linear combination of their entries, and each is compared with the first row of the current group.
+    Rows a and b agree if k(a, x) and k(b, x) differ by at most 1e-10 sqrt(k(a, a) k(x, x)) for all x (4e-7 in
+    float32). This tolerance allows for the rounding errors of a matrix product. The rows are sorted by a
+    fixed linear combination of their entries, and each row is compared with the first row of the current
+    group.
 
     Examples
     --------
@@ -483,11 +516,11 @@ def nearly_equal_rows(K: np.ndarray) -> np.ndarray:
 
 
 def shuffled_keys(X: Any, seed: int) -> np.ndarray:
-    """64-bit hash keys; sorting by them gives a random order that depends on row contents and ``seed``.
+    """Return 64-bit hash keys of the rows, which define a random order when the rows are sorted by them.
 
-    Equal rows have equal keys. The order depends on the rows rounded to about a millionth of the largest
-    value of each feature, so rounding errors in the features, for instance if they were standardised on
-    another machine, almost surely leave the order unchanged.
+    Equal rows have equal keys. The order depends only on ``seed`` and on the contents of the rows, rounded to
+    about a millionth of the largest value of each feature. Rounding errors in the features, for instance
+    after standardisation on another machine, therefore almost surely leave the order unchanged.
 
     Examples
     --------
@@ -516,13 +549,16 @@ def shuffled_keys(X: Any, seed: int) -> np.ndarray:
 
 
 def _rounded_row_keys(X: Any) -> np.ndarray:
-    """Keys of rows with features rounded to 20 bits; a key is a sum with a random factor for each feature."""
+    """Return hash keys of rows with features rounded to 20 bits.
+
+    A key is a weighted sum of the rounded features with a random factor for each feature.
+    """
     if X.shape[0] == 0:
         return np.empty(0, dtype=np.uint64)
     least, most = min_max_axis(X, axis=0) if sparse.issparse(X) else (X.min(axis=0), X.max(axis=0))
     mantissa, exponent = np.frexp(np.maximum(most, -least).astype(np.float64))
-    # The rounding unit is a power of two that changes where the largest value is 0.77 times a power of two;
-    # the largest value is unlikely to lie exactly there.
+    # The rounding unit is a power of two. It changes where the largest value is 0.77 times a power of two,
+    # because the largest value is unlikely to be exactly there.
     shift = 20 - exponent - (mantissa > 0.77)
     halves = np.ldexp(1.0, shift // 2), np.ldexp(1.0, shift - shift // 2)  # a single factor might overflow
     factors = splitmix64(np.arange(1, X.shape[1] + 1, dtype=np.uint64))
@@ -538,19 +574,20 @@ def _rounded_row_keys(X: Any) -> np.ndarray:
 
 
 def _row_sums(X: Any, values: np.ndarray) -> np.ndarray:
-    """Sum one value per entry over each row of a CSR matrix, modulo 2**64."""
+    """Return the sum over each row of a CSR matrix, modulo 2**64; ``values`` has one value for each entry."""
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values, dtype=np.uint64)])
     return sums[X.indptr[1:]] - sums[X.indptr[:-1]]
 
 
 def _mixed(values: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Return hashes of values and their columns; zeros have the hash 0."""
     bits = np.ascontiguousarray(values, dtype=np.float64).view(np.uint64)
     mixed = splitmix64(bits ^ splitmix64(columns.astype(np.uint64) + np.uint64(1)))
     return np.where(values != 0, mixed, np.uint64(0))
 
 
 def splitmix64(z: np.ndarray) -> np.ndarray:
-    """The finaliser of SplitMix64 (Steele, Lea and Flood 2014), a 64-bit hash."""
+    """Return 64-bit hashes by the finaliser of SplitMix64 (Steele, Lea and Flood 2014)."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))

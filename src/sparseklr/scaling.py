@@ -1,4 +1,4 @@
-"""Scaling of features: standardised and clipped, or mapped by rank if skewed; it is part of a model."""
+"""Scaling of the features as part of a model: standardised and clipped, or mapped by rank if skewed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from .kernels import rounded
 
 @dataclass(frozen=True)
 class ScalingSettings:
-    """Rules of feature scaling; clips are in standard deviations."""
+    """Settings of the scaling of features."""
 
-    skewness: float = 1.5  # a more skewed feature with values beyond the clip is mapped by rank
-    clip: float = 4.0  # of standardised features
-    clip_rank: float = 3.0  # of features mapped by rank
+    # A feature is mapped by rank if its absolute skewness exceeds this value and it has values beyond
+    # ``clip`` standard deviations.
+    skewness: float = 1.5
+    clip: float = 4.0  # limit of standardised features, in standard deviations
+    clip_rank: float = 3.0  # limit of features mapped by rank, in standard deviations
     equal: float = 1e-7  # values of a feature that differ by at most this fraction have equal ranks
     n_knots: int = 257  # number of knots of the piecewise linear map by rank
 
@@ -29,24 +31,30 @@ SCALING = ScalingSettings()
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """A monotone map of every non-constant feature: standardised and clipped, or by rank if skewed.
+    """A monotone map from each feature x that varies to a scaled feature z.
 
-    ``knots`` maps the position of a feature among the kept ones to values of x and of z; z is linear in x
-    between them.
+    A feature is standardised, ``z = (x - centre) / spread``, and clipped. A skewed feature is mapped by rank
+    instead: z is a piecewise linear function of x. The spread of a feature with two values may be their
+    difference instead of the standard deviation.
     """
 
-    kept: np.ndarray  # the features that vary, in the order of the scaled columns; constant ones are dropped
-    centre: np.ndarray  # z = (x - centre) / spread
+    kept: np.ndarray  # positions of the features that vary, in the order of the scaled columns
+    centre: np.ndarray
     spread: np.ndarray
-    clip: float  # bound on the absolute value of z; may be infinite
+    clip: float  # limit on the absolute value of z; may be infinite
+    # For each feature that is mapped by rank: its position in ``kept``, and x and z at the knots
     knots: dict[int, tuple[np.ndarray, np.ndarray]]
 
     @classmethod
-    def of(cls, X: Any, weight: np.ndarray, *, auto: bool = True) -> Scaling:
-        """The scaling of weighted rows; without ``auto``, features are only shifted by their medians.
+    def of(cls, X: Any, weight: np.ndarray, *, auto: bool = True, ranges: bool = False) -> Scaling:
+        """Return the scaling for weighted rows.
 
-        Medians are used because an outlier could shift a mean far from the other rows, whose differences
-        would then be lost in float32.
+        With ``ranges``, a feature with only two values, such as the indicator of a category, is divided by
+        the difference of these values. Two rows of different categories then have the same distance whether
+        the categories are rare or frequent.
+
+        Without ``auto``, the features are only shifted by their medians. An outlier could shift a mean far
+        from the other rows, and their differences would then be lost in float32.
         """
         fraction = weight / weight.sum()
         varies: list[int] = []
@@ -54,15 +62,21 @@ class Scaling:
         spread: list[float] = []
         knots: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         for j, x in enumerate(columns(X)):
-            if x.min() == x.max():
+            low, high = float(x.min()), float(x.max())
+            if low == high:
                 continue
-            size = float(np.abs(x).max())  # unit in which no square overflows or vanishes
+            if ranges and ((x == low) | (x == high)).all():
+                varies.append(j)
+                centre.append(low / 2 + high / 2)
+                spread.append(min(high - low, 2.0**1023))  # it may overflow
+                continue
+            size = float(np.abs(x).max())  # in this unit, squares neither overflow nor underflow
             unit = x / size
             mean = float(fraction @ unit)
             scale = float(np.sqrt(fraction @ (unit - mean) ** 2)) if auto else 0.0
             if scale > 0:
                 z = (unit - mean) / scale
-                # the mean of z^3; z of a row with a tiny weight may be 1e110
+                # The mean of z^3. The cube root prevents overflow: z may be 1e110 in a row of tiny weight.
                 skewness = float(((np.cbrt(fraction) * z) ** 3).sum())
                 if abs(skewness) > SCALING.skewness and np.abs(z).max() > SCALING.clip:
                     knots[len(varies)] = rank_knots(x, weight)
@@ -79,28 +93,34 @@ class Scaling:
 
     @classmethod
     def identity(cls, n_features: int) -> Scaling:
-        """Scaling that leaves the features unchanged."""
+        """Return a scaling that leaves the features unchanged."""
         return cls(np.arange(n_features), np.zeros(n_features), np.ones(n_features), np.inf, {})
 
     @classmethod
     def uncentred(cls, X: Any, weight: np.ndarray) -> Scaling:
-        """Features of a sparse matrix divided by their standard deviation; zeros stay zero."""
+        """Return a scaling that divides the features of a sparse matrix by their standard deviations.
+
+        Zeros stay zero.
+        """
         fraction, squares = weight / weight.sum(), X.multiply(X)
         mean, mean_square = fraction @ X, fraction @ squares
         spread = np.sqrt(np.maximum(mean_square - mean**2, 0.0))
-        varies = spread > 1e-5 * np.sqrt(mean_square)  # otherwise only rounding errors are left
+        varies = spread > 1e-5 * np.sqrt(mean_square)  # otherwise the spread consists of rounding errors
         n = X.shape[1]
         return cls(np.arange(n), np.zeros(n), np.where(varies, rounded(spread, 32), 1.0), np.inf, {})
 
     def without_rounding_errors(self) -> Scaling:
-        """The scaling rounded to 32 bits, so that the order of the rows and of sums does not affect it."""
+        """Return the scaling rounded to 32 bits, so that the order of the rows does not affect it."""
         spread = rounded(self.spread, 32)
         centre = np.round(self.centre / spread * 2.0**32) / 2.0**32 * spread
         knots = {j: (x, np.round(z * 2.0**32) / 2.0**32) for j, (x, z) in self.knots.items()}
         return Scaling(self.kept, centre, spread, self.clip, knots)
 
     def transform(self, X: Any) -> Any:
-        """Scaled values of the kept features, float64; sparse rows stay sparse if zeros stay zero."""
+        """Return the scaled values of the kept features in float64.
+
+        Sparse rows stay sparse if the scaling keeps zeros.
+        """
         if not np.array_equal(self.kept, np.arange(X.shape[1])):
             X = X[:, self.kept]
         if sparse.issparse(X) and not self.centre.any() and np.isinf(self.clip) and not self.knots:
@@ -117,17 +137,20 @@ class Scaling:
         return scaled
 
     def transform_single(self, X: Any) -> np.ndarray:
-        """Scaled values in float32; raises if they overflow, which requires ``scale=None``."""
+        """Return the scaled values in float32.
+
+        An error is raised if they overflow, which can happen only with ``scale=None``.
+        """
         scaled = self.transform(X)
         if (size := np.abs(scaled).max(initial=0.0)) > np.finfo(np.float32).max:
             raise ValueError(
-                f"scale=None supports values of X up to 3.4e+38; one is {size:.3g} away from the centre. "
-                'Use scale="auto".'
+                f"scale=None supports values of X up to 3.4e+38; the distance of a value from the median is "
+                f'{size:.3g}. Use scale="auto".'
             )
         return scaled.astype(np.float32)
 
     def slopes(self, X: Any) -> np.ndarray:
-        """Derivative of each scaled value with respect to its feature; zero beyond the limits."""
+        """Return the derivative of each scaled value with respect to its feature; zero for clipped values."""
         X = X[:, self.kept]
         X = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
         slopes = np.where(np.abs((X - self.centre) / self.spread) < self.clip, 1 / self.spread, 0.0)
@@ -137,7 +160,7 @@ class Scaling:
         return slopes
 
     def inverse(self, scaled: np.ndarray) -> np.ndarray:
-        """Values of the kept features for given scaled values, or the nearest possible ones."""
+        """Return the values of the kept features for given scaled values, or the nearest possible values."""
         with np.errstate(over="ignore"):
             X = scaled * self.spread + self.centre
         largest = np.finfo(np.float64).max
@@ -147,19 +170,22 @@ class Scaling:
         return X
 
     def restricted(self, features: np.ndarray) -> Scaling:
-        """The scaling of some features, given by their positions among the kept ones."""
+        """Return the scaling of a subset of the features, given by positions in ``kept``."""
         knots = {new: self.knots[old] for new, old in enumerate(features.tolist()) if old in self.knots}
         return Scaling(self.kept[features], self.centre[features], self.spread[features], self.clip, knots)
 
 
 def _median(x: np.ndarray, fraction: np.ndarray) -> float:
-    """The lower weighted median, also where rounding makes the sum of half the weights exceed one half."""
+    """Return the lower weighted median.
+
+    A tolerance allows for rounding errors in the sum of half of the weights.
+    """
     order = np.argsort(x, kind="stable")
     return float(x[order[np.searchsorted(np.cumsum(fraction[order]), 0.5 - 1e-9)]])
 
 
 def columns(X: Any) -> Iterator[np.ndarray]:
-    """The columns, one by one, dense and in float64."""
+    """Return an iterator over the columns of X, dense and in float64."""
     if sparse.issparse(X):
         X = sparse.csc_array(X)
         return (X[:, [j]].toarray().ravel().astype(np.float64) for j in range(X.shape[1]))
@@ -167,9 +193,10 @@ def columns(X: Any) -> Iterator[np.ndarray]:
 
 
 def rank_knots(x: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """At most 257 distinct values of x, and the normal quantiles of their mid-ranks.
+    """Return at most 257 distinct values of x, and the normal quantiles of their mid-ranks.
 
-    Values that differ only by rounding have the same rank; otherwise noise would be spread over many ranks.
+    Values that differ only by rounding errors have the same rank. Otherwise such noise would be spread over
+    many ranks.
     """
     values, code = np.unique(x, return_inverse=True)
     size = np.maximum(np.abs(values[1:]), np.abs(values[:-1]))
@@ -178,7 +205,7 @@ def rank_knots(x: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarra
         values, code = values[new], (np.cumsum(new) - 1)[code]
     mass = np.bincount(code, weight)
     until = np.cumsum(mass)
-    rank = (until - mass / 2) / until[-1]  # a sum in another order could give ranks above 1
+    rank = (until - mass / 2) / until[-1]  # dividing by another sum could give ranks above 1
     if len(values) > SCALING.n_knots:
         chosen = np.unique(np.searchsorted(rank, np.linspace(rank[0], rank[-1], SCALING.n_knots)))
         values, rank = values[chosen], rank[chosen]

@@ -1,16 +1,17 @@
 r"""Shapley values, interactions, partial dependence and gradients of sums of product kernels, all exact.
 
-The rbf and the Laplacian kernel are products over features, :math:`k(x, z) = \prod_j k_j(x_j, z_j)`. For
-background rows r with weights :math:`w_r`, the value of a set S of features is the mean output if the other
-features are taken from the background, :math:`v(S) = \sum_r w_r f(x_S, r_{\bar S})`. The Shapley value of
-feature j in :math:`f(x) = \sum_b \beta_b \prod_i k_i(x_i, z_{bi})` is then
+The rbf and the Laplacian kernel are products over features, :math:`k(x, z) = \prod_j k_j(x_j, z_j)`. Consider
+background rows r with weights :math:`w_r`. The value of a set S of features is the mean decision value if the
+other features are taken from the background, :math:`v(S) = \sum_r w_r f(x_S, r_{\bar S})`. The Shapley value
+of feature j in :math:`f(x) = \sum_b \beta_b \prod_i k_i(x_i, z_{bi})` is then
 
 .. math:: \phi_j = \sum_r w_r \sum_b \beta_b (a_{bj} - c_{rbj})
           \int_0^1 \prod_{i \ne j} \bigl((1-t)\, c_{rbi} + t\, a_{bi}\bigr)\, dt,
           \qquad a_{bi} = k_i(x_i, z_{bi}), \; c_{rbi} = k_i(r_i, z_{bi}),
 
-because :math:`t^{|S|} (1-t)^{p-1-|S|}` integrates to the Shapley weight of S. The integrand is a polynomial,
-so Gauss-Legendre quadrature with p/2 nodes is exact (``cpp/shapley.hpp``). A group of columns is one factor.
+because :math:`t^{|S|} (1-t)^{p-1-|S|}` integrates to the Shapley weight of S, where p is the number of
+features. The integrand is a polynomial, so Gauss-Legendre quadrature with p/2 nodes is exact
+(``cpp/shapley.hpp``). A group of columns that counts as one feature is one factor of the product.
 """
 
 from __future__ import annotations
@@ -28,22 +29,25 @@ from . import _core
 from ._utils.memory import available_memory
 from ._utils.threads import n_threads
 
-# Largest number of background rows that represent the training rows.
+# Maximum number of background rows that represent the training rows.
 MOST_BACKGROUND = 100
-# Rows explained at once: bounds memory, and the user can interrupt in between.
+# Number of rows explained at once. It bounds the memory, and the user can interrupt between two blocks.
 _BLOCK = 256
 
 
 @dataclass(frozen=True, eq=False)
 class Background:
-    """Weighted rows that represent the training rows, as features of the kernel."""
+    """Weighted rows that represent the training rows."""
 
-    features: Any  # array or CSR (n_rows, n_features)
-    weight: np.ndarray  # sums to one
+    features: Any  # the rows as arguments of the kernel, array or CSR (n_rows, n_features)
+    weight: np.ndarray  # weights, which sum to one
 
     @classmethod
     def representing(cls, features: Any, weight: np.ndarray, width: np.ndarray) -> Background:
-        """The first rows, in random order, each with the total weight of the rows that are nearest to it."""
+        """Return up to 100 of the given rows, which are in random order.
+
+        Each row gets the total weight of the given rows that are nearest to it.
+        """
         first = features[:MOST_BACKGROUND].astype(np.float64)
         if not features.shape[1]:  # a model that uses no feature
             weight = weight[:MOST_BACKGROUND]
@@ -57,26 +61,27 @@ class Background:
 
 @dataclass(frozen=True, eq=False)
 class ProductExpansion:
-    r"""Outputs :math:`f_o(x) = \sum_b \beta_{ob} \prod_j k_j(u_j(x), z_{bj}) + c_o` of features u of a row.
+    r"""Decision function :math:`f_o(x) = \sum_b \beta_{ob} \prod_j k_j(u_j(x), z_{bj}) + c_o`.
 
-    Every feature depends on one column of X; columns without a feature have no effect.
+    A row x is mapped to features :math:`u_j(x)`, each of which depends on one column of X. Columns without a
+    feature have no effect. There is one output o for two classes, and otherwise one output for each class.
     """
 
-    squared: bool  # k_j is exp(-width_j (u - z)^2), else exp(-width_j |u - z|)
-    points: Any  # array or CSR (n_points, n_features)
+    squared: bool  # whether k_j is exp(-width_j (u - z)^2); otherwise it is exp(-width_j |u - z|)
+    points: Any  # points z, array or CSR (n_points, n_features)
     width: np.ndarray  # (n_features,)
-    coef: np.ndarray  # (n_outputs, n_points)
+    coef: np.ndarray  # coefficients beta, (n_outputs, n_points)
     intercept: np.ndarray  # (n_outputs,)
-    column: np.ndarray  # column of X of each feature
-    features: Callable[[Any], Any]  # of rows of X
-    slopes: Callable[[Any], Any]  # derivative of each feature with respect to its column; 1.0 if equal
+    column: np.ndarray  # position in X of the column on which each feature depends
+    features: Callable[[Any], Any]  # function that maps rows of X to features
+    slopes: Callable[[Any], Any]  # function that returns the derivative of each feature, or 1.0
 
     def outputs(self, features: Any) -> np.ndarray:
-        """Outputs of some rows, (n_rows, n_outputs)."""
+        """Return the decision values for given features of rows, (n_rows, n_outputs)."""
         return self.kernel(features, self.points, self.width) @ self.coef.T + self.intercept
 
     def kernel(self, features: Any, points: Any, width: np.ndarray) -> np.ndarray:
-        """Product over the given features of the kernel values, (n_rows, n_points)."""
+        """Return the kernel values, products over the given features, (n_rows, n_points)."""
         if not points.shape[0]:
             return np.zeros((features.shape[0], 0))
         if not self.squared:
@@ -87,7 +92,10 @@ class ProductExpansion:
     def shapley(
         self, features: Any, background: Background, group: np.ndarray, interactions: bool, n_jobs: int | None
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Shapley values (n_rows, n_outputs, n_groups) and interactions; ``group`` maps columns to groups."""
+        """Return Shapley values (n_rows, n_outputs, n_groups) and interactions.
+
+        ``group`` contains the number of the group of each column. Interactions are None unless requested.
+        """
         n, n_groups, n_outputs = features.shape[0], int(group.max(initial=-1)) + 1, len(self.intercept)
         n_values = n * n_outputs * n_groups
         if interactions:  # the result, that of a block, and the space of each thread for 8 background rows
@@ -102,7 +110,7 @@ class ProductExpansion:
         for start in range(0, n, _BLOCK):
             block = slice(start, start + _BLOCK)
             used, coef = order, self.coef
-            if sparse.issparse(features):  # features that are zero in all rows are a factor of the points
+            if sparse.issparse(features):  # features that are zero in all rows give a factor for each point
                 zero = np.bincount(features[block].indices, minlength=len(order)) == 0
                 zero &= np.bincount(background.features.indices, minlength=len(order)) == 0
                 used = order[~zero[order]]
@@ -134,7 +142,10 @@ class ProductExpansion:
     def partial_dependence(
         self, columns: list[int], grid: np.ndarray, background: Background, n_columns: int
     ) -> np.ndarray:
-        """Mean outputs (n_grid, n_outputs) over the background with columns set to the rows of a grid."""
+        """Return mean decision values (n_grid, n_outputs) over the background rows.
+
+        The columns ``columns`` of the background rows are set to the values in each row of ``grid``.
+        """
         inside = np.isin(self.column, columns)
         X = np.zeros((len(grid), n_columns))
         X[:, columns] = grid
@@ -144,7 +155,10 @@ class ProductExpansion:
         return near @ (self.coef * (background.weight @ others)).T + self.intercept
 
     def gradient(self, X: Any, n_columns: int) -> np.ndarray:
-        """Derivatives (n_rows, n_outputs, n_columns) of the outputs with respect to the columns of X."""
+        """Return the derivatives of the decision values with respect to the columns of X.
+
+        The result has the shape (n_rows, n_outputs, n_columns).
+        """
         n, m = X.shape[0], len(self.intercept)
         _check_memory(n * m * n_columns, n, n_columns)
         out, points = np.zeros((n, m, n_columns)), _dense(self.points)
@@ -162,26 +176,29 @@ class ProductExpansion:
 
 @dataclass(frozen=True, eq=False)
 class ShapleyValues:
-    r"""Shapley values of the decision values of some rows.
+    r"""Shapley values of the features for the decision values of the explained rows.
 
-    They add up: ``values.sum(axis=1) + base_values`` is ``decision_function(X)``. The arrays have the names
-    and shapes of ``shap.Explanation``, so ``shap.Explanation(e.values, e.base_values, e.data,
-    feature_names=e.feature_names)`` gives access to shap's plots.
+    They add up to the decision values: ``values.sum(axis=1) + base_values`` equals ``decision_function(X)``.
+    The arrays have the names and shapes of ``shap.Explanation``. For the plots of the package shap, use
+    ``shap.Explanation(e.values, e.base_values, e.data, feature_names=e.feature_names)``.
 
     Attributes
     ----------
     values : array (n_samples, n_features) or (n_samples, n_features, n_classes)
-        In units of the decision values; a group of columns counts as one feature. With two classes the last
-        axis is absent and positive values support the second class.
+        Shapley values in units of the decision values. A group of columns counts as one feature. With two
+        classes, the last axis is absent and positive values support the second class.
     base_values : array (n_samples,) or (n_samples, n_classes)
         Mean decision value of the background rows.
     data : array (n_samples, n_features)
-        The values of the features; NaN for a group of several numeric columns.
+        The values of the features; NaN for a group of several columns.
     feature_names : list of str
+        Names of the features.
     classes : array (n_classes,)
+        The class labels.
     interactions : array (n_samples, n_features, n_features) or (n_samples, n_features, n_features, n_classes)
-        Shapley interaction values, or None. Rows sum to ``values``: the interaction index of a pair of
-        features is divided equally between (i, j) and (j, i), and the diagonal is the remaining main effect.
+        Shapley interaction values, or None. The interaction of a pair of features is divided equally between
+        the entries (i, j) and (j, i). The diagonal contains the main effects, such that each row sums to
+        ``values``.
     """
 
     values: np.ndarray
@@ -192,19 +209,23 @@ class ShapleyValues:
     interactions: np.ndarray | None = None
 
     def of_row(self, row: int = 0, label: Any = None) -> tuple[Any, np.ndarray, float]:
-        """The class, and the values and the base value that support it in one row.
+        """Return the Shapley values of one row for one class.
 
         Parameters
         ----------
         row : int, default=0
+            Position of the row among the explained rows.
         label : object, default=None
             The class; None means the class with the largest decision value.
 
         Returns
         -------
         label : object
+            The class.
         values : array (n_features,)
+            Shapley values. Positive values support the class.
         base_value : float
+            Mean decision value of the background rows for the class.
         """
         values, base = self.values[row], self.base_values[row]
         code = self.code(label, row)
@@ -214,7 +235,7 @@ class ShapleyValues:
         return self.classes[code], sign * values, sign * float(base)
 
     def code(self, label: Any = None, row: int = 0) -> int:
-        """Position of a class; None means the class with the largest decision value of a row."""
+        """Return the position of a class; None means the class with the largest decision value of the row."""
         if label is not None:
             known = np.flatnonzero(self.classes == label)
             if not len(known):
@@ -224,7 +245,7 @@ class ShapleyValues:
         return int(np.argmax(total)) if np.ndim(total) else int(total > 0)
 
     def to_frame(self) -> Any:
-        """The values as a pandas data frame: a column per feature, or per class and feature."""
+        """Return the values as a pandas data frame with a column for each feature, or class and feature."""
         import pandas as pd
 
         if self.values.ndim == 2:
@@ -242,7 +263,7 @@ class Groups:
 
     @classmethod
     def of(cls, groups: Mapping[str, Sequence[Any]] | None, columns: Sequence[str]) -> Groups:
-        """Groups of columns given by names or positions; every other column forms a separate group.
+        """Return groups of columns given by names or positions; every other column forms a group of its own.
 
         A group takes the place of its first column.
         """
@@ -257,7 +278,7 @@ class Groups:
         return cls(names, np.array([order[one] for one in label], dtype=np.intp))
 
     def data(self, X: Any) -> np.ndarray:
-        """Values of the columns, NaN for a group of several."""
+        """Return the values of the columns; NaN for a group of several columns."""
         out = np.full((X.shape[0], len(self.names)), np.nan)
         sizes = np.bincount(self.of_column, minlength=len(self.names))
         single = np.flatnonzero(sizes[self.of_column] == 1)
@@ -266,17 +287,22 @@ class Groups:
 
 
 def column_positions(members: Sequence[Any], columns: Sequence[str]) -> list[int]:
-    """Positions of columns that are given by names or positions."""
+    """Return the positions of columns that are given by names or positions."""
     position = {name: j for j, name in enumerate(columns)}
     found = [position.get(member, member) for member in members]
     for j in found:
         if isinstance(j, bool) or not isinstance(j, int | np.integer) or not 0 <= j < len(columns):
-            raise ValueError(f"{j!r} is not a column of X: give a name, or a position below {len(columns)}.")
+            raise ValueError(
+                f"{j!r} is not a column of X; expected a name, or a position below {len(columns)}."
+            )
     return [int(j) for j in found]
 
 
 def as_interactions(pairs: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Symmetric interactions whose rows sum to the Shapley values, from the indices above the diagonal."""
+    """Return symmetric interactions whose rows sum to the Shapley values.
+
+    ``pairs`` contains the interaction indices above the diagonal.
+    """
     halves = 0.5 * (pairs + pairs.swapaxes(-1, -2))
     diagonal = np.arange(pairs.shape[-1])
     halves[..., diagonal, diagonal] = values - halves.sum(axis=-1)
@@ -284,12 +310,14 @@ def as_interactions(pairs: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def _dense(A: Any) -> np.ndarray:
+    """Return a dense float64 array."""
     return np.asarray(A.toarray() if sparse.issparse(A) else A, dtype=np.float64)
 
 
 def _check_memory(n_values: int, n_rows: int, n_features: int) -> None:
+    """Raise an error if an array of ``n_values`` numbers does not fit into memory."""
     if 8 * n_values > (free := available_memory()):
         raise MemoryError(
             f"the explanation of {n_rows} rows and {n_features} features needs {8 * n_values >> 20} MB, but "
-            f"{free >> 20} MB are free. Explain fewer rows at once, or join columns with groups=."
+            f"{free >> 20} MB are free. Explain fewer rows at once, or combine columns with groups."
         )

@@ -1,4 +1,7 @@
-"""The paper's model (SKLR), its solutions on a grid (klr_path), and their cross-validation (SKLRCV)."""
+"""The model of the paper (SKLR), its solutions on a grid (klr_path), and its cross-validation (SKLRCV).
+
+The paper is Consolo, Manno and Amaldi (2025), Computers & Operations Research 188, 107363.
+"""
 
 from __future__ import annotations
 
@@ -60,138 +63,172 @@ from .shapley import ProductExpansion
 
 
 class WarmStart(NamedTuple):
-    """The dual variables of an earlier fit, from which the next one starts."""
+    """Coefficients of an earlier fit, from which the next fit starts."""
 
-    support: np.ndarray
-    coef: np.ndarray
-    margins: np.ndarray
-    n_samples: int
+    support: np.ndarray  # indices of the training rows with a non-zero coefficient
+    coef: np.ndarray  # coefficients of these rows, (n_outputs, n_support)
+    margins: np.ndarray  # margin lam of each output
+    n_samples: int  # number of rows passed to the earlier fit
 
     @classmethod
     def of(cls, solved: BinarySolutions | SoftmaxSolution, samples: Samples) -> WarmStart:
-        """Create a warm start from the solutions of some or all of the problems."""
+        """Return a warm start from the solutions of some or all problems."""
         coef = solved.coef
         kept = np.flatnonzero(coef.any(axis=0))
         return cls(samples.positions[kept], coef[:, kept], solved.margins, samples.n_samples)
 
     def start_of(self, k: int, samples: Samples) -> tuple[np.ndarray | None, float]:
-        """The dual variables and margin of output k for ``samples``; None and 0 if the data are different."""
+        """Return the dual variables and the margin of output k for ``samples``.
+
+        The result is None and 0 if the number of samples or of outputs has changed.
+        """
         if k >= len(self.coef) or self.n_samples != samples.n_samples:
             return None, 0.0
         return np.abs(self._all_coef()[k, samples.positions]), float(self.margins[k])
 
     def coef_of(self, samples: Samples) -> np.ndarray | None:
-        """Coefficients (n_classes, n) for ``samples``; None if the data are different."""
+        """Return the coefficients, (n_classes, n), for ``samples``.
+
+        The result is None if the number of samples or of classes has changed.
+        """
         if len(self.coef) != len(samples.classes) or self.n_samples != samples.n_samples:
             return None
         return self._all_coef()[:, samples.positions]
 
     def _all_coef(self) -> np.ndarray:
+        """Return the coefficients of all rows passed to the earlier fit."""
         coef = np.zeros((len(self.coef), self.n_samples))
         coef[:, self.support] = self.coef
         return coef
 
 
 class SKLR(CallbackSupportMixin, KernelClassifier):
-    r"""Sparse kernel logistic regression (S-KLR), the model of Consolo, Manno and Amaldi.
+    r"""Sparse kernel logistic regression (S-KLR), the model of Consolo, Manno and Amaldi (2025).
 
-    The model minimises :math:`\tfrac12\|f\|^2 + C \sum_i c_i \log(1 + e^{\lambda - y_i f(x_i)})`. This is
-    logistic regression in the kernel's feature space with a margin :math:`\lambda` in the loss. With
-    ``lam=0`` it is kernel logistic regression, which keeps every training point. As ``lam`` grows, it
-    approaches a support vector machine with parameter ``C / lam``, which keeps few points. More than two
-    classes are handled one-vs-rest with a common kernel, or in one problem with the softmax loss.
+    S-KLR is a classifier with a decision function :math:`f(x) = \sum_j \alpha_j y_j k(x_j, x) + b` that
+    minimises
+
+    .. math:: \tfrac12\|f\|^2 + C \sum_i w_i \log(1 + e^{\lambda - y_i f(x_i)}),
+
+    where :math:`y_i = \pm 1` are the labels and :math:`w_i` the sample weights. The margin :math:`\lambda`
+    (``lam``) makes the model sparse. With ``lam=0`` the model is kernel logistic regression, in which every
+    training row has a non-zero coefficient :math:`\alpha_j`. As ``lam`` grows, the model approaches a support
+    vector machine with parameter ``C / lam``, in which few coefficients are non-zero. The rows with non-zero
+    coefficients are called the kept points. With more than two classes, either one binary problem is solved
+    for each class against the other classes, or a single problem with the softmax loss.
+
+    The values f(x) are not logits. ``calibration`` determines how they are converted into probabilities.
+    ``decision_function`` returns the calibrated values: the logit of the second class, or one score for each
+    class.
 
     Parameters
     ----------
     C : float, default=10000
-        Weight of the loss relative to the squared norm of f, so a smaller C regularises more.
+        Weight of the loss relative to the squared norm of f. A smaller C means stronger regularisation.
     lam : float or "auto", default="auto"
         The margin, >= 0. ``"auto"`` means ``C / 10``, the rule of the paper; the model is then close to a
-        support vector machine with C = 10. The smaller C is, the smoother the loss.
+        support vector machine with C = 10. For a fixed ratio of ``lam`` and C, a smaller C makes the loss
+        smoother.
     nu : float or None, default=None
-        Alternative to ``lam``: the sum of the dual variables of each binary problem (reached within
-        ``tol * nu``); a root search finds the corresponding margin. It must be below ``2 * C * n_min``, where
-        n_min is the size of the smaller class. Small values give kernel logistic regression.
+        Alternative to ``lam``: the required sum of the dual variables of each binary problem. A root search
+        finds the corresponding margin; the sum equals ``nu`` up to ``tol * nu``. ``nu`` must be below
+        ``2 * C * n_min``, where n_min is the size of the smaller class. For small values the margin is 0 and
+        the model is kernel logistic regression.
     kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed"} or callable, default="rbf"
         A callable takes two arrays of rows and returns the matrix of kernel values.
     gamma : "scale" or float, default="scale"
-        Kernel coefficient; ``"scale"`` means ``1 / (n_features * X.var())``, where the variance is weighted.
+        Kernel coefficient. ``"scale"`` means ``1 / (n_features * X.var())``, with the weighted variance.
     degree, coef0 : float, default=3, 0
-        Parameters of the polynomial kernel; the sigmoid kernel uses ``coef0`` too.
+        Parameters of the polynomial kernel. The sigmoid kernel also uses ``coef0``.
     working_set : {"mixed", "second-order", "first-order"}, default="mixed"
-        How the solver selects pairs of variables; see :class:`sparseklr.dual.Settings`.
+        Rule by which the solver selects pairs of variables; see :class:`sparseklr.dual.Settings`.
     tol : float, default=1e-3
-        Stop when the KKT violation is at most ``tol * max(1, lam)``; like that of
-        :class:`~sklearn.svm.SVC`, this tolerance is relative to the margin. Probabilities need more
-        accurate solutions: ``calibration="sigmoid"`` uses ``tol / 10``, and ``"link"`` does not multiply
+        The solver stops when the KKT violation is at most ``tol * max(1, lam)``. As in
+        :class:`~sklearn.svm.SVC`, the tolerance is relative to the margin. Probabilities need more accurate
+        solutions: ``calibration="sigmoid"`` uses ``tol / 10``, and ``calibration="link"`` does not multiply
         the tolerance by the margin.
     max_iter : int, default=-1
-        Maximum number of pair steps for each binary problem; -1 for no limit.
+        Maximum number of pair steps for each binary problem; -1 for no limit. A pair step updates two dual
+        variables.
     bound : float or None, default=None
-        Points with a dual variable below this number are dropped; None means ``1e-9 * C * weight``.
+        The model drops training rows whose dual variable is at most ``bound``. None means
+        ``1e-9 * C * weight``.
     calibration : {"sigmoid", "link"} or None, default="sigmoid"
-        How to map f to a probability. ``"sigmoid"`` fits Platt's sigmoid, ``sigmoid(slope * f + intercept)``,
-        to cross-fitted values of f: those of models fitted without the row. ``"link"`` fits nothing and
-        returns the probability for which f minimises the expected margin loss. None returns ``sigmoid(f)``,
-        equation 3 of the paper, which is far too confident for sparse models.
+        Method that converts values f(x) into probabilities.
+
+        - ``"sigmoid"``: the probability is ``sigmoid(slope * f + intercept)`` (Platt scaling). Slope and
+          intercept are fitted to cross-validated values of f: each training row is evaluated by a model
+          that was fitted without it.
+        - ``"link"``: the probability is the one for which f minimises the expected margin loss. It follows
+          from the loss, so nothing is fitted.
+        - None: the probability is ``sigmoid(f)``, equation 3 of the paper. It is far too confident for
+          sparse models.
+
         With ``multi_class="softmax"``, ``"sigmoid"`` fits a slope and an offset for each class before the
-        softmax, and None returns the softmax of f.
+        softmax, and None means the softmax of f.
     multi_class : {"ovr", "softmax"}, default="ovr"
-        More than two classes: ``"ovr"`` solves each class against the rest. ``"softmax"`` minimises
-        :math:`\tfrac12\sum_k\|f_k\|^2 + C\sum_i c_i\log\sum_k
-        e^{\lambda[k\ne y_i] + f_k(x_i) - f_{y_i}(x_i)}` in one problem. All classes share its points, so it
-        keeps fewer. The solver stops when the KKT violation is at most ``tol * max(1, lam)`` or the relative
+        Treatment of more than two classes. ``"ovr"`` solves one binary problem for each class against the
+        other classes. ``"softmax"`` minimises :math:`\tfrac12\sum_k\|f_k\|^2 + C\sum_i w_i\log\sum_k
+        e^{\lambda[k\ne y_i] + f_k(x_i) - f_{y_i}(x_i)}` in one problem, in which all classes share the kept
+        points, so the model keeps fewer points. With ``"softmax"``, the solver also stops when the relative
         duality gap is at most ``tol / 10``.
     cache_size : float or "auto", default="auto"
-        Memory for kernel rows in MB. ``"auto"`` means half of the available memory, but at most 256 MB, or
-        2 GB for sparse data and for more than 64 features.
+        Memory for rows of the kernel matrix in MB. ``"auto"`` means at most half of the available memory. It
+        also means at most 8 MB for each feature, but between 64 and 256 MB, or 2 GB for sparse data and for
+        more than 64 features.
     class_weight : dict, "balanced" or None, default=None
-        Factors that multiply C for each class; ``"balanced"`` gives all classes the same total weight.
+        Factor by which C is multiplied for each class. ``"balanced"`` gives all classes the same total
+        weight.
     warm_start : bool, default=False
-        Start the next fit from the current solution if the number of samples is the same. If Ctrl-C
-        interrupts a fit, the next fit resumes it; until then the model cannot predict.
+        Whether the next fit starts from the current solution. The number of samples must be the same. If
+        Ctrl-C interrupts a fit, the next fit resumes it; until then the model cannot predict.
     n_jobs : int or None, default=None
-        Number of threads; -1 for all cores. Results do not depend on it.
+        Number of threads; -1 for all cores. Results do not depend on this number.
     verbose : int, default=0
-        1 shows progress.
+        If 1, a progress bar is shown.
 
     Attributes
     ----------
     classes_ : array (n_classes,)
+        The class labels.
     support_ : array (n_kept,)
-        Indices of the kept training points.
+        Indices of the kept points in the training data.
     support_vectors_ : array or CSR (n_kept, n_features)
-        The kept points; for ``kernel="precomputed"``, the kernel matrix among them. Prediction with a
-        precomputed kernel also accepts k(x, kept points).
+        The kept points. For ``kernel="precomputed"``, the kernel matrix of the kept points; prediction then
+        accepts kernel values with all training rows or with the kept points only.
     dual_coef_ : array (n_outputs, n_kept)
-        ``alpha_j y_j``; one row for two classes.
+        Coefficients :math:`\alpha_j y_j` of the kept points. There is one output for two classes, and
+        otherwise one output for each class.
     intercept_ : array (n_outputs,)
+        The intercepts b.
     n_support_ : array (n_classes,)
         Number of kept points of each class.
     lam_ : array (n_outputs,)
-        The margins; at the optimum they equal the slack rho of the paper.
+        The margin of each output. At the optimum it equals the slack rho of the paper.
     sigmoid_ : array (n_outputs, 2) or None
-        Slope and intercept of Platt's sigmoid, with ``calibration="sigmoid"``.
+        Slope and intercept for each output with ``calibration="sigmoid"``, otherwise None.
     calibration_ : str or None
         The calibration of the fitted model.
     link_ : {"one-vs-rest", "softmax"}
-        How outputs become probabilities; for two classes both are the same.
+        Method that converts the calibrated outputs of more than two classes into probabilities.
     kernel_ : :class:`~sparseklr.kernels.Kernel`
         The kernel with numeric parameters.
     gamma_ : float
-        The kernel coefficient; absent for kernels without one.
+        The kernel coefficient; absent for kernels without this parameter.
     n_iter_ : int
         Number of pair steps.
     converged_ : bool
+        Whether the solver reached the tolerance.
     kkt_violation_ : float
         Largest absolute violation of the optimality conditions.
     dual_gap_ : float
-        Largest relative duality gap: an upper bound on the suboptimality.
+        Largest relative duality gap, an upper bound on the relative error of the objective.
     n_samples_fit_ : int
         Number of rows passed to ``fit``.
     n_features_in_ : int
+        Number of features of X.
     feature_names_in_ : array
-        Only when X has column names.
+        Names of the features; absent if X has no column names.
 
     See Also
     --------
@@ -200,10 +237,11 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
 
     Notes
     -----
-    Multiplying all weights by a factor is equivalent to multiplying C by it. Kernel values are computed in
-    float64, with two exceptions. Training uses float32 for float32 input, and for the rbf and Laplacian
-    kernels with more than 2000 rows (:meth:`sparseklr.kernels.Kernel.row_source`); prediction uses float32
-    if training and query rows are float32. A kernel value that is not finite raises an error.
+    Multiplying all weights by a factor is equivalent to multiplying C by this factor. Kernel values are
+    computed in float64, with two exceptions. Training uses float32 for float32 input, and for the rbf and
+    Laplacian kernels with more than 2000 rows (:meth:`sparseklr.kernels.Kernel.row_source`). Prediction uses
+    float32 if both the training rows and the rows to predict are float32. A kernel value that is not finite
+    raises an error.
 
     References
     ----------
@@ -279,11 +317,12 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
     # -- fitting ----------------------------------------------------------------------------------
 
     def _fit(self, X: Any, y: np.ndarray, weight: np.ndarray | None, names: Any = None) -> dict[str, Any]:
+        """Solve the dual problems, fit the calibration, and return the fitted attributes."""
         samples = make_samples(X, y, weight, class_weight=self.class_weight, **kernel_parameters(self))
         n_classes = len(samples.classes)
         joint = self.multi_class == "softmax" and n_classes > 2
         solve = self._solve_jointly if joint else self._solve_one_vs_rest
-        margin = self._margin(joint)  # raises before a callback is called
+        margin = self._margin(joint)  # raises an error, if any, before a callback is called
         with fit_task(self, X, y, 1 if joint or n_classes == 2 else n_classes) as part:
             solved, sigmoid = solve(samples, self.solver_settings(), margin, part)
         return {
@@ -299,7 +338,7 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
     def _solve_one_vs_rest(
         self, samples: Samples, settings: Settings, margin: float, part: Any
     ) -> tuple[BinarySolutions, np.ndarray | None]:
-        """Solutions of all binary problems, and the sigmoids with ``calibration="sigmoid"``."""
+        """Return the solutions of all binary problems, and the sigmoids with ``calibration="sigmoid"``."""
         solver = BinarySolver(samples, settings, self.cache_size, self.n_jobs, bool(self.verbose))
         solved = BinarySolutions(solver.problems(float(self.C), margin), [])
         try:
@@ -314,7 +353,7 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
     def _solve_jointly(
         self, samples: Samples, settings: Settings, margin: float, part: Any
     ) -> tuple[SoftmaxSolution, np.ndarray | None]:
-        """Solution of the softmax problem, and its vector scaling with ``calibration="sigmoid"``."""
+        """Return the solution of the softmax problem, and vector scaling with ``calibration="sigmoid"``."""
         solver = SoftmaxSolver(samples, settings, self.cache_size, self.n_jobs, bool(self.verbose))
         start, solved = self._start(), None
         try:
@@ -331,7 +370,10 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
             raise
 
     def _solve(self, solver: BinarySolver, solved: BinarySolutions, part: Any) -> None:
-        """Solve every problem and append its solution; an interruption leaves the last one unfinished."""
+        """Solve every binary problem and append its solution to ``solved``.
+
+        After an interruption, the last solution is an unfinished iterate.
+        """
         samples, start, problems = solver.data, self._start(), solved.problems
         try:
             for k, problem in enumerate(problems):
@@ -350,7 +392,7 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
             raise
 
     def _start(self) -> WarmStart | None:
-        """The start of a warm-started fit; None for a cold start."""
+        """Return the warm start of this fit; None for a cold start."""
         if not self.warm_start:
             return None
         if hasattr(self, "interrupted_"):
@@ -360,18 +402,18 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
         return WarmStart(self.support_, self.dual_coef_, self.lam_, self.n_samples_fit_)
 
     def _margin(self, joint: bool) -> float:
-        """``lam`` as a number; the root search for ``nu`` replaces it."""
+        """Return ``lam`` as a number; with ``nu``, a root search replaces this number."""
         if self.nu is not None and joint:
             raise ValueError(
-                f"nu={self.nu!r} fixes a sum of dual variables for each binary problem and needs "
-                "multi_class='ovr'; use lam with multi_class='softmax'."
+                f"nu={self.nu!r} fixes the sum of the dual variables of each binary problem, so it needs "
+                "multi_class='ovr'. Use lam with multi_class='softmax'."
             )
         if self.nu is not None and self.lam != "auto":
-            raise ValueError(f"give lam or nu, not both; got lam={self.lam!r} and nu={self.nu!r}.")
+            raise ValueError(f"lam and nu exclude each other; got lam={self.lam!r} and nu={self.nu!r}.")
         return float(self.C) / 10 if self.lam == "auto" else float(self.lam)
 
     def solver_settings(self) -> Settings:
-        """Settings of the solver for the current parameters.
+        """Return the settings of the solver for the current parameters.
 
         Returns
         -------
@@ -384,7 +426,7 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
     # -- probabilities ----------------------------------------------------------------------------
 
     def _outputs(self, X: Any) -> np.ndarray:
-        """The logits of the one-vs-rest probabilities, or scores of the softmax, (n_queries, n_outputs)."""
+        """Return the logits of the one-vs-rest probabilities, or softmax scores, (n_queries, n_outputs)."""
         f = super()._outputs(X)
         if self.calibration_ == "link" and self.link_ == ONE_VS_REST:
             return link(f, self.lam_)
@@ -392,19 +434,21 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
         return slope * f + offset
 
     def _affine_calibration(self, outputs: np.ndarray) -> tuple[Any, Any]:
+        """Return slope and offset such that ``slope * outputs + offset`` are the calibrated outputs."""
         if self.calibration_ == "link" and self.link_ == SOFTMAX:
             return 1.0, softmax_link(outputs, float(self.lam_[0])) - outputs
         if self.calibration_ == "link":
-            away = np.where(outputs == 0, 1e-9, outputs)  # the ratio has a limit at zero
+            away = np.where(outputs == 0, 1e-9, outputs)  # at zero, use the limit of the ratio
             return link(away, self.lam_) / away, 0.0
         return (self.sigmoid_[:, 0], self.sigmoid_[:, 1]) if self.calibration_ == "sigmoid" else (1.0, 0.0)
 
     def _product_expansion(self) -> ProductExpansion:
+        """Return the calibrated outputs as a sum of products over features."""
         expansion = super()._product_expansion()
         if self.calibration_ == "link":
             raise ValueError(
-                "explanations by features need decision values that are sums over points, unlike those of "
-                "calibration='link'. Use calibration='sigmoid' or SparseKLR."
+                "explanations by features need decision values that are sums over the kept points; with "
+                "calibration='link' they are not. Use calibration='sigmoid' or SparseKLR."
             )
         slope, offset = self._affine_calibration(self.intercept_[None])
         coef = self.dual_coef_ * np.reshape(slope, (-1, 1))
@@ -439,34 +483,36 @@ def klr_path(
 
     Each solution minimises
 
-    .. math:: \tfrac12\|f\|^2 + C \sum_i c_i \log(1 + e^{\lambda - y_i f(x_i)})
+    .. math:: \tfrac12\|f\|^2 + C \sum_i w_i \log(1 + e^{\lambda - y_i f(x_i)})
 
-    to the same tolerance as :class:`~sparseklr.SKLR`. For each C, the margins are solved in descending order,
-    each from a start predicted by the previous solutions; all use one kernel matrix.
+    to the same tolerance as :class:`~sparseklr.SKLR`. For each C, the problems are solved in descending order
+    of ``lam``, and each one starts from a prediction based on the previous solutions. All problems share one
+    kernel matrix.
 
     Parameters
     ----------
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Training rows; the kernel matrix if ``kernel="precomputed"``.
     y : array-like of shape (n_samples,)
-        Class labels of any type; more than two classes are handled one-vs-rest.
+        Class labels of any type. With more than two classes, each class is separated from the other classes.
     Cs : array-like of shape (n_Cs,)
         Weights of the loss, > 0.
     lams : array-like of shape (n_lams,)
         Margins, >= 0.
     lam_scale : {"absolute", "ratio"}, default="absolute"
-        With ``"ratio"`` the margins are ``lams * C``. The grid of the paper is ``np.linspace(0, 1, 10)``.
+        With ``"ratio"``, the margins are ``lams * C``. The paper uses the ratios ``np.linspace(0, 1, 10)``.
     sample_weight : array-like of shape (n_samples,), default=None
-        As in :meth:`SKLR.fit`.
+        Weights of the rows, as in :meth:`SKLR.fit`.
     kernel, gamma, degree, coef0, working_set, tol, max_iter, bound, class_weight
-        As in :class:`~sparseklr.SKLR`, with the same defaults.
+        The same parameters, with the same defaults, as in :class:`~sparseklr.SKLR`.
     cache_size : float or "auto", default="auto"
-        As in :class:`~sparseklr.SKLR`. If the kernel matrix does not fit, its rows are computed as needed.
+        Memory for the kernel matrix, as in :class:`~sparseklr.SKLR`. If the matrix is larger, its rows are
+        computed as needed.
     n_jobs : int or None, default=None
-        Number of threads, each of which solves for one value of C; -1 for all cores. Results do not depend
-        on it.
+        Number of threads; -1 for all cores. Each thread solves the problems of one value of C. Results do not
+        depend on this number.
     verbose : int, default=0
-        1 shows progress.
+        If 1, a progress bar is shown.
 
     Returns
     -------
@@ -475,7 +521,7 @@ def klr_path(
     Raises
     ------
     PathInterrupted
-        On Ctrl-C; its attribute ``path`` contains the finished solutions.
+        After Ctrl-C. The attribute ``path`` of the exception contains the finished solutions.
 
     Examples
     --------
@@ -507,27 +553,27 @@ def klr_path(
 
 # -- cross-validation -----------------------------------------------------------------------------
 
-# Scores that differ by less than this are equal up to rounding.
+# Scores that differ by less than this number count as equal.
 _SAME_SCORE = 1e-12
-# The measurements of a candidate on a fold.
+# Quantities measured for each candidate on each fold
 _MEASURES = ("test_score", "n_support", "support_fraction", "fit_time", "score_time")
 
 
 def select_best(results: Mapping[str, Any]) -> int:
-    """The index of the model with the highest mean score; ties go to the sparsest."""
+    """Return the index of the model with the highest mean score; among ties, the sparsest model."""
     score = results["mean_test_score"]
     return _sparsest(results, np.flatnonzero(score >= score.max() - _SAME_SCORE))
 
 
 def select_sparsest_of_3(results: Mapping[str, Any]) -> int:
-    """The index of the sparsest of the three most accurate models, as in the paper's tables."""
+    """Return the index of the sparsest of the three most accurate models, as in the tables of the paper."""
     score, fraction = results["mean_test_score"], results["mean_support_fraction"]
     ranked = np.lexsort((fraction, -np.round(score / _SAME_SCORE) * _SAME_SCORE))
     return _sparsest(results, ranked[:3])
 
 
 def select_one_se(results: Mapping[str, Any]) -> int:
-    """The index of the sparsest model within one standard error of the best (Breiman et al. 1984)."""
+    """Return the index of the sparsest model within one standard error of the best (Breiman et al. 1984)."""
     score = results["mean_test_score"]
     best = int(score.argmax())
     error = results["standard_error"][best]
@@ -535,7 +581,10 @@ def select_one_se(results: Mapping[str, Any]) -> int:
 
 
 def _sparsest(results: Mapping[str, Any], among: np.ndarray) -> int:
-    """The sparsest of the candidates ``among``; ties go to the first with the highest score."""
+    """Return the index of the sparsest candidate in ``among``.
+
+    Among equally sparse candidates, the highest score counts, and then the smallest index.
+    """
     fraction, score = results["mean_support_fraction"][among], results["mean_test_score"][among]
     return int(among[np.lexsort((among, -score, fraction))[0]])
 
@@ -548,22 +597,26 @@ SELECTION_RULES: dict[str, Callable[[Mapping[str, Any]], int]] = {
 
 
 class SKLRCV(SVCParameters, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
-    r"""S-KLR with C and lam chosen by cross-validation.
+    r"""S-KLR (:class:`SKLR`) with C and lam chosen by cross-validation.
 
-    Each training fold solves the grid as one warm-started path (:func:`~sparseklr.klr_path`). If the scorer
-    depends on the calibration, and with ``multi_class="softmax"``, every candidate is fitted separately.
+    Every pair of C and lam is evaluated on every fold, and the chosen model is fitted to all rows. If the
+    calibration cannot change the score, the candidates of a fold are computed together as one warm-started
+    path (:func:`~sparseklr.klr_path`). This requires ``calibration=None`` or ``"link"``,
+    ``multi_class="ovr"``, and a scorer based on ``predict`` or ``decision_function``. Otherwise every
+    candidate is fitted separately.
 
     Parameters
     ----------
     Cs : array-like, default=(1e3, 1e4, 1e5)
         Weights of the loss; smaller values give smoother and less sparse models.
     lams : array-like, default=(0.01, 0.1, 1)
-        Margins as multiples of C: ``0.1`` is the rule ``lam = C / 10`` of the paper, and ``r`` is close to a
-        support vector machine with C = ``1 / r``.
+        Margins as multiples of C. The value ``0.1`` is the rule ``lam = C / 10`` of the paper. With the value
+        ``r``, the model is close to a support vector machine with C = ``1 / r``.
     lam_scale : {"ratio", "absolute"}, default="ratio"
         Whether ``lams`` are multiples of C or the margins themselves.
     estimator : SKLR or None, default=None
-        Provides all other parameters (kernel, tol, calibration, class_weight, ...); None means ``SKLR()``.
+        Estimator that provides all other parameters, such as the kernel and the calibration. None means
+        ``SKLR()``.
     cv : int, cross-validation generator, iterable or None, default=None
         Splits, as in :class:`~sklearn.model_selection.GridSearchCV`; None means 5 stratified folds.
     scoring : str, callable or None, default=None
@@ -574,32 +627,37 @@ class SKLRCV(SVCParameters, CallbackSupportMixin, ClassifierMixin, BaseEstimator
         chooses the sparsest model within one standard error of the highest score. A callable takes
         ``cv_results_`` and returns an index.
     n_jobs : int or None, default=None
-        Number of threads; -1 for all cores. Results do not depend on it.
+        Number of threads; -1 for all cores. Results do not depend on this number.
     verbose : int, default=0
-        1 shows progress.
+        If 1, a progress bar is shown.
 
     Attributes
     ----------
     best_estimator_ : SKLR
         The chosen model, fitted to all rows.
     best_params_ : dict
+        C and lam of the chosen model.
     best_index_ : int
         Index of the chosen model in ``cv_results_``.
     best_score_ : float
-        Mean score of the chosen model. It is optimistic, because the model was chosen for it; for an
+        Mean score of the chosen model. It is optimistic, because the model was chosen by this score. For an
         unbiased estimate use nested cross-validation, ``cross_val_score(SKLRCV(), X, y)``.
     cv_results_ : dict of arrays
-        As in :class:`~sklearn.model_selection.GridSearchCV`, with additional columns: ``standard_error`` of
-        the mean score; ``mean_n_support`` and ``std_n_support``, the number of points kept;
-        ``mean_support_fraction``, the kept fraction of the (weighted) training rows.
+        Table of the candidates, as in :class:`~sklearn.model_selection.GridSearchCV`. Additional columns are
+        ``standard_error`` of the mean score, ``mean_n_support`` and ``std_n_support`` of the number of kept
+        points, and ``mean_support_fraction``, the (weighted) fraction of the training rows that is kept.
     n_splits_ : int
+        Number of splits.
     scorer_ : callable
+        The scorer.
     refit_time_ : float
-        Seconds to fit the chosen model to all rows.
+        Time in seconds to fit the chosen model to all rows.
     classes_ : array (n_classes,)
+        The class labels.
     n_features_in_ : int
+        Number of features of X.
     feature_names_in_ : array
-        Only when X has column names.
+        Names of the features; absent if X has no column names.
 
     References
     ----------
@@ -719,7 +777,7 @@ class SKLRCV(SVCParameters, CallbackSupportMixin, ClassifierMixin, BaseEstimator
         return set_fitted(self, attributes)
 
     def _template(self) -> SKLR:
-        """The estimator whose C and lam are replaced by those of the candidates."""
+        """Return the estimator that provides all parameters of the candidates except C and lam."""
         template = SKLR() if self.estimator is None else self.estimator
         if not isinstance(template, SKLR):
             raise TypeError(f"estimator must be an SKLR or None; got {self.estimator!r}.")
@@ -734,10 +792,11 @@ class SKLRCV(SVCParameters, CallbackSupportMixin, ClassifierMixin, BaseEstimator
         return template
 
     def _make_scorer(self) -> Any:
+        """Return the scorer, accuracy by default."""
         return check_scoring(SKLR(), "accuracy" if self.scoring is None else self.scoring)
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """The metadata requested by the splitter and the scorer; see scikit-learn's metadata routing.
+        """Return the metadata requested by the splitter and the scorer; see scikit-learn's metadata routing.
 
         Returns
         -------
@@ -750,7 +809,7 @@ class SKLRCV(SVCParameters, CallbackSupportMixin, ClassifierMixin, BaseEstimator
         return router.add(scorer=self._make_scorer(), method_mapping=to_score)
 
     def _routed(self, scorer: Any, method: str, **metadata: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The metadata for the splitter and for the scorer."""
+        """Return the metadata for the splitter and for the scorer."""
         if get_config()["enable_metadata_routing"]:
             given = {name: value for name, value in metadata.items() if value is not None}
             routed = process_routing(self, method, sample_weight=given.pop("sample_weight", None), **given)
@@ -766,7 +825,7 @@ class SKLRCV(SVCParameters, CallbackSupportMixin, ClassifierMixin, BaseEstimator
         return {"groups": groups}, {"sample_weight": weight} if weighted else {}
 
     def _selected(self, results: Mapping[str, Any]) -> int:
-        """The validated index returned by the selection rule."""
+        """Return the validated index that the selection rule returns."""
         rule = self.selection if callable(self.selection) else SELECTION_RULES[self.selection]
         index, n = rule(results), len(results["params"])
         if not isinstance(index, Integral) or not 0 <= index < n:
@@ -778,45 +837,48 @@ class SKLRCV(SVCParameters, CallbackSupportMixin, ClassifierMixin, BaseEstimator
     # -- methods of the chosen model --------------------------------------------------------------
 
     def predict(self, X: Any) -> np.ndarray:
-        """Classes predicted by the chosen model; see :meth:`SKLR.predict`."""
+        """Return the classes predicted by the chosen model; see :meth:`SKLR.predict`."""
         check_is_fitted(self)
         return self.best_estimator_.predict(X)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities of the chosen model; see :meth:`SKLR.predict_proba`."""
+        """Return the class probabilities of the chosen model; see :meth:`SKLR.predict_proba`."""
         check_is_fitted(self)
         return self.best_estimator_.predict_proba(X)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of class probabilities of the chosen model; see :meth:`SKLR.predict_log_proba`."""
+        """Return the logarithms of the class probabilities; see :meth:`SKLR.predict_log_proba`."""
         check_is_fitted(self)
         return self.best_estimator_.predict_log_proba(X)
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Decision values of the chosen model; see :meth:`SKLR.decision_function`."""
+        """Return the decision values of the chosen model; see :meth:`SKLR.decision_function`."""
         check_is_fitted(self)
         return self.best_estimator_.decision_function(X)
 
     def explain(self, X: Any) -> Explanation:
-        """Explanation of the chosen model; see :meth:`SKLR.explain`."""
+        """Return the explanation by the chosen model; see :meth:`SKLR.explain`."""
         check_is_fitted(self)
         return self.best_estimator_.explain(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, **metadata: Any) -> float:
-        """Score of the chosen model under ``scoring``.
+        """Return the score of the chosen model according to ``scoring``.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows to evaluate.
         y : array-like of shape (n_samples,)
+            Class labels of the rows.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows, for scorers that accept them.
+            Weights of the rows, for scorers that accept weights.
         **metadata
-            As in :meth:`fit`.
+            Metadata requested by the scorer, as in :meth:`fit`.
 
         Returns
         -------
         float
+            The score.
         """
         check_is_fitted(self)
         _, for_scorer = self._routed(self.scorer_, "score", sample_weight=sample_weight, **metadata)
@@ -832,7 +894,10 @@ class SKLRCV(SVCParameters, CallbackSupportMixin, ClassifierMixin, BaseEstimator
 def _checked_splits(
     cv: Any, X: Any, y: np.ndarray, weight: np.ndarray | None, classes: np.ndarray, metadata: dict[str, Any]
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The splits of ``cv``; raises unless each has all classes in training and a weighted test row."""
+    """Return the splits of ``cv``.
+
+    An error is raised unless every training set has all classes, and every test set a row of positive weight.
+    """
     splits = list(check_cv(cv, y, classifier=True).split(X, y, **metadata))
     if not splits:
         raise ValueError(f"cv={cv!r} yields no splits; at least one is required.")
@@ -843,7 +908,7 @@ def _checked_splits(
             names = ", ".join(map(str, missing))
             raise ValueError(
                 f"cv={cv!r}: the training rows of split {k} have no row of class {names}; every class "
-                "must be in every training set. Use stratified splits, or fewer of them."
+                "must be in every training set. Use stratified splits, or fewer splits."
             )
         if not counted[test].any():
             raise ValueError(f"cv={cv!r}: split {k} has no test row of positive weight.")
@@ -851,7 +916,7 @@ def _checked_splits(
 
 
 class _Fold(NamedTuple):
-    """Training and test rows (X, y, weight), and the metadata of the test rows for the scorer."""
+    """Training rows (X, y, weight), test rows (X, y), and metadata of the test rows for the scorer."""
 
     train: tuple[Any, np.ndarray, np.ndarray | None]
     test: tuple[Any, np.ndarray]
@@ -869,6 +934,8 @@ class _Fold(NamedTuple):
         *,
         precomputed: bool = False,
     ) -> _Fold:
+        """Return the fold with the given training and test indices."""
+
         def test_part(value: Any) -> Any:
             return np.asarray(value)[test] if np.ndim(value) and len(value) == len(y) else value
 
@@ -880,7 +947,7 @@ class _Fold(NamedTuple):
         return cls(part, (X_test, y[test]), {name: test_part(value) for name, value in metadata.items()})
 
     def weight_fraction(self, kept: np.ndarray) -> float:
-        """Fraction of the total weight of the training rows on the kept ones."""
+        """Return the fraction of the total weight of the training rows that belongs to the kept rows."""
         _, y, weight = self.train
         weight = np.ones(len(y)) if weight is None else weight
         return float(weight[kept].sum() / weight.sum())
@@ -893,18 +960,19 @@ class _Evaluation(NamedTuple):
     Cs: np.ndarray
     lams: np.ndarray
     scorer: Any
-    done: Callable[[], None]
+    done: Callable[[], None]  # called after each candidate
 
     def __call__(self, fold: _Fold, *, check_saturation: bool) -> np.ndarray:
-        """Measurements (n_candidates, len(_MEASURES))."""
+        """Return the measurements of all candidates, (n_candidates, len(_MEASURES))."""
         by_sign = response_of(self.scorer) in ("predict", "decision_function")
         template = self.template
         if by_sign and template.calibration in (None, "link") and template.multi_class == "ovr":
-            # these calibrations preserve order and sign
+            # These calibrations preserve the order and the sign of the decision values.
             return self._along_path(fold, check_saturation)
         return self._by_fits(fold)
 
     def _along_path(self, fold: _Fold, check_saturation: bool) -> np.ndarray:
+        """Measure all candidates on one warm-started path."""
         model, (X, y) = self.template, fold.test
         samples = make_samples(*fold.train, class_weight=model.class_weight, **kernel_parameters(model))
         path = solve_grid(
@@ -932,6 +1000,7 @@ class _Evaluation(NamedTuple):
         return np.array(measured)
 
     def _by_fits(self, fold: _Fold) -> np.ndarray:
+        """Measure the candidates by separate fits."""
         (X, y), measured = fold.test, []
         for C, lam in ((C, lam) for C, row in zip(self.Cs, self.lams, strict=True) for lam in row):
             start = time.perf_counter()
@@ -948,7 +1017,7 @@ class _Evaluation(NamedTuple):
 
 
 class _KnownOutputs(KernelClassifier):
-    """A model with precomputed outputs for the rows of the test fold."""
+    """A classifier whose decision values for the rows of the test fold are already known."""
 
     kernel = "rbf"
 
@@ -961,7 +1030,7 @@ class _KnownOutputs(KernelClassifier):
 
 
 def _results_table(params: list[dict[str, float]], measured: np.ndarray) -> dict[str, Any]:
-    """``cv_results_`` from measurements (n_candidates, n_splits, len(_MEASURES))."""
+    """Return ``cv_results_`` for given measurements (n_candidates, n_splits, len(_MEASURES))."""
     by_name = dict(zip(_MEASURES, np.moveaxis(measured, -1, 0), strict=True))
     scores = by_name["test_score"]
     results: dict[str, Any] = {"params": params}
@@ -974,7 +1043,7 @@ def _results_table(params: list[dict[str, float]], measured: np.ndarray) -> dict
         results[f"mean_{name}"], results[f"std_{name}"] = values.mean(axis=1), values.std(axis=1)
     n = scores.shape[1]
     results["standard_error"] = scores.std(axis=1, ddof=1) / np.sqrt(n) if n > 1 else np.zeros(len(params))
-    if np.isfinite(scores).all():  # otherwise the search raises
+    if np.isfinite(scores).all():  # otherwise the search raises an error
         ranks = rankdata(-np.round(results["mean_test_score"] / _SAME_SCORE), method="min")
         results["rank_test_score"] = ranks.astype(np.int32)
     return results

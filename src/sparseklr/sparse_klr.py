@@ -48,114 +48,125 @@ from .refit.refit import SETTINGS as REFIT
 from .refit.refit import (
     Losses,
     Refit,
+    advice_without_signal,
+    checked_refit,
     held_out_outputs,
     left_out_outputs,
     losses_of,
-    remedy,
-    sound_refit,
 )
 from .refit.sample import SampledPoints
 from .samples import DistinctPoints, Samples, weighted_classes
 from .scaling import Scaling
 from .shapley import ProductExpansion
 
-# Margin of the loss that selects points; with a margin this large, the loss is close to the hinge loss.
+# Margin lam of the S-KLR problem that selects points. With a margin this large, the loss is close to the
+# hinge loss.
 _MARGIN = 1000.0
-# Maximum number of pair steps per row of the selection, which does not need an exact optimum. A fit usually
-# takes 1 to 10 per row; unbounded kernels of unscaled features may take far more.
+# Maximum number of pair steps per row in the selection of points, which does not need an exact optimum. The
+# solver usually takes 1 to 10 steps per row, but far more for unbounded kernels of unscaled features.
 _STEPS_PER_ROW, _LEAST_ROWS = 100, 10_000
 
 
 class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClassifier):
     r"""Sparse kernel logistic regression: class probabilities from few training points.
 
-    A fit has four steps:
+    The model is a kernel logistic regression :math:`f(x) = \sum_b \beta_b k(x_b, x) + c`, in which only a few
+    training rows :math:`x_b`, the kept points, have a coefficient. For two classes, f(x) is the logit of the
+    second class. A fit has four steps:
 
-    1. Kernel: the features are scaled, the leave-one-out log-loss decides between the rbf and the Laplacian
-       kernel, and the derivatives of a first model give each feature a separate kernel coefficient, if this
-       lowers the loss on validation folds.
+    1. Kernel: the features are scaled. The leave-one-out log-loss decides between the rbf and the Laplacian
+       kernel. Each feature gets a separate kernel coefficient if this lowers the loss on validation folds.
     2. Selection: S-KLR (:class:`SKLR`) with a large margin, which is nearly a support vector machine, selects
-       some of the training points. With more than 5000 rows, it is solved on a random part of them first; up
-       to two further parts consist of the points selected so far and of rows inside the margin.
-    3. Refit: the coefficients of these points (usually at most 700) minimise the penalised negative
+       some of the training rows. With more than 5000 rows, the problem is solved for a random sample first.
+       Up to two further problems consist of the points selected so far and of other rows inside the margin.
+    3. Refit: the coefficients of the selected points (usually at most 700) minimise the penalised negative
        log-likelihood of all rows,
 
-       .. math:: \tfrac12\|f\|^2 + C \sum_i w_i \log(1 + e^{-y_i f(x_i)}), \qquad
-                 f(x) = \sum_b \beta_b k(x_b, x) + c,
+       .. math:: \tfrac12\|f\|^2 + C \sum_i w_i \log(1 + e^{-y_i f(x_i)}),
 
        with C chosen by leave-one-out.
-    4. Pruning: points are dropped while the predicted probabilities stay nearly the same.
+    4. Pruning: points are dropped as long as the predicted probabilities stay nearly the same.
 
-    For more than 10,000 distinct rows, a sample of that size determines C and the points. Scaling and
+    With more than 10,000 distinct rows, a sample of about this size determines C and the points. Scaling and
     coefficients use all rows.
 
     With more than two classes, each class has a function :math:`f_k` on the same points. The class
     probabilities are the softmax of the functions, the penalty is the sum of their squared norms, and the
-    loss is the cross-entropy. The points are selected for each class against the rest, and dropped for all
-    classes together. Cross-validation replaces leave-one-out in all steps.
+    loss is the cross-entropy. S-KLR selects points for each class against the other classes. Pruning drops
+    points for all classes together. Cross-validation replaces leave-one-out in all steps.
 
     Parameters
     ----------
     C : float or "auto", default="auto"
-        Weight of the log-likelihood of one observation relative to the squared norm of f, so a smaller C
-        regularises more. ``"auto"`` chooses C by approximate leave-one-out log-loss, together with an affine
-        recalibration of the outputs, which undoes their shrinkage.
+        Weight of the log-likelihood of one observation relative to the squared norm of f. A smaller C means
+        stronger regularisation. ``"auto"`` chooses C by the approximate leave-one-out log-loss, together with
+        an affine recalibration of f, which corrects the shrinkage caused by the penalty.
     kernel : {"auto", "rbf", "laplacian", "linear", "poly", "sigmoid", "precomputed"} or callable
         ``"auto"``, the default, chooses between rbf and Laplacian by leave-one-out. A callable takes two
         arrays of rows and returns the matrix of kernel values.
     gamma : {"scale", "auto"} or float, default="scale"
-        Kernel coefficient for the scaled features. ``"scale"`` is ``1 / (n_features * v)``, where v is their
-        variance over all features and weighted rows; with ``kernel="auto"`` the Laplacian kernel has
-        ``1 / (n_features * sqrt(v))``. ``"auto"`` chooses it by leave-one-out (unlike in
-        :class:`~sklearn.svm.SVC`, where it is ``1 / n_features``).
+        Kernel coefficient for the scaled features. ``"scale"`` means ``1 / (n_features * v)``, where v is the
+        weighted variance of the scaled features. With ``kernel="auto"``, ``"scale"`` means
+        ``1 / (n_features * sqrt(v))`` for the Laplacian kernel, and gamma is divided by three while this
+        reduces the leave-one-out log-loss by more than a standard error. ``"auto"`` searches in both
+        directions and confirms the result on validation folds; in :class:`~sklearn.svm.SVC`, ``"auto"`` means
+        ``1 / n_features`` instead.
     degree, coef0 : float, default=3, 0
-        Parameters of the polynomial kernel; the sigmoid kernel uses ``coef0`` too.
+        Parameters of the polynomial kernel. The sigmoid kernel also uses ``coef0``.
     scale : "auto" or None, default="auto"
-        ``"auto"`` standardises the features and clips them at four standard deviations; features with larger
-        values and a skewness above 1.5 are mapped by rank to a normal distribution. Sparse matrices are
-        divided by the standard deviations only, so that zeros stay zero. None uses the features unchanged.
-        Precomputed and callable kernels use X unchanged.
+        ``"auto"`` standardises the features and clips them at four standard deviations. A feature with values
+        beyond four standard deviations and a skewness above 1.5 is mapped by rank to a normal distribution. A
+        feature with only two values is divided by their difference instead. Sparse matrices are only divided
+        by the standard deviations, so that zeros stay zero. None uses the features unchanged. Precomputed and
+        callable kernels always use X unchanged.
     relevance : {"features", "shared"}, default="features"
-        ``"features"`` gives each feature a separate kernel coefficient, from the mean squared derivatives of
-        a first model, if this reduces the log-loss of validation folds. ``"shared"`` uses ``gamma`` for all
-        features. Sparse matrices, and kernels other than rbf and Laplacian, always use ``"shared"``.
+        ``"features"`` gives each feature a separate kernel coefficient if this reduces the log-loss on
+        validation folds. The coefficients follow from the mean squared derivatives of a first model.
+        ``"shared"`` uses ``gamma`` for all features. Sparse matrices, and kernels other than rbf and
+        Laplacian, always use ``"shared"``.
     box : float, default=10
-        C of the support vector machine that the selection approximates: S-KLR with ``lam=1000`` and
-        ``C=1000 * box``. Larger values usually select fewer points. The refit does not use it, so it affects
-        the probabilities only through the selected points.
+        Parameter of the selection step: the C of the support vector machine that the selection approximates
+        by S-KLR with ``lam=1000`` and ``C=1000 * box``. The name refers to the box constraint
+        :math:`0 \le \alpha_i \le C` of the dual variables. A larger value usually selects fewer points. The
+        refit of the coefficients does not use ``box``, so its effect on the probabilities is small.
     prune : float, default=0.05
-        After the refit, the model keeps the fewest points for which the mean Kullback-Leibler divergence from
-        the probabilities of the unpruned model is at most ``prune`` times the standard error of the
-        leave-one-out loss. Larger values keep fewer points; 0 disables pruning.
+        Tolerance of the pruning step. Backward elimination ranks the points by importance, and the least
+        important points are dropped. The mean Kullback-Leibler divergence between the probabilities of the
+        unpruned and the pruned model must not exceed ``prune`` times the standard error of the leave-one-out
+        loss. A larger value keeps fewer points; 0 disables pruning.
     max_points : int or None, default=None
-        Largest number of points of the model. None keeps as many as the data need.
+        Maximum number of points of the model; None for no limit.
     tol : float, default=1e-3
-        The selection stops when the KKT violation relative to the margin is at most ``tol``.
+        The selection stops when the KKT violation, divided by the margin, is at most ``tol``.
     cache_size : float or "auto", default="auto"
-        Memory for kernel rows in MB; ``"auto"`` means half of the available memory, but at most 256 MB, or
-        2 GB for sparse data and for more than 64 features.
+        Memory for rows of the kernel matrix in MB. ``"auto"`` means at most half of the available
+        memory. It also means at most 8 MB for each feature, but between 64 and 256 MB, or 2 GB for sparse
+        data and for more than 64 features.
     class_weight : dict, "balanced" or None, default=None
-        Factors on the sample weights by class; ``"balanced"`` gives all classes the same total weight.
+        Factor by which the sample weights of each class are multiplied. ``"balanced"`` gives all classes the
+        same total weight.
     n_jobs : int or None, default=None
-        Number of threads; -1 for all cores. Worthwhile for thousands of rows or more. Results do not depend
-        on it.
+        Number of threads; -1 for all cores. Several threads save time with thousands of rows or more. Results
+        do not depend on this number.
     random_state : int, RandomState instance or None, default=0
-        Seed of samples of the rows, and of the random basis of the refit, which is used for more than 300
-        distinct rows.
+        Seed of the samples of rows, and of the random basis that is used for more than 300 distinct rows.
     verbose : int, default=0
-        1 shows the stages of the fit and the time left.
+        If 1, the current step of the fit and the remaining time are shown.
 
     Attributes
     ----------
     classes_ : array (n_classes,)
+        The class labels.
     support_ : array (n_kept,)
-        Indices of the kept training points.
+        Indices of the kept points in the training data.
     support_vectors_ : array or CSR (n_kept, n_features)
-        The kept points in the units of X; for ``kernel="precomputed"``, the kernel matrix among them.
-        Prediction with a precomputed kernel also accepts k(x, kept points).
+        The kept points in the units of X. For ``kernel="precomputed"``, the kernel matrix of the kept points;
+        prediction then accepts kernel values with all training rows or with the kept points only.
     dual_coef_ : array (n_outputs, n_kept)
-        Coefficients of the kernel functions: one row for two classes, one per class otherwise.
+        Coefficients :math:`\beta_b` of the kept points. There is one output for two classes, and otherwise
+        one output for each class.
     intercept_ : array (n_outputs,)
+        The intercepts c.
     n_support_ : array (n_classes,)
         Number of kept points of each class.
     n_selected_ : int
@@ -163,60 +174,66 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
     kernel_ : :class:`~sparseklr.kernels.Kernel`
         The kernel with numeric parameters.
     gamma_ : float
-        The kernel coefficient, common to all features; absent for kernels without one.
+        The kernel coefficient common to all features; absent for kernels without this parameter.
     relevance_ : array (n_features,)
         The kernel coefficient of each scaled feature, as in
         :math:`k(x, z) = \exp(-\sum_j \gamma_j (x_j - z_j)^2)`; 0 for a constant feature.
     scaling_ : :class:`~sparseklr.scaling.Scaling` or None
         The scaling of the features; None for precomputed and callable kernels.
     C_, slope_ : array (1,)
-        C of the likelihood, and the factor by which recalibration multiplies its outputs, common to all
-        classes. The factor is at least 1. It is 1 if C was given, if fewer than 60 observations are not in
+        C of the likelihood, and the factor by which recalibration multiplies f. Both are common to all
+        classes. The factor is at least 1. It is 1 if C was given, if fewer than 60 observations are outside
         the largest class, or if a larger factor does not lower the estimated loss.
     link_ : str
         ``"softmax"``: the probabilities of more than two classes are the softmax of ``decision_function``.
     search_results_ : dict of arrays
-        The kernels that were evaluated, in order: ``kernel``, ``gamma``, ``C``, ``log_loss`` (leave-one-out),
-        ``standard_error`` and ``seconds``. Without a search, only the kernel of the model.
+        Table of the evaluated kernels, in order of evaluation, with the columns ``kernel``, ``gamma``, ``C``,
+        ``log_loss`` (leave-one-out), ``standard_error`` and ``seconds``. Without a search, the table contains
+        only the kernel of the model.
     loo_log_loss_ : float
-        Leave-one-out log-loss of the class probabilities, an estimate of the log-loss on new rows. With more
-        than two classes it is cross-validated: on five folds, or ten for up to 500 observations. It is also
-        cross-validated for up to 300 distinct rows if each feature has a separate kernel coefficient; the
-        coefficients are then learned separately without each fold.
+        Leave-one-out log-loss of the class probabilities, an estimate of the log-loss on new rows. In two
+        cases, cross-validation with five folds, or ten up to 500 observations, replaces leave-one-out: with
+        more than two classes, and with separate kernel coefficients of the features and up to 300 distinct
+        rows. In the second case, the coefficients are learned again without each fold.
     validation_log_loss_ : float or None
-        Log-loss of the chosen width on validation folds, if ``gamma="auto"`` and leave-one-out preferred
-        another width than that of ``"scale"``; otherwise None. Report this estimate instead of
+        Log-loss of the chosen kernel on validation folds, if ``gamma="auto"`` and leave-one-out preferred
+        another kernel or width than the first one; otherwise None. Report this estimate instead of
         ``loo_log_loss_``, which is optimistic because the width was chosen to minimise it.
     loo_decision_function_ : array (n_samples,) or (n_samples, n_classes)
-        Approximate leave-one-out outputs, or cross-validated ones of more than two classes; NaN for rows of
-        weight 0. Rows outside the sample of 10,000 have the outputs of its model, which has not seen them.
+        Approximate leave-one-out decision values; with more than two classes, cross-validated decision
+        values. Rows of weight 0 have NaN. With more than 10,000 distinct rows, rows outside the sample have
+        the decision values of the model of the sample, which was fitted without them.
     n_observations_ : int
-        Number of independent observations: rows of positive weight, where a row of integer weight w counts w
-        times; or distinct rows, if the labels of equal rows show that these are copies.
+        Number of independent observations. This is the number of rows of positive weight, where a row of
+        integer weight w counts w times. If the labels of equal rows show that equal rows are copies, it is
+        the number of distinct rows.
     n_iter_ : int
-        Number of pair steps of the solver that selects the points, in its last part.
+        Number of pair steps of the solver in the last problem of the selection.
     converged_ : bool
+        Whether the selection reached the tolerance.
     kkt_violation_ : float
         Largest absolute violation of the optimality conditions of the selection.
     dual_gap_ : float
-        Largest relative duality gap of the selection: an upper bound on the suboptimality.
+        Largest relative duality gap of the selection, an upper bound on the relative error of its objective.
     n_samples_fit_ : int
         Number of rows passed to ``fit``.
     n_features_in_ : int
+        Number of features of X.
     feature_names_in_ : array
-        Only when X has column names.
+        Names of the features; absent if X has no column names.
 
     See Also
     --------
     SKLR : The model of the paper, which selects the points.
-    CompactKLR : Fewer points, which are fitted and need not be training rows.
+    CompactKLR : Kernel logistic regression on fewer points, which need not be training rows.
 
     Notes
     -----
-    Only ratios of weights matter. The model is the same (up to rounding) for repeated and weighted rows,
-    and in any order of the rows. If the leave-one-out loss is not below that of the class fractions, these
-    replace the model, with a warning. A training loss above the leave-one-out loss gives a warning too.
-    See the documentation, "The refit" and "Choosing the kernel", for the choice of C, kernel and basis.
+    Multiplying all weights by a common factor has no effect. Up to rounding, a row of weight 2 is equivalent
+    to a repeated row, and the order of the rows has no effect. If the leave-one-out loss is not below the
+    loss of the class fractions, the model predicts the class fractions and a warning is issued. A warning is
+    also issued if the training loss exceeds the leave-one-out loss. The pages "The refit" and "Choosing the
+    kernel" of the documentation describe the choice of C, of the kernel and of the basis.
 
     References
     ----------
@@ -298,12 +315,14 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
     # -- fitting ----------------------------------------------------------------------------------
 
     def _fit(self, X: Any, y: np.ndarray, weight: np.ndarray | None, names: Any = None) -> dict[str, Any]:
+        """Fit the model to validated data and return the fitted attributes."""
         with StageProgressBar(type(self).__name__, bool(self.verbose)) as progress:
             return self._fit_in_stages(X, y, weight, names, progress.stage)
 
     def _fit_in_stages(
         self, X: Any, y: np.ndarray, weight: np.ndarray | None, names: Any, report: Report
     ) -> dict[str, Any]:
+        """Return the fitted attributes; ``report`` displays the progress."""
         report("scaling", 0.0)
         seed = check_random_state(self.random_state).randint(2**31)
         scaling = self._scale(X, y, weight)
@@ -315,12 +334,12 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
             samples, points = chosen.applied(samples), chosen.applied(points)
         sample = SampledPoints.of(points, seed)
         if chosen is not None and not sample.whole:
-            chosen = replace(chosen, evaluated=None)  # its fit has all points
+            chosen = replace(chosen, evaluated=None)  # it refers to all points, not to the sample
         rows, point_of_row = sample.points.labelled()
         with fit_task(self, X, y, len(rows.signs()) * most_parts(len(rows.codes))) as part:
             report("selection of points", 0.2)
             selected, selection = self._select(rows, point_of_row, part)
-        with np.errstate(over="ignore", invalid="ignore"):  # expansion raises on non-finite coefficients
+        with np.errstate(over="ignore", invalid="ignore"):  # expansion() checks the coefficients
             model, losses = self._refit(sample.points, selected, chosen, seed, between(report, 0.3, 0.8))
             if not sample.whole:
                 report("likelihood of all rows", 0.8)
@@ -343,7 +362,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         }
 
     def _scale(self, X: Any, y: np.ndarray, weight: np.ndarray | None) -> Scaling | None:
-        """The scaling of the features; None for precomputed and callable kernels."""
+        """Return the scaling of the features; None for precomputed and callable kernels."""
         if self.kernel == "precomputed" or callable(self.kernel):
             return None
         if self.scale is None:
@@ -351,11 +370,11 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         rows, _, _, weight = weighted_classes(y, weight, self.class_weight)
         if sparse.issparse(X):
             return Scaling.uncentred(X[rows], weight)
-        scaling = Scaling.of(X[rows], weight).without_rounding_errors()
+        scaling = Scaling.of(X[rows], weight, ranges=True).without_rounding_errors()
         return scaling if len(scaling.kept) else Scaling.identity(X.shape[1])
 
     def _first_kernel(self) -> dict[str, Any]:
-        """Parameters of the first kernel of a search."""
+        """Return the parameters of the first kernel of a search."""
         parameters = kernel_parameters(self)
         if self.kernel == "auto":
             parameters["kernel"] = SEARCH.kinds[0]
@@ -364,7 +383,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         return parameters
 
     def _choose_kernel(self, points: DistinctPoints, seed: int, report: Report) -> ChosenKernel | None:
-        """The kernel and the relevance of the features; None if the parameters determine both."""
+        """Return the chosen kernel, with factors for the features; None if the parameters determine both."""
         by_distance = self.kernel in (*SEARCH.kinds, "auto") and not sparse.issparse(points.X)
         relevance = self.relevance == "features" and by_distance and points.X.shape[1] > 1
         search = has_gamma(self.kernel) and "auto" in (self.kernel, self.gamma)
@@ -382,6 +401,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
             kernels,
             fit,
             climb=climb,
+            widen=self.kernel == "auto" and self.gamma == "scale",
             relevance=relevance,
             seed=seed,
             report=report,
@@ -394,7 +414,10 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         point_of_row: np.ndarray,
         part: Callable[[str], AbstractContextManager] = lambda name: nullcontext(),
     ) -> tuple[np.ndarray, BinarySolutions]:
-        """Points that S-KLR with a large margin selects, for each class against the rest; the solutions."""
+        """Return the points that S-KLR with a large margin selects, and the solutions of the dual problems.
+
+        With more than two classes, points are selected for each class against the other classes.
+        """
         most = _STEPS_PER_ROW * max(len(rows.codes), _LEAST_ROWS)
         settings = Settings(tol=self.tol, max_iter=most)
 
@@ -407,7 +430,8 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
             return BinarySolutions(problems, solutions)
 
         selected, found = select_on_parts(rows, solve, REFIT.usual_points, self.n_jobs)
-        warn_of_solutions(found, replace(settings, max_iter=-1), self.kernel)  # no parameter of this class
+        # max_iter is not a parameter of this class, so the warning must not mention it.
+        warn_of_solutions(found, replace(settings, max_iter=-1), self.kernel)
         return np.unique(point_of_row[selected]), found
 
     def _refit(
@@ -418,7 +442,8 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         seed: int,
         report: Report = silent,
     ) -> tuple[Refit, Losses]:
-        return sound_refit(
+        """Return the refitted model and its log-losses."""
+        return checked_refit(
             points,
             selected,
             C=self.C,
@@ -433,25 +458,27 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         )
 
     def _warn_of_losses(self, losses: Losses, points: DistinctPoints, unscaled: Any, names: Any) -> None:
-        """Warn if the estimated loss is not below that of the class fractions, or below the training loss.
+        """Warn if the model finds no signal, or if its training loss is too large.
 
-        ``unscaled`` are the rows of X if their features are not scaled, otherwise None.
+        There is no signal if the leave-one-out loss is not below the loss of the class fractions. The
+        training loss is too large if it exceeds the leave-one-out loss. ``unscaled`` contains X if its
+        features are not scaled; otherwise it is None.
         """
-        if losses.nothing_found:
+        if losses.no_signal:
             outcome = f"with C={self.C}"
             if min(points.observations_by_class()) < 2:
-                outcome = "but a class with a single observation does not allow an estimate"
+                outcome = "but this estimate is unreliable because a class has a single observation"
             elif self.C == "auto":
                 outcome = "so the model predicts the class fractions"
             warn(
                 f"{type(self).__name__} found no signal: its leave-one-out log-loss of {losses.estimate:.4g} "
-                f"is not below that of the class fractions, {losses.fractions:.4g}, {outcome}. "
-                + remedy(unscaled, names)
+                f"is not below the log-loss of the class fractions, {losses.fractions:.4g}, {outcome}. "
+                + advice_without_signal(unscaled, names)
             )
         elif losses.training_is_worse:
             warn(
                 f"The log-loss on the training rows, {losses.training:.4g}, is above the leave-one-out "
-                f"estimate, {losses.estimate:.4g}: the selected points do not suffice. Try another gamma, "
+                f"estimate, {losses.estimate:.4g}, so the model has too few points. Try another gamma, "
                 + ("a smaller box." if self.max_points is None else "a smaller box or a larger max_points.")
             )
 
@@ -464,6 +491,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         selection: BinarySolutions,
         model: Refit,
     ) -> dict[str, Any]:
+        """Return the fitted attributes of a refitted model."""
         rows, point_of_row = points.labelled(samples)
         coef = np.zeros((len(model.coef), len(rows.codes)))
         coef[:, np.searchsorted(point_of_row, model.points)] = model.coef
@@ -498,16 +526,18 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
 
     @cached_property
     def _points_(self) -> Any:
-        """The kernel arguments of the points; set by a fit, and recomputed for copies and loaded models."""
+        """Features of the kept points as arguments of the kernel; computed again after a model is loaded."""
         return self._features(self.support_vectors_)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_points_"}
 
     def _features(self, rows: Any) -> Any:
+        """Return the arguments of the kernel for validated rows."""
         return _compared_features(rows, self.scaling_, self.relevance_, self.kernel_)
 
     def _product_expansion(self) -> ProductExpansion:
+        """Return the decision function as a sum of products over features."""
         expansion = super()._product_expansion()
         if self.scaling_ is None:
             return expansion
@@ -522,22 +552,26 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
     # -- uncertainty ------------------------------------------------------------------------------
 
     def decision_function(self, X: Any, return_std: bool = False) -> Any:
-        """Logit of the probability of the second class; for more than two classes, the output of each class.
+        """Return the decision values of the rows: logits of the second class, or one score for each class.
 
-        Far from all points, a model with the rbf or the Laplacian kernel predicts a constant.
+        With more than two classes, the probabilities are the softmax of the scores. Far from all kept points,
+        a model with the rbf or the Laplacian kernel predicts a constant.
 
         Parameters
         ----------
         X : {array-like, sparse matrix, Dask array or data frame} of shape (n_samples, n_features)
+            Rows to predict.
         return_std : bool, default=False
-            Whether to return standard deviations too: those of the Laplace approximation to the posterior
-            whose prior has covariance ``C_ * slope_**2 * k(x, x')``. They grow with the distance from the
-            kept points.
+            Whether to return posterior standard deviations too. They come from the Laplace approximation for
+            a Gaussian process prior with covariance ``C_ * slope_**2 * k(x, x')``, and grow with the distance
+            from the kept points.
 
         Returns
         -------
-        array (n_samples,) or (n_samples, n_classes)
-            A pair of such arrays with ``return_std=True``.
+        decision : array (n_samples,) or (n_samples, n_classes)
+            Decision values.
+        std : array of the same shape
+            Posterior standard deviations; only with ``return_std=True``.
         """
         decision = super().decision_function(X)
         if not return_std:
@@ -546,34 +580,38 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         return decision, std[:, 0] if len(self.classes_) == 2 else std
 
     def predict_proba(self, X: Any, moderated: bool = False) -> np.ndarray:
-        r"""Class probabilities, which sum to one.
+        r"""Return the class probabilities of each row.
 
         Parameters
         ----------
         X : {array-like, sparse matrix, Dask array or data frame} of shape (n_samples, n_features)
+            Rows to predict.
         moderated : bool, default=False
-            Whether to average over the uncertainty of rows that are more uncertain than 90% of the training
-            rows, which moves probabilities far from the data towards ``1 / n_classes``. Let v be the
-            posterior variance of a row's log-odds (with several classes, twice the mean variance of its
-            outputs) and u the 90% quantile on the training rows. If v > u, all outputs are multiplied by
-            :math:`\sqrt{(1 + \pi u/8) / (1 + \pi v/8)}`, which does not change the order of the classes.
+            Whether to average the probabilities over the posterior uncertainty of rows that are more
+            uncertain than 90% of the training rows. Far from the data, this moves the probabilities towards
+            ``1 / n_classes``. Let v be the posterior variance of the log-odds of a row; with more than two
+            classes, v is twice the mean variance of the decision values. Let u be the 90% quantile of v on
+            the training rows. If v > u, the decision values are multiplied by
+            :math:`\sqrt{(1 + \pi u/8) / (1 + \pi v/8)}`. This factor does not change the order of the
+            classes.
 
         Returns
         -------
         array (n_samples, n_classes)
+            Probabilities in the order of ``classes_``.
         """
         if not moderated:
             return super().predict_proba(X)
         variance, usual = self._variances(X).mean(axis=1), float(np.mean(self._usual_variances_))
-        if len(self.classes_) > 2:  # of the difference of two outputs, which is a log-odds
+        if len(self.classes_) > 2:  # the log-odds of two classes are a difference of two outputs
             variance, usual = 2 * variance, 2 * usual
         return np.exp(self._log_proba(self._outputs(X) * moderation(variance, usual)[:, None]))
 
     def _variances(self, X: Any) -> np.ndarray:
-        """Posterior variance of every output, (n_queries, n_outputs)."""
+        """Return the posterior variance of every output, (n_queries, n_outputs)."""
         rows = self._checked(X)
         if not hasattr(self, "_posteriors_"):
-            raise AttributeError("keep_prediction_only() dropped the posterior; fit again.")
+            raise AttributeError("keep_prediction_only() dropped the posterior; fit the model again.")
         if self.kernel_.precomputed:
             raise ValueError(
                 "the posterior variance needs k(x, x), which kernel='precomputed' does not provide."
@@ -583,7 +621,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
 
     @cached_property
     def _usual_variances_(self) -> list[float]:
-        """The 90% quantile of the variance of each output on the training rows, computed on first use."""
+        """The 90% quantile of the variance of each output over the training rows, computed on first use."""
         rows = self._training_rows_
         if rows is None:  # dir() of a scikit-learn estimator evaluates every property
             raise AttributeError("a precomputed kernel has no posterior variances")
@@ -599,8 +637,8 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
     def keep_prediction_only(self) -> Self:
         """Drop leave-one-out values and the posterior, which prediction does not need.
 
-        Their size grows with the training data or the square of the number of kept points. Standard
-        deviations and moderated probabilities are then no longer available.
+        The size of these attributes grows with the training data or with the square of the number of kept
+        points. Standard deviations and moderated probabilities are no longer available afterwards.
 
         Returns
         -------
@@ -616,7 +654,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
 def _relevance(
     kernel: Kernel, chosen: ChosenKernel | None, scaling: Scaling | None, n_features: int
 ) -> np.ndarray:
-    """The kernel coefficient of every feature; 0 for constant features, which scaling drops."""
+    """Return the kernel coefficient of every feature; 0 for constant features, which the scaling drops."""
     factors: Any = 1.0 if chosen is None or chosen.factors is None else chosen.factors
     relevance = np.zeros(n_features)
     relevance[slice(None) if scaling is None else scaling.kept] = kernel.gamma * (
@@ -626,13 +664,13 @@ def _relevance(
 
 
 def _factors(scaling: Scaling, relevance: np.ndarray, kernel: Kernel) -> np.ndarray:
-    """Factors on the scaled features: the kernel, whose gamma is common, then has the given relevance."""
+    """Return factors on the scaled features, which give each feature its ``relevance`` in the kernel."""
     widths = relevance[scaling.kept] / kernel.gamma
     return np.sqrt(widths) if kernel.name == "rbf" else widths
 
 
 def _compared_features(rows: Any, scaling: Scaling | None, relevance: np.ndarray, kernel: Kernel) -> Any:
-    """The arguments of the kernel: features scaled and multiplied by the factors of their relevance."""
+    """Return the arguments of the kernel: scaled features multiplied by the factors of their relevance."""
     if scaling is None:
         return rows
     scaled = scaling.transform(rows)
@@ -643,12 +681,13 @@ def _compared_features(rows: Any, scaling: Scaling | None, relevance: np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class _PartModel:
-    """A model fitted to some of the points, for the comparison of kernels."""
+    """A model fitted to a subset of the points, used to compare kernels on validation folds."""
 
     points: DistinctPoints
     model: Refit
 
     def log_proba(self, X: Any) -> np.ndarray:
+        """Return the logarithms of the class probabilities of rows X."""
         model, outputs = self.model, self.model.intercept + np.zeros((X.shape[0], 1))
         if len(model.points):
             basis = self.points.X[model.points].astype(np.float64)

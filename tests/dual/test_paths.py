@@ -186,14 +186,14 @@ def test_progress_is_shown(moons, capsys) -> None:
 
 def test_unconverged_solves_warn(moons) -> None:
     with pytest.warns(
-        ConvergenceWarning, match="2 of 2 solves stopped before reaching the tolerance, at max_iter=3"
+        ConvergenceWarning, match="2 of 2 problems were not solved to the tolerance, because of max_iter=3"
     ):
         path = klr_path(*moons, Cs=[100], lams=[0, 1], max_iter=3)
     assert path.finished.all()
 
 
 def test_saturating_margin_warns(moons) -> None:
-    with pytest.warns(UserWarning, match="lam=5000 at C=1 is beyond the saturation bound"):
+    with pytest.warns(UserWarning, match="lam=5000 at C=1 exceeds the saturation bound"):
         klr_path(*moons, Cs=[1, 2], lams=[1, 5000])
 
 
@@ -220,5 +220,5 @@ def test_invalid_grids_raise(moons, arguments, message) -> None:
 def test_single_values_of_the_grid_raise(moons) -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument 'C'"):
         klr_path(*moons, Cs=[1], lams=[0], C=1, lam=3)
-    with pytest.raises(ValueError, match="X has 5 columns; the path was computed with 2"):
+    with pytest.raises(ValueError, match="X has 5 columns; expected 2"):
         klr_path(*moons, Cs=[1], lams=[0]).decision_function(np.ones((2, 5)))

@@ -157,7 +157,7 @@ def test_points_of_weight_zero_are_ignored() -> None:
         ({"tol": 2.0}, "tol must lie between 0 and C=1; got 2.0"),
         ({"K": np.ones((3, 2))}, r"K must be a square kernel matrix; its shape is \(3, 2\)"),
         ({"sample_weight": [1, -1, 1]}, "sample_weight must be non-negative; got a weight of -1"),
-        ({"sample_weight": [1, 1, 0]}, "sample_weight must leave points of both classes"),
+        ({"sample_weight": [1, 1, 0]}, "sample_weight must contain positive weights of both classes"),
     ],
 )
 def test_invalid_input_raises(arguments, message) -> None:
@@ -167,7 +167,7 @@ def test_invalid_input_raises(arguments, message) -> None:
 
 def test_rho_needs_a_point_inside_its_box() -> None:
     solution = solve_dual(np.eye(2), [-1, 1], C=1.0, lam=1e4)
-    with pytest.raises(ValueError, match="no dual variable inside its box"):
+    with pytest.raises(ValueError, match="no dual variable strictly between 0 and C"):
         rho(solution, [-1, 1], C=1.0)
 
 

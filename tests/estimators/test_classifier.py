@@ -265,8 +265,18 @@ def test_invalid_parameters_leave_the_model_unchanged(moons, estimator, paramete
         ([[0.0], [1.0]], [0, 1], [1, -1], "[Nn]egative"),
         ([[0.0], [1.0]], [0, 1], [1, 0], "class"),
         ([[0.0], [1.0]], [0.1, 0.7], None, "label type"),
-        ([[0.0], [1.0]], np.array(["a", 1], dtype=object), None, "all strings or all numbers.* are int, str"),
-        ([[0.0], [1.0]], np.array(["a", None], dtype=object), None, "their types are NoneType, str"),
+        (
+            [[0.0], [1.0]],
+            np.array(["a", 1], dtype=object),
+            None,
+            "only strings or only numbers.* are int, str",
+        ),
+        (
+            [[0.0], [1.0]],
+            np.array(["a", None], dtype=object),
+            None,
+            "the types of its labels are NoneType, str",
+        ),
         ([[0.0]], [0, 1], None, "inconsistent"),
     ],
 )

@@ -353,7 +353,7 @@ def test_a_class_missing_in_a_fold_is_named() -> None:
 
 
 def test_a_margin_beyond_saturation_warns(moons) -> None:
-    with pytest.warns(UserWarning, match=r"lam=1e\+06 at C=1000 is beyond the saturation bound") as caught:
+    with pytest.warns(UserWarning, match=r"lam=1e\+06 at C=1000 exceeds the saturation bound") as caught:
         SKLRCV([1000], lams=[0.1, 1000], estimator=SKLR(calibration=None)).fit(*moons)
     assert sum("saturation" in str(warning.message) for warning in caught) == 1
 

@@ -19,7 +19,7 @@ MODELS = [SparseKLR(), SparseKLR(kernel="laplacian"), CompactKLR(n_points=4)]
 
 
 def set_values(function, row, background, weight, groups) -> dict:
-    """The mean output for each set of groups whose columns are taken from the row."""
+    """Return the mean output for each set of groups whose columns are taken from the row."""
     subsets = list(product([0, 1], repeat=len(groups)))
     mixed = np.repeat(background[None], len(subsets), axis=0)
     for g, columns in enumerate(groups):
@@ -31,7 +31,8 @@ def set_values(function, row, background, weight, groups) -> dict:
 
 
 def shapley_by_subsets(values: dict, n: int) -> np.ndarray:
-    """The definition: for each feature, the weighted mean of its effect over all subsets of the others."""
+    """Return Shapley values by definition: the weighted mean effect of a feature over all subsets of other
+    features."""
     out = []
     for g in range(n):
         terms = [
@@ -218,9 +219,9 @@ def test_sklr_with_given_background() -> None:
     found = model.explain(X[:5], by="features", background=X[:9])
     total = found.values.sum(axis=1) + found.base_values
     np.testing.assert_allclose(total, model.decision_function(X[:5]), atol=1e-9)
-    with pytest.raises(ValueError, match="give background="):
+    with pytest.raises(ValueError, match="pass background"):
         model.explain(X[:5], by="features")
-    with pytest.raises(ValueError, match="unlike those of calibration='link'"):
+    with pytest.raises(ValueError, match="with calibration='link' they are not"):
         SKLR(calibration="link").fit(X, Y).explain(X[:5], by="features", background=X[:9])
 
 
@@ -253,7 +254,7 @@ def test_bad_arguments() -> None:
         model.explain(X, by="features", groups={"a": ["age"]})
     with pytest.raises(ValueError, match="column 'x1' is in two groups, 'a' and 'b'"):
         Groups.of({"a": [0, 1], "b": [1]}, ["x0", "x1"])
-    with pytest.raises(ValueError, match="grid must have 2 columns, like columns; got 1"):
+    with pytest.raises(ValueError, match="grid must have 2 columns, one for each entry of columns; got 1"):
         model.partial_dependence([0, 1], [1.0, 2.0])
     with pytest.raises(ValueError, match="label must be one of"):
         model.explain(X[:1], by="features").of_row(0, "none")

@@ -115,7 +115,7 @@ def test_C_is_not_searched_for_hopeless_kernels(monkeypatch) -> None:
     middle = search.evaluate(points.kernel)
     smoother = search.evaluate(replace(points.kernel, gamma=points.kernel.gamma / 3), middle)
     narrower = search.evaluate(replace(points.kernel, gamma=points.kernel.gamma * 3), middle)
-    assert [one.settled for one in (middle, smoother, narrower)] == [True, True, False]
+    assert [one.C_searched for one in (middle, smoother, narrower)] == [True, True, False]
     difference = middle.losses - narrower.losses
     assert difference.mean() < -SETTINGS.clearly_worse * difference.std() / np.sqrt(300)
     assert narrower.evaluated.C == middle.evaluated.C
@@ -156,7 +156,7 @@ def test_the_best_candidate_has_the_least_loss() -> None:
     chosen = search.best()
     assert chosen.kernel.gamma > first.kernel.gamma
     assert chosen.loss == min(one.loss for one in search.tried)
-    search.tried.append(replace(first, loss=0.0, settled=False))
+    search.tried.append(replace(first, loss=0.0, C_searched=False))
     assert search.best() is chosen
 
 
@@ -169,6 +169,26 @@ def test_the_chosen_width_is_that_of_the_model() -> None:
     assert len(same.search_results_["gamma"]) == 1  # nothing was searched
     assert same.gamma_ == chosen.gamma_
     assert not hasattr(SparseKLR(kernel="linear").fit(X, y), "gamma_")
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_default_widens_the_kernel_of_a_linear_function(n_classes: int) -> None:
+    """Only ``kernel="auto"`` with ``gamma="scale"`` does: each step is better by a standard error."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 10))
+    total = X.sum(axis=1) + 0.3 * rng.normal(size=300)
+    y = np.searchsorted(np.quantile(total, np.arange(1, n_classes) / n_classes), total)
+    model = SparseKLR(relevance="shared").fit(X, y)
+    table = pd.DataFrame(model.search_results_)
+    steps = np.log(table.gamma[table.kernel == model.kernel_.name].iloc[0] / model.gamma_) / np.log(3)
+    assert round(steps) >= 1
+    assert steps == pytest.approx(round(steps))
+    wider = table[2:]
+    assert (np.diff(wider.log_loss[wider.gamma >= 0.999 * model.gamma_]) < 0).all()
+    for kernel in ("rbf", "laplacian"):
+        assert len(SparseKLR(kernel=kernel, relevance="shared").fit(X, y).search_results_["gamma"]) == 1
+    given = SparseKLR(gamma=0.2, relevance="shared").fit(X, y)
+    np.testing.assert_array_equal(given.search_results_["gamma"], 0.2)
 
 
 def test_a_given_width_is_kept_and_only_the_kernel_chosen() -> None:

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sparseklr import SparseKLR
 from sparseklr.refit import refit
-from sparseklr.refit.refit import Losses, remedy
+from sparseklr.refit.refit import Losses, advice_without_signal
 
 pytestmark = pytest.mark.numerical
 
@@ -100,17 +100,17 @@ def test_a_refit_worse_than_its_estimate_is_repeated_without_recalibration(monke
 def test_losses_are_compared_up_to_noise() -> None:
     sound = Losses(fractions=0.69, estimate=0.30, error=0.02, training=0.31)
     assert not sound.training_is_worse
-    assert not sound.nothing_found
+    assert not sound.no_signal
     assert Losses(0.69, 0.30, 0.02, 0.33).training_is_worse
     assert Losses(0.69, np.nan, np.nan, 0.33).training_is_worse
-    assert Losses(0.69, 0.69, 0.02, 0.69).nothing_found
+    assert Losses(0.69, 0.69, 0.02, 0.69).no_signal
 
 
 def test_advice_for_unscaled_features() -> None:
     from scipy import sparse
 
     for X in (np.zeros((5, 3)), np.ones((5, 1)), sparse.eye_array(4, format="csr"), np.empty((3, 0)), None):
-        assert "other values of gamma" in remedy(X, None)
+        assert "other values of gamma" in advice_without_signal(X, None)
 
 
 @pytest.mark.slow

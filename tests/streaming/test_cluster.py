@@ -176,12 +176,12 @@ def test_bad_collections(rows):
     X, y, _ = rows
     with pytest.raises(ValueError, match=r"y must have one entry per row of X, \(150000,\).*got \(149999,\)"):
         DaskSource(dask_rows(100_000), y[1:])
-    with pytest.raises(TypeError, match="X must be one as well"):
+    with pytest.raises(TypeError, match="X must be a Dask collection"):
         as_source(X, da.from_array(y))
     with pytest.raises(ValueError, match="two dimensions"):
         DaskSource(da.from_array(y))
     frame = dd.from_pandas(pd.DataFrame({"a": ["x", "y"], "b": [1.0, 2.0]}), npartitions=1)
-    with pytest.raises(ValueError, match="X must hold numbers"):
+    with pytest.raises(ValueError, match="X must contain numbers"):
         DaskSource(frame)
     source = as_source(da.where(dask_rows(100_000) > 3.9, np.nan, 1.0), y)
     with pytest.raises(ValueError, match=r"row \d+: feature \d+ is nan"):

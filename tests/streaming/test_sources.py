@@ -292,7 +292,7 @@ GOOD = {"a": [1.0, 2.0, 3.0], "b": [1, 2, 3], "y": [0, 1, 0]}
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        ({"a": [1.0], "y": [1]}, r"part-1\.parquet: no column 'b'; the columns: a, y"),
+        ({"a": [1.0], "y": [1]}, r"part-1\.parquet: there is no column 'b'; the columns are a, y"),
         ({"a": ["one"], "b": [1], "y": [1]}, r"part-1\.parquet: column 'a' is of type string; expected"),
         ({"a": [1.0], "b": [1], "y": ["1"]}, r"part-1\.parquet: column 'y' is of type string; in .*int64"),
         ({"a": [1.0, np.nan], "b": [1, 2], "y": [0, 1]}, r"part-1\.parquet, row 2 .*: feature 'a' is nan"),
@@ -316,7 +316,7 @@ def test_part_of_another_number_type_and_without_rows(tmp_path):
     assert block.y.tolist() == [0, 1, 0, 1, 1]
     shutil.rmtree(tmp_path)
     tmp_path.mkdir()
-    with pytest.raises(ValueError, match=r"part-0\.parquet: no rows"):
+    with pytest.raises(ValueError, match=r"part-0\.parquet: there are no rows"):
         TableSource(write_parts(tmp_path, empty), "y").n_rows  # noqa: B018
 
 
@@ -373,7 +373,7 @@ def test_bad_arrays():
 
 def test_bad_generators():
     X, y = np.zeros((10, 2)), np.arange(10) % 2
-    with pytest.raises(TypeError, match="fresh iterator each time"):
+    with pytest.raises(TypeError, match="new iterator each time"):
         GeneratorSource((X, y))
     with pytest.raises(ValueError, match="yields no rows"):
         GeneratorSource(lambda: [])
@@ -383,7 +383,7 @@ def test_bad_generators():
         GeneratorSource(lambda: [(X, y), (X[:, :1], y)]).n_rows  # noqa: B018
     with pytest.raises(ValueError, match=r"y of item 0"):
         GeneratorSource(lambda: [(X, y[1:])])
-    with pytest.raises(ValueError, match="only one of the first item and item"):
+    with pytest.raises(ValueError, match=r"all items of factory\(\) or none must have labels; item"):
         GeneratorSource(lambda: [(X, y), (X, None)]).n_rows  # noqa: B018
     once = iter([(X, y)] * 3)
     with pytest.raises(ValueError, match="same rows each time"):

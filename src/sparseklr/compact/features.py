@@ -1,8 +1,9 @@
-"""Elimination of features that a model hardly uses, a fifth at a time.
+"""Elimination of features that a model hardly uses, a fifth of them in each round.
 
-The use of a feature is measured by the mean squared derivative of the outputs with respect to it. Each fold
-drops the features that its model uses least, and the validation rows determine how many are dropped. The same
-rounds are then repeated on all rows.
+The use of a feature is measured by the mean squared derivative of the outputs (decision values) with respect
+to the feature. In each fold, the features that the model of the fold uses least are dropped. The validation
+rows determine how many features are dropped. The models of all folds after a round form a *stage* of the
+search. The same rounds are then repeated on all rows.
 """
 
 from __future__ import annotations
@@ -19,14 +20,20 @@ from .size_search import SEARCH, Fold, SizeSearch, Stage, Validation, at_centres
 
 @dataclass(frozen=True)
 class EliminationSettings:
-    """Rules of the elimination; errors are standard errors of the difference to the smallest loss."""
+    """Settings of the elimination of features.
+
+    The search compares each validation loss with the smallest validation loss. Their difference is divided by
+    its standard error.
+    """
 
     dropped: float = 0.2  # fraction of the features dropped in a round
-    allowed: float = 1.0  # the smallest number of features within this many errors is chosen
-    hopeless: float = 3.0  # the search ends when the loss exceeds the smallest by this many errors ...
-    much: float = 0.05  # ... and by this fraction of it
-    steps: int = 4  # further numbers of features tried between the chosen one and the next smaller one
-    n_rows: int = 4096  # number of rows for the derivatives
+    allowed: float = 1.0  # the fewest features with a difference of at most this many errors are chosen
+    hopeless: float = 3.0  # the search ends if the difference exceeds this many standard errors ...
+    much: float = 0.05  # ... and this fraction of the smallest loss
+    # The number of features is refined between the chosen one and the next smaller one, in at most this
+    # number of steps.
+    steps: int = 4
+    n_rows: int = 4096  # maximum number of rows from which the derivatives are computed
 
 
 ELIMINATION = EliminationSettings()
@@ -34,34 +41,35 @@ ELIMINATION = EliminationSettings()
 
 @dataclass(frozen=True, eq=False)
 class ReducedStage:
-    """A stage with fewer features, the folds restricted to them, and the numbers of features on the way."""
+    """Models with fewer features, one for each fold, and their validation loss."""
 
     stage: Stage
-    folds: list[Fold]
-    features: list[np.ndarray]  # of each fold
-    rounds: tuple[int, ...] = ()
+    folds: list[Fold]  # the folds, restricted to the remaining features
+    features: list[np.ndarray]  # positions of the remaining features in each fold
+    rounds: tuple[int, ...] = ()  # number of features after each round
 
     @classmethod
     def full(cls, search: SizeSearch, stage: Stage) -> ReducedStage:
-        """The stage with all features."""
+        """Return the stage with all features."""
         return cls(stage, search.folds, [np.arange(stage.n_features)] * len(search.folds))
 
     @property
     def n_features(self) -> int:
+        """Number of remaining features."""
         return self.stage.n_features
 
 
 def most_used(rows: LabelledRows, model: CompactModel, n_features: int) -> np.ndarray:
-    """Positions of the features with the largest derivatives, in order of position."""
+    """Return the positions, in ascending order, of the features with the largest derivatives."""
     use = model.squared_derivatives(rows.X[: ELIMINATION.n_rows])
     return np.sort(np.argsort(-use, kind="stable")[:n_features])
 
 
 def eliminate(search: SizeSearch, stage: Stage) -> tuple[list[Stage], ReducedStage]:
-    """Drop features in rounds; return the stages tried and the chosen one.
+    """Drop features in rounds; return the stages with fewer features, and the chosen stage.
 
-    The chosen one has the fewest features among those whose loss exceeds the smallest by at most one standard
-    error.
+    The chosen stage has the fewest features among the stages whose loss exceeds the smallest loss by at most
+    one standard error of the difference.
     """
     tried = [ReducedStage.full(search, stage)]
     with search.in_threads() as each:
@@ -81,25 +89,27 @@ def eliminate(search: SizeSearch, stage: Stage) -> tuple[list[Stage], ReducedSta
 
 
 def _dropped(search: SizeSearch, each: Map, last: ReducedStage, n_dropped: int) -> ReducedStage:
-    """Drop the least used features and refit the points."""
+    """Return the stage in which the least used features are dropped and the models are fitted again."""
     n_features = last.n_features - n_dropped
     search.report(f"{n_features} features", 0.9)
     models = last.stage.models
     features = [most_used(f.rows, m, n_features) for f, m in zip(last.folds, models, strict=True)]
     folds = list(each(Fold.columns, last.folds, features))
     widths = [model.log_gamma[left] for model, left in zip(models, features, strict=True)]
-    # from the same first C: another value would lead to other points, and losses would not be comparable
+    # All rounds start with the same C. Another C would lead to other points, and the losses would not be
+    # comparable.
     stage = search.fit_size(each, folds, last.stage.n_points, last.stage.moved_at[0], widths)
     kept = [before[left] for before, left in zip(last.features, features, strict=True)]
     return ReducedStage(stage, folds, kept, (*last.rounds, n_features))
 
 
 def _best(tried: list[ReducedStage]) -> Stage:
+    """Return the stage with the smallest validation loss."""
     return min((reduced.stage for reduced in tried), key=lambda stage: stage.loss)
 
 
 def _fewest(tried: list[ReducedStage], validation: Validation) -> ReducedStage:
-    """The sufficiently good stage with the fewest features."""
+    """Return the stage with the fewest features whose loss is close enough to the smallest loss."""
     best = _best(tried)
     enough = [
         reduced
@@ -110,14 +120,14 @@ def _fewest(tried: list[ReducedStage], validation: Validation) -> ReducedStage:
 
 
 def _hopeless(tried: list[ReducedStage], validation: Validation) -> bool:
-    """Whether the last stage is clearly worse than the best."""
+    """Return whether the last stage is much worse than the best stage, so that the search can end."""
     best, last = _best(tried), tried[-1].stage
     much_worse = last.loss > (1 + ELIMINATION.much) * best.loss
     return much_worse and _excess(last, best, validation) > ELIMINATION.hopeless
 
 
 def _excess(stage: Stage, best: Stage, validation: Validation) -> float:
-    """Loss above the best, in standard errors of the difference."""
+    """Return the excess of the loss over the loss of ``best``, in standard errors of the difference."""
     error = validation.standard_error(stage.losses - best.losses)
     return (stage.loss - best.loss) / max(error, 1e-300)
 
@@ -131,7 +141,10 @@ def replay(
     shared: bool,
     threads: int,
 ) -> tuple[np.ndarray, CompactModel]:
-    """Repeat the rounds on all rows: positions of the remaining features, and the model on them."""
+    """Repeat the rounds of elimination on all rows; return the remaining features, and the model.
+
+    The features are given by their positions.
+    """
     kept = np.arange(rows.X.shape[1])
     for n_features in rounds:
         features = most_used(rows, model, n_features)

@@ -1,11 +1,14 @@
-"""Fit of a compact model to rows in memory: choose size, C and features on folds, then fit all rows.
+"""Fit of a compact model to rows in memory.
 
-The fit to all rows takes from the folds only what they chose: sizes, C, the number of moves and the factor on
-the outputs. Folds that choose the same give the same model, whichever rows they hold.
+The number of points, C and the features are chosen on validation folds, and a model is then fitted to all
+rows. This final fit uses only the choices of the folds: the sizes, C, the number of L-BFGS runs, and the
+factor on the decision values. Two divisions into folds that lead to the same choices therefore give the same
+model.
 
-The objective has many minima, and the fit to all rows may end in a worse one than the folds did. The models
-of the folds, with coefficients refitted to all rows, therefore serve as candidates: if the objective of the
-fit to all rows exceeds their median, the best of them replaces it, and its points are moved further.
+The objective has many local minima, and the final fit may end in a worse minimum than the fits of the folds.
+The models of the folds, with coefficients refitted to all rows, therefore serve as candidates. If the
+objective of the final model exceeds the median over the candidates, the best candidate replaces it. The
+points of this candidate are then optimised further on all rows.
 """
 
 from __future__ import annotations
@@ -32,31 +35,33 @@ from .size_search import (
     no_report,
 )
 
-# Number of runs of L-BFGS without validation rows, which could stop them earlier.
+# Number of runs of L-BFGS if there are no validation rows that could stop the iterations earlier.
 UNWATCHED = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A model and its features, with the value of its objective once it is fitted to all rows."""
+    """A candidate for the final model."""
 
-    features: np.ndarray
+    features: np.ndarray  # positions of the features that the model uses
     model: CompactModel
-    value: float = np.nan
-    n_iter: int = 0  # iterations of L-BFGS on all rows
+    value: float = np.nan  # objective on all rows; NaN until the coefficients are fitted to all rows
+    n_iter: int = 0  # number of L-BFGS iterations on all rows
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Instructions for the fit to all rows."""
+    """Choices that determine the final fit to all rows."""
 
     n_points: int
     C: float
-    sizes: tuple[int, ...] = ()  # models fitted one after the other, each starts with the widths of the last
-    rounds: tuple[int, ...] = ()  # numbers of remaining features, as features are dropped
+    # Numbers of points of the models that are fitted one after the other. Each model starts with the widths
+    # of the previous one.
+    sizes: tuple[int, ...] = ()
+    rounds: tuple[int, ...] = ()  # number of remaining features after each round of elimination
     moved_at: tuple[float, ...] = ()  # value of C in each run of L-BFGS
-    shrinkage: float = 1.0
-    start: CompactModel | None = None  # initial model, instead of points at cluster centres
+    shrinkage: float = 1.0  # factor on the decision values
+    start: CompactModel | None = None  # initial model; None for points at cluster centres
     validated: tuple[Candidate, ...] = ()  # the models of the folds
 
 
@@ -64,27 +69,30 @@ class Plan:
 class CompactFit:
     """A fitted model and the search that led to it.
 
-    ``stages`` are those of the size search, then of the feature elimination. The list is empty if nothing was
-    validated, because the number of points and C were given or a class has a single row.
+    ``stages`` contains the stages of the size search, followed by the stages of the feature elimination. It
+    is empty if there was no validation, because the number of points and C were given or a class has a single
+    row.
     """
 
-    model: CompactModel  # in the units of the rows, shrinkage included
+    model: CompactModel  # in the units of the scaled rows; the coefficients include the shrinkage
     features: np.ndarray  # positions of the features that the model uses
     plan: Plan
     stages: list[Stage]
-    chosen: Stage | None
-    gradient_norm: float  # largest derivative of the objective in a point or log-width, per unit of weight
-    n_iter: int  # iterations of L-BFGS on all rows
-    training_loss: float = np.nan  # mean log-loss of the rows; NaN for a streamed fit
-    validation: Validation | None = None  # the rows that ``chosen`` was evaluated on
+    chosen: Stage | None  # the stage that determined the plan; None without validation
+    # Largest derivative of the objective with respect to a point or log gamma, divided by the total weight
+    gradient_norm: float
+    n_iter: int  # number of L-BFGS iterations on all rows
+    training_loss: float = np.nan  # mean log-loss of the training rows; NaN for an out-of-core fit
+    validation: Validation | None = None  # the validation rows on which ``chosen`` was evaluated
 
     @property
     def validation_loss(self) -> float | None:
+        """Validation loss of the chosen stage; None without validation."""
         return None if self.chosen is None else self.chosen.loss
 
     @property
     def baseline_loss(self) -> float | None:
-        """Validation loss of the class fractions."""
+        """Validation loss of the class fractions; None without validation."""
         return self.stages[0].loss if self.stages else None
 
     @property
@@ -95,7 +103,10 @@ class CompactFit:
         return self.training_loss > self.chosen.loss + 2.0 * self.chosen.standard_error
 
     def search_results(self) -> dict[str, np.ndarray]:
-        """One row per stage; the fold error only if the folds were repeated."""
+        """Return a table with one row for each stage, as a dictionary of columns.
+
+        The column ``fold_error`` is present only if the folds were repeated.
+        """
         stages = self.stages
         fold_error = np.array([stage.fold_error for stage in stages])
         return {
@@ -115,7 +126,7 @@ def fit_compact(
     observations: Observations,
     report: Report = no_report,
 ) -> CompactFit:
-    """Choose the settings that are None, then fit all rows.
+    """Choose the settings that are None on validation folds, and fit a model to all rows.
 
     If features far outnumber rows, all features share one width (unless ``sparse``), because few rows cannot
     determine thousands of widths.
@@ -129,7 +140,7 @@ def fit_compact(
 
 
 def _rotated_back(fit: CompactFit, rotation: Rotation) -> CompactFit:
-    """The fit in the original features."""
+    """Return the fitted model in terms of the original features."""
 
     def back(model: CompactModel) -> CompactModel:
         return CompactModel(*rotation.undone(model.points, model.log_gamma), model.coef)
@@ -143,6 +154,7 @@ def _rotated_back(fit: CompactFit, rotation: Rotation) -> CompactFit:
 def _fit(
     rows: LabelledRows, settings: CompactSettings, observations: Observations, report: Report
 ) -> CompactFit:
+    """Choose the settings that are None on validation folds, if possible, and fit a model to all rows."""
     plan, chosen, validation = _without_validation(rows, settings), None, None
     stages: list[Stage] = []
     if rows.X.shape[1] and (settings.n_points is None or settings.C is None or settings.sparse):
@@ -157,19 +169,23 @@ def _fit(
 def refit_compact(
     rows: LabelledRows, settings: CompactSettings, start: CompactModel, C: float, shrinkage: float
 ) -> CompactFit:
-    """Continue to move the points of a model, with its number of points and features and a given C."""
+    """Return the model after further optimisation of its points on the given rows.
+
+    The number of points, the features and C stay fixed.
+    """
     plan = Plan(start.n_points, C, moved_at=(C,) * UNWATCHED, shrinkage=shrinkage, start=start)
     return _fit_all_rows(rows, settings, plan, [], None)
 
 
 def _without_validation(rows: LabelledRows, settings: CompactSettings) -> Plan:
+    """Return a plan with the given settings, and with default values for settings that are None."""
     C = settings.C or SEARCH.first_C
     n_points = (settings.n_points or rows.n_classes) if rows.X.shape[1] else 0
     return Plan(n_points, C, (n_points,), moved_at=(C,) * UNWATCHED)
 
 
 def _validated_plan(search: SizeSearch, settings: CompactSettings) -> tuple[Plan, list[Stage], Stage]:
-    """The plan chosen on the validation rows, all stages that were tried, and the chosen stage."""
+    """Return the plan chosen on the validation rows, all stages that were tried, and the chosen stage."""
     stages = search.run()
     sized = stages[-1] if settings.n_points else choose(stages, search.validation)
     reduced = ReducedStage.full(search, sized)
@@ -191,7 +207,8 @@ def _validated_plan(search: SizeSearch, settings: CompactSettings) -> tuple[Plan
 def _fit_all_rows(
     rows: LabelledRows, settings: CompactSettings, plan: Plan, stages: list[Stage], chosen: Stage | None
 ) -> CompactFit:
-    with ordered_threads(1):  # linear algebra on one thread: rounding depends on the number of threads
+    """Fit a model to all rows according to a plan."""
+    with ordered_threads(1):  # one thread, because rounding errors of BLAS depend on the number of threads
         fit = AllRows(rows, plan, shared=settings.shared, threads=settings.threads)
         best = fit.fitted()
         model, norm = fit.finished(best)
@@ -203,7 +220,7 @@ def _fit_all_rows(
 
 
 class AllRows:
-    """Fits to all rows according to a plan."""
+    """The final fit to all rows according to a plan."""
 
     def __init__(self, rows: LabelledRows, plan: Plan, *, shared: bool, threads: int) -> None:
         self.rows, self.plan = rows, plan
@@ -212,10 +229,14 @@ class AllRows:
 
     @cached_property
     def _objective(self) -> Objective:
+        """The objective on all rows with all features."""
         return Objective(self.rows.compiled(), **self._options)
 
     def fresh(self) -> Candidate:
-        """Fit models of all sizes up to the chosen one, then drop features as in the folds."""
+        """Return a model fitted to all rows from scratch.
+
+        Models of all sizes up to the chosen one are fitted, and features are then dropped as in the folds.
+        """
         rows, plan = self.rows, self.plan
         features, model, n_iter = self._every, plan.start or base_rate(rows), 0
         for size in plan.sizes:
@@ -229,11 +250,11 @@ class AllRows:
         return self._solved(Candidate(features, model, n_iter=n_iter))
 
     def fitted(self) -> Candidate:
-        """Choose between a fit from scratch and the models of the folds by the objective on all rows.
+        """Return the model fitted from scratch, or a model of the folds if it has a lower objective.
 
-        The fit from scratch is returned if its objective is at most the median of those of the fold models.
-        Otherwise the points of the best fold model are optimised further on all rows. If the plan has no
-        points, the model predicts the class fractions.
+        The model from scratch is returned if its objective on all rows is at most the median of the
+        objectives of the fold models. Otherwise the points of the best fold model are optimised further on
+        all rows. If the plan has no points, the model predicts the class fractions.
         """
         if self.plan.n_points == 0:
             nothing = self._every[:0]
@@ -247,7 +268,10 @@ class AllRows:
         return Candidate(best.features, moved.model, moved.value, moved.n_iter)
 
     def finished(self, candidate: Candidate) -> tuple[CompactModel, float]:
-        """The model with shrunk double-precision coefficients, and its gradient norm per unit of weight."""
+        """Return the final model, and the norm of the gradient divided by the total weight.
+
+        The coefficients are computed in double precision and multiplied by the shrinkage.
+        """
         C = self.plan.C
         if candidate.model.n_points == 0:
             return candidate.model, 0.0
@@ -258,21 +282,24 @@ class AllRows:
         return CompactModel(model.points, model.log_gamma, self.plan.shrinkage * model.coef), norm
 
     def loss(self, features: np.ndarray, model: CompactModel) -> float:
-        """Mean log-loss of a model on the rows, in double precision as for predictions."""
+        """Return the mean log-loss of a model on the rows, in double precision as for predictions."""
         rows = self.rows.columns(features)
         outputs = model.outputs(rows.compiled(single=False), self._options["threads"])
         return float(np.average(rows.losses(outputs), weights=rows.weight))
 
     def _rows_of(self, candidate: Candidate) -> LabelledRows:
+        """Return the rows with the features of a candidate."""
         every = len(candidate.features) == len(self._every)
         return self.rows if every else self.rows.columns(candidate.features)
 
     def _objective_of(self, candidate: Candidate) -> Objective:
+        """Return the objective on all rows with the features of a candidate."""
         if len(candidate.features) == len(self._every):
             return self._objective
         return Objective(self._rows_of(candidate).compiled(), **self._options)
 
     def _solved(self, candidate: Candidate) -> Candidate:
+        """Return the candidate with coefficients fitted to all rows, and with the value of its objective."""
         model, value = self._objective_of(candidate).solve(candidate.model, self.plan.C)
         value += width_penalty(model.log_gamma)[0]
         return replace(candidate, model=model, value=value)

@@ -1,15 +1,18 @@
-r"""The model, the objective with the coefficients eliminated, and the starting points.
+r"""The compact model, its objective with the coefficients eliminated, and starting points.
 
-A model of k points is :math:`f_o(x) = \sum_b \beta_{ob} e^{-\sum_j \gamma_j (x_j - z_{bj})^2} + c_o`, one
-output for two classes and one per class (softmax) for more. All its parameters are fitted by minimising
+A model of k points :math:`z_b` is
+:math:`f_o(x) = \sum_b \beta_{ob} e^{-\sum_j \gamma_j (x_j - z_{bj})^2} + c_o`. It has one output o for two
+classes, and otherwise one output for each class with softmax probabilities. The points, the parameters
+:math:`\gamma_j` and the coefficients minimise
 
 .. math:: J = \sum_i w_i\, \ell(y_i, f(x_i)) + \tfrac1{2C} \sum_o \beta_o^\top K_{zz} \beta_o
     + \tfrac{\rho}{2} a^2 + \tfrac{\tau}{2} \sum_j r_j^2, \qquad \log \gamma_j = -\log p + a + r_j,\; \sum_j
-    r_j = 0.
+    r_j = 0,
 
-The code calls :math:`\gamma_j` the width of feature j. For given points and widths, the coefficients solve a
-convex problem; L-BFGS minimises the optimal value of this problem over points and widths (variable
-projection, Golub and Pereyra, Inverse Problems 19, 2003). The compiled core does both.
+where p is the number of features and :math:`\ell` is the log-loss. The width of the kernel along feature j is
+proportional to :math:`\gamma_j^{-1/2}`. For given points and widths, the coefficients solve a convex problem.
+L-BFGS minimises the optimal value of this problem over the points and :math:`\log \gamma_j` (variable
+projection; Golub and Pereyra, Inverse Problems 19, 2003). The compiled core solves both problems.
 """
 
 from __future__ import annotations
@@ -25,20 +28,23 @@ from .. import _core
 from .._utils.arrays import check_floats
 from .rows import LabelledRows
 
-# Precision of the prior on the mean log-width, and on the deviations from it.
+# Precisions rho of the prior on the mean of log gamma, and tau of the prior on the deviations from this mean
 RHO, TAU = 0.1, 1.0
 
 
 @dataclass(frozen=True, eq=False)
 class CompactModel:
-    """Points and log gamma for scaled rows; ``coef`` is (n_outputs, n_points + 1), intercepts last."""
+    """Parameters of a compact model for scaled rows."""
 
-    points: np.ndarray
-    log_gamma: np.ndarray
-    coef: np.ndarray
+    points: np.ndarray  # (n_points, n_features)
+    log_gamma: np.ndarray  # logarithm of gamma_j for each feature j, (n_features,)
+    coef: np.ndarray  # coefficients of the points, followed by the intercept, (n_outputs, n_points + 1)
 
     def check(self) -> None:
-        """Raise unless the arrays are valid input of the compiled core; for models read from files."""
+        """Raise an error unless the arrays are valid input of the compiled core.
+
+        This check protects against invalid model files.
+        """
         check_floats("points", self.points, (None, None))
         n_points, n_features = self.points.shape
         check_floats("log_gamma", self.log_gamma, (n_features,))
@@ -48,28 +54,31 @@ class CompactModel:
 
     @property
     def n_points(self) -> int:
+        """Number of points."""
         return len(self.points)
 
     @property
     def gamma(self) -> np.ndarray:
+        r"""Kernel coefficient :math:`\gamma_j` of each feature j."""
         return gamma_of(self.log_gamma)
 
     def parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Points, gamma, coefficients and intercepts, as arguments of the compiled core."""
+        """Return points, gamma, coefficients and intercepts, as arguments of the compiled core."""
         coef = np.ascontiguousarray(self.coef[:, :-1])
         return self.points, self.gamma, coef, np.ascontiguousarray(self.coef[:, -1])
 
     def distances(self, X: np.ndarray) -> np.ndarray:
-        """Distances of rows from the points, scaled by the widths: the kernel is exp(-distance^2)."""
+        """Return the distances of rows from the points, such that the kernel is exp(-distance^2)."""
         if not self.n_points:
             return np.zeros((len(X), 0))
         root = np.sqrt(self.gamma)
-        # by differences: norms and products cancel if points are close together and far from zero
+        # cdist subtracts coordinates. Norms and products would cancel if points are close together and far
+        # from zero.
         distance: np.ndarray = cdist(X * root, self.points * root)
         return distance
 
     def squared_derivatives(self, X: np.ndarray) -> np.ndarray:
-        """Mean over rows of the squared derivative in each feature, summed over outputs."""
+        """Return the mean squared derivative with respect to each feature, summed over the outputs."""
         X = np.asarray(X, dtype=np.float64)
         norm = (X**2) @ self.gamma
         scaled = self.points * self.gamma
@@ -82,17 +91,17 @@ class CompactModel:
         return total
 
     def outputs(self, rows: _core.CompactRows, threads: int = 1) -> np.ndarray:
-        """Decision values of every row, (n_rows, n_outputs)."""
+        """Return the decision values of every row, (n_rows, n_outputs)."""
         return rows.decision(*self.parts(), threads)
 
 
 def gamma_of(log_gamma: np.ndarray) -> np.ndarray:
-    """exp(log_gamma), clipped so that long line-search steps stay finite."""
+    """Return exp(log_gamma), clipped so that long line-search steps stay finite."""
     return np.exp(np.clip(log_gamma, -50.0, 50.0))
 
 
 def width_penalty(log_gamma: np.ndarray) -> tuple[float, np.ndarray]:
-    """The last two terms of J and their gradient in log gamma."""
+    """Return the last two terms of J, the prior on log gamma, and their derivatives."""
     mean = log_gamma.mean()
     a, r = mean + np.log(len(log_gamma)), log_gamma - mean
     return 0.5 * (RHO * a * a + TAU * float(r @ r)), RHO * a / len(log_gamma) + TAU * r
@@ -106,13 +115,13 @@ class Moved:
     """Result of a run of L-BFGS."""
 
     model: CompactModel
-    value: float  # J
-    n_iter: int
-    n_eval: int
+    value: float  # objective J
+    n_iter: int  # number of iterations
+    n_eval: int  # number of evaluations of the objective
 
 
 class Objective:
-    """J over given rows, as a function of points and widths.
+    """The objective J on given rows, as a function of points and widths.
 
     With ``shared``, all features have the same width. Another thread may set ``stop`` to end :meth:`move`.
     """
@@ -129,14 +138,20 @@ class Objective:
         self._inner = _core.CompactInner(rows, threads)
 
     def solve(self, model: CompactModel, C: float, tol: float = 1e-7) -> tuple[CompactModel, float]:
-        """The best coefficients for the points and widths of a model, and J without the prior on widths."""
+        """Return the model with optimal coefficients, and J without the prior on the widths.
+
+        The points and widths of ``model`` are kept.
+        """
         self._inner.move(model.points, model.gamma)
         coef = model.coef.copy()
         value = self._inner.solve(coef, C, tol, 100).value
         return replace(model, coef=coef), value
 
     def gradient(self, log_gamma: np.ndarray, C: float) -> np.ndarray:
-        """Gradient in points and log-widths of the minimum of J over coefficients, at the last solution."""
+        """Return the derivatives of min J, over the coefficients, with respect to points and log gamma.
+
+        They are evaluated at the last solution of :meth:`solve`.
+        """
         by_points, by_widths = self._inner.gradient(C)
         by_widths += width_penalty(log_gamma)[1]
         return np.concatenate([by_points.ravel(), [by_widths.sum()] if self.shared else by_widths])
@@ -144,7 +159,10 @@ class Objective:
     def move(
         self, model: CompactModel, C: float, *, max_iter: int = 25, tol: float = 1e-7, inner_tol: float = 1e-5
     ) -> Moved:
-        """Move points and widths by L-BFGS until a step lowers J by less than the fraction ``tol``."""
+        """Optimise points and widths by L-BFGS until a step lowers J by less than the fraction ``tol``.
+
+        At most ``max_iter`` iterations are made.
+        """
         points, coef = model.points.copy(), model.coef.copy()
         widths = model.log_gamma[:1].copy() if self.shared else model.log_gamma.copy()
         end = self._inner.descend(
@@ -156,7 +174,7 @@ class Objective:
     def move_along(
         self, model: CompactModel, Cs: Sequence[float], *, max_iter: int
     ) -> tuple[CompactModel, int]:
-        """The model after :meth:`move` at each C in turn, and the total number of iterations."""
+        """Return the model after :meth:`move` with each C in turn, and the total number of iterations."""
         n_iter = 0
         for C in Cs:
             moved = self.move(model, C, max_iter=max_iter)
@@ -164,7 +182,10 @@ class Objective:
         return model, n_iter
 
     def _check(self) -> None:
-        """Raise if another thread has set ``stop``; the compiled core calls this 20 times per second."""
+        """Raise an error if another thread has set ``stop``.
+
+        The compiled core calls this method 20 times per second.
+        """
         if self.stop is not None and self.stop.is_set():
             raise InterruptedError("another part of the fit failed or was interrupted")
 
@@ -173,20 +194,21 @@ class Objective:
 
 
 def base_rate(rows: LabelledRows) -> CompactModel:
-    """The model without points: the logits of the class fractions."""
+    """Return the model without points, whose intercepts are the logits of the class fractions."""
     p = rows.X.shape[1]
     total = np.bincount(rows.label, rows.weight, minlength=rows.n_classes)
-    # a difference of logarithms: the fraction of a class of tiny weights may underflow
+    # The difference of logarithms avoids underflow if a class has a tiny fraction of the weight.
     logs = np.log(np.maximum(total, np.finfo(float).tiny)) - np.log(rows.weight.sum())
     intercept = logs[1:] - logs[:1] if rows.n_classes == 2 else logs - logs.mean()
     return CompactModel(np.zeros((0, p)), np.full(p, -np.log(max(p, 1))), intercept[:, None])
 
 
 def started(rows: LabelledRows, n_points: int, log_gamma: np.ndarray, max_rows: int = 3000) -> CompactModel:
-    """A model with the given widths, points at cluster centres, and zero coefficients.
+    """Return a model with the given widths, points at cluster centres, and zero coefficients.
 
-    The first ``max_rows`` rows of each class are clustered. Points are divided equally among the classes, as
-    far as each has enough rows; any remainder goes to the first classes, one each.
+    The first ``max_rows`` rows of each class are clustered. The points are divided equally among the classes,
+    as far as each class has enough rows. If the division leaves a remainder, the first classes get one more
+    point each.
     """
     metric = np.exp(0.5 * log_gamma)
     members = [np.flatnonzero(rows.label == label) for label in range(rows.n_classes)]
@@ -203,7 +225,7 @@ def started(rows: LabelledRows, n_points: int, log_gamma: np.ndarray, max_rows: 
 
 
 def _points_by_class(n_points: int, available: np.ndarray) -> np.ndarray:
-    """The number of starting points of each class."""
+    """Return the number of starting points of each class."""
     counts = np.zeros_like(available)
     while (left := min(n_points, int(available.sum())) - int(counts.sum())) > 0:
         open_ = np.flatnonzero(counts < available)
@@ -214,9 +236,10 @@ def _points_by_class(n_points: int, available: np.ndarray) -> np.ndarray:
 
 
 def cluster_centres(X: np.ndarray, weight: np.ndarray, n_clusters: int, sweeps: int = 5) -> np.ndarray:
-    """Cluster centres by Lloyd's algorithm, started by repeated bisection along principal axes.
+    """Return cluster centres by Lloyd's algorithm, started by repeated bisection along principal axes.
 
-    The start (PCA-Part, Su and Dy 2007) draws nothing and does not depend on the order of rows or features.
+    This start (PCA-Part, Su and Dy 2007) is deterministic, and does not depend on the order of rows or
+    features.
     """
     X = np.asarray(X, dtype=np.float64)
     if n_clusters == 1:
@@ -234,7 +257,10 @@ def cluster_centres(X: np.ndarray, weight: np.ndarray, n_clusters: int, sweeps: 
 
 
 def _bisected(X: np.ndarray, weight: np.ndarray, n_clusters: int, power_steps: int = 5) -> np.ndarray:
-    """Means of clusters: the one with the largest sum of squares is halved along its principal axis."""
+    """Return cluster means from repeated bisection.
+
+    The cluster with the largest sum of squares is divided at its mean, orthogonally to its principal axis.
+    """
 
     def described(members: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         w = weight[members]
@@ -246,7 +272,7 @@ def _bisected(X: np.ndarray, weight: np.ndarray, n_clusters: int, power_steps: i
     while len(clusters) < n_clusters:
         largest = max(range(len(clusters)), key=lambda c: clusters[c][0])
         scatter, members, mean = clusters[largest]
-        if not scatter > 0:  # all rows are centres already
+        if not scatter > 0:  # every cluster consists of equal rows
             break
         difference, w = X[members] - mean, weight[members]
         axis = difference[np.argmax(w * (difference**2).sum(axis=1))]
@@ -254,7 +280,7 @@ def _bisected(X: np.ndarray, weight: np.ndarray, n_clusters: int, power_steps: i
             axis = (w * (difference @ axis)) @ difference
             axis /= max(np.abs(axis).max(), np.finfo(float).tiny)
         above = difference @ axis > 0
-        if above.all() or not above.any():  # differences below rounding
+        if above.all() or not above.any():  # the differences are below rounding errors
             clusters[largest] = (0.0, members, mean)
             continue
         clusters[largest] = described(members[above])

@@ -1,4 +1,8 @@
-"""Rows of a compact model: scaled, distinct, in an order that depends only on their contents."""
+"""Training rows of a compact model: scaled, merged if equal, and sorted by a hash of their contents.
+
+Equal rows with equal labels are merged into one (row, class) *pair*. The weight of a pair is the sum of the
+weights of its rows.
+"""
 
 from __future__ import annotations
 
@@ -20,33 +24,35 @@ from ..scaling import Scaling, columns
 class Rotation:
     """An orthonormal basis of the span of n rows with p > n features.
 
-    With one width for all features, distances and the optimal points depend only on coordinates in this span.
-    The coordinates are multiplied by sqrt(n / p), which maps the prior mean of the widths, 1 / p, to 1 / n.
+    If the kernel has the same width along all features, distances depend only on coordinates in this span,
+    and the optimal points lie in it. The coordinates are multiplied by sqrt(n / p), because the prior of a
+    model with n features is centred at gamma = 1 / n instead of 1 / p.
     """
 
     basis: np.ndarray  # (p, n)
 
     @classmethod
     def of(cls, rows: LabelledRows) -> tuple[Rotation, LabelledRows]:
-        """The basis, and the rows in its coordinates."""
+        """Return the basis, and the rows in its coordinates."""
         basis, triangle = np.linalg.qr(rows.X.T.astype(np.float64))
         rotation = cls(basis)
         return rotation, replace(rows, X=np.ascontiguousarray(triangle.T * rotation.scale))
 
     @property
     def scale(self) -> float:
+        """The factor sqrt(n / p) on the coordinates."""
         p, n = self.basis.shape
         return float(np.sqrt(n / p))
 
     def undone(self, points: np.ndarray, log_gamma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Points and log-widths of the features."""
+        """Return points and log gamma for the original features."""
         shared = log_gamma[:1] + 2 * np.log(self.scale)
         return points @ self.basis.T / self.scale, np.repeat(shared, len(self.basis))
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledRows:
-    """Dense rows, labels 0, 1, ..., n_classes - 1, and weights."""
+    """Dense rows with labels 0, 1, ..., n_classes - 1, and weights."""
 
     X: np.ndarray  # (n, p), float32 or float64
     label: np.ndarray  # int32
@@ -58,29 +64,29 @@ class LabelledRows:
 
     @property
     def n_outputs(self) -> int:
-        """One for two classes, else one per class."""
+        """Number of decision values of a row: one for two classes, otherwise one for each class."""
         return 1 if self.n_classes == 2 else self.n_classes
 
     def take(self, indices: np.ndarray) -> LabelledRows:
-        """Some of the rows."""
+        """Return the rows at ``indices``."""
         return LabelledRows(self.X[indices], self.label[indices], self.weight[indices], self.n_classes)
 
     def fraction(self, fractions: np.ndarray) -> LabelledRows:
-        """The rows with weights multiplied by ``fractions``; rows of weight zero are dropped."""
+        """Return the rows with weights multiplied by ``fractions``; rows of weight zero are dropped."""
         left = np.flatnonzero(fractions > 0)
         return replace(self.take(left), weight=self.weight[left] * fractions[left])
 
     def columns(self, features: np.ndarray) -> LabelledRows:
-        """The same rows with some of the features."""
+        """Return the same rows with the given features only."""
         X = np.ascontiguousarray(self.X[:, features])
         return LabelledRows(X, self.label, self.weight, self.n_classes)
 
     def compiled(self, *, single: bool = True) -> _core.CompactRows:
-        """The rows in the layout of the compiled core, in float32 or float64."""
+        """Return the rows in the layout of the compiled core, in float32, or in float64 if not ``single``."""
         return _core.compact_rows(self.X, self.label, self.weight, self.n_classes, single)
 
     def losses(self, outputs: np.ndarray) -> np.ndarray:
-        """Log-loss of each row, given its outputs (n, n_outputs)."""
+        """Return the log-loss of each row, given its decision values (n, n_outputs)."""
         if self.n_classes == 2:
             f = outputs[:, 0]
             return np.logaddexp(0, np.where(self.label == 1, -f, f))
@@ -89,16 +95,20 @@ class LabelledRows:
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """The independent observations behind the distinct (row, class) pairs."""
+    """Number of independent observations of each distinct (row, class) pair.
 
-    count: np.ndarray  # number of observations of each pair
+    Equal rows with equal labels form one pair. They are independent observations, unless equal rows are
+    ``copies``; then each distinct row is one observation, even if it occurs with several labels.
+    """
+
+    count: np.ndarray  # number of training rows of each pair
     point: np.ndarray  # index of the distinct row of each pair, ascending from 0
-    copies: bool = False  # equal rows are copies: a distinct row, whatever its classes, is one observation
-    key: np.ndarray | None = None  # hash of the rounded row of each pair; None: its index
+    copies: bool = False
+    key: np.ndarray | None = None  # hash of the rounded row of each pair; by default ``point`` is used
 
     @classmethod
     def single(cls, n_rows: int) -> Observations:
-        """Every row is an observation."""
+        """Return the observations of ``n_rows`` rows, each of which is one observation."""
         return cls(np.ones(n_rows, dtype=np.int64), np.arange(n_rows))
 
     @property
@@ -110,9 +120,9 @@ class Observations:
         return self.n_points if self.copies else int(self.count.sum())
 
     def shuffled(self, seed: int) -> tuple[np.ndarray, Observations]:
-        """The pairs in an order that depends on the contents of the rows and on the seed.
+        """Return the positions of the pairs in a random order, and the observations in this order.
 
-        Returned are their positions, and the observations in this order.
+        The order depends only on the contents of the rows and on ``seed``.
         """
         key = self.point.astype(np.uint64) if self.key is None else self.key
         order = np.argsort(splitmix64(key ^ splitmix64(np.array([seed], dtype=np.uint64))), kind="stable")
@@ -121,25 +131,26 @@ class Observations:
         return order, Observations(self.count[order], renumbered, self.copies)
 
     def independent(self, n_rows: np.ndarray) -> np.ndarray:
-        """The number of independent observations among ``n_rows`` equal rows."""
+        """Return the number of independent observations among ``n_rows`` equal rows."""
         return np.minimum(n_rows, 1) if self.copies else n_rows
 
 
 @dataclass(frozen=True, eq=False)
 class DistinctPairs:
-    """Distinct (row, class) pairs, sorted by a hash of the row's content.
+    """Distinct (row, class) pairs, sorted by a hash of the contents of the row.
 
-    A fit to them cannot depend on the order of the rows, or on whether a row was repeated or has more weight.
+    A model fitted to the pairs does not depend on the order of the rows. Nor does it matter whether a row is
+    repeated or has a larger weight.
     """
 
-    positions: np.ndarray  # of a row equal to each pair
-    label: np.ndarray  # int32
-    weight: np.ndarray  # summed
+    positions: np.ndarray  # position of one training row of each pair
+    label: np.ndarray  # class of each pair, int32
+    weight: np.ndarray  # sum of the weights of the training rows of each pair
     observations: Observations
 
 
 def distinct_pairs(X: Any, codes: np.ndarray, weight: np.ndarray, count: np.ndarray) -> DistinctPairs:
-    """Merge equal rows of the same class; ``count`` is the number of observations of each row."""
+    """Return the distinct (row, class) pairs; ``count`` is the number of observations of each row."""
     keys, coarse = shuffled_keys(X, 0), shuffled_keys(_coarse(X), 0)
     order = np.lexsort((weight, codes, keys, coarse))
     keys, codes = keys[order], codes[order]
@@ -153,7 +164,10 @@ def distinct_pairs(X: Any, codes: np.ndarray, weight: np.ndarray, count: np.ndar
 
 
 def _coarse(X: Any, bits: int = 10) -> Any:
-    """Rows rounded to 2^-bits of the largest value of a feature, so that noise of 1e-9 rarely matters."""
+    """Return the rows rounded to multiples of 2^-bits of the largest value of each feature.
+
+    Noise with a relative size of 1e-9 then rarely changes the result.
+    """
     largest = abs(X).max(axis=0)
     largest = np.asarray(largest.toarray() if sparse.issparse(largest) else largest, dtype=np.float64).ravel()
     scale = np.exp2(bits - np.frexp(largest)[1])
@@ -163,10 +177,10 @@ def _coarse(X: Any, bits: int = 10) -> Any:
 
 
 def canonical_features(X: Any, codes: np.ndarray, weight: np.ndarray, n_classes: int) -> np.ndarray:
-    """The features that vary, in an order that depends on their contents and not on their positions.
+    """Return the positions of the features that vary, in an order that depends only on their contents.
 
-    They are sorted by the means, within each class, of their values and of the squares, as fractions of
-    the range; the means are rounded, so that noise does not change the order.
+    Each feature is scaled to [0, 1]. The features are sorted by the means of their values and of the squared
+    values within each class. The means are rounded so that noise does not change the order.
     """
     varying, keys = [], []
     mass = np.bincount(codes, weight, minlength=n_classes)
@@ -174,7 +188,7 @@ def canonical_features(X: Any, codes: np.ndarray, weight: np.ndarray, n_classes:
         least, most = x.min(), x.max()
         if least == most:
             continue
-        unit = (x / 2 - least / 2) / (most / 2 - least / 2)  # the range itself may overflow
+        unit = (x / 2 - least / 2) / (most / 2 - least / 2)  # most - least may overflow
         sums = [np.bincount(codes, weight * power, minlength=n_classes) for power in (unit, unit**2)]
         varying.append(j)
         keys.append(np.floor(np.concatenate(sums) / np.tile(mass, 2) * 2**16 + 0.37))
@@ -183,7 +197,7 @@ def canonical_features(X: Any, codes: np.ndarray, weight: np.ndarray, n_classes:
 
 
 def by_point(rows: LabelledRows, observations: Observations) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Distinct rows, and weights and observation counts of shape (n_points, n_classes)."""
+    """Return the distinct rows, and their weights and observation counts, (n_points, n_classes)."""
     first = np.flatnonzero(np.append(True, np.diff(observations.point)))
     shape = observations.n_points, rows.n_classes
     weight, count = np.zeros(shape), np.zeros(shape, dtype=np.int64)
@@ -193,9 +207,9 @@ def by_point(rows: LabelledRows, observations: Observations) -> tuple[np.ndarray
 
 
 def relative_weights(weight: np.ndarray, observations: Observations) -> np.ndarray:
-    """Weights divided by the mean weight of an observation, rounded to 24 bits.
+    """Return the weights divided by the mean weight of an observation, rounded to 24 bits.
 
-    A factor on all weights therefore changes nothing, not even by rounding.
+    A common factor of all weights then has no effect, not even by rounding errors.
     """
     scaled = np.maximum(weight / weight.max(), np.finfo(np.float64).tiny)
     relative: np.ndarray = rounded(scaled * (len(observations) / scaled.sum()), 24)
@@ -213,11 +227,12 @@ def scaled_rows(
     block: int = 4096,
     steps: float = 4096.0,
 ) -> tuple[LabelledRows, Observations, Scaling]:
-    """The distinct (row, class) pairs in hashed order, scaled; CSR rows are converted to dense in blocks.
+    """Return the scaled distinct (row, class) pairs, their observations, and the scaling.
 
-    ``count`` is the number of observations of each row; ``scale`` is a flag or the scaling to use. Scaled
-    values are rounded to multiples of 1 / ``steps``: iterations amplify differences, so that noise of 1e-9,
-    for instance of another BLAS, could lead to another optimum.
+    The pairs are sorted by a hash of their contents. Sparse rows are converted to dense rows in blocks.
+    ``count`` is the number of observations of each row. ``scale`` is a scaling, or whether the features are
+    to be scaled. Scaled values are rounded to multiples of 1 / ``steps``: the iterations amplify differences,
+    and noise with a relative size of 1e-9, for instance from another BLAS, could lead to another optimum.
     """
     given = scale if isinstance(scale, Scaling) else None
     features = canonical_features(X, codes, weight, n_classes) if given is None else given.kept
@@ -227,8 +242,8 @@ def scaled_rows(
     needed = len(positions) * X.shape[1] * 4
     if needed > (free := available_memory()):
         raise MemoryError(
-            f"X has {len(positions)} distinct rows and {X.shape[1]} features: {needed >> 20} MB as a dense "
-            f"array, but only {free >> 20} MB are free. Use fewer features, or a linear model."
+            f"X has {len(positions)} distinct rows and {X.shape[1]} features. A dense array needs "
+            f"{needed >> 20} MB, but only {free >> 20} MB are free. Use fewer features, or a linear model."
         )
     rows = X[positions]
     if given is None:
@@ -238,7 +253,7 @@ def scaled_rows(
     scaled = np.empty((len(positions), len(scaling.kept)), dtype=np.float32)
     for start in range(0, len(positions), block):
         scaled[start : start + block] = scaling.transform_single(rows[start : start + block])
-    if np.isfinite(scaling.clip):  # else in the units of X
+    if np.isfinite(scaling.clip):  # otherwise the rows keep the units of X
         np.rint(scaled * steps, out=scaled)
         scaled /= steps
     scaling = replace(scaling, kept=features[scaling.kept])
@@ -246,12 +261,13 @@ def scaled_rows(
 
 
 def validation_folds(label: np.ndarray, n_classes: int, observations: Observations) -> list[np.ndarray]:
-    """The number of observations of each pair in the validation part of each fold.
+    """Return, for each fold, the number of observations of each pair that are used for validation.
 
-    Ten folds up to 500 observations, five up to 1500, three of five beyond; no folds if a class has a single
-    observation. The observations of a class are assigned to the folds in turn, in the order of the rows, so
-    that a pair may be in both parts of a fold. Copies of a row stay together: distinct rows are assigned to
-    the folds in turn, grouped by their rarest class.
+    There are ten folds up to 500 observations, and five up to 1500. With more observations, three of five
+    folds are used. The result is empty if a class has a single observation. The observations of each class
+    are assigned to the folds in turn, in the order of the rows. The observations of one pair may therefore be
+    in both the training part and the validation part of a fold. Copies of a row stay together: distinct rows
+    are assigned to the folds in turn, grouped by their rarest class.
     """
     count = observations.count
     n_folds, used = (10, 10) if len(observations) <= 500 else (5, 5) if len(observations) <= 1500 else (5, 3)
@@ -265,7 +281,7 @@ def validation_folds(label: np.ndarray, n_classes: int, observations: Observatio
         fold = _turns(label[rarest_first[first]], n_classes, np.ones(len(first), dtype=np.int64)) % n_folds
         held_out = [np.where(fold[observations.point] == f, count, 0) for f in range(n_folds)]
     else:
-        # among start, ..., start + count - 1, the number of values congruent to f modulo n_folds
+        # Among start, ..., start + count - 1, count the numbers that are congruent to f modulo n_folds.
         start = _turns(label, n_classes, count)
         held_out = [(start + count - 1 - f) // n_folds - (start - 1 - f) // n_folds for f in range(n_folds)]
     left = [np.bincount(label, count - part, minlength=n_classes) for part in held_out[:used]]
@@ -275,10 +291,10 @@ def validation_folds(label: np.ndarray, n_classes: int, observations: Observatio
 def repeated_folds(
     label: np.ndarray, n_classes: int, observations: Observations, *, n_rows: int, most: int, seed: int
 ) -> list[list[np.ndarray]]:
-    """The folds of :func:`validation_folds` for one to ``most`` random orders of the pairs.
+    """Return the folds of :func:`validation_folds` for one to ``most`` random orders of the pairs.
 
     Orders are added until at least ``n_rows`` observations are validated in total. If the first order
-    suffices, its folds beyond that number are omitted.
+    suffices, the folds after this number is reached are omitted.
     """
     repeats: list[list[np.ndarray]] = []
     held_out = 0
@@ -295,7 +311,7 @@ def repeated_folds(
 
 
 def _turns(label: np.ndarray, n_classes: int, count: np.ndarray) -> np.ndarray:
-    """The number of observations of the same class before those of each pair."""
+    """Return, for each pair, the number of observations of the same class before the pair."""
     start = np.empty(len(label), dtype=np.int64)
     for code in range(n_classes):
         members = np.flatnonzero(label == code)

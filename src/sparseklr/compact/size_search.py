@@ -1,12 +1,16 @@
 """Search for the number of points and C: models of growing size, evaluated on validation rows.
 
-:func:`search_sizes` and :func:`choose` determine which sizes are tried and which one is chosen, for rows in
-memory and for streams. :class:`SizeSearch` fits one size to rows in memory, with a model for each fold; all
-folds use the same C at every step. Points start at cluster centres, L-BFGS moves them, C is chosen, and
-L-BFGS moves them again. The next size starts with this C, and with these widths unless equal widths have a
-lower objective. For few rows the folds are repeated with other validation rows, since the choice would
-otherwise depend on which rows are in which fold. The runs of L-BFGS that led to the chosen model are then
-repeated on all rows (:mod:`.fit`).
+:func:`search_sizes` and :func:`choose` determine which sizes are tried and which size is chosen, both for
+rows in memory and for data streams. :class:`SizeSearch` fits models of one size to rows in memory, one model
+for each fold. All folds use the same C at every step. These models form a *stage* of the search.
+
+For each size, the points start at cluster centres, and L-BFGS optimises points and widths. C is then chosen,
+and L-BFGS continues with this C. The next size starts with this C, and with the widths found so far unless
+equal widths have a lower objective.
+
+With few rows, the choice depends on the division into folds. The folds are therefore repeated with other
+validation rows. The runs of L-BFGS that led to the chosen models are finally repeated on all rows
+(:mod:`.fit`).
 """
 
 from __future__ import annotations
@@ -32,43 +36,46 @@ Report = Callable[[str, float], Any]  # name of the current step, completed frac
 
 @dataclass(frozen=True)
 class CompactSettings:
-    """Parameters of a fit, which chooses those that are None."""
+    """Settings of a fit. A value of None is chosen on validation rows."""
 
     n_points: int | None = None
     max_points: int = 512
     C: float | None = None
-    shared: bool = False  # one width for all features
-    sparse: bool = False  # drop features
-    tol: float = 1e-4
+    shared: bool = False  # whether all features share one width
+    sparse: bool = False  # whether features are eliminated
+    tol: float = 1e-4  # L-BFGS is run again only if the last run lowered the loss by this fraction
     threads: int = 1
-    seed: int = 0  # of the choice of validation rows
+    seed: int = 0  # seed of the choice of validation rows
 
 
 @dataclass(frozen=True)
 class SizeSearchSettings:
-    """Rules of the search; losses are mean log-losses of validation rows."""
+    """Settings of the search. A loss is the mean log-loss of the validation rows."""
 
-    gain: float = 2e-3  # doubling the points must lower the loss by this fraction
-    least_gain: float = 3e-4  # and by this amount, or models grow although the loss is almost zero
-    patience: int = 2  # number of sizes without such a gain after which the search ends
-    least_tried: int = 16  # number of points that are always tried: small models are cheap
-    many_points: int = 128  # beyond, a size takes longer than all smaller ones together, and ...
-    many_points_gain: float = 0.01  # ... a size that gains less than this fraction is rejected, and the last
-    # With more coefficients (points times outputs) than this, or many points, a size is first tried in one
-    # fold; the others follow if it gains enough there.
+    gain: float = 2e-3  # doubling the number of points must lower the loss by this fraction ...
+    least_gain: float = 3e-4  # ... and by this amount; otherwise models would grow at a loss near zero
+    patience: int = 2  # the search ends after this number of sizes without a sufficient gain
+    least_tried: int = 16  # sizes up to this number of points are always tried, because they are cheap
+    # A size above ``many_points`` takes longer than all smaller sizes together. It must lower the loss by the
+    # fraction ``many_points_gain``. Otherwise the size is rejected and the search ends.
+    many_points: int = 128
+    many_points_gain: float = 0.01
+    # A size with more points than ``many_points``, or with more coefficients (points times outputs) than
+    # this, is first tried in one fold. The other folds follow if its gain there is large enough.
     many_coefficients: int = 512
-    validation_values: int = 3000  # outputs of validation rows: folds are repeated until there are as many
-    validation_rows: int = 600  # smallest number of validation rows, with many outputs
-    most_repeats: int = 3  # of the folds
-    first_C: float = 10.0  # start of the search for C
-    C_factor: float = 10.0  # its step
-    least_C: float = 0.1  # its bounds;
-    most_C: float = 1e5  # the upper one keeps coefficients finite on separable data
-    segment: int = 25  # iterations of a run of L-BFGS, between two evaluations
-    n_segments: int = 2  # largest number of runs of L-BFGS for a size; one for many points
-    least_shrinkage: float = 0.5  # lower bound of the factor on all outputs
-    features_per_row: int = 10  # beyond, all features share one width
-    rows_per_point: int = 3  # the largest size has at least this many rows per point
+    # Folds are repeated until there are this number of decision values on validation rows, ...
+    validation_values: int = 3000
+    validation_rows: int = 600  # ... and at least this number of validation rows
+    most_repeats: int = 3  # maximum number of repetitions of the folds
+    first_C: float = 10.0  # the search for C starts at this value
+    C_factor: float = 10.0  # ratio of consecutive values of C
+    least_C: float = 0.1  # smallest C
+    most_C: float = 1e5  # largest C, which keeps coefficients finite on separable data
+    segment: int = 25  # maximum number of iterations in a run of L-BFGS
+    n_segments: int = 2  # maximum number of runs of L-BFGS for a size; one run above ``many_points``
+    least_shrinkage: float = 0.5  # lower bound of the factor on the decision values
+    features_per_row: int = 10  # above this ratio of features to rows, all features share one width
+    rows_per_point: int = 3  # the largest size has at least this number of rows per point
 
 
 SEARCH = SizeSearchSettings()
@@ -79,57 +86,64 @@ SEARCH = SizeSearchSettings()
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """Models of one size, and their loss on the validation rows."""
+    """Models of one size, one for each fold, and their loss on the validation rows."""
 
     n_points: int
     C: float
     moved_at: tuple[float, ...]  # value of C in each run of L-BFGS
-    models: tuple[CompactModel, ...] = field(repr=False)  # one per fold
-    outputs: np.ndarray = field(repr=False)  # of the validation rows
-    losses: np.ndarray = field(repr=False)
-    loss: float
-    standard_error: float
-    fold_error: float  # part of it that is due to the choice of the folds
-    seconds: float  # since the search began
+    models: tuple[CompactModel, ...] = field(repr=False)
+    outputs: np.ndarray = field(repr=False)  # decision values of the validation rows
+    losses: np.ndarray = field(repr=False)  # log-losses of the validation rows
+    loss: float  # weighted mean of ``losses``
+    standard_error: float  # standard error of ``loss``
+    fold_error: float  # standard error due to the division into folds; NaN if the folds were not repeated
+    seconds: float  # time since the search began
 
     @property
     def n_features(self) -> int:
+        """Number of features of the models."""
         return len(self.models[0].log_gamma)
 
 
 @dataclass(frozen=True, eq=False)
 class Validation:
-    """The validation rows of all folds; a (row, class) pair may be among them several times."""
+    """The validation rows of all folds and repetitions.
+
+    A distinct (row, class) pair may occur several times, in different folds or repetitions.
+    """
 
     rows: LabelledRows
-    pair: np.ndarray  # index of the pair of each row
-    count: np.ndarray  # number of independent observations behind each row
-    repeat: np.ndarray  # index of the repetition of the folds of each row
+    pair: np.ndarray  # index of the (row, class) pair of each validation row
+    count: np.ndarray  # number of independent observations of each validation row
+    repeat: np.ndarray  # index of the repetition to which each validation row belongs
 
     @classmethod
     def of(cls, rows: LabelledRows) -> Validation:
-        """Every row is an observation."""
+        """Return the validation rows if every row is one observation."""
         return cls(rows, np.arange(len(rows)), np.ones(len(rows)), np.zeros(len(rows), dtype=np.intp))
 
     def mean(self, values: np.ndarray) -> tuple[float, float]:
-        """Weighted mean and its standard error; repeated values of a pair are averaged first."""
+        """Return the weighted mean and its standard error.
+
+        Repeated values of a (row, class) pair are averaged first.
+        """
         if not self.repeat.any():
             return weighted_mean(values, self.rows.weight, self.count)
         n_pairs = self.pair.max() + 1
         weight = np.bincount(self.pair, self.rows.weight)
         total = np.bincount(self.pair, self.rows.weight * values)
-        # (pair, repetition) without duplicates: a repetition may hold observations of a pair in several folds
+        # Count each (pair, repetition) once, even if a repetition has a pair in several folds.
         n_repeats = np.bincount(np.unique(self.pair + n_pairs * self.repeat) % n_pairs)
         count = np.bincount(self.pair, self.count)
         used = weight > 0
         return weighted_mean(total[used] / weight[used], weight[used], count[used] / n_repeats[used])
 
     def standard_error(self, values: np.ndarray) -> float:
-        """Standard error of the mean."""
+        """Return the standard error of the weighted mean."""
         return self.mean(values)[1]
 
     def fold_error(self, values: np.ndarray) -> float:
-        """Standard error of the mean over repetitions of the folds; NaN if there is only one."""
+        """Return the standard error of the mean over repetitions of the folds; NaN without repetitions."""
         weight = np.bincount(self.repeat, self.rows.weight)
         means = np.bincount(self.repeat, self.rows.weight * values) / weight
         return float(means.std(ddof=1) / np.sqrt(len(means))) if len(means) > 1 else np.nan
@@ -142,7 +156,7 @@ class Validation:
         seconds: float,
         moved_at: tuple[float, ...] = (),
     ) -> Stage:
-        """Evaluate models whose outputs on the validation rows are given."""
+        """Return the stage of models with the given decision values ``outputs`` on the validation rows."""
         losses = self.rows.losses(outputs)
         loss, error = self.mean(losses)
         n_points = max(model.n_points for model in models)
@@ -150,7 +164,7 @@ class Validation:
         return Stage(n_points, C, moved_at, tuple(models), outputs, losses, loss, error, fold_error, seconds)
 
     def shrinkage(self, stage: Stage) -> float:
-        """The factor on the outputs, at most 1, that minimises the loss."""
+        """Return the factor on the decision values, from 0.5 to 1, that minimises the validation loss."""
         end = minimize_scalar(
             lambda s: float(np.average(self.rows.losses(s * stage.outputs), weights=self.rows.weight)),
             bounds=(SEARCH.least_shrinkage, 1.0),
@@ -161,7 +175,10 @@ class Validation:
 
 
 def sizes(settings: CompactSettings, n_classes: int, most: int) -> list[int]:
-    """The number of classes and its doublings up to ``most``; a single size if the number is given."""
+    """Return the numbers of points to try.
+
+    These are the number of classes and its doublings up to ``most``, or the given number of points.
+    """
     if settings.n_points is not None:
         return [settings.n_points]
     most = min(settings.max_points, max(1, most))
@@ -174,9 +191,10 @@ def sizes(settings: CompactSettings, n_classes: int, most: int) -> list[int]:
 def search_sizes(
     without_points: Stage, sizes: list[int], fit_size: Callable[[int, list[Stage]], Stage | None]
 ) -> list[Stage]:
-    """Fit one size after the other until the gain is too small, or ``fit_size`` returns None.
+    """Return the stages of increasing size, starting with ``without_points``.
 
-    ``fit_size`` gets the size and the stages so far.
+    ``fit_size`` is called with the next size and the previous stages, and returns the stage of this size. The
+    search ends when the gain is too small, or when ``fit_size`` returns None.
     """
     stages = [without_points]
     best, without_gain = without_points.loss, 0
@@ -195,16 +213,16 @@ def search_sizes(
 
 
 def gained(loss: float, best: float) -> bool:
-    """Whether a loss is sufficiently below the best one of smaller models."""
+    """Return whether a loss is sufficiently below the best loss of smaller models."""
     return loss < (1 - SEARCH.gain) * best - SEARCH.least_gain
 
 
 def choose(stages: list[Stage], validation: Validation) -> Stage:
-    """The smallest model that is nearly as good as the best, and better than all smaller ones.
+    """Return the stage of the smallest models that are nearly as good as the best models.
 
-    Its loss exceeds the smallest loss by at most one standard error of the difference, or by the fraction
-    ``gain`` for each doubling between its size and that of the best model. A model of many points must be
-    better than all smaller ones by the fraction ``many_points_gain``.
+    The loss of this stage exceeds the smallest loss by at most one standard error of the difference, or by
+    the fraction ``gain`` for each doubling between the two sizes. It must also be smaller than the loss of
+    all smaller models. Above ``many_points``, it must be smaller by the fraction ``many_points_gain``.
     """
     smaller = np.minimum.accumulate([np.inf, *(stage.loss for stage in stages[:-1])])
     better = [
@@ -225,7 +243,7 @@ def choose(stages: list[Stage], validation: Validation) -> Stage:
 
 
 class Fold:
-    """Training rows and validation rows."""
+    """Training rows and validation rows of one fold."""
 
     def __init__(
         self, rows: LabelledRows, validation: LabelledRows, *, shared: bool, threads: int, stop: Event
@@ -236,29 +254,35 @@ class Fold:
         self.objective = Objective(rows.compiled(), **self._options)
 
     def columns(self, features: np.ndarray) -> Fold:
-        """The same rows with some of the features."""
+        """Return the fold with the given features only."""
         return Fold(self.rows.columns(features), self.validation.columns(features), **self._options)
 
     def start(self, log_gamma: np.ndarray, size: int, C: float) -> CompactModel:
+        """Return a starting model with points at cluster centres."""
         return at_centres(self.rows, self.objective, size, C, log_gamma)
 
     def move(self, model: CompactModel, C: float) -> CompactModel:
+        """Return the model after one run of L-BFGS on the training rows."""
         return self.objective.move(model, C, max_iter=SEARCH.segment).model
 
     def solve(self, model: CompactModel, C: float) -> CompactModel:
+        """Return the model with optimal coefficients for C; points and widths are kept."""
         return self.objective.solve(model, C, 1e-5)[0]
 
     def predict(self, model: CompactModel) -> np.ndarray:
-        """Outputs of the validation rows."""
+        """Return the decision values of the validation rows."""
         return model.outputs(self._compiled, self.objective.threads)
 
 
 def no_report(name: str, fraction: float) -> None:
-    """Ignore the progress of a fit; the default without a progress bar."""
+    """Ignore the progress of a fit; used if there is no progress bar."""
 
 
 class SizeSearch:
-    """The search, with a model for each fold; rows are in random order."""
+    """Search for the number of points and C, with one model for each fold.
+
+    The rows must be in random order.
+    """
 
     def __init__(
         self,
@@ -278,7 +302,7 @@ class SizeSearch:
             seed=settings.seed,
         )
         counts = [part for folds in repeats for part in folds]
-        # threads work on folds; the remaining ones work on the rows of a fold
+        # Threads work on different folds. If there are more threads than folds, they also divide the rows.
         self._threads = min(settings.threads, max(1, len(counts)))
         inner = max(1, settings.threads // self._threads)
         self._stop = Event()
@@ -302,13 +326,13 @@ class SizeSearch:
             count=np.concatenate([observations.independent(part[part > 0]) for part in counts]),
             repeat=np.repeat(np.arange(len(repeats)), [np.count_nonzero(folds) for folds in repeats]),
         )
-        # no more points than distinct rows
+        # A model has at most as many points as there are distinct rows.
         most = min(len(observations) // SEARCH.rows_per_point, observations.n_points)
         self.sizes = sizes(settings, rows.n_classes, max(rows.n_classes, most))
 
     @contextmanager
     def in_threads(self) -> Iterator[Map]:
-        """A map over folds; if one fails or the user interrupts, all stop."""
+        """Provide a threaded map over the folds; if a fold fails or the user interrupts, all folds stop."""
         with ordered_threads(self._threads) as each:
             try:
                 yield each
@@ -317,7 +341,7 @@ class SizeSearch:
                 raise
 
     def run(self) -> list[Stage]:
-        """All stages until the gain of larger models is too small."""
+        """Return the stages of all sizes that were tried."""
         with self.in_threads() as each:
 
             def fit_size(size: int, stages: list[Stage]) -> Stage | None:
@@ -334,13 +358,13 @@ class SizeSearch:
             return search_sizes(first, self.sizes, fit_size)
 
     def fit_size(self, each: Map, folds: list[Fold], size: int, C: float, widths: list[np.ndarray]) -> Stage:
-        """Start at cluster centres, and move while the validation loss falls."""
+        """Return the stage of one size: start at cluster centres, and run L-BFGS while the loss falls."""
         starts = list(each(partial(Fold.start, size=size, C=C), folds, widths))
         moved = list(each(partial(Fold.move, C=C), folds, starts))
         return self._moved_further(each, folds, moved, C)
 
     def _fit_expensive(self, each: Map, size: int, last: Stage, widths: list[np.ndarray]) -> Stage | None:
-        """Fit a size as :meth:`fit_size` does; None if it gains too little in the first fold."""
+        """Return the stage of one size as :meth:`fit_size`, or None if the first fold gains too little."""
         C, (first, *others) = last.C, self.folds
         starts = [first.start(widths[0], size, C)]
         moved = [first.move(starts[0], C)]
@@ -356,11 +380,12 @@ class SizeSearch:
         return self._moved_further(each, self.folds, moved, C)
 
     def _is_expensive(self, size: int) -> bool:
+        """Return whether models of this size are tried on a single fold first."""
         coefficients = size * self.validation.rows.n_outputs
         return size > SEARCH.many_points or coefficients > SEARCH.many_coefficients
 
     def _moved_further(self, each: Map, folds: list[Fold], moved: list[CompactModel], C: float) -> Stage:
-        """Choose C after the first run of L-BFGS, then move points while the validation loss falls."""
+        """Return the stage after C is chosen and L-BFGS is run again while the validation loss falls."""
         stage = self._best_C(each, folds, moved, C, (C,))
         for _ in range(SEARCH.n_segments - 1 if moved[0].n_points <= SEARCH.many_points else 0):
             moved = list(each(partial(Fold.move, C=stage.C), folds, stage.models))
@@ -373,7 +398,7 @@ class SizeSearch:
     def _best_C(
         self, each: Map, folds: list[Fold], models: list[CompactModel], C: float, moved_at: tuple[float, ...]
     ) -> Stage:
-        """The stage with the best of the current C and its neighbours; points and widths stay fixed."""
+        """Return the stage with the best of the current C and its neighbours; points and widths are kept."""
         trials = [self._evaluate(folds, models, C, moved_at)]
         for value in self._neighbours(C):
             solved = list(each(partial(Fold.solve, C=value), folds, models))
@@ -381,7 +406,7 @@ class SizeSearch:
         return min(trials, key=lambda stage: stage.loss)
 
     def _neighbours(self, C: float) -> list[float]:
-        """The other values of C to try; no values if C is given."""
+        """Return the other values of C to try; the list is empty if the user has given C."""
         if self.settings.C:
             return []
         values = (C / SEARCH.C_factor, C * SEARCH.C_factor)
@@ -390,6 +415,7 @@ class SizeSearch:
     def _evaluate(
         self, folds: list[Fold], models: list[CompactModel], C: float, moved_at: tuple[float, ...]
     ) -> Stage:
+        """Return the stage of the given models."""
         outputs = np.vstack([fold.predict(model) for fold, model in zip(folds, models, strict=True)])
         return self.validation.stage(models, outputs, C, time.perf_counter() - self._began, moved_at)
 
@@ -397,9 +423,10 @@ class SizeSearch:
 def at_centres(
     rows: LabelledRows, objective: Objective, n_points: int, C: float, log_gamma: np.ndarray
 ) -> CompactModel:
-    """Points at cluster centres with the given or with equal widths, whichever has the lower objective.
+    """Return a model with points at cluster centres, and with given or equal widths.
 
-    A smaller model may have widths that suppress a feature; equal widths let the new model use it again.
+    The function returns the model with the lower objective. A smaller model may have widths that suppress a
+    feature; equal widths allow the new model to use this feature again.
     """
 
     def value(model: CompactModel) -> float:

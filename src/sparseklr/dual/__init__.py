@@ -1,8 +1,9 @@
-"""The dual problem of S-KLR.
+"""The dual problem of S-KLR, sparse kernel logistic regression with a margin.
 
-:mod:`problem` defines the objective and the optimality conditions, :mod:`smo` solves the problem with the
-compiled core, and :mod:`margins` relates the margin to the sum of the dual variables. :mod:`one_vs_rest` and
-:mod:`softmax` handle several classes, and :mod:`path` solves grids of (C, lam).
+:mod:`problem` defines the objective and the optimality conditions. :mod:`smo` solves the problem with the
+compiled core. :mod:`margins` relates the margin to the sum of the dual variables. :mod:`one_vs_rest` and
+:mod:`softmax` treat more than two classes. :mod:`path` solves the problem for grids of (C, lam), and
+:mod:`parts` selects points from large data sets.
 """
 
 from .margins import lam_for_nu, nu_bar, saturation_bound, support_band

@@ -1,22 +1,26 @@
-r"""The margin, the sum of the dual variables, and saturation.
+r"""The effect of the margin on the dual variables: their sum, their saturation, and the nu form.
 
-For the solution :math:`\alpha(\lambda)` of the dual of :mod:`sparseklr.dual.problem` with boxes :math:`C_i`:
+Let :math:`\alpha(\lambda)` be the solution of the dual problem of :mod:`sparseklr.dual.problem` with upper
+limits :math:`C_i`:
 
 - :math:`\sum_i \alpha_i(\lambda)` is non-decreasing in :math:`\lambda`, because adding the optimality
   inequalities of two margins gives
   :math:`(\lambda_2 - \lambda_1)(\sum_i\alpha_i(\lambda_2) - \sum_i\alpha_i(\lambda_1)) \ge 0`;
-- its limit is :math:`2 \min_\pm \sum_{y_i=\pm 1} C_i` (:func:`nu_limit`);
-- the slack :math:`\rho` of the paper's primal equals :math:`\lambda` (:func:`rho`);
-- above a computable margin the minority class is saturated (:func:`saturation_bound`);
-- the kept points are those with :math:`y_i f(x_i)` below a threshold (:func:`support_band`).
+- the limit of this sum is :math:`2 \min_\pm \sum_{y_i=\pm 1} C_i` (:func:`nu_limit`);
+- the slack :math:`\rho` in the primal problem of the paper equals :math:`\lambda` (:func:`rho`);
+- above a computable margin, all dual variables of the minority class are at their upper bounds
+  (:func:`saturation_bound`);
+- the kept points are the training points with :math:`y_i f(x_i)` below a threshold (:func:`support_band`).
 
-**The nu form.** The paper's sparse primal optimises the margin and takes ``nu`` instead,
+**The nu form.** The sparse primal problem of the paper has a parameter :math:`\nu` and optimises the margin
+:math:`\rho`:
 
 .. math:: \min_{f,\, \rho \ge 0}\; \tfrac12\|f\|^2 + \sum_i C_i \log(1 + e^{\rho - y_i f(x_i)}) - \nu \rho .
 
-Stationarity in :math:`\rho` reads :math:`\sum_i \alpha_i = \nu`, or :math:`\rho = 0` if
-:math:`\bar\nu = \sum_i \alpha_i(0) \ge \nu`. The margin for ``nu`` is therefore the root of a monotone
-function, each evaluation of which is one warm-started solve.
+At the optimum either :math:`\sum_i \alpha_i = \nu`, or :math:`\rho = 0` and
+:math:`\bar\nu = \sum_i \alpha_i(0) \ge \nu`. The margin for a given :math:`\nu` is therefore the root of a
+monotone function. Each evaluation of this function solves one dual problem, warm-started from the previous
+solution.
 
 The paper is Consolo, Manno and Amaldi (2025), Computers & Operations Research 188, 107363.
 """
@@ -36,15 +40,18 @@ from ..kernels import RowSource
 from .problem import DualProblem, labels_and_boxes
 from .smo import BOUND_FRACTION, Callback, Settings, Solution, SolveInterrupted, solve_above_bound, solve_dual
 
-# The saturation bound considers every pair up to this number of triples (minority, majority and any point).
+# The saturation bound considers every pair of a minority and a majority point up to this number of operations
+# (number of minority points times number of majority points times number of all points).
 _PAIRWISE = 300_000_000
 
 
 def nu_limit(y: Any, *, C: float, sample_weight: Any = None) -> float:
-    r"""The limit :math:`2 \min_\pm \sum_{y_i = \pm 1} C_i` of the sum of the dual variables as lam grows.
+    r"""Return the limit of the sum of the dual variables as lam grows.
 
-    Without weights it is :math:`2 C n_{min}` (Proposition 3 of the paper's appendix). A ``nu`` at or above
-    it cannot be reached. ``y`` contains -1 and +1, and ``C_i = C * sample_weight_i``.
+    The limit is :math:`2 \min_\pm \sum_{y_i = \pm 1} C_i`. Without weights the limit is :math:`2 C n_{min}`
+    (Proposition 3 in the appendix of the paper), where :math:`n_{min}` is the size of the smaller class. The
+    dual variables cannot sum to a ``nu`` at or above this limit. ``y`` contains the labels -1 and +1, and
+    ``C_i = C * sample_weight_i``.
 
     Examples
     --------
@@ -56,11 +63,13 @@ def nu_limit(y: Any, *, C: float, sample_weight: Any = None) -> float:
 
 
 def rho(solution: Solution, y: Any, *, C: float, sample_weight: Any = None) -> float:
-    r"""The slack of the paper's primal at a solution; it equals ``lam`` (Observation 1 of the paper).
+    r"""Return the slack in the primal problem of the paper at a solution.
 
-    :math:`\xi_i = \rho - y_i f(x_i)` and :math:`\alpha_i = C_i \sigma(\xi_i)` give
-    :math:`\rho = \operatorname{logit}(\alpha_i / C_i) + y_i f(x_i)` at each point. The result is the median
-    over the points inside their box. The arguments are those of :func:`~sparseklr.dual.solve_dual`.
+    The arguments ``y``, ``C`` and ``sample_weight`` have the same meaning as in
+    :func:`~sparseklr.dual.solve_dual`. The slack equals ``lam`` (Observation 1 of the paper). From
+    :math:`\xi_i = \rho - y_i f(x_i)` and :math:`\alpha_i = C_i \sigma(\xi_i)` follows
+    :math:`\rho = \operatorname{logit}(\alpha_i / C_i) + y_i f(x_i)` for each training point. The result is
+    the median over the points with :math:`0 < \alpha_i < C_i`.
 
     Examples
     --------
@@ -73,21 +82,22 @@ def rho(solution: Solution, y: Any, *, C: float, sample_weight: Any = None) -> f
     check_consistent_length(solution.alpha, y)
     inside = (solution.alpha > 1e-8 * box) & (solution.alpha < (1 - 1e-8) * box)
     if not inside.any():
-        raise ValueError("solution has no dual variable inside its box, so rho is undetermined.")
+        raise ValueError("solution has no dual variable strictly between 0 and C, so rho is undetermined.")
     slack = logit(solution.alpha[inside] / box[inside]) + (y * solution.decision)[inside]
     return float(np.median(slack))
 
 
 def support_band(C: Any, lam: float, bound: Any = None) -> tuple[Any, Any]:
-    r"""The interval of margins :math:`y_i f(x_i)` in which dual variables lie strictly between their bounds.
+    r"""Return the interval of :math:`y_i f(x_i)` in which dual variables lie strictly between their bounds.
 
-    At the optimum with lower bound :math:`b`, a training point is
+    At the optimum with the bounds :math:`b \le \alpha_i \le C - b` and :math:`w = \log\frac{C - b}{b}`, the
+    dual variable of a training point is
 
-    - at its upper bound :math:`C - b` if :math:`y_i f(x_i) \le \lambda - w`,
-    - between its bounds if :math:`\lambda - w < y_i f(x_i) < \lambda + w`,
-    - dropped if :math:`y_i f(x_i) \ge \lambda + w`, where :math:`w = \log\frac{C - b}{b}`.
+    - at its upper bound if :math:`y_i f(x_i) \le \lambda - w`,
+    - strictly between its bounds if :math:`\lambda - w < y_i f(x_i) < \lambda + w`,
+    - at its lower bound if :math:`y_i f(x_i) \ge \lambda + w`. The model then drops the point.
 
-    The kept points are therefore exactly those with :math:`y_i f(x_i) < \lambda + w`.
+    The kept points are therefore exactly the points with :math:`y_i f(x_i) < \lambda + w`.
 
     Parameters
     ----------
@@ -96,8 +106,8 @@ def support_band(C: Any, lam: float, bound: Any = None) -> tuple[Any, Any]:
     lam : float
         The margin, >= 0.
     bound : float or array (n,), optional
-        Value at which a dual variable counts as zero, below ``C / 2``; ``1e-9 * C`` by default, as in
-        :class:`~sparseklr.SKLR`. The paper uses 1e-5.
+        The lower bound b, at which a dual variable counts as zero, below ``C / 2``. The default is
+        ``1e-9 * C``, as in :class:`~sparseklr.SKLR`. The paper uses 1e-5.
 
     Returns
     -------
@@ -107,19 +117,19 @@ def support_band(C: Any, lam: float, bound: Any = None) -> tuple[Any, Any]:
     Notes
     -----
     The derivative of the dual objective with respect to :math:`\alpha_i`, including the multiplier of
-    :math:`y^\top\alpha = 0`, is :math:`y_i f(x_i) + \operatorname{logit}(\alpha_i / C) - \lambda`. It is zero
-    between the bounds, at least zero at the lower and at most zero at the upper one, and
-    :math:`\operatorname{logit}` is increasing, with :math:`\operatorname{logit}(b / C) = -w`.
+    :math:`y^\top\alpha = 0`, is :math:`y_i f(x_i) + \operatorname{logit}(\alpha_i / C) - \lambda`. The
+    derivative is zero between the bounds, at least zero at the lower bound, and at most zero at the upper
+    bound. The result follows because the logit is increasing and :math:`\operatorname{logit}(b / C) = -w`.
 
-    For large :math:`\lambda`, :math:`f / \lambda` tends to a support vector machine with parameter
-    :math:`C / \lambda`. S-KLR then keeps its support vectors and the points whose margin in that machine is
-    between 1 and :math:`1 + w / \lambda`.
+    For large :math:`\lambda`, :math:`f / \lambda` tends to the decision function of a support vector machine
+    with parameter :math:`C / \lambda`. S-KLR then keeps the support vectors of this machine, and the points
+    whose margin in this machine lies between 1 and :math:`1 + w / \lambda`.
 
     References
     ----------
     Consolo, Manno and Amaldi (2025), "Binary kernel logistic regression: a sparsity-inducing formulation and
-    a convergent decomposition training algorithm", Computers & Operations Research 188, 107363, whose last
-    section asks for the level of sparsity.
+    a convergent decomposition training algorithm", Computers & Operations Research 188, 107363. Its last
+    section poses the level of sparsity as an open question.
 
     Examples
     --------
@@ -134,7 +144,7 @@ def support_band(C: Any, lam: float, bound: Any = None) -> tuple[Any, Any]:
     """
     box, lam = np.asarray(C, dtype=float), float(lam)
     if not (np.isfinite(box).all() and (box > 0).all()):
-        raise ValueError(f"C must be positive and finite; got {C!r}. Leave out rows whose weight is 0.")
+        raise ValueError(f"C must be positive and finite; got {C!r}. Remove rows whose weight is 0.")
     if not (np.isfinite(lam) and lam >= 0):
         raise ValueError(f"lam must be a number >= 0; got {lam!r}.")
     low = BOUND_FRACTION * box if bound is None else np.asarray(bound, dtype=float)
@@ -147,16 +157,17 @@ def support_band(C: Any, lam: float, bound: Any = None) -> tuple[Any, Any]:
 def saturation_bound(
     K: Any, y: Any, C: float, tol: float | None = None, *, sample_weight: Any = None
 ) -> float:
-    r"""A margin above which every dual variable of the minority class is at its upper bound.
+    r"""Return a margin above which every dual variable of the minority class is at its upper bound.
 
-    For every ``lam`` at or above it, :math:`\alpha_i(\lambda) \ge C_i - \gamma_i` with
-    ``gamma_i = tol * C_i / C`` for each point i of the minority class M, the class of smaller total box (both
-    classes if these are equal). A larger margin then only scales the model.
+    For every ``lam`` at or above this margin, :math:`\alpha_i(\lambda) \ge C_i - \gamma_i` with
+    ``gamma_i = tol * C_i / C`` for each point i of the minority class M. This is the class with the smaller
+    sum of :math:`C_i`; if the sums are equal, the statement holds for both classes. A larger margin then only
+    scales the model.
 
     Parameters
     ----------
     K : array (n, n)
-        Symmetric kernel matrix; entries of any sign.
+        Symmetric kernel matrix; entries may have any sign.
     y : array (n,)
         Labels, -1 or +1.
     C : float
@@ -164,7 +175,7 @@ def saturation_bound(
     tol : float, optional
         The gamma of the paper, below C; ``1e-5 * C`` by default.
     sample_weight : array (n,), optional
-        Non-negative; ``C_i = C * sample_weight_i``. Points of weight 0 are ignored.
+        Non-negative weights; ``C_i = C * sample_weight_i``. Points of weight 0 are ignored.
 
     Returns
     -------
@@ -172,8 +183,8 @@ def saturation_bound(
 
     Notes
     -----
-    If :math:`\alpha_i < C_i - \gamma_i` for some i in M, then adding the stationarity conditions of i and of
-    any j in the majority N (the intercept cancels) gives
+    Suppose that :math:`\alpha_i < C_i - \gamma_i` for some i in M. Let j be any point of the majority class
+    N. Adding the stationarity conditions of i and j, in which the intercept cancels, gives
 
     .. math:: \operatorname{logit}(\alpha_j/C_j) \ge 2\lambda - \operatorname{logit}(1-\gamma/C)
               - (y_i F_i + y_j F_j),
@@ -185,14 +196,15 @@ def saturation_bound(
               + \max\Bigl\{\sum_{k \in N} a_k (K_{jk} - K_{ik})_+ :
               0 \le a_k \le C_k,\ \sum_N a_k \le \sum_M C_k\Bigr\}.
 
-    But :math:`\sum_N \alpha_j = \sum_M \alpha_k < \sum_M C_k - \gamma_i`. The bound is therefore the largest,
-    over i in M, of the roots of
+    On the other hand :math:`\sum_N \alpha_j = \sum_M \alpha_k < \sum_M C_k - \gamma_i`. The bound is
+    therefore the largest, over i in M, of the roots :math:`\lambda` of
 
     .. math:: \sum_{j \in N} C_j\, \sigma(2\lambda - \operatorname{logit}(1-\gamma/C) - P_{ij})
               = \sum_{k \in M} C_k - \min_k \gamma_k .
 
-    All pairs cost :math:`O(n^3)`. Above about 1000 points the differences are bounded by those from the
-    smallest :math:`K_{jk}` over j and the smallest :math:`K_{ik}` over i, which costs :math:`O(n^2)`.
+    Computing :math:`P_{ij}` for all pairs costs :math:`O(n^3)`. Above about 1000 points, :math:`K_{jk}` and
+    :math:`K_{ik}` in the differences are replaced by their minima over j and over i. This gives a larger
+    bound at a cost of :math:`O(n^2)`.
 
     Examples
     --------
@@ -222,7 +234,7 @@ def saturation_bound(
 
 
 def _one_sided_bound(K: np.ndarray, box: np.ndarray, minority: np.ndarray, gamma: float) -> float:
-    """The bound for the class given by the mask; ``gamma`` is relative to the box."""
+    """Return the saturation bound for the class given by the mask; ``gamma`` is relative to :math:`C_i`."""
     few, many = np.flatnonzero(minority), np.flatnonzero(~minority)
     target = box[few].sum() - gamma * box[few].min()
     edge = logit(1 - gamma)
@@ -232,10 +244,11 @@ def _one_sided_bound(K: np.ndarray, box: np.ndarray, minority: np.ndarray, gamma
         def missing(lam: float, load: np.ndarray = load) -> float:
             return float(box[many] @ expit(2 * lam - edge - load) - target)
 
-        # Beyond these distances from the bounds every sigmoid is 0 or 1.
+        # Outside the interval from low to high, every sigmoid is numerically 0 or 1.
         spread = 40.0 + np.log(box[many].sum()) - np.log(gamma) - np.log(box[few].min())
         low, high = (0.5 * (edge + end) for end in (load.min() - spread, load.max() + spread))
-        # If rounding hides a change of sign, the root is at that end. Bounds of 1e300 need many iterations.
+        # If rounding hides the change of sign, the root is at an end of the interval. Intervals that reach
+        # up to 1e300 need many iterations.
         at_low, at_high = missing(low) >= 0, missing(high) <= 0
         root = low if at_low else high if at_high else brentq(missing, low, high, maxiter=2000)
         bounds.append(root)
@@ -243,7 +256,10 @@ def _one_sided_bound(K: np.ndarray, box: np.ndarray, minority: np.ndarray, gamma
 
 
 def _loads(K: np.ndarray, box: np.ndarray, few: np.ndarray, many: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield bounds on ``y_i F_i + y_j F_j`` for the majority j: one array for each i, or one for all."""
+    """Yield the bounds :math:`P_{ij}` of :func:`saturation_bound`, as arrays over the majority points j.
+
+    There is one array for each minority point i, or a single array of larger bounds that holds for all i.
+    """
     total = box[few].sum()
     to_few, to_many = K[np.ix_(many, few)], K[np.ix_(many, many)]
     if len(few) * len(many) * len(K) <= _PAIRWISE:
@@ -256,7 +272,10 @@ def _loads(K: np.ndarray, box: np.ndarray, few: np.ndarray, many: np.ndarray) ->
 
 
 def _fill(gain: np.ndarray, capacity: np.ndarray, total: float) -> np.ndarray:
-    """Maximum of ``sum_k a_k gain_k`` for each row, subject to 0 <= a <= capacity and sum a <= total."""
+    """Return the maximum of ``sum_k a_k gain_k`` for each row of ``gain``.
+
+    The constraints are 0 <= a <= capacity and sum a <= total.
+    """
     gain = np.maximum(gain, 0.0)
     n_full = round(total / capacity[0])
     if np.ptp(capacity) == 0 and np.isclose(total, n_full * capacity[0], rtol=1e-12):
@@ -271,16 +290,16 @@ def _fill(gain: np.ndarray, capacity: np.ndarray, total: float) -> np.ndarray:
 
 # -- the nu form ----------------------------------------------------------------------------------
 
-# A function solve(lam, start) that solves for a margin, warm-started from another solution or None.
+# A function solve(lam, start) that solves the dual problem for a margin, warm-started from ``start``.
 Solve = Callable[[float, Solution | None], Solution]
 
 
 def nu_bar(K: Any, y: Any, *, C: float, **options: Any) -> float:
-    r"""The sum of the dual variables of kernel logistic regression (``lam=0``).
+    r"""Return the sum of the dual variables of kernel logistic regression (``lam=0``).
 
-    :math:`\bar\nu = \sum_i C_i \sigma(-y_i f_0(x_i))`. For ``nu`` up to this number the nu form is kernel
-    logistic regression; above it the margin is positive. The arguments are those of
-    :func:`~sparseklr.dual.solve_dual`.
+    The sum is :math:`\bar\nu = \sum_i C_i \sigma(-y_i f_0(x_i))`, where :math:`f_0` is the solution with
+    ``lam=0``. For ``nu`` up to :math:`\bar\nu`, the nu form is kernel logistic regression; for larger ``nu``
+    the margin is positive. The arguments are passed to :func:`~sparseklr.dual.solve_dual`.
 
     Examples
     --------
@@ -292,10 +311,10 @@ def nu_bar(K: Any, y: Any, *, C: float, **options: Any) -> float:
 
 
 def lam_for_nu(K: Any, y: Any, *, C: float, nu: float, tol: float = 1e-6, **options: Any) -> float:
-    r"""The margin at which the dual variables sum to ``nu``; 0 if ``nu`` is at most :func:`nu_bar`.
+    """Return the margin at which the dual variables sum to ``nu``, or 0 if ``nu`` is at most :func:`nu_bar`.
 
-    ``nu`` must be below :func:`nu_limit`; its relative tolerance is ``tol``. The other arguments are those
-    of :func:`~sparseklr.dual.solve_dual`.
+    ``nu`` must be below :func:`nu_limit`. The sum equals ``nu`` up to the relative tolerance ``tol``. The
+    other arguments are passed to :func:`~sparseklr.dual.solve_dual`.
 
     Examples
     --------
@@ -328,10 +347,11 @@ def solve_nu(
     n_jobs: int | None = None,
     callback: Callback | None = None,
 ) -> tuple[DualProblem, Solution]:
-    """Solve a binary problem for ``nu``; return the problem with the margin found, and the solution.
+    """Solve a binary problem in the nu form.
 
-    The variables ``alpha - bound`` sum to ``nu``, see :func:`~sparseklr.dual.smo.solve_above_bound`. The
-    search starts at the margin ``lam`` with ``above`` and ``F``.
+    Returns the problem with the margin that was found, and its solution. The variables ``alpha - bound`` sum
+    to ``nu`` (see :func:`~sparseklr.dual.smo.solve_above_bound`). The search starts at the margin ``lam``,
+    from the variables ``above`` and the corresponding ``F``.
     """
 
     def solve(lam: float, start: Solution | None) -> Solution:
@@ -348,7 +368,7 @@ def solve_nu(
 
 
 def reachable_sum(problem: DualProblem) -> float:
-    """The largest possible sum of ``alpha - bound``."""
+    """Return the largest possible sum of ``alpha - bound``."""
     widths = problem.box - 2 * problem.bound
     return float(2 * min(widths[problem.y > 0].sum(), widths[problem.y < 0].sum()))
 
@@ -356,20 +376,19 @@ def reachable_sum(problem: DualProblem) -> float:
 def search_margin(
     solve: Solve, nu: float, limit: float, tol: float, lam: float = 0.0
 ) -> tuple[float, Solution]:
-    """Find the margin at which alpha sums to ``nu`` (within ``tol * nu``), and its solution.
+    """Return the margin at which alpha sums to ``nu`` (within ``tol * nu``), and its solution.
 
-    Starting from ``lam``, the margin is doubled until the sum is large enough; Brent's method then finds the
-    root. Each solve is warm-started from the previous one. ``limit`` is :func:`nu_limit`.
+    Starting from ``lam``, the margin is doubled until the sum is large enough. Brent's method then finds the
+    root. Each problem is warm-started from the previous solution. ``limit`` is the value of :func:`nu_limit`.
     """
     if not (np.isfinite(nu) and nu >= 0):
         raise ValueError(f"nu must be a number >= 0; got {nu!r}.")
     if nu >= limit:
         raise ValueError(
-            f"nu={nu:g} is infeasible: the dual variables of the smaller class, each below C times its "
-            f"weight, sum to less than {limit / 2:g}, so nu must be below twice that, {limit:g}. Use a "
-            "smaller nu or a larger C."
+            f"nu={nu:g} is infeasible: the dual variables sum to less than {limit:g}, twice the sum of "
+            "C times sample_weight over the smaller class. Use a smaller nu or a larger C."
         )
-    # Store the solutions, because another start would give a slightly different sum for the same margin.
+    # Store the solutions: solving again from another start would give a slightly different sum.
     solved, latest = {lam: solve(lam, None)}, lam
 
     def excess(lam: float) -> float:
@@ -389,7 +408,7 @@ def search_margin(
     else:
         low, high = lam, max(1.0, 2 * lam)
         while (reached := excess(high)) < 0:
-            # Solutions within the tolerance need not reach every sum.
+            # Approximate solutions may not reach every sum below the limit.
             if high > 1e3 * max(1.0, limit):
                 raise ValueError(
                     f"nu={nu:g} is too close to its limit {limit:g} for tol={tol:g}: at lam={high:g} the sum "

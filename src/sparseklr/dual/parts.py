@@ -1,9 +1,10 @@
-r"""Selection of points on parts of the rows, for more rows than the dual problem needs.
+r"""Selection of points from large data sets by solving the dual problem of subsets of the rows.
 
-The refit uses a few hundred points near the boundary between the classes, so the dual problem of all rows is
-not needed. As in chunking, the problem is solved for a part of the rows, a random sample first. Rows with
-:math:`y f(x) < \lambda`, which have large dual variables in the problem of all rows, then join the selected
-points in the next part, until a part selects enough points or no such row is left.
+The refit of :class:`~sparseklr.SparseKLR` needs only a few hundred points near the boundary between the
+classes. The dual problem of all rows therefore need not be solved. As in chunking, the problem is first
+solved for a random sample of the rows. The next subset consists of the selected points and of other rows with
+:math:`y f(x) < \lambda`, which have large dual variables in the problem of all rows. The procedure ends when
+a subset selects enough points, when there are no more such rows, or after three subsets.
 
 References
 ----------
@@ -24,27 +25,28 @@ from .one_vs_rest import BinarySolutions
 
 @dataclass(frozen=True)
 class PartSettings:
-    """Settings of the selection on parts."""
+    """Settings of the selection of points from subsets of the rows."""
 
-    rows: int = 5000  # rows of the first part, and rows that a later part adds
-    least_of_class: int = 100  # rows of each class in the first part
-    rounds: int = 3  # number of parts
+    rows: int = 5000  # number of rows in the first subset, and of rows that a later subset may add
+    least_of_class: int = 100  # minimum number of rows of each class in the first subset
+    rounds: int = 3  # maximum number of subsets
 
 
 SETTINGS = PartSettings()
 
 
 def most_parts(n_rows: int) -> int:
-    """The largest number of parts that are solved."""
+    """Return the maximum number of subsets that are solved for ``n_rows`` rows."""
     return 1 if n_rows <= SETTINGS.rows else SETTINGS.rounds
 
 
 def select_on_parts(
     rows: Samples, solve: Callable[[Samples], BinarySolutions], enough: int, n_jobs: int | None = None
 ) -> tuple[np.ndarray, BinarySolutions]:
-    """The selected rows of the last part, and its solutions; a single part contains all rows if they are few.
+    """Return the indices of the selected rows, and the solutions for the last subset.
 
-    ``rows`` are in random order; ``enough`` points end the search.
+    Up to 5000 rows, all rows form a single subset. ``rows`` must be in random order. The procedure ends when
+    a subset selects at least ``enough`` rows.
     """
     n = len(rows.codes)
     if most_parts(n) == 1:

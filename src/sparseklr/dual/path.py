@@ -1,10 +1,10 @@
 r"""Solution paths: S-KLR for a grid of (C, lam).
 
-All solves share one kernel matrix. For each C the margins are visited in descending order. Since
-:math:`\alpha(\lambda)` is smooth, a polynomial through the last few solutions predicts the next one, and
-``F = K (alpha * y)`` follows without a product because it is linear in alpha. With tol = 1e-5 on the
-paper's grid this takes about half as many pair steps as cold starts. Ascending or bisecting order, starts
-from the previous C, extrapolation of f, and Newton steps were no faster.
+All problems share one kernel matrix. For each C, the margins lam are visited in descending order. Since
+:math:`\alpha(\lambda)` is smooth, a polynomial through the last few solutions predicts the next one. The
+corresponding ``F = K (alpha * y)`` is linear in alpha, so it is predicted without a product with K. With tol
+= 1e-5 on the grid of the paper, this takes about half as many pair steps as starts from zero. Ascending or
+bisecting order, starts from the previous C, extrapolation of f, and Newton steps were not faster.
 """
 
 from __future__ import annotations
@@ -29,25 +29,26 @@ from .smo import Settings, Solution, Status, solve_above_bound
 
 LamScale = Literal["absolute", "ratio"]
 
-# Beyond degree 4 the errors that the tolerance allows outweigh the gain.
+# Degree of the polynomials. With higher degrees, the errors of approximate solutions outweigh the gain.
 _DEGREE = 4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class KLRPath:
-    """Solutions on a grid of (C, lam).
+    """Solutions of S-KLR on a grid of (C, lam).
 
     Attributes
     ----------
     Cs : array (n_Cs,)
+        The values of C.
     lams : array (n_Cs, n_lams)
-        The margins, as absolute values.
+        The margins, not divided by C.
     solutions : array (n_Cs, n_lams, n_outputs) of Solution or None
-        One output for two classes, one per class otherwise. None for problems that were not solved before an
-        interruption.
+        There is one output for two classes, and otherwise one output for each class. An entry is None if the
+        computation was interrupted before its problem was solved.
     training : Samples
-        The training data. ``alpha`` and ``support`` of a solution refer to its rows, those of positive
-        weight; ``training.positions`` gives their positions in the user's data.
+        The training rows with positive weight. ``alpha`` and ``support`` of a solution refer to these rows;
+        ``training.positions`` contains their positions in the data passed by the user.
     """
 
     Cs: np.ndarray
@@ -56,7 +57,7 @@ class KLRPath:
     training: Samples
 
     def __repr__(self) -> str:
-        """Describe the size of the grid and of its models."""
+        """Return a summary of the grid and of its models."""
         finished = self.finished
         lines = [
             f"KLRPath of {len(self.Cs)} values of C ({self.Cs.min():g} to {self.Cs.max():g}) and "
@@ -82,12 +83,12 @@ class KLRPath:
 
     @property
     def n_iter(self) -> np.ndarray:
-        """Pair steps summed over the outputs, (n_Cs, n_lams); -1 if unfinished."""
+        """Number of pair steps, summed over the outputs, (n_Cs, n_lams); -1 if unfinished."""
         return self._each(lambda cell: sum(s.n_iter for s in cell), -1)
 
     @property
     def gap(self) -> np.ndarray:
-        """Largest relative duality gap of the outputs, (n_Cs, n_lams); NaN if unfinished."""
+        """Largest relative duality gap over the outputs, (n_Cs, n_lams); NaN if unfinished."""
         return self._each(lambda cell: max(s.relative_gap for s in cell), np.nan)
 
     @property
@@ -97,7 +98,7 @@ class KLRPath:
 
     @property
     def coef(self) -> np.ndarray:
-        """``alpha * y``, (n_Cs, n_lams, n_outputs, n_training_rows); NaN if unfinished."""
+        """Coefficients ``alpha * y``, (n_Cs, n_lams, n_outputs, n_training_rows); NaN if unfinished."""
         signs = self.training.signs()
         coef = np.full((*self.solutions.shape, signs.shape[1]), np.nan)
         for index, solution in np.ndenumerate(self.solutions):
@@ -107,17 +108,20 @@ class KLRPath:
 
     @property
     def intercept(self) -> np.ndarray:
-        """(n_Cs, n_lams, n_outputs); NaN if unfinished."""
+        """Intercepts, (n_Cs, n_lams, n_outputs); NaN if unfinished."""
         values = [np.nan if s is None else s.intercept for s in self.solutions.flat]
         return np.reshape(values, self.solutions.shape)
 
     def decision_function(self, X: Any, *, n_jobs: int | None = None) -> np.ndarray:
-        """Evaluate f(x) of every model on the path; the kernel is evaluated only once.
+        """Return the decision values f(x) of every model on the path.
+
+        Each kernel value is computed only once.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            For a precomputed kernel, the values k(x, training rows) of shape (n_samples, n_training_samples).
+            Rows to evaluate. For a precomputed kernel, the kernel values of these rows with all training
+            rows, (n_samples, n_training_samples).
         n_jobs : int or None, default=None
             Number of threads for kernel values.
 
@@ -130,11 +134,11 @@ class KLRPath:
         X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
         width = data.n_samples if data.kernel.precomputed else data.X.shape[1]
         if X.shape[1] != width:
-            raise ValueError(f"X has {X.shape[1]} columns; the path was computed with {width}.")
+            raise ValueError(f"X has {X.shape[1]} columns; expected {width}, as in the training data.")
         return self.outputs(X, n_jobs=n_jobs)
 
     def outputs(self, X: Any, *, n_jobs: int | None = None) -> np.ndarray:
-        """:meth:`decision_function` for validated rows."""
+        """Return the result of :meth:`decision_function` for rows that are already validated."""
         data = self.training
         coef = self.coef.reshape(-1, len(data.codes))
         used = np.flatnonzero(np.nan_to_num(coef, nan=1.0).any(axis=0))
@@ -144,6 +148,7 @@ class KLRPath:
         return np.moveaxis(by_model, -2, -1)
 
     def _each(self, value: Callable[[Any], Any], unfinished: float) -> np.ndarray:
+        """Return ``value(solutions)`` for each (C, lam); where a solution is missing, ``unfinished``."""
         rows = zip(self.solutions, self.finished, strict=True)
         return np.array(
             [[value(c) if done else unfinished for c, done in zip(*row, strict=True)] for row in rows]
@@ -151,7 +156,7 @@ class KLRPath:
 
 
 class PathInterrupted(KeyboardInterrupt):
-    """Ctrl-C during :func:`klr_path`; ``path`` contains the finished solutions."""
+    """Exception for Ctrl-C during :func:`klr_path`; ``path`` contains the finished solutions."""
 
     def __init__(self, path: KLRPath) -> None:
         super().__init__(f"interrupted; {path.finished.sum()} of {path.lams.size} solutions are in .path")
@@ -159,7 +164,10 @@ class PathInterrupted(KeyboardInterrupt):
 
 
 def check_grid(Cs: Any, lams: Any, lam_scale: str) -> tuple[np.ndarray, np.ndarray]:
-    """Validate the grid; return C (n_Cs,) and the absolute lam (n_Cs, n_lams)."""
+    """Validate the grid, and return C (n_Cs,) and the margins lam (n_Cs, n_lams).
+
+    With ``lam_scale="ratio"``, ``lams`` contains the ratios lam / C.
+    """
     if lam_scale not in get_args(LamScale):
         raise ValueError(f"lam_scale must be one of {get_args(LamScale)}; got {lam_scale!r}.")
     C, lam = _numbers("Cs", Cs, "positive"), _numbers("lams", lams, "non-negative")
@@ -167,6 +175,7 @@ def check_grid(Cs: Any, lams: Any, lam_scale: str) -> tuple[np.ndarray, np.ndarr
 
 
 def _numbers(name: str, given: Any, sign: Literal["positive", "non-negative"]) -> np.ndarray:
+    """Return ``given`` as an array of finite numbers of the required sign, or raise an error."""
     try:
         values = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
@@ -188,9 +197,10 @@ def solve_grid(
     check_saturation: bool = True,
     done: Callable[[], None] = lambda: None,
 ) -> KLRPath:
-    """Solve the grid for validated data; ``done`` is called after each solve.
+    """Return the solutions on a grid for validated data.
 
-    ``check_saturation`` enables a warning about margins at which a whole class is at its upper bound.
+    ``done`` is called after each problem. ``check_saturation`` enables a warning about margins at which all
+    dual variables of a class are at their upper bounds.
     """
     signs = data.signs()
     path = KLRPath(Cs, lams, np.full((*lams.shape, len(signs)), None, dtype=object), data)
@@ -198,13 +208,13 @@ def solve_grid(
     workers = min(n_threads(n_jobs), len(chains))
     K = data.kernel.gram(data.X, cache_size=cache_size, n_jobs=n_jobs)
     if check_saturation and K is not None:
-        _warn_of_saturation(K, data, Cs, lams)
+        _warn_about_saturation(K, data, Cs, lams)
     stop = Event()
 
     def follow(c: int, output: int) -> None:
         if K is not None:
             row_source = gram_row_source(K)
-        else:  # threads cannot share a row cache, so each gets an equal part of the memory
+        else:  # threads cannot share a cache of kernel rows, so each thread gets an equal part of the memory
             megabytes = cache_bytes(cache_size, data.X) / workers / 2**20
             row_source = data.kernel.row_source(data.X, cache_size=megabytes)
         order = np.argsort(-lams[c])
@@ -218,7 +228,7 @@ def solve_grid(
     with ThreadPool(workers) as pool:
         try:
             pending = {pool.submit(follow, *chain) for chain in chains}
-            while pending:  # the timeout limits the delay if Ctrl-C arrives just before the wait
+            while pending:  # the timeout bounds the reaction time if Ctrl-C arrives just before the wait
                 ended, pending = wait(pending, timeout=1, return_when=FIRST_COMPLETED)
                 for future in ended:
                     future.result()
@@ -230,8 +240,8 @@ def solve_grid(
             raise
     if unsolved := sum(solution.status is not Status.OPTIMAL for solution in path.solutions.flat):
         warn(
-            f"{unsolved} of {path.solutions.size} solves stopped before reaching the tolerance, at "
-            f"max_iter={settings.max_iter} pair steps or because rounding errors prevent progress. Raise "
+            f"{unsolved} of {path.solutions.size} problems were not solved to the tolerance, because of "
+            f"max_iter={settings.max_iter} or because rounding errors prevent progress. Raise "
             "max_iter or tol, or scale the features.",
             ConvergenceWarning,
         )
@@ -246,7 +256,7 @@ def solve_along(
     settings: Settings,
     stop: Event,
 ) -> Iterator[Solution]:
-    """Solve one binary problem for descending margins, until ``stop`` is set."""
+    """Yield the solutions of one binary problem for the given descending margins, until ``stop`` is set."""
     bound = settings.bounds(box)
     known: list[tuple[float, Solution]] = []
     for lam in lams:
@@ -258,7 +268,7 @@ def solve_along(
         if solution.status is Status.INTERRUPTED:
             return
         yield solution
-        if solution.status is Status.STALLED:  # rounding errors of its F would persist
+        if solution.status is Status.STALLED:  # the rounding errors in F would persist
             known = []
             continue
         if known and known[-1][0] == lam:
@@ -267,11 +277,12 @@ def solve_along(
 
 
 def extrapolate(known: list[tuple[float, Solution]], problem: DualProblem) -> tuple[np.ndarray, np.ndarray]:
-    """Compute a start for a margin (alpha above its bound, and F) from the solutions for other margins.
+    """Return a start for a margin, ``alpha - bound`` and F, from the solutions for other margins.
 
-    The candidates are the cold start, the latest solution, and polynomials of increasing degree through the
-    latest solutions; the candidate with the smallest dual objective is used. A polynomial is moved towards
-    the latest solution until it lies in the box. Its weights sum to one, so ``y'alpha = 0`` still holds.
+    The candidates are zero, the latest solution, and polynomials of increasing degree through the latest
+    solutions. The degree increases while the dual objective decreases. A polynomial is moved towards the
+    latest solution until all dual variables lie between their bounds. The Lagrange weights of the solutions
+    sum to one, so ``y'alpha = 0`` still holds.
     """
     top = problem.box - 2 * problem.bound
     best = 0.0, np.zeros_like(top), np.zeros_like(top)
@@ -294,19 +305,19 @@ def extrapolate(known: list[tuple[float, Solution]], problem: DualProblem) -> tu
     return best[1], best[2]
 
 
-def _warn_of_saturation(K: np.ndarray, data: Samples, Cs: np.ndarray, lams: np.ndarray) -> None:
-    """Warn about margins at which a whole class is at its upper bound."""
+def _warn_about_saturation(K: np.ndarray, data: Samples, Cs: np.ndarray, lams: np.ndarray) -> None:
+    """Warn about margins at which all dual variables of a class are at their upper bounds."""
     ratio = lams.max(axis=1) / Cs
     c = max(range(len(Cs)), key=lambda k: (ratio[k], Cs[k]))
-    # The saturation bound far exceeds this value, which saves computing it: that takes a pass over K.
+    # The saturation bound far exceeds the following limit. Computing the bound takes a pass over K.
     if ratio[c] <= K.diagonal().mean():
         return
     for y in data.signs():
         limit = saturation_bound(K, y, float(Cs[c]), sample_weight=data.weight)
         if lams[c].max() >= limit:
             warn(
-                f"lam={lams[c].max():g} at C={Cs[c]:g} is beyond the saturation bound {limit:.4g}: from "
-                "there on every dual variable of the smaller class is at its box, so the class keeps all "
-                f"points. Use margins below {limit / Cs[c]:.3g} * C.",
+                f"lam={lams[c].max():g} at C={Cs[c]:g} exceeds the saturation bound {limit:.4g}. Above this "
+                "bound, every dual variable of the smaller class is at its upper bound, so the model keeps "
+                f"all points of this class. Use margins below {limit / Cs[c]:.3g} * C.",
             )
             return

@@ -1,4 +1,8 @@
-"""Solve the dual problem: settings, solutions, and :func:`solve_dual` for a kernel matrix."""
+"""Solution of the dual problem by sequential minimal optimisation (SMO) in the compiled core.
+
+SMO optimises two dual variables at a time. Such an update is called a *pair step*. :func:`solve_dual` solves
+the problem for a kernel matrix. The classifiers use :func:`solve_above_bound`.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +22,9 @@ from .problem import DualProblem, labels_and_boxes
 
 WorkingSet = Literal["mixed", "second-order", "first-order"]
 
-# The default bound as a fraction of C_i. It changes the loss by at most 1e-9 C_i per point.
+# Default of ``bound`` as a fraction of C_i. It changes the loss by at most 1e-9 C_i per training point.
 BOUND_FRACTION = 1e-9
-# Smallest box; with smaller boxes, numbers computed from the bound would underflow.
+# Smallest allowed C_i; with smaller values, numbers computed from the bound would underflow.
 SMALLEST_BOX = 1e-290
 # Seconds between checks for Ctrl-C and calls of the callback.
 POLL_SECONDS = 0.05
@@ -29,8 +33,8 @@ POLL_SECONDS = 0.05
 class Status(Enum):
     """Reason why the solver stopped.
 
-    ``STALLED``: rounding errors prevent further progress before the tolerance is reached. This happens
-    only if kernel values times C are at least 1e12 times the tolerance.
+    ``STALLED`` means that rounding errors prevent progress before the tolerance is reached. This happens only
+    if kernel values times C are at least 1e12 times the tolerance.
     """
 
     OPTIMAL = "optimal"
@@ -41,20 +45,22 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of the solver; unpacks into :func:`solve_dual` with ``**``.
+    """Settings of the solver; ``**settings`` passes them to :func:`solve_dual`.
 
     Parameters
     ----------
     working_set : {"mixed", "second-order", "first-order"}
-        Rule for the second point of a pair. ``"second-order"``: the largest decrease of the quadratic model,
-        as in the paper. ``"first-order"``: the most violating point (Keerthi et al. 2005). ``"mixed"``:
-        second-order, with every tenth step first-order, which needs the fewest steps.
+        Rule for the second variable of a pair. ``"second-order"`` takes the largest decrease of a quadratic
+        model, as in the paper. ``"first-order"`` takes the most violating variable (Keerthi et al. 2005).
+        ``"mixed"`` uses the second-order rule, and the first-order rule in every tenth step; it needs the
+        fewest steps.
     tol : float
-        Stop when the KKT violation is at most ``tol * max(1, lam)``, or ``tol`` without ``scale_tol``.
+        The solver stops when the KKT violation is at most ``tol * max(1, lam)``, or ``tol`` if ``scale_tol``
+        is False.
     max_iter : int
         Maximum number of pair steps; -1 for no limit.
     bound : float or None
-        Smallest distance of alpha from 0 and from ``C_i``; None means ``1e-9 * C_i``.
+        Smallest distance of ``alpha_i`` from 0 and from ``C_i``; None means ``1e-9 * C_i``.
     scale_tol : bool
         Whether the tolerance grows with ``lam``, as the decision values do.
 
@@ -72,7 +78,7 @@ class Settings:
 
     @classmethod
     def paper(cls) -> Settings:
-        """The settings of the paper's experiments."""
+        """Return the settings of the experiments in the paper."""
         return cls("second-order", tol=1e-5, max_iter=10_000, bound=1e-5, scale_tol=False)
 
     def __post_init__(self) -> None:
@@ -86,57 +92,58 @@ class Settings:
             raise ValueError(f"bound must be positive or None; got {self.bound!r}.")
 
     def keys(self) -> Iterator[str]:
+        """Return the names of the settings, for ``**settings``."""
         return (field.name for field in fields(self))
 
     def __getitem__(self, key: str) -> Any:
         return getattr(self, key)
 
     def tolerance(self, lam: float) -> float:
-        """The accepted absolute KKT violation for margin ``lam``."""
+        """Return the accepted absolute KKT violation for the margin ``lam``."""
         return self.tol * max(1.0, lam) if self.scale_tol else self.tol
 
     def bounds(self, box: np.ndarray) -> np.ndarray:
-        """The bound ``lo_i`` for each box ``C_i``."""
+        """Return the lower bounds of the dual variables, given the array ``box`` of the values ``C_i``."""
         if not (box.min() >= SMALLEST_BOX and np.isfinite(box.sum())):
             raise ValueError(
                 f"C times sample_weight must be at least {SMALLEST_BOX:g}, with a finite sum; it ranges from "
-                f"{box.min():g} to {box.max():g}. Use a weight of 0 to leave a row out."
+                f"{box.min():g} to {box.max():g}. Use a weight of 0 to ignore a row."
             )
         if self.bound is None:
             return BOUND_FRACTION * box
         if 2 * self.bound >= box.min():
             raise ValueError(
-                f"bound={self.bound:g} is too large for the box [0, {box.min():g}] of a point "
-                f"(C times its weight); it must be less than half of that, {box.min() / 2:g}."
+                f"bound={self.bound:g} is too large: it must be below {box.min() / 2:g}, half of the "
+                "smallest C times sample_weight."
             )
         return np.full_like(box, self.bound)
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """A solution of the dual problem, with its certificate of optimality.
+    """A solution of the dual problem, with a certificate of optimality.
 
     Attributes
     ----------
     alpha : array (n,)
-        The dual variables; from :func:`solve_above_bound`, their excess over the lower bound.
+        The dual variables. In a solution from :func:`solve_above_bound`, their excess over the lower bound.
     F : array (n,)
-        ``K @ (alpha * y)``: decision values without the intercept.
+        ``K @ (alpha * y)``, the decision values without the intercept.
     intercept : float
     n_iter : int
         Number of pair steps.
     status : Status
     kkt_violation : float
-        ``max_up E - min_low E`` (absolute).
+        See :meth:`~sparseklr.dual.problem.DualProblem.kkt_violation`.
     dual_objective, primal_objective, gap : float
-        ``gap = primal_objective + dual_objective >= 0`` is zero only at the optimum.
+        ``gap = primal_objective + dual_objective`` is non-negative, and zero only at the optimum.
     support : array of int
-        Points whose alpha is above its lower bound.
+        Indices of the training points whose alpha is above its lower bound.
     history : structured array
-        ``n_iter``, ``violation`` and ``seconds`` during the run.
+        ``n_iter``, ``violation`` and ``seconds`` at several times during the run.
     min_curvature : float
-        Smallest ``K_ii + K_jj - 2 K_ij`` encountered, relative to the size of its terms; negative (beyond
-        rounding) if the kernel is not positive semidefinite.
+        Smallest ``K_ii + K_jj - 2 K_ij`` of the pairs that were optimised, relative to the size of its terms.
+        It is negative, beyond rounding errors, if the kernel is not positive semidefinite.
     """
 
     alpha: np.ndarray
@@ -159,13 +166,15 @@ class Solution:
 
     @property
     def relative_gap(self) -> float:
+        """Duality gap divided by the larger absolute value of the two objectives."""
         return self.gap / max(abs(self.primal_objective), abs(self.dual_objective), np.finfo(float).tiny)
 
 
 class SolveInterrupted(KeyboardInterrupt):
-    """Ctrl-C during a solve; ``solution`` is the current iterate, which can serve as a warm start.
+    """Exception for Ctrl-C while the solver runs.
 
-    ``lam`` is the margin of this iterate if the margin was being searched, else None.
+    ``solution`` is the current iterate, which can serve as a warm start. ``lam`` is the margin of this
+    iterate if the margin was being searched, and None otherwise.
     """
 
     def __init__(self, solution: Any) -> None:
@@ -188,9 +197,9 @@ def solve_in_box(
     n_jobs: int | None = None,
     callback: Callback | None = None,
 ) -> Solution:
-    """Solve the bounded dual from ``alpha`` (in the box) and ``F = K @ (alpha * y)``.
+    """Solve the dual problem, starting from feasible variables ``alpha`` with ``F = K @ (alpha * y)``.
 
-    A point at its lower bound is part of the model, with the coefficient ``bound * y``.
+    A point at its lower bound belongs to the model, with the coefficient ``bound * y``.
     """
     return _solve(row_source, problem, settings, alpha - problem.bound, F, True, n_jobs, callback)
 
@@ -205,11 +214,11 @@ def solve_above_bound(
     n_jobs: int | None = None,
     callback: Callback | None = None,
 ) -> Solution:
-    """Solve the bounded dual in the variables ``above = alpha - bound``.
+    """Solve the dual problem in the variables ``above = alpha - bound``.
 
-    The start is ``above`` with ``F = K @ (above * y)``; ``y'above`` stays constant. ``alpha``, ``F`` and the
-    objectives of the returned solution refer to these variables. A point at its bound is thus *exactly*
-    absent from the model, and the start ``above = 0`` needs no kernel row.
+    The start is ``above`` with ``F = K @ (above * y)``. The solver keeps ``y'above`` constant. ``alpha``,
+    ``F`` and the objectives of the returned solution refer to ``above``. A point at its lower bound therefore
+    has the coefficient 0, and the start ``above = 0`` needs no kernel values.
     """
     return _solve(row_source, problem, settings, above, F, False, n_jobs, callback)
 
@@ -224,12 +233,11 @@ def _solve(
     n_jobs: int | None,
     callback: Callback | None,
 ) -> Solution:
-    """Run the compiled solver.
+    """Run the compiled solver and return its solution.
 
-    ``F`` and the solution refer to alpha, or to ``alpha - bound`` if :func:`solve_above_bound` is the
-    caller."""
-    # Rounding may leave a sum just below the upper bound; the solver would then treat the point as free to
-    # grow.
+    If ``bound_counts``, then ``F`` and the solution refer to alpha, otherwise to ``alpha - bound``.
+    """
+    # Rounding may leave a variable just below its upper bound. The solver would then try to increase it.
     top = problem.box - 2 * problem.bound
     above = np.where(top - above <= 4 * np.finfo(float).eps * problem.box, top, above)
     F = np.array(F, dtype=np.float64)
@@ -249,7 +257,7 @@ def _solve(
         callback,
     )
     support, alpha = np.flatnonzero(above > 0), problem.alpha_above(above) if bound_counts else above
-    # Any intercept between the two ends is optimal for the bounded dual; the end of an empty set is infinite.
+    # Any intercept between these two values is optimal. A value is infinite if its set of points is empty.
     ends = [end for end in (info.upper, info.lower) if np.isfinite(end)]
     intercept = float(np.mean(ends)) if ends else 0.0
     with np.errstate(over="ignore", invalid="ignore"):
@@ -277,7 +285,7 @@ def _solve(
 
 
 def core_settings(settings: Settings, lam: float, n_jobs: int | None) -> _core.Settings:
-    """The settings of the compiled solver for a margin."""
+    """Return the settings of the compiled solver for the margin ``lam``."""
     return _core.Settings(
         getattr(_core.WorkingSet, settings.working_set.replace("-", "_")),
         settings.tolerance(lam),
@@ -288,14 +296,15 @@ def core_settings(settings: Settings, lam: float, n_jobs: int | None) -> _core.S
 
 
 def history_of(info: _core.SolveInfo) -> np.ndarray:
-    """The history of a run as a structured array."""
+    """Return the history of a run as a structured array."""
     return np.array([(s.n_iter, s.violation, s.seconds) for s in info.history], dtype=_HISTORY)
 
 
 def _check_finite(problem: DualProblem, *values: np.ndarray | float) -> None:
+    """Raise an error unless all values are finite."""
     if not all(np.isfinite(value).all() for value in values):
         raise ValueError(
-            f"the solution overflows: the largest C times weight, {problem.box.max():g}, or "
+            f"the solution overflows: the largest C times sample_weight, {problem.box.max():g}, or "
             f"lam={problem.lam:g} is too large for these kernel values. Scale the features."
         )
 
@@ -315,9 +324,9 @@ def solve_dual(
     alpha0: Any = None,
     callback: Callback | None = None,
 ) -> Solution:
-    r"""Solve the dual of sparse kernel logistic regression on a kernel matrix.
+    r"""Solve the dual problem of sparse kernel logistic regression for a given kernel matrix.
 
-    This is the SMO algorithm of the paper for formulation (2BM),
+    The function runs the SMO algorithm of the paper (Consolo, Manno and Amaldi 2025) for formulation (2BM),
 
     .. math:: \min_\alpha \tfrac12\alpha^\top Q\alpha + \sum_i C_i G(\alpha_i/C_i) - \lambda\sum_i\alpha_i
               \quad\text{s.t.}\quad y^\top\alpha = 0,\ \ell_i \le \alpha_i \le C_i - \ell_i .
@@ -331,16 +340,16 @@ def solve_dual(
     C : float
         Weight of the loss; ``C_i = C * sample_weight_i``.
     lam : float
-        The margin, >= 0; 0 is kernel logistic regression.
+        The margin, >= 0. With ``lam=0`` the model is kernel logistic regression.
     sample_weight : array (n,), optional
-        Non-negative; a point of weight 0 gets alpha = 0.
+        Non-negative weights. A point of weight 0 gets alpha = 0.
     working_set, bound, tol, max_iter, scale_tol
-        See :class:`Settings`; ``**Settings.paper()`` gives the values of the paper.
+        See :class:`Settings`. ``**Settings.paper()`` passes the values of the paper.
     alpha0 : array (n,), optional
-        Start, which is projected onto the feasible set.
+        Initial dual variables, which are projected onto the feasible set.
     callback : callable, optional
-        Called about 20 times per second with an iteration (``n_iter``, ``violation``, ``seconds``);
-        a true return value stops the solver.
+        Function that is called about 20 times per second with the state of the solver, an object with the
+        attributes ``n_iter``, ``violation`` and ``seconds``. If it returns a true value, the solver stops.
 
     Returns
     -------
@@ -375,7 +384,7 @@ def solve_dual(
         )
         raise ValueError(
             f"{description} is infeasible: the lower bounds of one class sum to more than the upper bounds "
-            f"of the other, so y'alpha = 0 has no solution; use a bound below {smaller / len(box):g}."
+            f"of the other class, so y'alpha = 0 has no solution. Use a bound below {smaller / len(box):g}."
         )
     if alpha0 is not None:
         alpha0 = column_or_1d(alpha0).astype(np.float64)
@@ -388,7 +397,7 @@ def solve_dual(
         with np.errstate(over="ignore", invalid="ignore"):
             F = (K_kept @ (alpha * problem.y)).astype(np.float64)
         solution = solve_in_box(source, problem, settings, alpha=alpha, F=F, callback=callback)
-        # Rounding errors of a distant start persist in F; if they matter, restart from the solution.
+        # Rounding errors of a distant start persist in F. If they are large, restart from the solution.
         if alpha0 is None or np.finfo(float).eps * np.abs(F).max() <= settings.tolerance(problem.lam):
             break
         alpha = solution.alpha
@@ -396,7 +405,7 @@ def solve_dual(
 
 
 def _with_dropped(solution: Solution, K: np.ndarray, y: np.ndarray, keep: np.ndarray) -> Solution:
-    """Extend the solution to the points of weight zero."""
+    """Return the solution extended to the points of weight zero."""
     alpha = np.zeros(len(y))
     alpha[keep] = solution.alpha
     values = {field.name: getattr(solution, field.name) for field in fields(solution)}

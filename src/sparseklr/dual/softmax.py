@@ -1,4 +1,4 @@
-"""S-KLR for several classes in one problem: the softmax loss with a margin."""
+"""S-KLR for more than two classes in one problem: the softmax loss with a margin."""
 
 from __future__ import annotations
 
@@ -15,36 +15,37 @@ from ..samples import Samples
 from .problem import SoftmaxProblem, boxes
 from .smo import Callback, Settings, SolveInterrupted, Status, core_settings, history_of
 
-# Accepted relative duality gap as a fraction of tol. Where the optimality conditions converge slowly, a gap
-# of tol / 10 is reached several times earlier, and further steps hardly change the model.
+# Accepted relative duality gap as a fraction of tol. If the KKT violation decreases slowly, the gap is below
+# tol / 10 much earlier, and further steps hardly change the model.
 GAP_FRACTION = 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class SoftmaxSolution:
-    """A solution of the softmax problem, with its certificate of optimality.
+    """A solution of the softmax problem, with a certificate of optimality.
 
     Attributes
     ----------
     problem : SoftmaxProblem
     coef : array (n_classes, n)
-        beta: the coefficients of every function. The columns sum to zero, as do the rows.
+        The coefficients beta of the function of each class. Each column and each row sums to zero.
     F : array (n_classes, n)
-        ``coef @ K``: decision values without the intercepts, which sum to zero over the classes.
+        ``coef @ K``, the decision values without the intercepts. Each column sums to zero.
     intercept : array (n_classes,)
-        They sum to zero.
+        The intercepts of the classes, which sum to zero.
     n_iter : int
-        Pair steps.
+        Number of pair steps.
     status : Status
-        Optimal if the violation is at most the tolerance, or the relative gap at most a tenth of ``tol``.
+        Optimal if the violation is at most the tolerance, or if the relative gap is at most a tenth of
+        ``tol``.
     kkt_violation : float
         See :meth:`SoftmaxProblem.kkt_violation`.
     dual_objective, primal_objective, gap : float
-        ``gap = primal_objective + dual_objective >= 0`` is zero only at the optimum.
+        ``gap = primal_objective + dual_objective`` is non-negative, and zero only at the optimum.
     history : structured array
         ``n_iter``, ``violation`` and ``seconds`` after every sweep over the pairs of classes.
     min_curvature : float
-        As in :class:`~sparseklr.dual.Solution`.
+        See :class:`~sparseklr.dual.Solution`.
     """
 
     problem: SoftmaxProblem
@@ -62,7 +63,7 @@ class SoftmaxSolution:
 
     @property
     def support(self) -> np.ndarray:
-        """Rows with a non-zero coefficient."""
+        """Indices of the training rows with a non-zero coefficient."""
         return np.flatnonzero(self.coef.any(axis=0))
 
     @property
@@ -72,10 +73,12 @@ class SoftmaxSolution:
 
     @property
     def relative_gap(self) -> float:
+        """Duality gap divided by the larger absolute value of the two objectives."""
         return self.gap / max(abs(self.primal_objective), abs(self.dual_objective), np.finfo(float).tiny)
 
     @property
     def converged(self) -> bool:
+        """Whether the problem was solved to the required tolerance."""
         return self.status is Status.OPTIMAL
 
     @property
@@ -85,16 +88,17 @@ class SoftmaxSolution:
 
     @property
     def margins(self) -> np.ndarray:
-        """lam of every output."""
+        """The margin lam, repeated for every class."""
         return np.full(self.problem.n_classes, self.problem.lam)
 
 
 @dataclass(frozen=True, eq=False)
 class SoftmaxSolver:
-    """Solves the softmax problem of a training set.
+    """Solver of the softmax problem of a training set.
 
-    The variables are masses above their bound, so a row whose own class has all the mass is exactly absent.
-    With ``show``, a progress bar is shown.
+    The variables are the excesses of the masses over their bound (see
+    :class:`~sparseklr.dual.problem.SoftmaxProblem`). A row whose own class has all the excess therefore has
+    exactly zero coefficients. With ``show``, a progress bar is displayed.
     """
 
     data: Samples
@@ -105,34 +109,37 @@ class SoftmaxSolver:
 
     @cached_property
     def row_source(self) -> RowSource:
-        """Row source, created on first use."""
+        """Access to the rows of the kernel matrix, created on first use."""
         return self.data.kernel.row_source(self.data.X, cache_size=self.cache_size)
 
     def problem(self, C: float, lam: float) -> SoftmaxProblem:
-        """The problem of all classes of the data."""
+        """Return the problem with all classes of the training set."""
         n_classes, box = len(self.data.classes), boxes(C, self.data.weight)
         bound = self.settings.bounds(box)
         if not (n_classes * bound < box).all():
             raise ValueError(
                 f"bound={self.settings.bound!r} is too large for {n_classes} classes: it must be below "
-                f"{box.min() / n_classes:g}, the smallest C times sample weight divided by the number of "
+                f"{box.min() / n_classes:g}, the smallest C times sample_weight divided by the number of "
                 "classes."
             )
         return SoftmaxProblem(self.data.codes, n_classes, box, bound, lam)
 
     def part(self, indices: np.ndarray) -> SoftmaxSolver:
-        """The solver for the rows at ``indices``."""
+        """Return the solver for the training rows at ``indices``."""
         return replace(self, data=self.data.part(indices))
 
     def product(self, coef: np.ndarray) -> np.ndarray:
-        """``coef @ K``, computed from the kernel rows of the solver in their precision."""
+        """Return ``coef @ K``, computed from the kernel rows of the solver and in their precision."""
         threads = n_threads(self.n_jobs)
         return np.array([_core.row_sum(self.row_source, np.ascontiguousarray(row), threads) for row in coef])
 
     def solve(
         self, problem: SoftmaxProblem, start: np.ndarray | None = None, title: str = ""
     ) -> SoftmaxSolution:
-        """Solve from zero, which needs no kernel row, or from a feasible point near ``start``."""
+        """Solve the problem, starting from a feasible point near ``start``.
+
+        By default the start is zero, which needs no kernel values.
+        """
         coef = np.zeros((problem.n_classes, len(problem.codes)))
         F = np.zeros_like(coef)
         if start is not None and start.any():
@@ -155,7 +162,7 @@ def solve_masses(
     n_jobs: int | None = None,
     callback: Callback | None = None,
 ) -> SoftmaxSolution:
-    """Solve the softmax problem from feasible coefficients ``coef`` with ``F = coef @ K``."""
+    """Solve the softmax problem, starting from feasible coefficients ``coef`` with ``F = coef @ K``."""
     above, F = problem.masses(coef), np.array(F, dtype=np.float64)
     intercept = np.zeros(problem.n_classes)
     info, error = _core.solve_softmax_in_place(
@@ -176,7 +183,7 @@ def solve_masses(
         primal, dual = problem.primal_objective(coef, F, intercept), problem.dual_objective(coef, F)
     if not (np.isfinite(F).all() and np.isfinite(primal + dual)):
         raise ValueError(
-            f"the solution overflows: the largest C times weight, {problem.box.max():g}, or "
+            f"the solution overflows: the largest C times sample_weight, {problem.box.max():g}, or "
             f"lam={problem.lam:g} is too large for these kernel values. Scale the features."
         )
     solution = SoftmaxSolution(
@@ -201,7 +208,10 @@ def solve_masses(
 
 
 def accepted_gap(settings: Settings, lam: float) -> float:
-    """The accepted relative gap; it is quadratic in the violation, whose scale depends on ``scale_tol``."""
+    """Return the relative duality gap at which the solver may stop.
+
+    The gap is quadratic in the violation, and the tolerance of the violation depends on ``scale_tol``.
+    """
     unit = settings.tolerance(lam) / (settings.tol * max(1.0, lam))
     return GAP_FRACTION * settings.tol * unit**2
 
@@ -216,16 +226,17 @@ def solve_softmax(
     cache_size: float | str = "auto",
     n_jobs: int | None = None,
 ) -> SoftmaxSolution:
-    """Solve the softmax problem of a training set, from zero or from coefficients ``start``.
+    """Solve the softmax problem of a training set.
 
     Parameters
     ----------
     samples : Samples
+        The training rows.
     C, lam : float
-        Weight of the loss and margin.
+        Weight of the loss, and margin.
     settings : Settings
     start : array (n_classes, n), optional
-        Coefficients of an earlier solution.
+        Coefficients of an earlier solution from which the solver starts. The default is zero.
     cache_size : float or "auto"
         Memory for kernel rows in MB.
     n_jobs : int, optional

@@ -1,4 +1,4 @@
-"""The Shapley values of one row as bars, and of many rows as points."""
+"""Plots of Shapley values: bars for one row, dots for many rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..shapley import ShapleyValues
 from ._drawing import AGAINST, FOR, NEUTRAL, TOTAL, last_step, pyplot
 
-# Number of vertical positions of points in a line of the plot of many rows.
+# The range of the contributions is divided into this number of bins; dots in one bin are stacked vertically.
 _BINS = 100
 # Number of characters of a feature name; longer names would leave no space for the plot.
 _LONGEST_NAME = 36
@@ -19,13 +19,16 @@ _LONGEST_NAME = 36
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ShapleyDisplay:
-    """The contribution of each feature to the log-odds, or with several classes to the output of a class.
+    """Plot of Shapley values: the contribution of each feature to the log-odds of a class.
 
-    For one row, bars lead from the mean of the background rows to the value of the row. For many rows,
-    each row is a point in the line of each feature, coloured by the value of the feature. Features are sorted
-    by their mean absolute contribution.
+    The contributions of a row add up to the difference between its log-odds and the mean log-odds of a set of
+    background rows, which represent the training data. With more than two classes, the output of the class
+    takes the place of the log-odds. For one row, the plot is a waterfall chart that leads from this mean to
+    the log-odds of the row. For many rows, each feature has a line of dots, one for each row, whose colours
+    show the values of the feature; missing values are grey. Features are sorted by their mean absolute
+    contribution.
 
-    Create it with :meth:`from_estimator` or :meth:`from_values`.
+    Create the display with :meth:`from_estimator` or :meth:`from_values`.
 
     Parameters
     ----------
@@ -36,21 +39,22 @@ class ShapleyDisplay:
     data : array (n_samples, n_features)
         Values of the features.
     feature_names : list of str
+        Names of the features.
     label : object
-        The class.
+        The class whose log-odds are explained.
     max_features : int
-        Number of lines for features; the others are added up in one line.
+        Maximum number of features shown separately; the contributions of all other features are summed.
     unit : str
-        What the values add up to, for the label of the axis.
+        What the contributions add up to, for the label of the axis.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
     bars_ : BarContainer
-        For one row: the base value, the features and the sum.
+        Only for one row: the bars of the base value, the features and the log-odds.
     points_ : list of PathCollection
-        For many rows: the points of each line.
+        Only for many rows: the dots of each feature.
 
     Examples
     --------
@@ -85,22 +89,25 @@ class ShapleyDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the Shapley values of rows.
+        """Plot the Shapley values of one or all rows of X.
 
         Parameters
         ----------
         estimator : object
-            A fitted classifier with ``explain``, or a pipeline that ends in one.
+            A fitted classifier with a method ``explain``, or a pipeline whose last step is such a classifier.
         X : {array-like, sparse matrix, data frame} of shape (n_samples, n_features)
+            Rows to explain.
         row : int or None, default=None
-            Position of the row to explain; None draws all rows, or the row if there is only one.
+            Position in X of the only row to explain; None explains all rows.
         label : object, default=None
-            The class; None means the most probable class for one row, and the last class for many rows.
+            The class whose log-odds are explained. None means, for one row, the class with the largest
+            log-odds, and for many rows, the last class.
         max_features : int, default=10
+            Maximum number of features shown separately.
         ax : matplotlib Axes, default=None
-            None creates a new figure.
+            Axes to draw on; None creates a new figure.
         **kwargs
-            Arguments of ``explain``: ``background``, ``groups``.
+            The arguments ``background`` and ``groups`` of ``explain``.
 
         Returns
         -------
@@ -125,7 +132,10 @@ class ShapleyDisplay:
         max_features: int = 10,
         ax: Any = None,
     ) -> Self:
-        """Draw the result of ``explain(X, by="features")``, with parameters like :meth:`from_estimator`."""
+        """Plot Shapley values that ``explain(X, by="features")`` returned.
+
+        The other parameters are those of :meth:`from_estimator`.
+        """
         n = len(shapley_values.values)
         if row is None and n == 1:
             row = 0
@@ -150,11 +160,11 @@ class ShapleyDisplay:
 
     @property
     def order(self) -> np.ndarray:
-        """Positions of the features by mean absolute contribution, the largest first."""
+        """Indices of the features, sorted by decreasing mean absolute contribution."""
         return np.argsort(-np.abs(self.values).mean(axis=0), kind="stable")
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw the display into ``ax``, or into a new figure if it is None."""
+        """Draw the Shapley values on ``ax``, or in a new figure if ``ax`` is None."""
         shown, others = self.order[: self.max_features], self.order[self.max_features :]
         one = len(self.values) == 1
         n_lines = len(shown) + bool(len(others)) + (2 if one else 0)
@@ -180,7 +190,7 @@ class ShapleyDisplay:
         return self
 
     def _plot_row(self, values: list[np.ndarray], names: list[str], shown: np.ndarray) -> None:
-        """Bars that begin where the last one ended."""
+        """Draw the waterfall chart of one row: each bar begins where the previous bar ended."""
         ax, steps = self.ax_, np.array([value[0] for value in values])
         ends = self.base_value + np.cumsum(steps)
         starts = np.concatenate([[0.0], [self.base_value], ends[:-1], [0.0]])
@@ -193,14 +203,14 @@ class ShapleyDisplay:
         edges = starts + lengths
         ax.vlines(edges[:-1], y[:-1] - 0.35, y[:-1] + 1.35, color=NEUTRAL, linewidth=0.8)
         ax.axvline(0, color=TOTAL, linewidth=0.8)
-        labels = ["mean of the background", *names, "this row"]
+        labels = ["mean of the background rows", *names, "this row"]
         ax.set_yticks(y, [label.replace("$", r"\$") for label in labels], fontsize="small")
         ends = np.array([0.0, *starts, *edges])
-        room = 0.15 * float(np.ptp(ends)) or 1.0  # for the numbers beside the bars
-        ax.set_xlim(ends.min() - room, ends.max() + room)
+        margin = 0.15 * float(np.ptp(ends)) or 1.0  # space for the numbers beside the bars
+        ax.set_xlim(ends.min() - margin, ends.max() + margin)
 
     def _plot_rows(self, values: list[np.ndarray], names: list[str], shown: np.ndarray) -> None:
-        """Draw a row of points for each feature; points with similar values are separated vertically."""
+        """Draw a line of dots for each feature; dots at similar positions are separated vertically."""
         ax, self.points_ = self.ax_, []
         span = max(float(np.ptp(np.concatenate(values))), 1e-12)
         colours = pyplot().get_cmap("coolwarm").with_extremes(bad=NEUTRAL)  # grey for missing values
@@ -224,20 +234,23 @@ class ShapleyDisplay:
 
 
 def _value(value: Any, missing: str) -> str:
-    """The value of a feature as text after its name; ``missing`` for NaN."""
+    """Return the value of a feature as text after its name; ``missing`` if it is NaN."""
     if isinstance(value, float | np.floating):
         return missing if np.isnan(value) else f" = {value:.4g}"
     return " = " + _cut(str(value).removesuffix(" 00:00:00"), 20)
 
 
 def _cut(text: str, most: int) -> str:
-    """The text, without its middle if it has more than ``most`` characters."""
+    """Return the text, without its middle if it has more than ``most`` characters."""
     half = (most - 3) // 2
     return text if len(text) <= most else f"{text[:half]}...{text[-half:]}"
 
 
 def _ranks(values: np.ndarray) -> np.ndarray | None:
-    """Ranks of numbers from 0 to 1, NaN for NaN; None if some are not numbers or all are equal."""
+    """Return the ranks of values, scaled to [0, 1]; None if some are not numbers or all are equal.
+
+    Missing values keep NaN.
+    """
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -252,7 +265,7 @@ def _ranks(values: np.ndarray) -> np.ndarray | None:
 
 
 def _spread(values: np.ndarray, width: float) -> np.ndarray:
-    """Vertical offsets within 0.4 that separate points of the same bin."""
+    """Return vertical offsets, at most 0.4 in size, that separate dots in the same bin of this width."""
     bins = np.floor(values / width).astype(np.int64)
     order = np.lexsort((values, bins))
     first = np.append(True, np.diff(bins[order]) > 0)

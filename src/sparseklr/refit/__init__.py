@@ -1,11 +1,19 @@
-"""The refit of SparseKLR: a penalised likelihood on the selected points.
+"""The refit of SparseKLR: penalised maximum likelihood in the span of the selected kernel functions.
 
-:mod:`labels` defines labels and losses, :mod:`basis` the span of the kernel functions of a few points.
-:mod:`newton` fits the likelihood, and :mod:`leave_one_out` approximates its leave-one-out outputs; with more
-than two classes :mod:`cross_fit` replaces these. :mod:`recalibration` undoes shrinkage,
-:mod:`regularisation` chooses C, :mod:`kernel_search` the kernel and :mod:`relevance` a width for each
-feature. :mod:`copies` decides whether equal rows are copies of one observation. :mod:`refit` combines these
-steps, and :mod:`prune` drops points. :mod:`posterior` computes posterior variances and familiarity.
-:mod:`calibration` and :mod:`softmax_calibration` map the outputs of :class:`~sparseklr.SKLR` to
-probabilities.
+Three words are used throughout this package:
+
+- A *point* is a distinct training row. Equal rows form one point.
+- An *observation* is a training row with its label. Several observations may belong to one point.
+- An *output* is a value of the decision function f. Two classes have one output for each row, the logit of
+  the second class. K > 2 classes have K outputs for each row, and their softmax gives the probabilities.
+
+:mod:`labels` defines the labels and their loss. :mod:`basis` represents functions by the kernel functions of
+a few points. :mod:`newton` maximises the penalised likelihood. :mod:`leave_one_out` approximates
+leave-one-out outputs for two classes, and :mod:`cross_fit` computes cross-fitted outputs for more classes.
+:mod:`recalibration` corrects the shrinkage of the outputs. :mod:`regularisation` chooses C,
+:mod:`kernel_search` chooses the kernel, and :mod:`relevance` learns a width for each feature. :mod:`copies`
+tests whether equal rows are copies of one observation. :mod:`refit` combines these steps, :mod:`sample`
+applies them to large data sets, and :mod:`prune` drops points that the predictions do not need.
+:mod:`posterior` computes posterior variances and familiarity. :mod:`calibration` and
+:mod:`softmax_calibration` convert the decision values of :class:`~sparseklr.SKLR` into probabilities.
 """

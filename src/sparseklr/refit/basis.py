@@ -1,11 +1,14 @@
-r"""Spans of the kernel functions of a few points, sums over all training points, and random bases.
+r"""Functions in the span of a few kernel functions, and the random choice of these kernel functions.
 
-With points :math:`B`, :math:`K_{BB} = LL^\top` and features :math:`\phi(x) = L^{-1} k(B, x)`, a function
-:math:`f = \sum_b \beta_b k(x_b, \cdot) = v^\top\phi` has the norm :math:`\|f\|^2 = \beta^\top K_{BB}
-\beta = \|v\|^2`. Likelihoods are fitted in the coordinates v, followed by an intercept. Features need not be
-computed: products with them are products with kernel columns :math:`k(B, x)` and triangular solves.
+Let B be a set of training points, :math:`K_{BB} = LL^\top` the Cholesky factorisation of their kernel matrix
+and :math:`\phi(x) = L^{-1} k(B, x)`. A function :math:`f = \sum_b \beta_b k(x_b, \cdot) = v^\top\phi` has the
+squared norm :math:`\|f\|^2 = \beta^\top K_{BB} \beta = \|v\|^2`. Likelihoods are therefore maximised over the
+coordinates v and an intercept, which is the last entry of the coordinate vector. The features
+:math:`\phi(x)` need not be stored: a product with them is a product with the kernel columns
+:math:`k(x, B)`, followed or preceded by a triangular solve.
 
-Random bases are drawn by randomly pivoted Cholesky. They are label-free: the labels do not influence them.
+Random bases are drawn by randomly pivoted Cholesky. They are label-free: the labels do not influence which
+points are drawn.
 
 References
 ----------
@@ -17,6 +20,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,58 +33,66 @@ from .._utils.threads import Map, threads_of
 from ..kernels import rounded
 from ..samples import DistinctPoints
 
-# Number of rows in a block of kernel columns, and the memory limit in bytes up to which columns are kept.
+# Number of rows in a block of kernel columns.
 _BLOCK = 2048
+# Kernel columns are kept in memory if they need at most this number of bytes.
 _KEEP_BYTES = 1 << 29
-# Number of rows of a triangular matrix in one product; more rows would multiply more zeros.
+# A product with a triangular matrix is computed for this number of its rows at a time. Larger blocks would
+# multiply more zeros.
 _ROWS_OF_INVERSE = 64
-# Number of multiplications from which a separate thread is worthwhile.
+# Threads are used for at least this number of multiplications.
 _WORTH_A_THREAD = 1_000_000
 
 
 def independent(K: np.ndarray, tolerance: float = 1e-8) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of numerically independent points and the Cholesky factor L of their kernel matrix.
+    """Return positions of numerically independent points and the Cholesky factor L of their kernel matrix.
 
-    Pivoted Cholesky drops points whose residual is below ``tolerance`` times the largest diagonal entry, such
-    as duplicates. Among equal pivots it takes the one with the largest row sum, so the result does not
-    depend on the order of the points.
+    K is the kernel matrix of all points. Pivoted Cholesky drops a point, for example a duplicate, if its
+    residual is below ``tolerance`` times the largest diagonal entry of K. Among equal pivots the function
+    takes the point with the largest row sum of K. The result therefore does not depend on the order of the
+    points.
     """
     scale = float(K.diagonal().max(initial=0.0))
     if scale <= 0:
         return np.empty(0, dtype=np.intp), np.empty((0, 0))
     order = np.argsort(-K.sum(axis=1), kind="stable")
     K = K.take(order, axis=0).take(order, axis=1)
-    np.fill_diagonal(K, rounded(K.diagonal(), 40))  # make entries equal that differ by rounding
+    np.fill_diagonal(K, rounded(K.diagonal(), 40))  # equalise entries that differ only by rounding errors
     factor, pivots, rank, _ = dpstrf(K, lower=True, tol=tolerance * scale)
     return order[pivots[:rank] - 1], np.tril(factor[:rank, :rank])
 
 
 def row_blocks(n: int) -> list[slice]:
-    """Slices of n rows into blocks, which do not depend on the number of threads."""
+    """Return slices that divide n rows into blocks of 2048; the number of threads has no influence."""
     return [slice(start, min(start + _BLOCK, n)) for start in range(0, n, _BLOCK)]
 
 
 def columns_fit(n: int, size: int) -> bool:
-    """Whether ``size`` kernel columns of ``n`` points are small enough to be kept in memory."""
+    """Return whether ``size`` kernel columns with ``n`` entries each may be kept in memory."""
     return 8 * n * size <= _KEEP_BYTES
 
 
 class Basis:
-    """The span of the kernel functions of some points, with sums over all points in blocks of rows.
+    """The span of the kernel functions of the basis points B, a subset of the training points.
+
+    The methods compute sums over all training points, one block of rows at a time.
 
     Parameters
     ----------
     points : DistinctPoints
+        All training points.
     chosen : array of int
-        Indices of the basis points B.
+        Indices of the basis points B in ``points``.
     L : array (len(chosen), len(chosen))
-        Cholesky factor of their kernel matrix.
+        Cholesky factor of the kernel matrix of the basis points.
     map_ : callable
-        Calls a function for every block, in order (:func:`~sparseklr._utils.threads.ordered_threads`).
+        The built-in ``map``, or its threaded version from
+        :func:`~sparseklr._utils.threads.ordered_threads`.
     columns : list of arrays, optional
-        Blocks of k(x, B). If not given, they are computed, and kept if they fit into memory.
+        The kernel values k(x, B) of all points x, in blocks of rows. By default they are computed, and kept
+        if they need at most 512 MiB.
     whitened : bool
-        Whether ``columns`` contain features L^-1 k(B, x) instead of kernel values.
+        Whether ``columns`` contain the features L^-1 k(B, x) instead of kernel values.
     """
 
     def __init__(
@@ -102,32 +114,36 @@ class Basis:
     def of(
         cls, points: DistinctPoints, chosen: np.ndarray, map_: Map = map, tolerance: float = 1e-8
     ) -> Basis:
-        """The span of the given points without numerically dependent ones (:func:`independent`)."""
+        """Return the span of the points ``chosen``, without the points that :func:`independent` drops."""
         kept, L = independent(points.values(chosen, chosen), tolerance)
         return cls(points, chosen[kept], L, map_)
 
     def whiten(self) -> Basis:
-        """The same basis with features instead of kernel columns, for many sums over few points."""
+        """Return the same basis with stored features instead of stored kernel columns.
+
+        This saves the triangular solves, which pays if many sums over few points follow.
+        """
         if self._columns is None or self.whitened:
             return self
         columns = list(self._over_blocks(lambda _, K: self._from_left(K.T).T, self.size**2))
         return Basis(self.points, self.chosen, self.L, self.map_, columns, whitened=True)
 
     def whiten_if_few(self) -> Basis:
-        """Features instead of kernel columns if all points fit into one block."""
+        """Return the basis with stored features if all points fit into one block, otherwise ``self``."""
         return self.whiten() if len(self.points) <= _BLOCK else self
 
     @property
     def kept(self) -> list[np.ndarray] | None:
-        """Blocks of columns, in row-major order, if they are kept."""
+        """The stored blocks of kernel columns or features in row-major order; None if nothing is stored."""
         return self._columns
 
     @property
     def threads(self) -> int:
+        """Number of threads that ``map_`` uses."""
         return threads_of(self.map_)
 
     def part(self, positions: np.ndarray) -> Basis:
-        """The span of the basis points at ``positions``; kept columns are reused."""
+        """Return the span of the basis points at ``positions``; stored columns are reused."""
         rows, columns = self.L[positions], None
         if self._columns is not None:
             pick = (lambda _, K: K @ rows.T) if self.whitened else (lambda _, K: K.take(positions, axis=1))
@@ -137,7 +153,11 @@ class Basis:
         return Basis(self.points, self.chosen[positions], L * np.sign(L.diagonal()), self.map_, columns)
 
     def projection(self, positions: np.ndarray, part: Basis) -> np.ndarray:
-        """The matrix that projects coordinates onto the span of ``part = self.part(positions)``."""
+        """Return the matrix that maps the coordinates of a function to the coordinates of its projection.
+
+        The function is projected onto the span of ``part``, which is ``self.part(positions)``. The intercept
+        is unchanged.
+        """
         T = np.zeros((part.size + 1, self.size + 1))
         T[:-1, :-1] = solve_lower(part.L, self.L[positions])
         T[-1, -1] = 1
@@ -145,16 +165,29 @@ class Basis:
 
     @property
     def size(self) -> int:
+        """Number of basis points."""
         return len(self.chosen)
 
-    def _over_blocks(self, function: Callable[[slice, np.ndarray], Any], work: int) -> Iterable[Any]:
-        """``function(rows, columns)`` for every block, in order; ``work`` is its cost per row."""
-        kept = self._columns
+    @cached_property
+    def _single(self) -> list[np.ndarray] | None:
+        """The stored kernel columns or features in float32; None if nothing is stored."""
+        return None if self._columns is None else [block.astype(np.float32) for block in self._columns]
+
+    def _over_blocks(
+        self, function: Callable[[slice, np.ndarray], Any], work: int, single: bool = False
+    ) -> Iterable[Any]:
+        """Return ``function(rows, columns)`` of every block, in order.
+
+        ``rows`` is the slice of the block and ``columns`` contains its kernel columns or features, in float32
+        if ``single``. The number ``work`` of multiplications per row decides whether threads are used.
+        """
+        kept = self._single if single else self._columns
 
         def call(rows: slice) -> Any:
-            return function(
-                rows, self.points.values(rows, self.chosen) if kept is None else kept[rows.start // _BLOCK]
-            )
+            if kept is not None:
+                return function(rows, kept[rows.start // _BLOCK])
+            K = self.points.values(rows, self.chosen)
+            return function(rows, K.astype(np.float32) if single else K)
 
         # A user's kernel function is called by one thread at a time.
         alone = callable(self.points.kernel.name) if kept is None else _BLOCK * work < _WORTH_A_THREAD
@@ -163,17 +196,27 @@ class Basis:
     # -- coordinates and coefficients -----------------------------------------------------------
 
     def coefficients(self, v: np.ndarray) -> np.ndarray:
-        """Coefficients beta of the basis points, without the intercept; a column for each column of v."""
-        return solve_lower(self.L, v[:-1], trans=True)
+        """Return the coefficients beta of the basis points, without the intercept.
+
+        If v is a matrix, each of its columns gives one column of coefficients.
+        """
+        return solve_lower(self.L, v[:-1], trans=True).astype(v.dtype, copy=False)
 
     def coordinates(self, coef: np.ndarray, intercept: Any) -> np.ndarray:
-        """Coordinates v of the function with these coefficients; several functions are columns."""
+        """Return the coordinates v of the function with the given coefficients and intercept.
+
+        If ``coef`` is a matrix, each of its columns is one function and gives one column of coordinates.
+        """
         return np.concatenate([self.L.T @ coef, np.asarray(intercept)[None]])
 
     # -- sums over the training points ----------------------------------------------------------
 
     def outputs(self, v: np.ndarray) -> np.ndarray:
-        """Outputs f of all points for coordinates v, the intercept last; v may have further axes."""
+        """Return the values f(x) of all training points for the function with the coordinates v.
+
+        The last entry of v is the intercept. Further axes of v contain further functions. If v is a matrix in
+        float32, the products are computed in float32, as in :meth:`project`.
+        """
         if v.ndim > 2:
             return self.outputs(v.reshape(len(v), -1)).reshape(-1, *v.shape[1:])
         coef = v[:-1] if self.whitened else self.coefficients(v)
@@ -181,28 +224,34 @@ class Basis:
             out = np.empty(len(self.points))
             _core.row_products(self.kept, coef, v[-1], out, self.threads)
             return out
-        return np.concatenate(list(self._over_blocks(lambda rows, K: K @ coef, coef.size))) + v[-1]
+        blocks = self._over_blocks(lambda rows, K: K @ coef, coef.size, single=v.dtype == np.float32)
+        return np.concatenate(list(blocks)) + v[-1]
 
     def project(self, e: np.ndarray) -> np.ndarray:
-        """``sum_i e_i [phi(x_i), 1]``: the gradient of ``e @ outputs(v)`` with respect to v; e may be a
-        matrix with a column for each problem."""
+        """Return ``sum_i e_i [phi(x_i), 1]``, the gradient of ``e @ outputs(v)`` with respect to v.
+
+        Further axes of e give further sums.
+        """
         if e.ndim > 2:
             return self.project(e.reshape(len(e), -1)).reshape(-1, *e.shape[1:])
-        out = np.zeros((self.size, *e.shape[1:]))
+        out = np.zeros((self.size, *e.shape[1:]), dtype=e.dtype)
         if self.kept is not None and e.ndim == 1:
             _core.weighted_row_sum(self.kept, e, out, self.threads)
         else:
-            for part in self._over_blocks(lambda rows, K: K.T @ e[rows], self.size):
+            for part in self._over_blocks(lambda rows, K: K.T @ e[rows], self.size, e.dtype == np.float32):
                 out += part
         return np.concatenate([self._from_left(out), e.sum(axis=0)[None]])
 
     def curvature(self, information: np.ndarray) -> np.ndarray:
-        """``sum_i h_i [phi(x_i), 1] [phi(x_i), 1]'``; rows with h = 0 are skipped."""
+        """Return ``sum_i h_i [phi(x_i), 1] [phi(x_i), 1]'``, where h is ``information``.
+
+        Points with h_i = 0 are skipped.
+        """
         root, positive = np.sqrt(information), information > 0
         m = self.size
 
         def block(rows: slice, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            # Skipping rows copies the others, which pays only if enough of them are skipped.
+            # Skipping rows copies the other rows, so it saves time only if more than 10% are skipped.
             kept: Any = positive[rows] if np.count_nonzero(positive[rows]) < 0.9 * len(K) else slice(None)
             scale = root[rows][kept]
             scaled = K[kept] * scale[:, None]
@@ -220,10 +269,10 @@ class Basis:
         return H
 
     def leverages(self, factor: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """``[phi, 1]' H^-1 [phi, 1]`` at the points of the mask ``rows``, 0 elsewhere; H = factor factor'.
+        """Return ``[phi(x), 1]' H^-1 [phi(x), 1]`` of every point x in the mask ``rows``, and 0 elsewhere.
 
-        Computed by products with the inverse of the factor: SciPy's triangular solves would block other
-        threads.
+        H is ``factor factor'`` with a lower triangular factor. The method multiplies by the inverse of the
+        factor, because SciPy's triangular solves would block other threads.
         """
         m = self.size
         inverse = solve_lower(factor, np.eye(m + 1))
@@ -245,7 +294,7 @@ class Basis:
         return np.concatenate(list(self._over_blocks(block, m * m)))
 
     def features(self, indices: np.ndarray) -> np.ndarray:
-        """``[phi, 1]`` of the given points, (len(indices), size + 1)."""
+        """Return ``[phi(x), 1]`` of the points with the given indices, an array (len(indices), size + 1)."""
         out = np.ones((len(indices), self.size + 1))
         if self.whitened and self._columns is not None:
             out[:, :-1] = [self._columns[i // _BLOCK][i % _BLOCK] for i in indices]
@@ -254,36 +303,43 @@ class Basis:
         return out
 
     def _from_left(self, columns: np.ndarray) -> np.ndarray:
-        """L^-1 times products with kernel columns; products with features are returned unchanged."""
+        """Return ``L^-1 columns``, or ``columns`` unchanged if they already are sums of features."""
         if self.whitened or not self.size:
             return columns
-        return solve_lower(self.L, columns)
+        return solve_lower(self.L, columns).astype(columns.dtype, copy=False)
 
 
 # -- random bases -------------------------------------------------------------------------------
 
-# Number of points drawn at once, and the largest number of points to draw from.
+# Number of points drawn at once.
 _DRAWN_AT_ONCE = 120
+# Points are drawn from a random subset if there are more candidates than this.
 _CANDIDATES = 20_000
-# Sizes of the label-free bases. Up to ALL_AT_ONCE points, there is one basis, which contains all of them.
+# Sizes of the nested label-free bases.
 SIZES = 100, 300, 1000, 3000
+# Up to this number of training points, a single basis contains all of them.
 ALL_AT_ONCE = 300
-# Limits of the larger bases: number of coefficients, and of multiplications to compute a Newton matrix.
+# Bases are not larger than these limits allow: the number of coefficients, and the number of multiplications
+# needed to compute a Newton matrix.
 MOST_COEFFICIENTS, MOST_PRODUCTS = 3000, 40_000_000_000
 
 
 class RandomPivots:
-    r"""A growing random basis: its points, their Cholesky factor and the features of all points.
+    r"""Basis points drawn by randomly pivoted Cholesky; :meth:`grow` draws more of them.
 
-    The probability of drawing a point is proportional to its residual :math:`k(x, x) - \|\phi(x)\|^2` given
-    the points drawn before, which spreads points out without preferring outliers.
+    A point is drawn with a probability proportional to its residual :math:`k(x, x) - \|\phi(x)\|^2` given
+    the points drawn before. This rule spreads the basis points over the data without preferring outliers.
 
     Attributes
     ----------
     chosen : array of int
+        Indices of the points B drawn so far.
     L : array (len(chosen), len(chosen))
+        Cholesky factor of the kernel matrix of B.
     blocks : list of arrays (n_rows, at least len(chosen))
-        Features L^-1 k(B, x) of all points.
+        Features L^-1 k(B, x) of all points x, in blocks of rows.
+    residual : array (n_points,)
+        Residual of every point given B.
     """
 
     def __init__(self, points: DistinctPoints, rng: np.random.Generator, map_: Map = map) -> None:
@@ -296,14 +352,14 @@ class RandomPivots:
         self.floor = 1e-6 * self.residual.max(initial=0.0)
 
     def grow(self, size: int) -> None:
-        """Draw points until there are ``size`` of them, or until the residual vanishes."""
+        """Draw points until the basis has ``size`` points, or until all residuals are negligible."""
         m = len(self.chosen)
         self._reserve(size)
         while m < size and self.residual.max(initial=0.0) > self.floor:
             probability = self.residual / self.residual.sum()
             most = min(_DRAWN_AT_ONCE, size - m, int(np.count_nonzero(probability)))
             drawn = np.sort(self.rng.choice(len(probability), most, replace=False, p=probability))
-            # Drop drawn points that are nearly in the span of the others.
+            # Drop drawn points whose kernel functions are nearly in the span of other kernel functions.
             before = self._features(drawn, m)
             left = self.points.values(drawn, drawn) - before @ before.T
             kept, corner = independent(left, tolerance=1e-3)
@@ -314,7 +370,7 @@ class RandomPivots:
         self.L = self.L[:m, :m]
 
     def _features(self, indices: np.ndarray, m: int) -> np.ndarray:
-        """The first m features of the given points."""
+        """Return the first m features of the points with the given indices."""
         block, row = np.divmod(indices, self.slices[0].stop)
         out = np.empty((len(indices), m))
         for each in np.unique(block):
@@ -323,6 +379,7 @@ class RandomPivots:
         return out
 
     def _reserve(self, size: int) -> None:
+        """Enlarge the arrays ``L`` and ``blocks`` for ``size`` basis points."""
         m = len(self.chosen)
         L, blocks = np.zeros((size, size)), [np.empty((len(block), size)) for block in self.blocks]
         L[:m, :m] = self.L
@@ -331,7 +388,11 @@ class RandomPivots:
         self.L, self.blocks = L, blocks
 
     def _add(self, m: int, drawn: np.ndarray, before: np.ndarray, corner: np.ndarray) -> None:
-        """Add points: ``before`` are their features so far, ``corner`` is the factor of their residual."""
+        """Add the points ``drawn`` to a basis of m points, and update features and residuals.
+
+        ``before`` contains the m features of these points, ``corner`` the Cholesky factor of their residual
+        kernel matrix.
+        """
         end, inverse = m + len(drawn), solve_lower(corner, np.eye(len(drawn)))
 
         def extend(rows: slice, block: np.ndarray) -> None:
@@ -355,7 +416,10 @@ def random_basis(
     map_: Map = map,
     tolerance: float = 1e-8,
 ) -> Basis:
-    """The span of ``size`` of the points ``among``, drawn by randomly pivoted Cholesky, or of all of them."""
+    """Return the span of at most ``size`` of the points whose indices are ``among``.
+
+    If ``among`` contains more points, randomly pivoted Cholesky draws ``size`` of them.
+    """
     if len(among) > size:
         if len(among) > _CANDIDATES:
             among = np.sort(rng.choice(among, _CANDIDATES, replace=False))
@@ -366,9 +430,11 @@ def random_basis(
 
 
 class LabelFreeBases(Sequence[Basis]):
-    """Nested bases of 100 and more points that do not depend on the labels, created on first access.
+    """A sequence of nested random bases, which do not depend on the labels.
 
-    For up to 300 points there is a single basis, of all points.
+    The bases have 100, 300, 1000 and 3000 points by default, as far as the limits of this module allow. Each
+    basis is computed on first access. Up to 300 training points, the sequence has a single basis, which
+    contains all of them.
     """
 
     def __init__(
@@ -385,7 +451,7 @@ class LabelFreeBases(Sequence[Basis]):
         few = [size for size in sizes if size <= most] or sizes[:1]
         self.sizes = [n] if n <= ALL_AT_ONCE else sorted({min(size, n) for size in few})
         self._bases: list[Basis] = []
-        self._lock = threading.Lock()  # several outputs may access it from different threads
+        self._lock = threading.Lock()  # different threads may access the bases
         self._sample: Any = None
         if n > _CANDIDATES and not columns_fit(n, self.sizes[-1]):  # draw from a random sample
             self._sample = np.sort(rng.choice(n, _CANDIDATES, replace=False))
@@ -402,8 +468,9 @@ class LabelFreeBases(Sequence[Basis]):
         return self._bases[level]
 
     def _grown(self, size: int) -> Basis:
+        """Return the basis of the first ``size`` points drawn, which contains all smaller bases."""
         pivots = self._pivots
-        if len(self.sizes) == 1 and size == len(self.points):  # otherwise it must contain the smaller bases
+        if len(self.sizes) == 1 and size == len(self.points):
             return self._full()
         pivots.grow(size)
         if self._sample is not None:
@@ -413,7 +480,10 @@ class LabelFreeBases(Sequence[Basis]):
         return Basis(self.points, pivots.chosen, pivots.L, self.map_, columns, whitened=True)
 
     def _full(self) -> Basis:
-        """The span of all points, in one block; the features of the basis points are the rows of L."""
+        """Return the span of all points, with the features of all points in one block.
+
+        The features of the basis points are the rows of L.
+        """
         everything = np.arange(len(self.points))
         K = self.points.values(everything, everything)
         kept, L = independent(K)
@@ -429,10 +499,11 @@ class LabelFreeBases(Sequence[Basis]):
 
 
 def solve_lower(L: np.ndarray, b: np.ndarray, trans: bool = False, overwrite: bool = False) -> np.ndarray:
-    """``L^-1 b``, or ``L^-T b`` if ``trans``, for a lower triangular L and a vector or matrix b, float64.
+    """Return ``L^-1 b``, or ``L^-T b`` if ``trans``, for a lower triangular L and a vector or matrix b.
 
-    BLAS is called directly: SciPy's general functions have an overhead of 30 microseconds per call. With
-    ``overwrite``, a matrix in column-major order may be overwritten.
+    Both arrays have the type float64. The function calls BLAS directly, because SciPy's general functions
+    have an overhead of 30 microseconds per call. With ``overwrite``, b may be overwritten if it is a matrix
+    in column-major order.
 
     Examples
     --------
@@ -451,5 +522,5 @@ def solve_lower(L: np.ndarray, b: np.ndarray, trans: bool = False, overwrite: bo
 
 
 def solve_symmetric(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """``H^-1 b`` for ``H = factor factor'`` with a lower triangular factor."""
+    """Return ``H^-1 b`` for ``H = factor factor'`` with a lower triangular factor."""
     return solve_lower(factor, solve_lower(factor, b), trans=True)

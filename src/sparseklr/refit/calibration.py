@@ -1,6 +1,7 @@
-"""Calibration of decision values: the link function of the margin loss, and Platt's sigmoid.
+"""Probabilities from the decision values of S-KLR: the link of its margin loss, and Platt's sigmoid.
 
-The sigmoid is fitted to cross-fitted decision values.
+The link follows from the loss and needs no data. Platt's sigmoid is fitted to cross-fitted decision values:
+the value of each training row comes from a model that was fitted without it.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ from ..samples import DistinctPoints
 
 
 def link(f: np.ndarray, lam: float | np.ndarray) -> np.ndarray:
-    r"""Logit of the probability for f under the loss ``log(1 + exp(lam - y f))``.
+    r"""Return the logit of the positive class at the decision value f under the margin loss.
 
-    The loss is proper composite with :math:`\eta = s(\lambda+f) / (s(\lambda+f) + s(\lambda-f))`, where s is
-    the sigmoid; its logit is :math:`\log(1 + e^{f-\lambda}) - \log(1 + e^{-f-\lambda})`. Well inside the
-    margin this rounds to zero, so a small multiple of f is added, which preserves the order of the values.
+    The loss ``log(1 + exp(lam - y f))`` is proper composite: its expected value is minimal at f if the
+    positive class has the probability :math:`\eta = s(\lambda+f) / (s(\lambda+f) + s(\lambda-f))`, where s is
+    the sigmoid. The logit of :math:`\eta` is :math:`\log(1 + e^{f-\lambda}) - \log(1 + e^{-f-\lambda})`. If
+    :math:`|f|` is much smaller than :math:`\lambda`, this difference rounds to zero. A small multiple of f is
+    therefore added, which preserves the order of the decision values.
 
     >>> round(float(link(np.array(0.3), 0.0)), 6)
     0.3
@@ -38,10 +41,10 @@ ONE_VS_REST: Link = "one-vs-rest"
 
 
 def log_probabilities(outputs: np.ndarray, link: Link) -> np.ndarray:
-    """Logarithms of class probabilities from outputs (n, n_outputs).
+    """Return the logarithms of the class probabilities, (n, n_classes), given outputs (n, n_outputs).
 
     A single output is the logit of the second class. Several outputs f_k give probabilities proportional to
-    exp(f_k) with the link "softmax", and to sigmoid(f_k) with "one-vs-rest".
+    exp(f_k) with the link "softmax", and to sigmoid(f_k) with the link "one-vs-rest".
 
     >>> np.exp(log_probabilities(np.array([[0.0]]), SOFTMAX)).tolist()
     [[0.5, 0.5]]
@@ -52,23 +55,23 @@ def log_probabilities(outputs: np.ndarray, link: Link) -> np.ndarray:
 
 
 def platt(y: np.ndarray, f: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
-    """Slope and intercept of Platt's sigmoid for cross-fitted values f.
+    """Return slope and intercept of Platt's sigmoid for cross-fitted decision values f and labels y = ±1.
 
-    The targets are (n+1)/(n+2) and 1/(n+2), where n is the weight of the class (Platt 2000); this keeps the
-    slope finite.
+    The target of a row is (n+1)/(n+2) for its own class and 1/(n+2) for the other class, where n is the total
+    weight of its own class (Platt 2000). These targets keep the slope finite.
     """
     positive = y > 0
     n = [weight[~positive].sum(), weight[positive].sum()]
     shrunk = [1 / (total + 2) for total in n]
     full = [(total + 1) / (total + 2) for total in n]
     ones, zeros = np.where(positive, full[1], shrunk[0]), np.where(positive, shrunk[1], full[0])
-    # Constant values carry no information about the classes; others are scaled to [-1, 1].
+    # Constant decision values carry no information about the classes; other values are scaled to [-1, 1].
     centre, spread = (f.max() + f.min()) / 2, (f.max() - f.min()) / 2
     if spread <= max(1e-10 * np.abs(f).max(), 1e-200):
         return 0.0, float(np.log(weight @ ones) - np.log(weight @ zeros))
     rows = np.tile((f - centre) / spread, 2)[:, None]
     labels = np.repeat([1, 0], len(f))
-    # If nearly all weight is on one value, the data do not determine a slope; the penalty of 1e-14 does.
+    # If nearly all weight is on one value, the data do not determine the slope; the penalty of 1e-14 does.
     relative = weight / weight.sum()
     model = LogisticRegression(C=1e14, solver="newton-cholesky", tol=1e-12)
     model.fit(rows, labels, sample_weight=np.concatenate([relative * ones, relative * zeros]))
@@ -77,11 +80,12 @@ def platt(y: np.ndarray, f: np.ndarray, weight: np.ndarray) -> tuple[float, floa
 
 
 def folds_along(points: DistinctPoints, values: np.ndarray, y: np.ndarray, most: int) -> np.ndarray | None:
-    """A fold number for each row: the sorted distinct points of each label are assigned to folds in turn.
+    """Return the fold number of each row, or None if a class has fewer than two distinct points.
 
-    Equal rows of a label share a fold, so no row is predicted by a model trained on its copy, and repeating a
-    row is equivalent to increasing its weight. There are as many folds as the smaller class has distinct
-    points, at most ``most``; the result is None if that is fewer than two.
+    Within each class, the distinct points are sorted by ``values`` and assigned to the folds in turn. Equal
+    rows with equal labels share a fold. No row is therefore predicted by a model trained on its copy, and
+    repeating a row is equivalent to increasing its weight. The number of folds is ``most``, or the number of
+    distinct points of the smallest class if this number is smaller.
     """
     place = np.empty(len(points), dtype=np.intp)
     place[np.lexsort((points.first, rounded(values[points.first], 24)))] = np.arange(len(points))
@@ -96,11 +100,12 @@ def folds_along(points: DistinctPoints, values: np.ndarray, y: np.ndarray, most:
 def cross_fitted(
     solver: BinarySolver, points: DistinctPoints, problem: DualProblem, solution: Solution
 ) -> np.ndarray | None:
-    """f of every row from a model fitted without its fold; None if there are too few distinct rows.
+    """Return the decision value of every row from a model fitted without the fold of that row.
 
-    Each fit is warm-started from ``solution``. Rows are assigned to folds in the order of ``K @ (box * y)``,
-    their projection onto the difference of the class means in feature space. Up to rounding, this order is
-    the same for a precomputed kernel and for shuffled rows.
+    The result is None if a class has fewer than two distinct rows. The solver starts each model from
+    ``solution``. Rows are assigned to folds in the order of ``K @ (box * y)``, their projection onto the
+    difference of the class means in feature space. Up to rounding, this order does not change if the rows are
+    shuffled or the kernel is precomputed.
     """
     data = solver.data
     fold = folds_along(points, solver.product(problem.box * problem.y), problem.y, most=5)
@@ -121,14 +126,17 @@ def cross_fitted(
 
 
 def fit_sigmoids(solver: BinarySolver, solved: BinarySolutions) -> np.ndarray:
-    """Slope and intercept of Platt's sigmoid for each binary problem."""
+    """Return slope and intercept of Platt's sigmoid for each binary problem, (n_problems, 2).
+
+    A warning is issued for a problem without cross-fitted values, whose sigmoid uses training values.
+    """
     points, sigmoids = DistinctPoints.of(solver.data), []
     for problem, solution in zip(solved.problems, solved.solutions, strict=True):
         f = cross_fitted(solver, points, problem, solution)
         if f is None:
             warn(
                 "calibration='sigmoid': a class has fewer than two distinct samples, so cross-fitting is "
-                "impossible; the sigmoid is fitted to the training values. Prefer SparseKLR.",
+                "impossible. The sigmoid is fitted to the training values. Consider SparseKLR instead.",
             )
             f = solution.decision
         sigmoids.append(platt(problem.y, f, solver.data.weight))

@@ -1,23 +1,27 @@
 r"""A test of whether equal rows are copies of one observation or independent observations.
 
-In tables with few categories, equal rows are independent draws: when leave-one-out removes one of them, the
-others may stay. Rows that were duplicated or oversampled repeat their label as well: a copy that stays in the
-training set reveals the label of the one left out.
+In a table with few categories, equal rows are usually independent observations. When leave-one-out removes
+one of them, the other rows may stay. Rows that were duplicated or oversampled repeat their label as well. A
+copy that stays in the training set then reveals the label of the removed row.
 
-The test compares the labels of equal rows. Let :math:`n_{ik}` of the :math:`n_i` observations on point i
-belong to class k. If they are independent with class probabilities :math:`p_{ik}`, the expected number of
-pairs with different labels is :math:`\sum_i n_i (n_i - 1) (1 - \sum_k p_{ik}^2) / 2`; copies never differ.
-Equal rows are treated as copies if the number of differing pairs is less than half of the expected number,
-and more than three standard deviations below it. If labels are almost certain, the test cannot decide and
-independence is assumed, which then makes little difference.
+The test compares the labels of equal rows. Let :math:`n_i` be the number of observations with the features
+:math:`x_i`. If their labels are independent with class probabilities :math:`p_{ik}`, the expected number of
+pairs with equal features and different labels is :math:`\sum_i n_i (n_i - 1) (1 - \sum_k p_{ik}^2) / 2`.
+Copies never have different labels. Equal rows are treated as copies if the observed number of such pairs is
+less than half of the expected number and more than three standard deviations below it. If labels are almost
+certain given the features, the test has no power, and the rows are treated as independent. The two
+treatments then hardly differ.
 
-The probabilities come from a penalised likelihood with a moderate C. With
-:math:`(n)_m = n (n-1) \cdots (n-m+1)`, the number of pairs between class k and the others has the variance
+The probabilities are estimated by a penalised likelihood with a moderate C. Consider n observations with
+equal features, and let p be the probability of class k and :math:`q = 1 - p`. With
+:math:`(n)_m = n (n-1) \cdots (n-m+1)`, the number of pairs with exactly one member in class k has the
+variance
 
-.. math:: (n)_4 p^2 q^2 + (n)_3 p q + (n)_2 p q - ((n)_2 p q)^2, \qquad q = 1 - p,
+.. math:: (n)_4 p^2 q^2 + (n)_3 p q + (n)_2 p q - ((n)_2 p q)^2,
 
-by the factorial moments of the binomial distribution. The number of differing pairs is half of the sum over
-the classes, so its standard deviation is at most half of the sum of theirs (with equality for two classes).
+by the factorial moments of the binomial distribution. The number of pairs with different labels is half of
+the sum of these numbers over the classes. Its standard deviation is therefore at most half of the sum of
+their standard deviations, with equality for two classes.
 """
 
 from __future__ import annotations
@@ -35,12 +39,15 @@ from .regularisation import SETTINGS
 
 
 def with_copies_marked(points: DistinctPoints, seed: int) -> DistinctPoints:
-    """The points with relative weights, and with ``copies`` set by :func:`rows_are_copies`."""
+    """Return the points with ``copies`` set by :func:`rows_are_copies`.
+
+    Their weights are divided by the mean weight of an observation.
+    """
     return replace(points, copies=rows_are_copies(points, seed)).relative()
 
 
 def rows_are_copies(points: DistinctPoints, seed: int = 0) -> bool:
-    """Whether labels of equal rows agree significantly more often than independent labels would."""
+    """Return whether labels of equal rows agree significantly more often than independent labels would."""
     if points.count is None or points.count.sum(axis=1).max() <= 1:
         return False
     unweighted = replace(points, weight=points.count.astype(np.float64), copies=False)
@@ -48,9 +55,10 @@ def rows_are_copies(points: DistinctPoints, seed: int = 0) -> bool:
 
 
 def labels_agree(count: np.ndarray, P: np.ndarray) -> bool:
-    """Whether labels within points differ significantly less often than the probabilities P predict.
+    """Return whether labels of equal rows differ significantly less often than the probabilities P predict.
 
-    Both arrays have the shape (n_points, n_classes).
+    ``count`` contains the number of observations of each class for each distinct row, and P contains the
+    class probabilities. Both arrays have the shape (n_points, n_classes).
 
     Examples
     --------
@@ -62,12 +70,12 @@ def labels_agree(count: np.ndarray, P: np.ndarray) -> bool:
     pq, pairs = P * (1 - P), n * (n - 1)
     differ, expected = 0.5 * float((count * (n - count)).sum()), 0.5 * float((pairs * pq).sum())
     variance = pairs * pq * (1 + (n - 2) * (1 + (n - 3) * pq) - pairs * pq)
-    deviation = 0.5 * np.sqrt(np.maximum(variance, 0.0)).sum(axis=1)  # of each point
+    deviation = 0.5 * np.sqrt(np.maximum(variance, 0.0)).sum(axis=1)  # for each point
     return differ < 0.5 * expected and expected - differ > 3 * float(np.linalg.norm(deviation))
 
 
 def _probabilities(points: DistinctPoints, seed: int) -> np.ndarray:
-    """Class probabilities of all points from a likelihood on a label-free basis."""
+    """Return class probabilities of all points, estimated by a penalised likelihood on a label-free basis."""
     basis, labels = LabelFreeBases(points, np.random.default_rng(seed))[0], Labels.of(points.weight)
-    fit = fit_likelihood(basis, labels, SETTINGS.start, tol=1e-4, fresh=False)
+    fit = fit_likelihood(basis, labels, SETTINGS.start, near=labels.guess(), tol=1e-4, fresh=False)
     return np.exp(log_probabilities(fit.f.reshape(len(points), -1), SOFTMAX))

@@ -1,14 +1,15 @@
-r"""Cross-fitted outputs: the outputs of each fold come from a model fitted to the other folds.
+r"""Cross-fitted outputs: decision values of each fold from a model fitted to the other folds.
 
-With several classes they replace leave-one-out, which takes one Newton step per observation. Each step needs
-the Newton matrix of all classes together, whose order is the number of points times the number of classes.
-With one matrix for each class instead, leave-one-out is far too optimistic if there are many classes
-(docs/design/refit.md).
+With more than two classes, cross-fitted outputs replace leave-one-out outputs. Approximate leave-one-out
+takes one Newton step per observation, and each step needs the Newton matrix of all classes together. The
+order of this matrix is the number of basis points times the number of classes. If one matrix for each class
+is used instead, leave-one-out is far too optimistic with many classes (docs/design/refit.md).
 
-With several classes, the fits that leave out one fold each and the fit to all observations share the basis
-and the preconditioner, and are computed together: one product with the features serves all of them. They
-start from zero, or from the same fits with a neighbouring C; a start that depends on all labels would make
-the estimates too optimistic.
+For F folds, F + 1 models are fitted together: one model without each fold, and one model to all
+observations. They share the basis and the preconditioners, so one product with the features serves all of
+them. The iterations start from outputs that depend only on the labels to which a model is fitted, or from the
+models of the same folds with a neighbouring C. A start that depends on all labels would make the estimates
+too optimistic.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from .newton import LikelihoodFit, embedded, fit_likelihood
 
 @dataclass(frozen=True)
 class CrossFitSettings:
-    """Limits of cross-fits."""
+    """Limits of cross-fitting."""
 
-    # Outputs (points times classes times fits) up to which fits are computed at once; it bounds the memory.
+    # Largest number of outputs (points times classes times models) computed at once; it bounds the memory.
     most_outputs: int = 4_000_000
 
 
@@ -34,13 +35,17 @@ SETTINGS = CrossFitSettings()
 
 
 def cross_fit(basis: Basis, labels: Labels, fit: LikelihoodFit) -> tuple[np.ndarray, np.ndarray]:
-    """Outputs of all observations from fits without their fold, one by one, and the coordinates of the fits.
+    """Return cross-fitted outputs of all observations, and the coordinates of the models.
 
-    The fits use the preconditioner of the fit to all observations. The first axis of the coordinates has the
-    folds.
+    ``fit`` is the model of all observations. With two classes, the models without a fold are fitted one after
+    the other, preconditioned by the Newton matrix of ``fit``. With more classes, they are fitted together.
+    The coordinates have one entry for each fold along their first axis.
     """
     groups = labels.observations
     assert groups.fold is not None
+    if labels.several:
+        f, v = _fits(basis, labels.cross_fits.problems(slice(-1)), fit.C, None, 1e-2)
+        return f[groups.point, groups.fold], v.swapaxes(0, 1)
     n_folds = int(groups.fold.max()) + 1
 
     def without(fold: int) -> np.ndarray:
@@ -50,27 +55,39 @@ def cross_fit(basis: Basis, labels: Labels, fit: LikelihoodFit) -> tuple[np.ndar
         left_out[held_out] = part.f[groups.point[held_out]]
         return part.v
 
-    left_out = np.empty((len(groups.weight), *labels.target.shape[1:]))
+    left_out = np.empty(len(groups.weight))
     return left_out, np.stack([without(fold) for fold in range(n_folds)])
 
 
 def joint_cross_fit(
     basis: Basis, labels: Labels, C: float, starts: np.ndarray | None, tol: float = 1e-2
 ) -> tuple[LikelihoodFit, np.ndarray, np.ndarray]:
-    """The fit of several classes, outputs from fits without a fold, and the coordinates of all fits.
+    """Return the model of all observations, cross-fitted outputs, and the coordinates of all models.
 
-    The coordinates have the shape (size + 1, n_folds + 1, n_classes); the last fit is that to all
-    observations. ``starts`` are such coordinates for another C, in this basis or in a smaller one whose
-    points come first in this one.
+    There are more than two classes. The coordinates have the shape (basis.size + 1, n_folds + 1, n_classes);
+    the last model along the second axis is the model of all observations. ``starts`` contains the coordinates
+    that this function returned for another C. They may refer to a smaller basis if its points are the first
+    points of ``basis``.
     """
-    problems, groups = labels.cross_fits, labels.observations
+    groups = labels.observations
+    f, v = _fits(basis, labels.cross_fits, C, None if starts is None else embedded(starts, basis), tol)
+    return LikelihoodFit(v[:, -1], f[:, -1], C), f[groups.point, groups.fold], v
+
+
+def _fits(
+    basis: Basis, problems: Labels, C: float, starts: np.ndarray | None, tol: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return outputs and coordinates of simultaneous problems with more than two classes.
+
+    The problems are solved in groups whose size is limited by the memory.
+    """
     n, n_fits, n_classes = problems.target.shape
-    start = np.zeros((basis.size + 1, n_fits, n_classes)) if starts is None else embedded(starts, basis)
     at_once = max(1, SETTINGS.most_outputs // (n * n_classes))
-    f, v = np.empty((n, n_fits, n_classes)), np.empty_like(start)
+    f, v = np.empty((n, n_fits, n_classes)), np.empty((basis.size + 1, n_fits, n_classes))
     for first in range(0, n_fits, at_once):
         some = slice(first, first + at_once)
-        found = fit_likelihood(basis, problems.problems(some), C, start[:, some], fresh=False, tol=tol)
+        part = problems.problems(some)
+        start, near = (None, part.guess()) if starts is None else (starts[:, some], None)
+        found = fit_likelihood(basis, part, C, start, near=near, fresh=False, tol=tol)
         f[:, some], v[:, some] = found.f, found.v
-    whole = LikelihoodFit(v[:, -1], f[:, -1], C, found.curvature, found.factor)
-    return whole, f[groups.point, groups.fold], v
+    return f, v

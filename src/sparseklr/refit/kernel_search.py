@@ -1,15 +1,19 @@
-r"""Choice of the kernel by leave-one-out, and of its width, which validation folds must confirm.
+"""Choice of the kernel and its width by the leave-one-out log-loss.
 
-Each kernel is evaluated by the leave-one-out log-loss of the penalised likelihood on a label-free basis, with
-the C that is best for it (:mod:`~.regularisation`), on at most 1500 points. The kind of kernel with the
-smaller loss is chosen.
+Each kernel is evaluated by the leave-one-out log-loss of a penalised likelihood with the best C for that
+kernel (:mod:`~.regularisation`). The likelihood uses a label-free basis and a sample of about 1500 points.
+With ``kernel="auto"``, the rbf kernel and the Laplacian kernel are compared, and the smaller loss decides.
+A kernel of the same kind that is three times as wide then replaces the chosen one while this lowers the loss
+by more than a standard error of the difference.
 
-With ``gamma="auto"``, widths form a geometric grid with ratio three around the width of ``gamma="scale"``.
-From there the search proceeds to wider kernels while the loss falls, and likewise to narrower ones. Another
-kind of kernel is evaluated at its middle width only, unless it is at least as good there as the first kernel.
-The leave-one-out loss of the best of many widths is optimistic, so this width replaces the first one only if
-its loss on validation folds is smaller too; that validation loss is the one to report. docs/design/refit.md
-has measurements.
+With ``gamma="auto"``, the search also covers the width. Candidate widths form a geometric grid with ratio
+three around the width of ``gamma="scale"``. The search proceeds from there to wider kernels while the loss
+falls, and likewise to narrower ones. The Laplacian kernel is first evaluated at its middle width. Its other
+widths are evaluated only if its loss there is at most the loss of the first kernel.
+
+The smallest of many leave-one-out losses is optimistic. With ``gamma="auto"``, the best kernel therefore
+replaces the first one only if its loss on validation folds is smaller too. This validation loss is reported.
+docs/design/refit.md has measurements.
 """
 
 from __future__ import annotations
@@ -30,24 +34,26 @@ from ..kernels import Kernel, NonFiniteKernel, naming_row
 from ..samples import DistinctPoints, Samples, first_of_each_class, shuffled_keys
 from .basis import ALL_AT_ONCE, Basis, LabelFreeBases
 from .labels import Labels
+from .regularisation import SETTINGS as C_SEARCH
 from .regularisation import EvaluatedFit, choose_C, fit_at
-from .relevance import factors_pay, learned_factors
+from .relevance import factors_reduce_loss, learned_factors
 
 
 @dataclass(frozen=True)
 class KernelSearchSettings:
     """Settings of the kernel search."""
 
-    kinds: tuple[str, ...] = ("rbf", "laplacian")  # kinds of kernel="auto"; the first one is the default
-    factor: float = 3.0  # ratio of consecutive widths
-    max_steps: int = 6  # largest number of steps from the middle width in either direction
-    most_points: int = 1500  # size of the sample of the points
-    basis_size: int = 120  # number of basis points for a sample of more than 300 points
-    least_of_class: int = 10  # smallest number of points of each class in the sample
-    # A narrower kernel that is worse by this many standard errors, at the C of the previous width, is
-    # abandoned without a search for its best C.
+    kinds: tuple[str, ...] = ("rbf", "laplacian")  # kernels of kernel="auto"; the default kernel comes first
+    factor: float = 3.0  # ratio of consecutive values of gamma
+    max_steps: int = 6  # maximum number of steps from the middle width in either direction
+    most_points: int = 1500  # size of the sample of training points on which the search is based
+    basis_size: int = 120  # number of basis points if there are more than 300 training points
+    least_of_class: int = 10  # minimum number of points of each class in a sample
+    # A narrower kernel is first evaluated at the C of the previous width. If its loss is larger by this
+    # number of standard errors, the search for its best C is skipped.
     clearly_worse: float = 2.0
-    small_loss: float = 1e-3  # loss below which the search ends
+    better: float = 1.0  # number of standard errors by which a wider kernel must improve the loss
+    small_loss: float = 1e-3  # the search ends if the first kernel has a loss below this value
 
 
 SETTINGS = KernelSearchSettings()
@@ -62,37 +68,43 @@ class Candidate:
     kernel: Kernel
     evaluated: EvaluatedFit
     losses: np.ndarray  # leave-one-out log-loss of each observation
-    loss: float  # their weighted mean
-    error: float  # its standard error
-    seconds: float
-    settled: bool = True  # whether C is the best for this kernel
+    loss: float  # weighted mean of ``losses``
+    error: float  # standard error of ``loss``
+    seconds: float  # time of the evaluation
+    C_searched: bool = True  # whether C is the best for this kernel, not for another width
 
 
 class Predictor(Protocol):
-    """A fitted model that predicts logarithms of class probabilities."""
+    """Protocol of a fitted model that predicts logarithms of class probabilities."""
 
     def log_proba(self, X: Any) -> np.ndarray: ...
 
 
 @dataclass(frozen=True, eq=False)
 class ChosenKernel:
-    """The result of a search."""
+    """Result of a kernel search."""
 
     kernel: Kernel
-    C: float  # the best for this kernel, before the factors
-    factors: np.ndarray | None  # of the features (:mod:`~.relevance`); None if all features count alike
-    evaluated: EvaluatedFit | None  # its fit to all points; None with factors, or a sample of the points
-    origin: tuple[Basis, EvaluatedFit] | None  # of the factors; None if the basis lacks some points
-    tried: list[Candidate]  # in order of evaluation; the first is the default
-    validation_loss: float | None  # of the chosen kernel; None if it is the first, or folds are impossible
+    C: float  # the best C for this kernel with unscaled features
+    factors: np.ndarray | None  # one factor for each feature (:mod:`~.relevance`); None if all are 1
+    # The model with this kernel on all training points. None if the search used a sample of the points, or
+    # if the features are multiplied by factors.
+    evaluated: EvaluatedFit | None
+    # The basis and the model from which the factors were learned. None without factors, or if there are more
+    # than 300 training points.
+    origin: tuple[Basis, EvaluatedFit] | None
+    tried: list[Candidate]  # all evaluated kernels in order of evaluation; the first one is the default
+    # Mean log-loss of the chosen kernel on validation folds. None if widths were not searched, if the first
+    # kernel had the smallest leave-one-out loss, or if a class has too few observations for folds.
+    validation_loss: float | None
 
     def applied(self, data: T) -> T:
-        """Samples or points with this kernel and with scaled features."""
+        """Return ``data`` with this kernel, and with features multiplied by ``factors``."""
         X = data.X if self.factors is None else data.X * self.factors.astype(data.X.dtype)
         return replace(data, X=X, kernel=self.kernel)
 
     def table(self) -> dict[str, np.ndarray]:
-        """The evaluated kernels, as columns."""
+        """Return the evaluated kernels as a table, a dictionary of columns."""
         columns: dict[str, list[Any]] = {
             "kernel": [str(one.kernel.name) for one in self.tried],
             "gamma": [one.kernel.gamma for one in self.tried],
@@ -105,10 +117,10 @@ class ChosenKernel:
 
 
 def middle_kernels(first: Kernel, n_features: int, kernel: str, gamma: Any) -> list[Kernel]:
-    """Every kind of kernel to evaluate, with the given width or the middle of its search range.
+    """Return the kernels at which the search starts, one for each kind to be compared.
 
-    ``first`` is the first kernel to try. If the width is searched, ``first`` has the width of
-    ``gamma="scale"``.
+    ``first`` is the kernel that is evaluated first. A numerical ``gamma`` applies to all kernels. Otherwise
+    ``first`` has the width of ``gamma="scale"``, and the Laplacian kernel gets the corresponding width.
     """
     kinds = [replace(first, name=name) for name in (SETTINGS.kinds if kernel == "auto" else [kernel])]
     if isinstance(gamma, float | int):
@@ -117,10 +129,10 @@ def middle_kernels(first: Kernel, n_features: int, kernel: str, gamma: Any) -> l
 
 
 def laplacian_like(rbf: Kernel, n_features: int) -> Kernel:
-    r"""The Laplacian kernel whose width corresponds to that of an rbf kernel.
+    r"""Return the Laplacian kernel whose width corresponds to the width of an rbf kernel.
 
-    :math:`\gamma = 1/(p\sigma^2)` becomes :math:`1/(p\sigma)`, where p is the number of features. Both
-    kernels are invariant to the unit of the features.
+    The coefficient :math:`\gamma = 1/(p\sigma^2)` of the rbf kernel becomes :math:`1/(p\sigma)`, where p is
+    the number of features. Neither kernel then depends on the unit of the features.
     """
     return replace(rbf, name="laplacian", gamma=float(np.sqrt(rbf.gamma / n_features)))
 
@@ -131,17 +143,46 @@ def choose_kernel(
     fit: Callable[[DistinctPoints], Predictor],
     *,
     climb: bool,
+    widen: bool,
     relevance: bool,
     seed: int,
     report: Report = silent,
     n_jobs: int | None = None,
 ) -> ChosenKernel:
-    """The kernel with the smallest leave-one-out loss, and the relevance of the features.
+    """Return the chosen kernel, and optionally factors by which the features are multiplied.
 
-    ``points`` have relative weights. ``kernels`` are of different kinds; ``climb`` enables the search of
-    their widths, whose result must be confirmed by validation; otherwise the first kernel is chosen.
-    ``relevance`` enables factors of the features. A kernel that fails is skipped with a warning; if all fail,
-    the first error is raised. ``fit`` fits a model to points for the validation.
+    Parameters
+    ----------
+    points : DistinctPoints
+        Training points, with weights whose mean over the observations is 1.
+    kernels : sequence of Kernel
+        One kernel of each kind to be compared. The first kernel is the default.
+    fit : callable
+        Function that fits a model to points. It is used to compute validation losses.
+    climb : bool
+        Whether other widths of the kernels are evaluated too. If so, another kernel replaces the first kernel
+        only if its loss on validation folds is smaller as well.
+    widen : bool
+        Whether the best of the given kernels may be replaced by a wider kernel of its kind.
+    relevance : bool
+        Whether features may be multiplied by learned factors (:mod:`~.relevance`).
+    seed : int
+        Seed of the sample and of the random basis.
+    report : callable
+        Function that displays the progress.
+    n_jobs : int or None
+        Number of threads.
+
+    Returns
+    -------
+    ChosenKernel
+        The kernel with the smallest leave-one-out loss, subject to the check on validation folds.
+
+    Warns
+    -----
+    UserWarning
+        For each kernel that was skipped because its evaluation failed. If all evaluations fail, the first
+        error is raised instead.
     """
     losses, factors, origin = None, None, None
     with ordered_threads(n_jobs) as map_:
@@ -149,10 +190,12 @@ def choose_kernel(
         search.run(kernels, climb)
         if not search.tried:
             raise search.failed[0][1]
+        first, best = search.tried[0], search.best()
+        if widen:
+            best = search.widened(best)
         for kernel, error in search.failed:
             reason = naming_row(error, None) if isinstance(error, NonFiniteKernel) else error
             warn(f"kernel={kernel.name!r} with gamma={kernel.gamma:.3g} was skipped by the search: {reason}")
-        first, best = search.tried[0], search.best()
         if climb and best is not first:
             report("validation of the width", 0.6)
             losses = validation_losses(points, [first.kernel, best.kernel], fit)
@@ -162,7 +205,7 @@ def choose_kernel(
             report("relevance of the features", 0.9)
             basis = search.bases(best.kernel)[0]
             fitted = basis, search.labels, best.evaluated, seed
-            if factors_pay(*fitted):
+            if factors_reduce_loss(*fitted):
                 factors = learned_factors(*fitted)
                 origin = (basis, best.evaluated) if len(points) <= ALL_AT_ONCE else None
     whole = len(best.losses) == len(points.observations.point)
@@ -178,9 +221,10 @@ def choose_kernel(
 
 
 class KernelSearch:
-    """Search over kernels on a sample of ``points``, which have relative weights; their kernel is not used.
+    """Evaluation of kernels by leave-one-out on a sample of ``points``.
 
-    ``seed`` determines the sample and the basis; ``map_`` is that of
+    The kernel stored in ``points`` is not used. ``seed`` determines the sample and the random basis. ``map_``
+    is the built-in ``map``, or its threaded version from
     :func:`~sparseklr._utils.threads.ordered_threads`.
     """
 
@@ -191,8 +235,11 @@ class KernelSearch:
         self.failed: list[tuple[Kernel, Exception]] = []
 
     def run(self, kernels: Sequence[Kernel], climb: bool) -> None:
-        """Evaluate each kernel and, with ``climb``, the widths of those that are at least as good as the
-        first; a tiny loss of the first kernel ends the search."""
+        """Evaluate each of the given kernels, and with ``climb`` further widths.
+
+        Further widths are evaluated only for kernels whose loss is at most the loss of the first kernel. The
+        search ends early if the loss of the first kernel is tiny.
+        """
         for kernel in kernels:
             middle = self.evaluate(kernel)
             if not self.tried:
@@ -203,31 +250,49 @@ class KernelSearch:
                 self.climb(middle)
 
     def climb(self, middle: Candidate) -> None:
-        """Evaluate widths of one kind of kernel in both directions from the middle while the loss falls."""
+        """Evaluate wider kernels of the same kind while the loss falls, and then narrower kernels."""
         for factor in (1 / SETTINGS.factor, SETTINGS.factor):
             best = middle
             for _ in range(SETTINGS.max_steps):
-                new = self.evaluate(replace(best.kernel, gamma=best.kernel.gamma * factor), best)
-                if new is None or not new.settled or new.loss >= best.loss:
+                kernel = replace(best.kernel, gamma=best.kernel.gamma * factor)
+                new = self.evaluate(kernel, best if factor > 1 else None)
+                if new is None or not new.C_searched or new.loss >= best.loss:
                     break
                 best = new
 
+    def widened(self, best: Candidate) -> Candidate:
+        """Evaluate wider kernels of the same kind; return the last one that improves the loss clearly.
+
+        The search ends at the first kernel that does not improve the loss by a standard error of the
+        difference.
+        """
+        for _ in range(SETTINGS.max_steps if best.loss >= SETTINGS.small_loss else 0):
+            new = self.evaluate(replace(best.kernel, gamma=best.kernel.gamma / SETTINGS.factor), best)
+            if new is None or self._gain(new.losses, best) <= SETTINGS.better:
+                break
+            best = new
+        return best
+
     def best(self) -> Candidate:
-        """The candidate with the smallest loss."""
-        return min((one for one in self.tried if one.settled), key=lambda one: one.loss)
+        """Return the candidate with the smallest loss, among the candidates with a searched C."""
+        return min((one for one in self.tried if one.C_searched), key=lambda one: one.loss)
 
     def evaluate(self, kernel: Kernel, before: Candidate | None = None) -> Candidate | None:
-        """The leave-one-out loss of a kernel; if it fails, None and an entry in ``failed``.
+        """Evaluate a kernel and return it with its leave-one-out losses.
 
-        C is not searched if the kernel is clearly worse than the width ``before``, at the C of that width.
+        If the evaluation fails, the error is appended to ``failed`` and the result is None. ``before`` is the
+        candidate with the previous width, if its C shall be tried first. The best C is then not searched if a
+        narrower kernel is clearly worse than ``before`` at the same C, or if a wider kernel is worse at three
+        times the C. With this larger C and a third of gamma, the prior variance of the difference of two
+        nearby outputs, about :math:`2 C (1 - k)`, is the same.
         """
         start, done = time.perf_counter(), len(self.tried) + len(self.failed)
-        # The search for the width evaluates any number of kernels; two are usual.
+        # The number of evaluations is unknown in advance; the progress assumes that two remain.
         self.report(f"leave-one-out with kernel {kernel.name}, gamma {kernel.gamma:.3g}", done / (done + 2))
         try:
             with np.errstate(over="ignore", invalid="ignore"):
                 bases = self.bases(kernel)
-                evaluated, settled = self._fit(bases, before)
+                evaluated, C_searched = self._fit(bases, before)
             losses = evaluated.losses
             if not np.isfinite(losses).all():
                 raise FloatingPointError("its leave-one-out loss is not finite")
@@ -236,53 +301,64 @@ class KernelSearch:
             return None
         loss, standard_error = self.labels.observations.mean(losses)
         seconds = time.perf_counter() - start
-        self.tried.append(Candidate(kernel, evaluated, losses, loss, standard_error, seconds, settled))
+        self.tried.append(Candidate(kernel, evaluated, losses, loss, standard_error, seconds, C_searched))
         return self.tried[-1]
 
     def bases(self, kernel: Kernel) -> LabelFreeBases:
-        """The label-free basis of a kernel, or that of all points if these are few."""
+        """Return the label-free basis for a kernel.
+
+        It has 120 random points, or all points if there are at most 300.
+        """
         points = replace(self.points, kernel=kernel)
         return LabelFreeBases(points, np.random.default_rng(self.seed), self.map_, (SETTINGS.basis_size,))
 
     def _fit(self, bases: LabelFreeBases, before: Candidate | None) -> tuple[EvaluatedFit, bool]:
-        """A fit evaluated by leave-one-out, and whether its C was searched."""
-        if before is not None and bases.points.kernel.gamma > before.kernel.gamma:
-            evaluated = fit_at(bases, self.labels, before.evaluated.C, before.evaluated.fit.f)
-            if self._gain(evaluated.losses, before) < -SETTINGS.clearly_worse:
+        """Return the evaluated model, and whether its C was searched."""
+        if before is not None:
+            wider = bases.points.kernel.gamma < before.kernel.gamma
+            C = min(before.evaluated.C * (SETTINGS.factor if wider else 1.0), C_SEARCH.most)
+            evaluated = fit_at(bases, self.labels, C, before.evaluated.fit.f)
+            if self._gain(evaluated.losses, before) < (0.0 if wider else -SETTINGS.clearly_worse):
                 return evaluated, False
+            if wider:
+                return choose_C(bases, self.labels, evaluated), True
         return choose_C(bases, self.labels, self.tried[0].evaluated.C if self.tried else None), True
 
     def _gain(self, losses: np.ndarray, old: Candidate) -> float:
-        """Decrease of the mean loss relative to a candidate, in standard errors of the difference.
+        """Return the decrease of the mean loss relative to ``old``, in standard errors of the difference.
 
-        The standard error is bounded below by the accuracy of the fits.
+        The standard error is bounded below by the accuracy of the optimisation.
         """
         gain, error = self.labels.observations.mean(old.losses - losses)
         return gain / max(error, 1e-4 * old.loss, 1e-12)
 
 
 def sample_points(points: DistinctPoints, seed: int) -> DistinctPoints:
-    """A sample of at most 1500 points with relative weights, determined by row contents and ``seed``.
+    """Return a sample of about 1500 points, with weights whose mean over the observations is 1.
 
-    It contains at least ten points of each class, or all of them if there are fewer.
+    The sample contains the first 1500 points in an order that depends only on the contents of the rows and on
+    ``seed``. It also contains at least ten points of each class, or all points of a class that has fewer.
     """
     if len(points) <= SETTINGS.most_points:
         return points
-    return points.part(_first(points.weight, np.argsort(shuffled_keys(points.X, seed)))).relative()
+    return points.part(_subsample(points.weight, np.argsort(shuffled_keys(points.X, seed)))).relative()
 
 
-def _first(weight: np.ndarray, order: np.ndarray) -> np.ndarray:
+def _subsample(weight: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Return indices of the first 1500 points in the given order, and of the first ten of each class."""
     return first_of_each_class(weight, order, SETTINGS.most_points, SETTINGS.least_of_class)
 
 
 def validation_losses(
     points: DistinctPoints, kernels: Sequence[Kernel], fit: Callable[[DistinctPoints], Predictor]
 ) -> np.ndarray | None:
-    """Mean log-loss with each kernel on validation folds; None if folds are impossible.
+    """Return the mean log-loss of each kernel on validation folds.
 
-    As in CompactKLR, folds consist of observations, and copies stay together. The first 1500 points are used.
+    The result is None if a class has too few observations for folds. About 1500 points are used. Folds are
+    the same as in :class:`~sparseklr.CompactKLR`: they consist of observations, and copies of an observation
+    stay in one fold.
     """
-    points = points.part(_first(points.weight, np.arange(len(points))))
+    points = points.part(_subsample(points.weight, np.arange(len(points))))
     point, codes = np.nonzero(points.weight)
     count = np.ones(len(codes)) if points.count is None else points.count[point, codes]
     observations = Observations(count.astype(np.int64), point, points.copies)
@@ -294,7 +370,7 @@ def validation_losses(
         total += test.weight.sum()
         for k, kernel in enumerate(kernels):
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the fit to all rows issues them
+                warnings.simplefilter("ignore")  # the final fit to all rows issues the same warnings
                 log_proba = fit(replace(train, kernel=kernel)).log_proba(test.X)
             totals[k] -= (test.weight * np.maximum(log_proba, np.log(np.finfo(float).tiny))).sum()
     return totals / total if total else None

@@ -1,17 +1,18 @@
-r"""Labels and weights of the training points, and the loss of outputs.
+r"""Labels and weights of the training points, and the log-loss of decision values.
 
-Two classes have one output f, the logit of the second class. More classes have an output each, and the
-softmax of the outputs gives their probabilities p.
+With two classes, a row has one output f, the logit of the second class. With more classes, it has one output
+for each class, and the softmax of the outputs gives the class probabilities p.
 
-The second derivative of the softmax loss of a row, :math:`w(\mathrm{diag}(p) - pp^\top)`, couples the
-classes, and a Newton matrix of all classes would have millions of entries. Posterior variances therefore use
-one matrix for each class, with the information
+The second derivative of the softmax loss of a row with weight w is :math:`w(\mathrm{diag}(p) - pp^\top)`. It
+couples the classes, so a Newton matrix of all classes together would have millions of entries. Posterior
+variances and preconditioners therefore use a separate Newton matrix for each class k, in which the second
+derivative of the loss of a row is replaced by the number
 
 .. math:: h_k = w\, p_k (1 - p_k) (1 + q_k), \qquad q_k = \sum_{l \ne k} p_l^2 / (1 - p_k)^2 .
 
-For vectors that sum to zero, :math:`\mathrm{diag}(h)` equals the second derivative in two cases: only two
-probabilities are positive (then :math:`q = 1`), or all K are equal (then :math:`q = 1/(K-1)`).
-Preconditioners use a single matrix with the mean of :math:`h_k` over the classes.
+For vectors that sum to zero, :math:`\mathrm{diag}(h)` equals the second derivative in two cases: if only two
+probabilities are positive (then :math:`q = 1`), and if all K probabilities are equal (then
+:math:`q = 1/(K-1)`). The code calls :math:`h_k` the information of class k.
 """
 
 from __future__ import annotations
@@ -31,24 +32,24 @@ from ..samples import DistinctPoints, Observations, weighted_mean
 class FoldSettings:
     """Number of folds of a cross-fit with more than two classes."""
 
-    few: int = 500  # number of observations up to which there are ``folds_of_few`` folds
+    few: int = 500  # up to this number of observations, ``folds_of_few`` folds are used
     folds_of_few: int = 10
-    folds: int = 5
+    folds: int = 5  # number of folds with more observations
 
 
 SETTINGS = FoldSettings()
 
 
 class LossAt(NamedTuple):
-    """The loss of all points with two classes at given outputs."""
+    """Log-loss at given outputs, with derivatives, for two classes."""
 
-    value: float  # weighted sum
-    losses: np.ndarray  # of each point, without its weight
-    slope: np.ndarray  # first derivatives of the weighted loss of each point
-    information: np.ndarray  # second derivatives
+    value: float  # weighted sum of the losses of all points
+    losses: np.ndarray  # loss of each point, without its weight
+    slope: np.ndarray  # first derivative of the weighted loss of each point
+    information: np.ndarray  # second derivative of the weighted loss of each point
 
     def times(self, change: np.ndarray) -> np.ndarray:
-        """The second derivatives times a change of the outputs."""
+        """Return the product of the second derivatives and a change of the outputs."""
         return self.information * change
 
     @property
@@ -59,27 +60,28 @@ class LossAt(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SoftmaxLossAt:
-    """The loss of all points with several classes, along the last axis, at given outputs.
+    """Log-loss at given outputs, with derivatives, for more than two classes.
 
-    As for two classes, except that ``information`` is a scalar approximation for each point.
+    The last axis of the arrays has the classes. The fields have the same meaning as in :class:`LossAt`, but
+    ``information`` approximates the matrix of second derivatives of a point by one number for each class.
     """
 
     value: float
     losses: np.ndarray
     slope: np.ndarray
-    weight: np.ndarray  # of each point
+    weight: np.ndarray  # weight of each point
     probabilities: np.ndarray
-    weighted: np.ndarray  # weight times probabilities
+    weighted: np.ndarray  # probabilities multiplied by the weight of the point
 
     def times(self, change: np.ndarray) -> np.ndarray:
-        """The second derivatives times a change of the outputs."""
+        """Return the product of the second derivatives and a change of the outputs."""
         product = self.weighted * change
         product -= self.probabilities * np.einsum("...k->...", product)[..., None]
         return product
 
     @property
     def by_output(self) -> np.ndarray:
-        """Information of every class, in the shape of the outputs; see the top of this module."""
+        """Information :math:`h_k` of every class (see the module docstring), in the shape of the outputs."""
         P = self.probabilities
         others = np.einsum("...k,...k->...", P, P)[..., None] - P**2
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -88,18 +90,34 @@ class SoftmaxLossAt:
 
     @cached_property
     def information(self) -> np.ndarray:
-        """Mean information of the classes, and of all problems, (n,)."""
-        mean: np.ndarray = self.by_output.reshape(len(self.slope), -1).mean(axis=1)
+        """Information of each class, averaged over simultaneous problems, (n, n_classes)."""
+        n, *_, n_classes = self.slope.shape
+        mean: np.ndarray = self.by_output.reshape(n, -1, n_classes).mean(axis=1)
         return mean
+
+    def single(self) -> SoftmaxLossAt:
+        """Return the loss with second derivatives in float32."""
+        return replace(
+            self,
+            probabilities=self.probabilities.astype(np.float32),
+            weighted=self.weighted.astype(np.float32),
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Labels and weight w of every point.
+    """Labels and weights of the training points.
 
-    The target is the fraction t of the second class, (n,), or with several classes the fraction of each,
-    (n, n_classes). Outputs have the same shape. ``left_out`` are the labels of the groups of observations
-    from which leave-one-out removes one; None if every point is one observation.
+    Parameters
+    ----------
+    target : array (n,) or (n, n_classes)
+        With two classes, the fraction of the weight of each point that belongs to the second class. With more
+        classes, the fraction of each class. Outputs have the same shape.
+    weight : array (n,)
+        Total weight of each point.
+    left_out : LeftOut, optional
+        Labels of groups of observations. Leave-one-out removes a single observation of a group, not a whole
+        point. By default every point is one observation.
     """
 
     target: np.ndarray
@@ -108,13 +126,13 @@ class Labels:
 
     @classmethod
     def of(cls, weight: np.ndarray) -> Labels:
-        """Labels from the weights of the classes on each point, (n, n_classes)."""
+        """Return the labels of points, given the weight of each class on each point, (n, n_classes)."""
         total = weight.sum(axis=1)
         return cls(weight[:, 1] / total if weight.shape[1] == 2 else weight / total[:, None], total)
 
     @classmethod
     def of_points(cls, points: DistinctPoints) -> Labels:
-        """Labels of points, with ``left_out`` for their observations."""
+        """Return the labels of points, with ``left_out`` set to the labels of their observations."""
         groups = points.observations
         if points.weight.shape[1] > 2:
             return replace(cls.of(points.weight), left_out=in_folds(groups))
@@ -127,40 +145,52 @@ class Labels:
         """Whether there are more than two classes."""
         return self.target.ndim > 1
 
+    def guess(self) -> np.ndarray:
+        """Return initial outputs: the log-odds of the class fractions, plus 2 or minus 2 by the label."""
+        target, weight = self.target, self.weight[..., None] if self.several else self.weight
+        fraction = (weight * target).sum(axis=0) / weight.sum(axis=0)
+        odds = np.log(np.maximum(fraction, 1e-9))
+        if not self.several:
+            odds -= np.log(np.maximum(1 - fraction, 1e-9))
+        return 4 * target - 2 + odds
+
     def by_class(self) -> np.ndarray:
-        """Weight of each class on every point, (n_classes, n)."""
+        """Return the weight of each class on every point, (n_classes, n)."""
         if self.several:
             return (self.weight[:, None] * self.target).T
         return np.array([self.weight * (1 - self.target), self.weight * self.target])
 
     @cached_property
     def observations(self) -> LeftOut:
-        """Labels of the groups of observations from which leave-one-out removes one."""
+        """Labels of the groups of observations; leave-one-out removes one observation of a group."""
         if self.left_out is not None:
             return self.left_out
         n = len(self.weight)
         return LeftOut(self.target, self.weight, point=np.arange(n), count=np.ones(n))
 
     def without(self, held_out: np.ndarray) -> Labels:
-        """The labels without some groups of observations, given by a boolean array."""
+        """Return the labels without the groups of observations in the boolean mask ``held_out``."""
         groups, by_class = self.observations, self.by_class().T
         weight = by_class.copy()
         np.subtract.at(weight, groups.point[held_out], groups.by_class().T[held_out])
-        weight[weight < 1e-9 * by_class] = 0.0  # rounding
+        weight[weight < 1e-9 * by_class] = 0.0  # rounding errors
         total = weight.sum(axis=1)
         target = weight / np.where(total > 0, total, 1.0)[:, None]
         return Labels(target if self.several else target[:, 1], total)
 
     def losses(self, f: np.ndarray) -> np.ndarray:
-        """Log-loss of each point without its weight: minus the mean of log p over its labels."""
+        """Return the log-loss of each point: the mean of -log p over its labels.
+
+        The weight of the point is not included.
+        """
         return self.at(f).losses
 
     def probabilities(self, f: np.ndarray) -> np.ndarray:
-        """Probabilities at outputs f, in the shape of the target."""
+        """Return probabilities at the outputs f, in the shape of the target."""
         return np.asarray(softmax(f, axis=1) if self.several else expit(f))
 
     def at(self, f: np.ndarray) -> LossAt | SoftmaxLossAt:
-        """The weighted loss at outputs f, with its derivatives."""
+        """Return the weighted log-loss at the outputs f, with its derivatives."""
         if self.several:
             return _softmax_loss(self, f)
         out = np.empty((3, len(f)))
@@ -168,9 +198,10 @@ class Labels:
 
     @cached_property
     def cross_fits(self) -> Labels:
-        """One problem of several classes for every fold, without its observations, and one with all of them.
+        """Labels of the F + 1 simultaneous problems of a cross-fit with F folds and more than two classes.
 
-        Weights have the shape (n, n_problems), targets (n, n_problems, n_classes).
+        Each of the first F problems lacks the observations of one fold; the last problem has all
+        observations. Weights have the shape (n, F + 1), targets (n, F + 1, n_classes).
         """
         fold = self.observations.fold
         assert fold is not None
@@ -180,12 +211,12 @@ class Labels:
         )
 
     def problems(self, chosen: slice) -> Labels:
-        """Some of the problems of ``cross_fits``."""
+        """Return the labels of some of the problems in ``cross_fits``, given by a slice."""
         return Labels(self.target[:, chosen], self.weight[:, chosen])
 
 
 def _softmax_loss(labels: Labels, f: np.ndarray) -> SoftmaxLossAt:
-    """The loss of several classes."""
+    """Return the log-loss of more than two classes at the outputs f, with its derivatives."""
     f = f - f.max(axis=-1, keepdims=True)
     P = np.exp(f)
     total = np.einsum("...k->...", P)
@@ -199,12 +230,13 @@ def _softmax_loss(labels: Labels, f: np.ndarray) -> SoftmaxLossAt:
 class LeftOut(Labels):
     """Labels of groups of observations; leave-one-out removes one observation of a group at a time.
 
-    Each group consists of ``count`` observations with the same label on one ``point``. With folds
-    (:func:`in_folds`) it is the part of ``group`` in ``fold``.
+    Observations with equal features and equal labels form a group. :func:`in_folds` divides each group
+    further into the observations of each fold.
     """
 
-    point: np.ndarray = field(kw_only=True)
-    count: np.ndarray = field(kw_only=True)
+    point: np.ndarray = field(kw_only=True)  # index of the point to which the group belongs
+    count: np.ndarray = field(kw_only=True)  # number of observations in the group
+    # After a division into folds: the index of the original group, and the fold.
     group: np.ndarray | None = None
     fold: np.ndarray | None = None
 
@@ -214,11 +246,11 @@ class LeftOut(Labels):
         return self.weight / self.count
 
     def mean(self, values: np.ndarray) -> tuple[float, float]:
-        """Weighted mean of one value per group, and its standard error."""
+        """Return the weighted mean of one value per group, and its standard error."""
         return weighted_mean(values, self.weight, self.count)
 
     def class_sizes(self) -> list[float]:
-        """Kish's effective number of observations of each class, (sum w)^2 / sum w^2."""
+        """Return Kish's effective number of observations of each class, (sum w)^2 / sum w^2."""
         sizes = []
         for weight in self.by_class():
             squares = float(weight @ (weight / self.count))
@@ -227,10 +259,12 @@ class LeftOut(Labels):
 
 
 def in_folds(groups: Observations, n_folds: int | None = None) -> LeftOut:
-    """The observations in folds, by default five or ten; the observations of a group may be in several folds.
+    """Return the labels of the observations, divided into folds.
 
-    The observations of each class are assigned to the folds in turn. The first fold of a class follows the
-    last fold of the previous class. Classes are ordered by their first observations, not by their names.
+    By default there are ten folds up to 500 observations, and five folds otherwise. The observations of a
+    group may be in different folds. The observations of each class are assigned to the folds in turn, and the
+    next class starts with the fold after the last one used. Classes are ordered by their first observations,
+    so their names have no influence.
     """
     count = groups.count.astype(np.int64)
     total = int(count.sum())
@@ -240,7 +274,7 @@ def in_folds(groups: Observations, n_folds: int | None = None) -> LeftOut:
     order = np.argsort(appearance[code], kind="stable")
     first = np.empty_like(count)
     first[order] = np.cumsum(count[order]) - count[order]
-    # Among first, ..., first + count - 1, the number of values congruent to the fold modulo n_folds
+    # Among first, ..., first + count - 1, count the numbers that are congruent to the fold modulo n_folds.
     fold = np.arange(n_folds)
     last = first + count - 1
     held_out = (last[:, None] - fold) // n_folds - (first[:, None] - 1 - fold) // n_folds

@@ -1,4 +1,4 @@
-"""Approximate leave-one-out outputs of a penalised likelihood."""
+"""Approximate leave-one-out outputs (decision values) of a penalised likelihood with two classes."""
 
 from __future__ import annotations
 
@@ -14,39 +14,45 @@ from .newton import LikelihoodFit, ridge_of
 
 @dataclass(frozen=True)
 class LeaveOneOutSettings:
-    """Which observations need more than one step, and how many steps they get."""
+    """Settings that decide which observations need more than one Newton step, and limit these steps.
 
-    no_change: float = 1e-3  # keep the output if the loss changes by less than this fraction of the mean
-    heavy: float = 2.0  # observations heavier than this multiple of the mean need further steps ...
-    rare_observations: int = 60  # ... and so do those of a class with fewer observations than this ...
-    rare_fraction: float = 0.05  # ... and at most this fraction of the weight, ...
-    single: float = 1.5  # (with fewer than this, leaving one out removes the class: the loss is infinite)
-    further_from: float = 1e-2  # ... if their loss changes by this fraction of the total loss
+    An observation gets further steps if it is heavy or belongs to a rare class, and if leaving it out changes
+    its weighted loss by more than the fraction ``further_from`` of the total loss.
+    """
+
+    no_change: float = 1e-3  # an output is kept if its loss changes by less than this fraction of the mean
+    heavy: float = 2.0  # an observation is heavy if its weight exceeds this multiple of the mean weight
+    rare_observations: int = 60  # a rare class has fewer effective observations than this number, ...
+    rare_fraction: float = 0.05  # ... has at most this fraction of the total weight, ...
+    single: float = 1.5  # ... and has more effective observations than this number; see _in_rare_class
+    further_from: float = 1e-2
     most_further: int = 64  # maximum number of observations with further steps
     further_steps: int = 8  # maximum number of further steps
     further_tol: float = 1e-2  # stop when the squared preconditioned gradient norm has fallen by this factor
-    block_values: int = 2**22  # number of outputs computed at once
+    block_values: int = 2**22  # maximum number of outputs computed at once
 
 
 SETTINGS = LeaveOneOutSettings()
 
 
 def leave_one_out(basis: Basis, labels: Labels, fit: LikelihoodFit) -> np.ndarray:
-    r"""Approximate output of every observation from the model fitted without it.
+    r"""Return an approximation of the output of every observation from the model fitted without it.
 
-    One Newton step from the full fit, with the weight r of the observation removed from its point i, gives
+    Let r be the weight of an observation with the label t on point i. One Newton step from the model of all
+    observations to the model without this observation gives
 
     .. math:: f_i + \frac{r (p_i - t)}{1 - r p_i (1 - p_i) s_i}\, s_i, \qquad
               s_i = \phi_i^\top H^{-1} \phi_i ,
 
-    where H is the Newton matrix of the full fit. If equal rows are copies, r is all the weight of the point.
+    where H is the Newton matrix of all observations. If equal rows are copies of one observation, r is the
+    total weight of the point.
 
-    The step is too short if neighbouring points lose curvature along it, which happens at points of large
-    weight and in a rare class. The observations among them whose loss changes most get further steps
-    (:func:`_further_left_out`).
+    The step is too short if the curvature at neighbouring points decreases along it. This happens at points
+    of large weight and in a rare class. The observations of these two kinds whose loss changes most therefore
+    get further steps (:func:`_further_left_out`).
 
-    Observations that are fitted so well that leaving them out cannot matter keep their output: without an
-    intercept :math:`s_i \le C k(x_i, x_i)`, which bounds the change of their loss.
+    An output is kept unchanged if leaving out the observation can hardly change its loss. The bound
+    :math:`s_i \le C k(x_i, x_i)`, which holds for a model without an intercept, limits this change.
 
     References
     ----------
@@ -80,7 +86,12 @@ def leave_one_out(basis: Basis, labels: Labels, fit: LikelihoodFit) -> np.ndarra
 
 
 def _in_rare_class(groups: LeftOut) -> np.ndarray:
-    """Which observations belong to a class of few observations with a small fraction of the weight."""
+    """Return a mask of the observations that belong to a rare class.
+
+    A rare class has few effective observations and a small fraction of the total weight. A class with fewer
+    than 1.5 effective observations is excluded: leaving one out would remove the class, and the loss would be
+    infinite.
+    """
     rare = np.zeros(len(groups.weight), dtype=bool)
     for size, weight in zip(groups.class_sizes(), groups.by_class(), strict=True):
         few = SETTINGS.single < size < SETTINGS.rare_observations
@@ -90,18 +101,20 @@ def _in_rare_class(groups: LeftOut) -> np.ndarray:
 
 
 def _further_left_out(basis: Basis, labels: Labels, fit: LikelihoodFit, out: np.ndarray) -> np.ndarray:
-    r"""Outputs of the observations ``out``, each from a model that is nearly the one fitted without it.
+    r"""Return the output of each observation in ``out`` from a model fitted without that observation.
 
-    Let :math:`J_o` be the penalised likelihood without the observation o, with gradient g and Hessian
-    :math:`H_o` in the coordinates v. Conjugate gradients (Polak and Ribière) minimise :math:`J_o` from the
-    full fit, preconditioned by the Newton matrix H of that fit:
+    The models are fitted by a few iterations. Let :math:`J_o` be the penalised negative log-likelihood
+    without the observation o, with gradient g and Hessian :math:`H_o` in the coordinates v. Conjugate
+    gradients (Polak and Ribière) minimise :math:`J_o`, starting from the model of all observations and
+    preconditioned by its Newton matrix H:
 
     .. math:: z_k = H^{-1} g_k, \quad
               d_k = -z_k + \max\Bigl(0, \frac{z_k^\top (g_k - g_{k-1})}{z_{k-1}^\top g_{k-1}}\Bigr) d_{k-1},
               \quad v_{k+1} = v_k - \frac{g_k^\top d_k}{d_k^\top H_o(v_k)\, d_k}\, d_k .
 
-    The first step is that of :func:`leave_one_out`. Each observation is a column of the arrays; all stop
-    together when :math:`\sum_o z_k^\top g_k` has fallen by the factor ``further_tol``.
+    The first step is the Newton step of :func:`leave_one_out`. The arrays have one column for each
+    observation. The iterations for all observations stop together when :math:`\sum_o z_k^\top g_k` has fallen
+    by the factor ``further_tol``.
     """
     groups, columns, ridge = labels.observations, np.arange(len(out)), ridge_of(basis, fit.C)[:, None]
     points, removed = groups.point[out], groups.removed[out]
@@ -127,7 +140,7 @@ def _further_left_out(basis: Basis, labels: Labels, fit: LikelihoodFit, out: np.
         along = basis.outputs(direction)
         first = (gradient * direction).sum(axis=0)
         second = (ridge * direction**2).sum(axis=0) + ((positive + negative) * P * Q * along**2).sum(axis=0)
-        # A lower bound on the curvature: no output moves by more than 1e10.
+        # A lower bound on the curvature, so that no output changes by more than 1e10
         least = 1e-10 * np.abs(first) * np.abs(along).max(axis=0)
         length = -first / np.maximum(np.maximum(second, least), np.finfo(float).tiny)
         V, F = V + length * direction, F + length * along

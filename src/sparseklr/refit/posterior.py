@@ -1,17 +1,20 @@
-r"""Posterior variance of an output, and familiarity of a row.
+r"""Posterior variance of a decision value, and familiarity of a row.
 
-**Posterior variance.** The penalised likelihood is the posterior density of a Gaussian process with
-covariance :math:`C\,k(x, x')`, restricted to the span of the kept points. With :math:`a(x) = (\phi(x), 1)`
-and the Newton matrix H at the fit (with several classes, that of the class; :mod:`~.labels`), the Laplace
-approximation of the variance of f(x) is :math:`a(x)^\top H^{-1} a(x)`. The prior variance that the kept
-points do not explain, :math:`C\,(k(x, x) - \|\phi(x)\|^2)`, is added, so the variance grows with the
-distance from the points. If recalibration multiplied the outputs of a likelihood with :math:`C'` by s, then
+**Posterior variance.** The penalised likelihood is, up to a constant, the posterior density of a Gaussian
+process with covariance :math:`C\,k(x, x')`, restricted to the span of the kernel functions of the kept
+points. Let :math:`a(x) = (\phi(x), 1)`, and let H be the Newton matrix at the solution. With more than two
+classes, each class has its own H (:mod:`~.labels`). The Laplace approximation of the variance of f(x) is
+:math:`a(x)^\top H^{-1} a(x)`. The prior variance that the kept points do not explain,
+:math:`C\,(k(x, x) - \|\phi(x)\|^2)`, is added. The variance therefore grows with the distance from the kept
+points. If recalibration has multiplied the outputs of a likelihood with parameter :math:`C'` by s, then
 :math:`C = s^2 C'`.
 
-**Familiarity.** The projection of :math:`k(x, \cdot)` on the span of the kernel functions of points z has the
-squared norm :math:`k_{xz} K_{zz}^{-1} k_{zx}`. As a fraction of :math:`k(x, x)` it is 1 at a point of the
-model and falls to 0 far from all of them. Typical values depend on the data, so the fraction is compared with
-those of the training rows; a training row that is a point of the model is left out of the span.
+**Familiarity.** The familiarity of a row x measures how well the points of the model represent x. The
+projection of :math:`k(x, \cdot)` onto the span of the kernel functions of the points z has the squared norm
+:math:`k_{xz} K_{zz}^{-1} k_{zx}`. The ratio of this norm to :math:`k(x, x)` is 1 if x is a point of the
+model, and it falls to 0 far from all points. Typical ratios depend on the data. The familiarity of x is
+therefore the fraction of the training rows whose ratio is at most the ratio of x. For a training row that is
+a point of the model, the span of the other points is used.
 
 References
 ----------
@@ -33,45 +36,46 @@ from ..samples import DistinctPoints
 from .basis import solve_lower
 from .refit import Refit
 
-# Quantile of the variances of the training rows above which moderation starts (benchmarks/moderated.py).
+# Moderation starts above this quantile of the variances of the training rows (benchmarks/moderated.py).
 _USUAL = 0.9
-# Maximum number of points that span the space; more are subsampled.
+# Maximum number of points that span the space for familiarity. A larger model uses a subset of its points.
 _MOST_POINTS = 700
-# Ridge relative to the largest k(z, z), for nearly dependent points.
+# Ridge for nearly dependent points, relative to the largest k(z, z).
 _RIDGE = 1e-8
-# Number of quantiles that describe the training rows.
+# Number of quantiles that summarise the ratios of the training rows.
 _LEVELS = 250
 
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """The posterior of one output."""
+    """Laplace approximation of the posterior distribution of one output."""
 
-    points: Any  # rows of the basis
-    of_points: np.ndarray  # their positions among the distinct training points
-    L: np.ndarray  # Cholesky factor of their kernel matrix
-    factor: np.ndarray  # Cholesky factor of the Newton matrix at the fit
+    points: Any  # feature vectors of the kept points; for a precomputed kernel, their kernel matrix
+    of_points: np.ndarray  # indices of the kept points among the distinct training points
+    L: np.ndarray  # Cholesky factor of the kernel matrix of the kept points
+    factor: np.ndarray  # Cholesky factor of the Newton matrix at the solution
     C: float  # factor of the kernel in the prior covariance
 
     @classmethod
     def of(cls, points: DistinctPoints, model: Refit) -> list[Posterior]:
-        """The posteriors of the outputs of a model, which share everything but ``factor``."""
+        """Return the posterior of every output of a model; they differ only in ``factor``."""
         chosen = model.points
         X = points.X[np.ix_(chosen, chosen)] if points.kernel.precomputed else points.X[chosen]
         return [cls(X, chosen, model.L, factor, model.prior) for factor in model.factors]
 
     def variance(self, kernel: Kernel, rows: Any) -> np.ndarray:
-        """Variance of f at each row."""
+        """Return the posterior variance of f at each row."""
         explained, within = self._parts(self._kernel_values(kernel, rows))
         return within + self.C * np.maximum(kernel.diagonal(rows) - explained, 0.0)
 
     def usual_variance(self, kernel: Kernel, rows: Any, weight: np.ndarray, information: np.ndarray) -> float:
-        """The 90% quantile of the leave-one-out variances of the training rows.
+        """Return the 90% quantile of the leave-one-out variances of the given training points.
 
-        ``rows`` are the first distinct training points, with their weights and information.
+        ``rows`` contains the first of the distinct training points, in their order.
+        ``information`` is the Fisher information of each row (:mod:`~.labels`), multiplied by its weight.
         """
         explained, within = self._parts(self._kernel_values(kernel, rows))
-        within = within / np.maximum(1 - information * within, 1e-2)  # without the row itself
+        within = within / np.maximum(1 - information * within, 1e-2)  # leave out the row itself
         left = kernel.diagonal(rows) - explained
         if len(self.L):
             half = solve_lower(self.L, np.eye(len(self.L)))
@@ -81,10 +85,14 @@ class Posterior:
         return float(weighted_quantiles(variance, weight, np.array([_USUAL]))[0])
 
     def _kernel_values(self, kernel: Kernel, rows: Any) -> np.ndarray:
+        """Return the kernel values of the rows with the kept points."""
         return kernel.matrix(rows, self.points) if len(self.L) else np.empty((rows.shape[0], 0))
 
     def _parts(self, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The squared norm of phi(x), and the variance within the span."""
+        """Return the squared norm of phi(x) and the variance within the span, for rows x.
+
+        K contains the kernel values of the rows with the kept points.
+        """
         A = np.ones((len(self.L) + 1, len(K)), order="F")
         if len(self.L):
             A[:-1] = solve_lower(self.L, K.T)
@@ -93,17 +101,18 @@ class Posterior:
 
 
 def moderation(variance: np.ndarray, usual: float) -> np.ndarray:
-    r"""The factor on f that averages its probability over the uncertainty of f.
+    r"""Return the factor on f that accounts for the posterior variance of f.
 
-    C was chosen such that sigmoid(f) is calibrated on left-out training rows, so it already includes the
-    average over their typical uncertainty. The factor is therefore the ratio
-    :math:`\sqrt{(1 + \pi u/8) / (1 + \pi v/8)}` relative to the usual variance u, and at most one.
+    MacKay's approximation of the mean of sigmoid(f) divides f by :math:`\sqrt{1 + \pi v/8}`, where v is the
+    variance of f. C was chosen such that sigmoid(f) has a small loss in leave-one-out, so the probabilities
+    already account for the variance u that is usual for training rows. The factor is therefore
+    :math:`\sqrt{(1 + \pi u/8) / (1 + \pi v/8)}`, and at most one.
     """
     return np.sqrt((1 + np.pi / 8 * usual) / (1 + np.pi / 8 * np.maximum(variance, usual)))
 
 
 def representatives(n_points: int) -> np.ndarray:
-    """Positions of the points that span the space: all, or an equally spaced sample of 700.
+    """Return the positions of the points that span the space: all points, or 700 equally spaced positions.
 
     >>> representatives(4), len(representatives(100_000))
     (array([0, 1, 2, 3]), 700)
@@ -112,7 +121,7 @@ def representatives(n_points: int) -> np.ndarray:
 
 
 class Span:
-    """The span of the kernel functions of points with kernel matrix K.
+    """The span of the kernel functions of points z with the kernel matrix K.
 
     An indefinite K raises :class:`numpy.linalg.LinAlgError`.
     """
@@ -123,15 +132,19 @@ class Span:
         self._factor = cholesky(K + self._ridge * np.eye(len(K)), lower=True)
 
     def explained(self, K: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
-        """Explained fraction of each row in millionths, from k(x, z) (n_rows, n_points) and k(x, x)."""
+        """Return the explained fraction of each row x in millionths.
+
+        This is the squared norm of the projection of ``k(x, .)`` onto the span, divided by k(x, x). ``K``
+        contains k(x, z), (n_rows, n_points), and ``diagonal`` contains k(x, x).
+        """
         half = solve_lower(self._factor, K.T)
         return _fraction(np.einsum("ij,ij->j", half, half), diagonal)
 
     def explained_by_others(self) -> np.ndarray:
-        """Fraction of each point that the others explain, in millionths.
+        """Return, in millionths, the fraction of each point z that the other points explain.
 
-        The others leave :math:`1/d_b - r` unexplained, where d is the diagonal of
-        :math:`(K_{zz} + rI)^{-1}`.
+        The other points leave :math:`1/d_b - r` of the squared norm of point b unexplained, where r is the
+        ridge and d is the diagonal of :math:`(K_{zz} + rI)^{-1}`.
         """
         half = solve_lower(self._factor, np.eye(len(self._diagonal)))
         left = 1 / np.einsum("ij,ij->j", half, half) - self._ridge
@@ -139,14 +152,14 @@ class Span:
 
 
 def _fraction(explained: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
-    """``explained / k(x, x)`` in integer millionths, which removes rounding errors."""
+    """Return ``explained / k(x, x)`` in integer millionths, which removes rounding errors."""
     whole = np.where(diagonal > 0, diagonal, 1.0)
     fraction = np.where(diagonal > 0, np.clip(explained / whole, 0.0, 1.0), 1.0)
     return np.round(1e6 * fraction).astype(np.int32)
 
 
 def weighted_quantiles(values: np.ndarray, weight: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """The smallest values with at least the given fractions of the weight at or below them.
+    """Return the smallest values with at least the given fractions of the weight at or below them.
 
     >>> weighted_quantiles(np.array([3.0, 1.0, 2.0]), np.array([1.0, 2.0, 1.0]), np.array([0.25, 0.6, 1.0]))
     array([1., 2., 3.])
@@ -158,10 +171,10 @@ def weighted_quantiles(values: np.ndarray, weight: np.ndarray, levels: np.ndarra
 
 
 def reference_quantiles(explained: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Quantiles, ascending, of the explained fractions of the training rows."""
+    """Return 250 quantiles, in ascending order, of the explained fractions of the training rows."""
     return weighted_quantiles(explained, weight, (np.arange(_LEVELS) + 0.5) / _LEVELS)
 
 
 def rank(explained: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """The fraction of the reference at or below each explained fraction."""
+    """Return the familiarity: the fraction of the reference quantiles at or below each explained fraction."""
     return np.searchsorted(reference, explained, side="right") / len(reference)

@@ -1,9 +1,10 @@
-r"""Pruning: the fewest points of a model whose refit predicts nearly the same probabilities.
+"""Pruning: a smaller set of points on which the refitted model predicts nearly the same probabilities.
 
 Backward elimination (optimal brain surgeon; Hassibi and Stork, "Second order derivatives for network
 pruning", NIPS 5, 1993) orders the points of a fitted model by importance. The sets of the s most important
-points are nested, and so are their features, Newton matrices and Cholesky factors. To second order, the
-prediction of the model on s points follows without new kernel values or Newton matrices.
+points are nested, and so are their features, Newton matrices and Cholesky factors. The predictions of the
+model on s points can therefore be approximated to second order for every s, without new kernel values or
+Newton matrices.
 """
 
 from __future__ import annotations
@@ -21,21 +22,24 @@ from .labels import Labels
 from .newton import LikelihoodFit, fit_likelihood, newton_factor
 from .recalibration import Recalibration
 
-# The elimination order uses ten times the ridge of the fit.
+# The elimination order uses this multiple of the ridge of the fitted model.
 _RIDGE_OF_ORDER = 10.0
 
 
 def _in_coefficients(basis: Basis, factor: np.ndarray) -> np.ndarray:
-    """Factor (lower) of the Newton matrix in coefficients and intercept, from the factor in coordinates."""
+    """Return the lower Cholesky factor of the Newton matrix with respect to coefficients and intercept.
+
+    ``factor`` is the lower Cholesky factor with respect to the coordinates of the basis.
+    """
     factor = factor.copy()
     factor[:-1] = basis.L @ factor[:-1]
     return factor
 
 
 def elimination_order(basis: Basis, fit: LikelihoodFit) -> np.ndarray:
-    """Positions in ``basis.chosen`` in the order of backward elimination, least important first.
+    """Return positions in ``basis.chosen`` in the order of backward elimination, least important first.
 
-    Several classes have one order, which uses the Newton matrix of their mean information.
+    With more than two classes, all classes share one order, which is computed with their mean information.
     """
     ridge = np.append(np.full(basis.size, _RIDGE_OF_ORDER / fit.C), 0.0)
     sigma, _ = dpotri(_in_coefficients(basis, newton_factor(fit.curvature, ridge)), lower=True)
@@ -45,10 +49,12 @@ def elimination_order(basis: Basis, fit: LikelihoodFit) -> np.ndarray:
 
 
 def _eliminate(sigma: np.ndarray, beta: np.ndarray, block: int = 64) -> np.ndarray:
-    """Order of elimination by ``|beta_b|^2 / sigma_bb``; the last entry, the intercept, is never eliminated.
+    """Return the order of elimination by ``|beta_b|^2 / sigma_bb``, smallest first.
 
-    ``beta`` has a row for each output. Eliminating b changes it by ``-sigma[:, b] beta_b / sigma_bb`` and
-    sigma by the outer product of that column: a Cholesky factorisation with this pivot rule, in blocks.
+    ``sigma`` is the inverse Newton matrix, and ``beta`` has a row of coefficients for each output. The last
+    entry of a row, the intercept, is never eliminated. Eliminating b changes beta by
+    ``-sigma[:, b] beta_b / sigma_bb`` and sigma by ``-sigma[:, b] sigma[b, :] / sigma_bb``. These are the
+    steps of a Cholesky factorisation with this pivot rule, which is computed in blocks.
     """
     left, beta = np.arange(beta.shape[1] - 1), beta.copy()
     order = [left[:0]]
@@ -72,15 +78,17 @@ def prune(
     maps: Sequence[Recalibration] = (Recalibration(),),
     max_points: int | None = None,
 ) -> tuple[Basis, LikelihoodFit]:
-    r"""The model on the fewest points with a mean Kullback-Leibler divergence of at most ``allowed``.
+    """Return a model on fewer points whose divergence from the model ``fit`` is at most ``allowed``.
 
-    The part has at most ``max_points`` points, whatever its divergence. The divergence is that from the
-    probabilities of the fit, the largest after any of the ``maps``. If nearly all training probabilities are
-    0 or 1, points that matter for new rows would seem unnecessary; a map that moves the probabilities towards
-    those of new rows prevents this.
+    The divergence is the mean Kullback-Leibler divergence between the probabilities of the two models. It is
+    computed after each recalibration in ``maps``, and the largest value counts. If nearly all training
+    probabilities are 0 or 1, points that matter for new rows would seem unnecessary. A recalibration that
+    moves the training probabilities away from 0 and 1 prevents this.
 
-    One Newton step from the fit approximates the model on the first s points; with several classes, the step
-    uses the matrix of their mean information.
+    The function searches for the smallest number s of most important points. One Newton step from ``fit``
+    approximates the model on s points; with more than two classes, the Newton matrix is computed with the
+    mean information of the classes. A refit on the s points then checks the approximation. The result has at
+    most ``max_points`` points, even if its divergence is larger than ``allowed``.
     """
     order, m = elimination_order(basis, fit)[::-1], basis.size  # most important first
     distance, step = _divergence(labels, fit, maps), _newton_steps(basis, fit, order)
@@ -94,7 +102,7 @@ def prune(
             labels,
             fit.C,
             part.coordinates(*step(size)),
-            curvature=projection @ fit.curvature @ projection.T,
+            curvature=None if labels.several else projection @ fit.curvature @ projection.T,
             fresh=False,
             tol=1e-4,
         )
@@ -105,7 +113,7 @@ def prune(
         whole[order[:size]] = coef
         return distance(basis.outputs(basis.coordinates(whole, intercept))) <= allowed
 
-    # Double the size until the model is near enough, then bisect.
+    # Double the number of points until the divergence is small enough, then bisect.
     most = m if max_points is None else min(m, max_points)
     low, high = 0, min(5, most)
     while high < most and not near(high):
@@ -114,12 +122,12 @@ def prune(
         middle = (low + high) // 2
         low, high = (low, middle) if near(middle) else (middle, high)
     best = basis, fit
-    while high < m:  # check the second-order approximation by a fit
+    while high < m:  # check the second-order approximation by a refit
         best = fitted(high)
         if high == most or distance(best[1].f) <= allowed:
             break
         best, high = (basis, fit), min(most, high + 1 + high // 20)
-    # With several classes the predicted model is worse than the fitted one, which needs fewer points.
+    # With more than two classes, the refitted model is better than the approximation and needs fewer points.
     while labels.several and (high := high - 1 - high // 20) > 0:
         smaller = fitted(high)
         if distance(smaller[1].f) > allowed:
@@ -131,7 +139,11 @@ def prune(
 def _divergence(
     labels: Labels, fit: LikelihoodFit, maps: Sequence[Recalibration]
 ) -> Callable[[np.ndarray], float]:
-    """The mean Kullback-Leibler divergence of outputs from the fit, the largest over the recalibrations."""
+    """Return a function that measures how far outputs f are from those of the model ``fit``.
+
+    The distance is the mean Kullback-Leibler divergence between the probabilities. It is computed after each
+    recalibration in ``maps``, and the function returns the largest value.
+    """
     unpruned = [replace(labels, target=labels.probabilities(each(fit.f))) for each in maps]
     entropy = [one.at(each(fit.f)).value for one, each in zip(unpruned, maps, strict=True)]
 
@@ -145,11 +157,12 @@ def _divergence(
 def _newton_steps(
     basis: Basis, fit: LikelihoodFit, order: np.ndarray
 ) -> Callable[[int], tuple[np.ndarray, np.ndarray]]:
-    r"""Coefficients and intercept after a Newton step from the fit to the first points of the order.
+    r"""Return a function from the number of points to coefficients and intercept after a Newton step.
 
-    Let b contain the intercept and then the coefficients in order of importance, :math:`H = GG^\top` be the
-    Newton matrix at the fit and :math:`z = G^\top b`. The step to the first s entries leads to
-    :math:`b_s = G_s^{-\top} z_{1..s}`, one triangular solve for each size.
+    The Newton step starts at ``fit``. Let b contain the intercept and then the coefficients in order of
+    importance. Let :math:`H = GG^\top` be the Newton matrix at ``fit`` with respect to b, and
+    :math:`z = G^\top b`. The Newton step to the model with the first s entries of b gives
+    :math:`b_s = G_s^{-\top} z_{1..s}`. It costs one triangular solve for each s.
     """
     rows = np.append(basis.size, order)
     (R,) = qr(_in_coefficients(basis, fit.factor)[rows].T, mode="r", check_finite=False)

@@ -1,9 +1,9 @@
-r"""Affine recalibration of a penalised likelihood, which undoes the shrinkage of its outputs.
+"""Affine recalibration of a penalised likelihood, which corrects the shrinkage of its decision values.
 
 C determines both the smoothness of f and its shrinkage towards zero. If classes hardly overlap, a smooth
-function may be right while its outputs are far too small. Outputs are therefore replaced by :math:`a f + b`,
-and C is chosen together with the a and b that maximise the likelihood of the labels given leave-one-out
-outputs. docs/design/refit.md has measurements.
+function may separate them well while its values are far too small. Each output f is therefore replaced by
+:math:`a f + b`. C is chosen together with the a and b that maximise the likelihood of the labels given
+leave-one-out outputs. docs/design/refit.md has measurements.
 
 References
 ----------
@@ -17,17 +17,19 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg.lapack import dposv
 
-from .labels import Labels, LeftOut, LossAt, SoftmaxLossAt
+from .. import _core
+from .labels import Labels, LeftOut, SoftmaxLossAt
 
 
 @dataclass(frozen=True)
 class RecalibrationSettings:
-    """Conditions and limits of the recalibration."""
+    """Settings of the affine recalibration."""
 
-    # With fewer observations outside the largest class, the slope is 1: an outlier would determine it.
+    # With fewer observations outside the largest class, the slope is 1; an outlier might determine it.
     least_of_class: int = 60
-    # With two classes and fewer rows that are not basis points, the slope is 1 too.
+    # With two classes, the slope is also 1 if fewer observations than this are not basis points.
     least_away: int = 10
     largest_output: float = 1e4  # leave-one-out outputs are clipped to this absolute value
     max_steps: int = 100  # maximum number of Newton steps
@@ -38,7 +40,10 @@ SETTINGS = RecalibrationSettings()
 
 
 class Recalibration(NamedTuple):
-    """The map from outputs f to ``slope * f + intercept``; each of several classes has its own intercept."""
+    """The map from an output f to ``slope * f + intercept``.
+
+    With more than two classes, every class has its own intercept.
+    """
 
     slope: float = 1.0
     intercept: Any = 0.0
@@ -48,11 +53,12 @@ class Recalibration(NamedTuple):
 
 
 def fit_recalibration(labels: LeftOut, f: np.ndarray) -> Recalibration:
-    r"""The maximum-likelihood recalibration with slope at least 1 for leave-one-out outputs f.
+    """Return the maximum-likelihood recalibration with slope at least 1 for leave-one-out outputs f.
 
-    A slope above 1 is fitted to Platt's targets :math:`(n+1)/(n+2)` for a class of n observations and
-    :math:`1/(n+2)` for the others together, which allow for an unseen wrong label in each class. A slope
-    below 1 would make every C look good, and the leave-one-out approximation is optimistic for large C.
+    A slope above 1 is fitted to Platt's targets: :math:`(n+1)/(n+2)` for a class of n observations, and
+    :math:`1/(n+2)` for the other classes together. These targets allow for one unseen wrong label in each
+    class. A slope below 1 is not allowed, for two reasons: it would make every C look good, and the
+    leave-one-out approximation is optimistic for large C.
     """
     f = np.clip(f, -SETTINGS.largest_output, SETTINGS.largest_output)
     sizes = np.array(labels.class_sizes())
@@ -67,23 +73,27 @@ def fit_recalibration(labels: LeftOut, f: np.ndarray) -> Recalibration:
 
 
 def _platt_targets(target: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Targets that assign a little weight to the other classes, given the number of observations of each."""
+    """Return targets that assign a little weight to the other classes.
+
+    ``sizes`` contains the effective number of observations of each class.
+    """
     if target.ndim == 1:
         high, low = (sizes[1] + 1) / (sizes[1] + 2), 1 / (sizes[0] + 2)
         return low + (high - low) * target
     wrong, others = 1 / (sizes + 2), len(sizes) - 1
-    given = np.diag(1 - wrong - wrong / others) + (wrong / others)[:, None]  # a row for each class
+    given = np.diag(1 - wrong - wrong / others) + (wrong / others)[:, None]  # one row for each class
     mixed: np.ndarray = target @ given
     return mixed
 
 
 def with_slope(labels: Labels, f: np.ndarray, slope: float) -> Recalibration:
-    r"""The recalibration of given slope with :math:`\sum_i w_i (p_i - t_i) = 0` for fitted outputs f.
+    r"""Return the recalibration of the given slope whose intercept maximises the likelihood.
 
-    Its intercept maximises the likelihood. The intercept of a fit on another basis cannot be used: with a
-    wide kernel, functions that agree on all rows may have very different intercepts.
+    f contains the outputs of a fitted model. At the maximum, :math:`\sum_i w_i (p_i - t_i) = 0`. The
+    intercept of a model on another basis cannot be used: with a wide kernel, functions that agree on all rows
+    may have very different intercepts.
     """
-    # Start with an unchanged mean output: far from the outputs f, the loss has no curvature.
+    # Start with an unchanged mean output. Far from the outputs f, the loss has hardly any curvature.
     intercept = (1 - slope) * np.average(f, axis=0, weights=labels.weight)
     return _fitted(labels, f, Recalibration(slope, intercept), free=False)[0]
 
@@ -91,13 +101,17 @@ def with_slope(labels: Labels, f: np.ndarray, slope: float) -> Recalibration:
 def transferred(
     labels: Labels, f: np.ndarray, chosen: np.ndarray, left_out: np.ndarray, slope: float
 ) -> Recalibration:
-    r"""The recalibration of a fit f on the points ``chosen``, given the slope of another basis.
+    """Return the recalibration of a model on the points ``chosen``, given the slope found on another basis.
 
-    The intercept is that of :func:`with_slope`. The leave-one-out outputs of the two fits differ by about a
-    constant, estimated by the mean difference over rows that are not basis points, with equal weight of all
-    classes. If the loss of the shifted outputs is larger than with a slope of 1, the slope is 1. This happens
-    if the kernel is so narrow that fitted outputs depend only on the row's own label. The slope is also 1 if
-    nearly all rows of two classes are basis points: the few others would determine the intercept.
+    f contains the outputs of the model on ``chosen``, ``left_out`` the leave-one-out outputs of the model on
+    the other basis. The intercept is determined by :func:`with_slope`.
+
+    The slope is kept unless it increases the leave-one-out loss on the new basis. The leave-one-out outputs
+    on the new basis are approximated by ``left_out`` plus a constant. This constant is the mean difference of
+    f and ``left_out`` over rows that are not basis points, with equal weight of all classes. If their loss is
+    larger with the given slope than with a slope of 1, the slope is 1. This happens if the kernel is so
+    narrow that fitted outputs depend only on the label of the row itself. The slope is also 1 if nearly all
+    rows of two classes are basis points, because the few other rows would determine the constant.
     """
     line, plain = with_slope(labels, f, slope), with_slope(labels, f, 1.0)
     groups = labels.observations
@@ -113,16 +127,20 @@ def transferred(
 
 
 def few_others(labels: Labels, chosen: np.ndarray) -> bool:
-    """Whether, with two classes, only a few rows are not basis points: these would determine an intercept."""
+    """Return whether there are two classes and only a few observations that are not basis points.
+
+    These few observations would determine the intercept.
+    """
     away = int(np.count_nonzero(~np.isin(labels.observations.point, chosen)))
     return not labels.several and 0 < away < SETTINGS.least_away
 
 
 def tempered(labels: Labels, f: np.ndarray, line: Recalibration, estimate: float) -> Recalibration:
-    """The recalibration times the factor, at most 1, for which the training loss equals the estimated loss.
+    """Return the recalibration, shrunk so that the training loss equals the estimated loss of new rows.
 
-    Outputs of training rows are larger in absolute value than those of new rows, to which the estimate
-    refers; the factor compensates for this.
+    Outputs of training rows are larger in absolute value than outputs of new rows. A factor of at most 1 on
+    the slope and the intercept of ``line`` compensates for this. It is 1 if the training loss is not below
+    ``estimate``.
     """
     total, low, high = labels.weight.sum(), 0.0, 1.0
     if labels.at(line(f)).value / total >= estimate:
@@ -135,15 +153,21 @@ def tempered(labels: Labels, f: np.ndarray, line: Recalibration, estimate: float
 
 
 def _fitted(labels: Labels, f: np.ndarray, line: Recalibration, *, free: bool) -> tuple[Recalibration, float]:
-    """Fit the intercept, and the slope if ``free``, by damped Newton steps; also return the derivative of the
-    loss with respect to the slope."""
-    here = labels.at(line(f))
+    """Return the recalibration whose intercept, and slope if ``free``, minimise the loss.
+
+    The minimum is found by damped Newton steps. The second result is the derivative of the loss with respect
+    to the slope.
+    """
+    loss_at = _softmax_at if labels.several else _logistic_at
+    centre = np.average(f, axis=0, weights=labels.weight)  # squares of centred outputs are accurate
+    f, line = f - centre, line._replace(intercept=line.intercept + line.slope * centre)
+    here = loss_at(labels, f, line)
     for _ in range(SETTINGS.max_steps):
-        step, decrement = _step(here, f, free)
+        step, decrement = here.step(free)
         t = 1.0
         while True:
             trial = Recalibration(line.slope + t * step.slope, line.intercept + t * step.intercept)
-            there = labels.at(trial(f))
+            there = loss_at(labels, f, trial)
             if there.value <= here.value - 1e-4 * t * decrement or t < 1e-10:
                 break
             t /= 2
@@ -153,33 +177,65 @@ def _fitted(labels: Labels, f: np.ndarray, line: Recalibration, *, free: bool) -
         line, here = trial, there
         if done:
             break
-    return line, float(np.vdot(here.slope, f))
+    return line._replace(intercept=line.intercept - line.slope * centre), here.steepness
 
 
-def _step(here: LossAt | SoftmaxLossAt, f: np.ndarray, free: bool) -> tuple[Recalibration, float]:
-    """The Newton step and its decrement, twice the predicted decrease."""
-    gradient = here.slope.sum(axis=0)
-    intercept = -_over_information(here, gradient)
-    decrement = -float(np.vdot(gradient, intercept))
-    if not free:
-        return Recalibration(0.0, intercept), decrement
-    # With f centred at ``middle``, the steps of intercept and slope are independent.
-    middle = _over_information(here, here.times(f).sum(axis=0))
-    across = f - middle
-    steepness = float(np.vdot(here.slope, across))
-    curvature = max(float(np.vdot(across, here.times(across))), 1e-200)
-    slope = -steepness / curvature
-    return Recalibration(slope, intercept - middle * slope), decrement + steepness**2 / curvature
+class _LossAt(NamedTuple):
+    """The loss of recalibrated outputs, with its derivatives with respect to slope and intercepts."""
+
+    value: float
+    steepness: float  # first derivative with respect to the slope
+    gradient: Any  # first derivatives with respect to the intercepts
+    curvature: float  # second derivative with respect to the slope
+    mixed: Any  # second derivatives with respect to the slope and the intercepts
+    information: Any  # second derivatives with respect to the intercepts
+
+    def step(self, free: bool) -> tuple[Recalibration, float]:
+        """Return the Newton step and the squared Newton decrement, twice the predicted decrease."""
+        intercept = -_over_information(self.information, self.gradient)
+        decrement = -float(np.dot(self.gradient, intercept))
+        if not free:
+            return Recalibration(0.0, intercept), decrement
+        # After the outputs are centred at ``middle``, the steps of intercept and slope are independent.
+        middle = _over_information(self.information, self.mixed)
+        steepness = self.steepness - float(np.dot(self.gradient, middle))
+        curvature = max(self.curvature - float(np.dot(self.mixed, middle)), 1e-200)
+        slope = -steepness / curvature
+        return Recalibration(slope, intercept - middle * slope), decrement + steepness**2 / curvature
 
 
-def _over_information(here: LossAt | SoftmaxLossAt, b: Any) -> Any:
-    """The solution of A x = b, where A is the second derivative of the loss with respect to the intercept.
+def _logistic_at(labels: Labels, f: np.ndarray, line: Recalibration) -> _LossAt:
+    """Return the loss of recalibrated outputs with two classes, with its derivatives."""
+    found = _core.affine_loss(f, labels.target, labels.weight, line.slope, float(line.intercept))
+    value, steepness, gradient, curvature, mixed, information = found
+    return _LossAt(value, steepness, gradient, curvature, mixed, information)
 
-    With several classes A is a matrix; x has no component in its null space, a constant added to all
-    intercepts.
+
+def _softmax_at(labels: Labels, f: np.ndarray, line: Recalibration) -> _LossAt:
+    """Return the loss of recalibrated outputs with more than two classes, with its derivatives."""
+    here = labels.at(line(f))
+    assert isinstance(here, SoftmaxLossAt)
+    change = here.times(f)
+    both = here.weighted.T @ here.probabilities
+    np.fill_diagonal(both, 0.0)
+    information = np.diag(both.sum(axis=1)) - both  # w p (1 - p) without cancellation
+    steepness, gradient = float(np.vdot(here.slope, f)), here.slope.sum(axis=0)
+    curvature, mixed = float(np.vdot(f, change)), change.sum(axis=0)
+    return _LossAt(here.value, steepness, gradient, curvature, mixed, information)
+
+
+def _over_information(information: Any, b: Any) -> Any:
+    """Return the solution x of A x = b, where A is the second derivative of the loss in the intercepts.
+
+    With more than two classes A is a singular matrix: adding a constant to all intercepts changes nothing.
+    The entries of x sum to zero.
     """
-    if isinstance(here, LossAt):
-        return float(b) / max(float(here.information.sum()), 1e-200)
-    information = np.diag(here.weighted.sum(axis=0)) - here.weighted.T @ here.probabilities
-    x = np.linalg.pinv(information, rcond=1e-12, hermitian=True) @ b
+    if np.ndim(information) == 0:
+        return b / max(information, 1e-200)
+    unit = max(float(np.trace(information)), 1e-200) / len(information)
+    regular = information + unit / len(information)  # makes the matrix regular in its null space
+    regular.flat[:: len(regular) + 1] += 1e-12 * unit  # a class may have no information
+    _, x, failed = dposv(regular, b)
+    if failed:
+        raise FloatingPointError("the second derivatives of the recalibration are not finite")
     return x - x.mean()  # rounding errors of tiny information

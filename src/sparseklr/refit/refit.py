@@ -1,21 +1,23 @@
 r"""The refit: a penalised likelihood on the points selected by S-KLR.
 
-The margin loss of S-KLR selects good points, but its outputs do not give probabilities. The refit keeps the
-points and fits their coefficients by penalised likelihood to all rows:
+S-KLR selects points by a margin loss. Its decision values are not logits, so they do not give probabilities
+directly. The refit keeps the selected points, and fits their coefficients by penalised likelihood to all
+training rows:
 
 1. C and the recalibration are chosen by leave-one-out, on a basis that does not depend on the labels
    (:mod:`~.regularisation`).
-2. The coefficients of the selected points, without numerically dependent points, are fitted by penalised
-   likelihood.
-3. The smallest part of the points is kept whose mean Kullback-Leibler divergence from the unpruned model is
-   below ``prune_within`` standard errors of the leave-one-out loss (:mod:`~.prune`).
+2. Selected points whose kernel functions are numerically dependent are dropped. The coefficients of the
+   remaining points are fitted by penalised likelihood.
+3. The points are pruned: the least important points are dropped as long as the mean Kullback-Leibler
+   divergence from the unpruned model is at most ``prune_within`` standard errors of the leave-one-out loss
+   (:mod:`~.prune`).
 4. Three log-losses are compared: :math:`L_0` of the class fractions, the leave-one-out estimate :math:`L_e`,
-   and :math:`L_t` on the training rows. A sound model has :math:`L_t \le L_e` up to the noise of :math:`L_e`,
-   and :math:`L_e < L_0` unless it is constant.
+   and the training loss :math:`L_t`. Up to the standard error of :math:`L_e`, a valid model has
+   :math:`L_t \le L_e`. It also has :math:`L_e < L_0` unless it is constant.
 
-Equal rows form one point with their total weight. Leave-one-out removes an observation, or a whole point if
-equal rows are copies (:mod:`~.copies`). Weights are divided by the mean weight of an observation, so a common
-factor has no effect.
+Equal rows form one point with their total weight. Leave-one-out removes one observation, or the whole point
+if equal rows are copies (:mod:`~.copies`). Weights are divided by the mean weight of an observation, so a
+common factor of all weights has no effect.
 """
 
 from __future__ import annotations
@@ -43,10 +45,11 @@ from .relevance import outputs_of_folds
 class RefitSettings:
     """Limits of the refit."""
 
-    usual_points: int = 700  # maximum number of points, unless C was chosen on a larger basis
-    usual_coefficients: int = 6000  # maximum number of points times classes, likewise
-    negligible: float = 1e-3  # prior variance, in squared logits, that a point must add
-    unscaled: float = 100.0  # ratio of standard deviations of features above which scaling is advised
+    # Maximum number of points, and of points times classes. A larger basis is allowed if C was chosen on it.
+    usual_points: int = 700
+    usual_coefficients: int = 6000
+    negligible: float = 1e-3  # a point is dropped if it adds less prior variance than this, in squared logits
+    unscaled: float = 100.0  # scaling is advised if standard deviations of features differ by this factor
 
 
 SETTINGS = RefitSettings()
@@ -54,24 +57,25 @@ SETTINGS = RefitSettings()
 
 @dataclass(frozen=True, eq=False)
 class Refit:
-    """A refitted model; two classes have one output, more classes one each."""
+    """A refitted model. It has one output with two classes, and otherwise one output for each class."""
 
-    points: np.ndarray
-    coef: np.ndarray  # (n_outputs, n_points)
+    points: np.ndarray  # indices of the kept points among the distinct training points
+    coef: np.ndarray  # coefficients of the kept points, (n_outputs, n_kept)
     intercept: np.ndarray  # (n_outputs,)
-    slope: float  # factor on the outputs of the likelihood
-    evaluated: EvaluatedFit  # on the label-free basis, with the leave-one-out outputs
-    outputs: np.ndarray  # of all points, (n_points, n_outputs)
-    L: np.ndarray  # Cholesky factor of the kernel matrix of the points
-    factors: np.ndarray  # Cholesky factor of the Newton matrix of each output, at the final outputs
+    slope: float  # recalibration factor, already included in ``coef`` and ``intercept``
+    evaluated: EvaluatedFit  # the model on the label-free basis, with leave-one-out outputs
+    outputs: np.ndarray  # outputs of all training points, (n_points, n_outputs)
+    L: np.ndarray  # Cholesky factor of the kernel matrix of the kept points
+    factors: np.ndarray  # for each output, the Cholesky factor of the Newton matrix at ``outputs``
 
     @property
     def C(self) -> float:
+        """The regularisation parameter of the penalised likelihood."""
         return self.evaluated.C
 
     @property
     def prior(self) -> float:
-        """Factor of the kernel in the prior covariance of the final outputs."""
+        """Prior variance of an output where k(x, x) = 1: C times the squared recalibration factor."""
         return self.C * self.slope**2
 
 
@@ -87,21 +91,22 @@ def refit(
     report: Report = silent,
     map_: Map = map,
 ) -> Refit:
-    """Refit the likelihood on the points at ``selected``, and keep at most ``max_points``.
+    """Return the model refitted on the points ``selected``, with at most ``max_points`` points.
 
-    ``prune_within=0`` disables further pruning.
+    ``evaluated`` is a model on a label-free basis; it provides C, the recalibration and leave-one-out losses.
+    ``prune_within=0`` disables pruning, except to enforce ``max_points``.
     """
     report("likelihood on the selected points", 0.0)
     C, line = evaluated.C, evaluated.recalibration
     estimate, error = labels.observations.mean(evaluated.losses)
 
-    # A point is negligible if it changes the output by less than 0.03 prior standard deviations.
+    # Drop a point whose residual adds less than 0.03 logits to the prior standard deviation of an output.
     tolerance = min(max(SETTINGS.negligible / (C * line.slope**2), 1e-8), 1e-2)
     n_outputs = labels.target.shape[1] if labels.several else 1
     most = min(SETTINGS.usual_points, SETTINGS.usual_coefficients // n_outputs)
     most = max(most, len(evaluated.chosen))
     basis = random_basis(points, selected, most, rng, map_, tolerance).whiten_if_few()
-    fit = fit_likelihood(basis, labels, C, near=evaluated.fit.f, fresh=False, tol=1e-4)
+    fit = fit_likelihood(basis, labels, C, near=evaluated.fit.f, fresh=labels.several, tol=1e-4)
     line = transferred(labels, fit.f, basis.chosen, evaluated.left_out, line.slope)
     if prune_within > 0 or (max_points is not None and basis.size > max_points):
         report("pruning", 0.5)
@@ -118,11 +123,14 @@ def finished(
     curvature: np.ndarray | None,
     slope: float,
 ) -> Refit:
-    """The accurate fit on a basis, from the coordinates ``start``, recalibrated with the given slope."""
+    """Return the final model on a basis: an accurate solution, recalibrated with the given slope.
+
+    The optimisation starts from the coordinates ``start``.
+    """
     fit = fit_likelihood(basis, labels, evaluated.C, start, curvature=curvature, fresh=False)
     plain = not basis.size or few_others(labels, basis.chosen)
     line = with_slope(labels, fit.f, 1.0 if plain else slope)
-    if line.slope != evaluated.recalibration.slope:  # the estimate must refer to the final slope
+    if line.slope != evaluated.recalibration.slope:  # the leave-one-out losses must refer to the final slope
         losses = labels.observations.losses(evaluated.left_out)
         evaluated = replace(evaluated, recalibration=Recalibration(), losses=losses)
     n_outputs = labels.target.shape[1] if labels.several else 1
@@ -152,9 +160,10 @@ def refit_with(
     report: Report = silent,
     n_jobs: int | None = None,
 ) -> Refit:
-    """Refit on the selected points with the given C, or with the best one by leave-one-out for ``"auto"``.
+    """Return the model refitted on the points ``selected``, with a given C or, for ``"auto"``, the best C.
 
-    ``evaluated`` is the fit on a label-free basis, if known; ``near_C`` is where the search for C starts.
+    The best C has the smallest leave-one-out loss. ``evaluated`` is a model with the best C on a label-free
+    basis, if already known. Otherwise the search for C starts at ``near_C``.
     """
     rng, labels = np.random.default_rng(seed), Labels.of_points(points)
     (random,) = rng.spawn(1)
@@ -176,7 +185,7 @@ def refit_with(
         )
 
 
-def sound_refit(
+def checked_refit(
     points: DistinctPoints,
     selected: np.ndarray,
     *,
@@ -184,11 +193,14 @@ def sound_refit(
     origin: tuple[Basis, EvaluatedFit] | None = None,
     **arguments: Any,
 ) -> tuple[Refit, Losses]:
-    """The refitted model and its losses; without recalibration and pruning if these increase the loss.
+    """Return the refitted model and its log-losses, after checks that may replace the model.
 
-    ``origin`` of learned factors of the features is that of :func:`with_learned_folds`. Without signal, the
-    class fractions replace the model, unless the user has set C. The other arguments are those of
-    :func:`refit_with`.
+    If the training loss exceeds the leave-one-out estimate, the model is refitted without recalibration and
+    pruning, and the model with the smaller training loss is kept. If the estimated loss is not below the loss
+    of the class fractions, a constant model replaces it, unless the user has set C.
+
+    ``origin`` is described at :func:`with_learned_folds`; it is given if factors of the features were
+    learned. The other arguments are passed to :func:`refit_with`.
     """
     model = refit_with(points, selected, prune_within=prune_within, **arguments)
     losses = losses_of(points, model)
@@ -200,7 +212,7 @@ def sound_refit(
     if origin is not None:
         model = with_learned_folds(points, model, origin, arguments["seed"])
         losses = losses_of(points, model)
-    if losses.nothing_found and arguments["C"] == "auto" and min(points.observations_by_class()) >= 2:
+    if losses.no_signal and arguments["C"] == "auto" and min(points.observations_by_class()) >= 2:
         model = class_fractions(points, model)
     return model, losses
 
@@ -209,35 +221,36 @@ def sound_refit(
 
 
 class Losses(NamedTuple):
-    """Mean log-losses, with the standard error of the estimate."""
+    """Mean log-losses of a model and of the class fractions."""
 
-    fractions: float
-    estimate: float
-    error: float
-    training: float
+    fractions: float  # loss of predicting the class fractions for every row
+    estimate: float  # leave-one-out estimate of the loss on new rows
+    error: float  # standard error of ``estimate``
+    training: float  # loss on the training rows
 
     @property
     def training_is_worse(self) -> bool:
-        """Whether the training loss exceeds the estimate for new rows."""
+        """Whether the training loss exceeds the estimated loss on new rows by more than a standard error."""
         return not self.training <= self.estimate + self.error + 1e-9
 
     @property
-    def nothing_found(self) -> bool:
-        """Whether the estimated loss is not below that of the class fractions."""
+    def no_signal(self) -> bool:
+        """Whether the estimated loss is not below the loss of the class fractions."""
         return not self.estimate < self.fractions
 
 
 def entropy(weight: np.ndarray) -> float:
-    """Log-loss of the class fractions, from the weight of each class."""
+    """Return the log-loss of the class fractions, given the weight of each class."""
     fraction = weight / weight.sum()
     positive = fraction[fraction > 0]
     return float(-positive @ np.log(positive))
 
 
-def remedy(X: Any, names: Any) -> str:
-    """Advice for data X without signal: standardise the features if their scales differ widely.
+def advice_without_signal(X: Any, names: Any) -> str:
+    """Return advice for the user if the features X do not help to predict the classes.
 
-    X is None for scaled features and for a precomputed kernel.
+    The advice is to standardise the features if their scales differ widely, and otherwise to try other
+    kernels or features. X is None if the features were scaled before or the kernel is precomputed.
     """
     advice = "If you expect one, try other values of gamma and kernel, or other features."
     if X is None or sparse.issparse(X) or X.shape[1] < 2:
@@ -256,7 +269,7 @@ def remedy(X: Any, names: Any) -> str:
 
 
 def losses_of(points: DistinctPoints, model: Refit) -> Losses:
-    """Log-losses of the class fractions, of leave-one-out, and on the training rows."""
+    """Return the log-losses of a model and of the class fractions."""
     labels, total = Labels.of_points(points), points.weight.sum()
     estimate, error = labels.observations.mean(model.evaluated.losses)
     training = float(-(points.weight * log_probabilities(model.outputs, SOFTMAX)).sum() / total)
@@ -264,12 +277,12 @@ def losses_of(points: DistinctPoints, model: Refit) -> Losses:
 
 
 def left_out_outputs(points: DistinctPoints, model: Refit) -> np.ndarray:
-    """Recalibrated leave-one-out outputs of the groups of observations, (n_groups, n_outputs)."""
+    """Return recalibrated leave-one-out outputs of the groups of observations, (n_groups, n_outputs)."""
     return of_groups(Labels.of_points(points).observations, model.evaluated.loo)
 
 
 def held_out_outputs(points: DistinctPoints, model: Refit) -> np.ndarray:
-    """Outputs of the groups of observations by the final model without them, (n_groups, n_outputs).
+    """Return outputs of the groups of observations by the final model without them, (n_groups, n_outputs).
 
     Leave-one-out refers to the fit on the label-free basis. The final fit has other points and another
     intercept, which hardly change the loss but do change the order of confident predictions. So the
@@ -292,9 +305,9 @@ def held_out_outputs(points: DistinctPoints, model: Refit) -> np.ndarray:
 
 
 def of_groups(pieces: LeftOut, outputs: np.ndarray) -> np.ndarray:
-    """Outputs of the groups of observations, (n_groups, n_outputs).
+    """Return one row of outputs for each group of observations, (n_groups, n_outputs).
 
-    Cross-fitted outputs of several classes are averaged over the observations of a group.
+    If the groups were divided into folds, the outputs are averaged over the observations of a group.
     """
     if pieces.group is None:
         return outputs[:, None]
@@ -305,11 +318,12 @@ def of_groups(pieces: LeftOut, outputs: np.ndarray) -> np.ndarray:
 def with_learned_folds(
     points: DistinctPoints, model: Refit, origin: tuple[Basis, EvaluatedFit], seed: int
 ) -> Refit:
-    """The same model with leave-one-out values whose factors of the features were learned without them.
+    """Return the model with cross-fitted outputs in place of leave-one-out outputs.
 
-    ``origin`` is the basis and the fit that the factors were learned from. Factors that have seen all labels
-    make leave-one-out too optimistic if there are many features and few rows. A constant model, and a class
-    with a single observation, keep their values.
+    The features of the model are multiplied by factors learned from all labels (:mod:`~.relevance`). With
+    many features and few rows, this makes leave-one-out too optimistic. Here the factors for each fold are
+    learned from the other folds. ``origin`` contains the basis and the model from which the factors were
+    learned. A constant model is returned unchanged, and so is the model if a class has a single observation.
     """
     if not len(model.points) or min(points.observations_by_class()) < 2:
         return model
@@ -321,9 +335,10 @@ def with_learned_folds(
 
 
 def class_fractions(points: DistinctPoints, model: Refit) -> Refit:
-    """The model replaced by constants, the class fractions.
+    """Return a constant model that predicts the class fractions.
 
-    In leave-one-out, a class that loses its only observation counts as half an observation.
+    ``model`` provides C. In leave-one-out, a class that loses its only observation counts as half an
+    observation.
     """
     no_points, labels = np.empty(0, dtype=np.intp), Labels.of_points(points)
     groups, basis = labels.observations, Basis.of(points, no_points)

@@ -1,13 +1,15 @@
 r"""Choice of C by approximate leave-one-out on a label-free basis.
 
 On a basis that depends on the labels, such as the points selected by S-KLR, leave-one-out is far too
-optimistic. So C and the recalibration :math:`(a_C, b_C)` are chosen on a label-free basis and then kept.
+optimistic. C and the recalibration :math:`(a_C, b_C)` are therefore chosen on a basis that does not depend on
+the labels, and kept when the model is refitted on the selected points.
 
-Let :math:`\ell_i(C)` be the log-loss of the label of observation i at the output
-:math:`a_C f_{-i,C}(x_i) + b_C`, where :math:`f_{-i,C}` is the approximate leave-one-out fit. C is the power
-of ten with the smallest weighted mean of :math:`\ell_i(C)`. With two classes a larger C must be better than a
-smaller one by half a standard error of the difference, because approximate leave-one-out is too optimistic
-for large C; the cross-fitted losses of several classes are not.
+Let :math:`f_{-i,C}` be the model fitted without observation i, approximated as in :mod:`~.leave_one_out`. Let
+:math:`\ell_i(C)` be the log-loss of observation i at the output :math:`a_C f_{-i,C}(x_i) + b_C`. The chosen C
+has the smallest weighted mean of :math:`\ell_i(C)` among values that differ by factors of ten. With two
+classes, a larger C must be better than a smaller one by half a standard error of the difference, because
+approximate leave-one-out is too optimistic for large C. Cross-fitted losses, which are used with more
+classes, do not need this correction.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from math import log
 
 import numpy as np
 
@@ -32,11 +33,11 @@ from .recalibration import Recalibration, fit_recalibration
 class SearchSettings:
     """Settings of the search for C."""
 
-    start: float = 10.0  # the first value of C
-    least: float = 1e-4  # smallest C; below, the model is nearly constant
-    most: float = 1e5  # largest C; above, regularisation has no effect
-    larger_errors: float = 0.5  # with two classes, standard errors by which a larger C must be better
-    clearly_worse: float = 2.0  # standard errors at which the search ends
+    start: float = 10.0  # the first C to evaluate
+    least: float = 1e-4  # the smallest C; with smaller values the model is nearly constant
+    most: float = 1e5  # the largest C; with larger values regularisation has no effect
+    larger_errors: float = 0.5  # with two classes, a larger C must be better by this many standard errors
+    clearly_worse: float = 2.0  # the search ends at a C that is worse by this many standard errors
 
 
 SETTINGS = SearchSettings()
@@ -44,28 +45,32 @@ SETTINGS = SearchSettings()
 
 @dataclass(frozen=True, eq=False)
 class EvaluatedFit:
-    """A fit on a label-free basis with its leave-one-out outputs and losses."""
+    """A model on a label-free basis with its leave-one-out outputs and losses.
 
-    chosen: np.ndarray  # basis points ...
-    coef: np.ndarray  # ... and their coefficients, a column for each of several classes
+    With more than two classes, cross-fitted outputs take the place of leave-one-out outputs.
+    """
+
+    chosen: np.ndarray  # indices of the basis points
+    coef: np.ndarray  # coefficients of the basis points, one column for each of several classes
     fit: LikelihoodFit
     recalibration: Recalibration
-    left_out: np.ndarray  # leave-one-out outputs of the fit; with several classes cross-fitted ones
-    losses: np.ndarray  # their log-losses after recalibration
-    cross_fits: np.ndarray | None = None  # coordinates of all fits of a joint cross-fit, with several classes
+    left_out: np.ndarray  # leave-one-out outputs before recalibration
+    losses: np.ndarray  # log-losses of the recalibrated leave-one-out outputs
+    cross_fits: np.ndarray | None = None  # coordinates from :func:`~.cross_fit.joint_cross_fit`
 
     @property
     def C(self) -> float:
+        """The regularisation parameter of the model."""
         return self.fit.C
 
     @property
     def loo(self) -> np.ndarray:
-        """Recalibrated leave-one-out outputs."""
+        """Leave-one-out outputs after recalibration."""
         return self.recalibration(self.left_out)
 
 
 def evaluate_C(basis: Basis, labels: Labels, C: float) -> EvaluatedFit:
-    """The fit for a given C, without recalibration."""
+    """Return the evaluated model with a given C, without recalibration."""
     fits = None
     if labels.several:
         fit, left_out, fits = joint_cross_fit(basis, labels, C, None, tol=1e-6)
@@ -84,25 +89,33 @@ def evaluate_C(basis: Basis, labels: Labels, C: float) -> EvaluatedFit:
 
 
 def choose_C(
-    bases: Sequence[Basis], labels: Labels, start: float | None = None, report: Report = silent
+    bases: Sequence[Basis],
+    labels: Labels,
+    start: float | EvaluatedFit | None = None,
+    report: Report = silent,
 ) -> EvaluatedFit:
-    """The fit whose C is the best power of ten by leave-one-out log-loss, on the best of nested bases.
+    """Return the evaluated model with the best C, on the best of several nested bases.
 
-    ``start`` is the best C for another kernel or for other features, if known. The search then evaluates its
-    neighbours, and proceeds in each direction while the loss falls.
+    The best C has the smallest leave-one-out log-loss among values that differ by factors of ten. ``start``
+    is the best C for another kernel or for other features, if known, or an evaluated model on the first
+    basis. The search then evaluates the neighbours of this C, and proceeds in each direction while the loss
+    falls.
 
-    A larger basis replaces a smaller one if its loss is smaller with the same C. The next larger C is then
-    evaluated too, because more points allow less regularisation. If the loss has fallen by more than its
-    standard error, the search continues with the next smaller C and the next larger basis.
+    A larger basis replaces a smaller one if its loss with the same C is smaller. The next larger C is then
+    evaluated on the larger basis too, because a model with more points may need a larger C. If the loss has
+    fallen by more than its standard error, the next smaller C and the next larger basis are evaluated as
+    well.
     """
 
     def loss(one: EvaluatedFit) -> float:
         return labels.observations.mean(one.losses)[0]
 
-    # A basis has about three times the points of the one before, and nine times its cost.
+    # A basis has about three times as many points as the previous one, and costs nine times as much.
     ends = (9.0 ** np.arange(len(bases) + 1) - 1) / (9.0 ** len(bases) - 1)
     report(f"choice of C on {bases[0].size} basis points", 0.0)
-    first = _evaluate(bases[0], labels, start or SETTINGS.start, near=_guess(labels))
+    first = start
+    if not isinstance(first, EvaluatedFit):
+        first = _evaluate(bases[0], labels, first or SETTINGS.start, near=labels.guess())
     best = _best_decade(bases[0], labels, first, local=start is not None)
     for level, basis in enumerate(islice(bases, 1, None), start=1):
         report(f"choice of C on {basis.size} basis points", ends[level])
@@ -111,22 +124,24 @@ def choose_C(
         gain = loss(best) - loss(larger)
         if gain <= 0:
             break
-        clear = gain > labels.observations.mean(larger.losses)[1]
+        significant = gain > labels.observations.mean(larger.losses)[1]
         neighbours = [
             _neighbour(basis, labels, larger, factor)
-            for factor in ((10.0, 0.1) if clear else (10.0,))
+            for factor in ((10.0, 0.1) if significant else (10.0,))
             if SETTINGS.least <= larger.C * factor <= SETTINGS.most
         ]
         best = min([larger, *neighbours], key=loss)
-        if not clear:
+        if not significant:
             break
     return best
 
 
 def _best_decade(basis: Basis, labels: Labels, first: EvaluatedFit, local: bool) -> EvaluatedFit:
-    """The fit with the best power of ten as C; each fit starts from its neighbour on the side of ``first``.
+    """Return the evaluated model whose C is the best power of ten, starting the search from ``first``.
 
-    The search ends in each direction at a C that is clearly worse; a ``local`` one where the loss rises.
+    In each direction the search ends at a C whose loss is larger than the smallest loss by more than two
+    standard errors of the difference. A ``local`` search ends as soon as the loss rises. The optimisation for
+    each C starts from the solution for the previous C.
     """
     fits, mean = [first], labels.observations.mean
     for factor in (10.0, 0.1):
@@ -147,28 +162,20 @@ def _best_decade(basis: Basis, labels: Labels, first: EvaluatedFit, local: bool)
 
 
 def fit_at(bases: Sequence[Basis], labels: Labels, C: float, near: np.ndarray | None = None) -> EvaluatedFit:
-    """The fit on the last basis for a given C, started from a fit on the first basis.
+    """Return the evaluated model on the last basis for a given C.
 
-    ``near`` are outputs near those of the solution, if known.
+    The optimisation starts from a rough solution on the first basis. ``near`` contains approximate outputs of
+    the solution, if known.
     """
-    near = _guess(labels) if near is None else near
+    near = labels.guess() if near is None else near
     if len(bases) == 1:
         return _evaluate(bases[0], labels, C, near=near)
     rough = fit_likelihood(bases[0], labels, C, near=near, fresh=False, tol=0.1)
     return _evaluate(bases[-1], labels, C, embedded(rough.v, bases[-1]))
 
 
-def _guess(labels: Labels) -> np.ndarray:
-    """Initial outputs: the log-odds of the classes plus or minus two."""
-    if labels.several:
-        weight = labels.by_class().sum(axis=1)
-        return 4 * labels.target - 2 + np.log(np.maximum(weight / weight.sum(), 1e-9))
-    fraction = float(np.average(labels.target, weights=labels.weight))
-    return 4 * labels.target - 2 + log(max(fraction, 1e-9) / max(1 - fraction, 1e-9))
-
-
 def _neighbour(basis: Basis, labels: Labels, one: EvaluatedFit, factor: float) -> EvaluatedFit:
-    """The fit with another C, started from a given fit."""
+    """Return the evaluated model with C multiplied by ``factor``, starting the optimisation from ``one``."""
     return _evaluate(basis, labels, one.C * factor, one.fit.v, one.fit.curvature, fits=one.cross_fits)
 
 
@@ -181,7 +188,12 @@ def _evaluate(
     near: np.ndarray | None = None,
     fits: np.ndarray | None = None,
 ) -> EvaluatedFit:
-    """The fit with its recalibrated left-out outputs; with several classes it starts from ``fits``."""
+    """Return the evaluated and recalibrated model with the given C.
+
+    With two classes, the optimisation starts from ``start`` or ``near`` (see
+    :func:`~.newton.fit_likelihood`). With more classes it starts from the coordinates ``fits`` of a
+    cross-fit.
+    """
     # The last step changes the objective by at most 1%; the remaining error is far smaller.
     if labels.several:
         fit, left_out, fits = joint_cross_fit(basis, labels, C, fits)

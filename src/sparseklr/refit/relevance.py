@@ -1,16 +1,16 @@
 r"""Relevance of the features: a width for each feature, from the derivatives of a first model.
 
-Features that hardly matter blur the distances between rows. Let :math:`g_j` be the mean over the training
-rows of the squared derivative of the outputs with respect to feature j. Feature j is multiplied by
-:math:`s_j \propto g_j^{1/4}`, a model is fitted to these features, and its derivatives give the final
-factors. They are normalised so that the mean kernel coefficient of the features does not change. The fourth
-root is cautious: :math:`g_j^{1/2}`, as in recursive feature machines, suppresses features that the first
-model uses little by chance.
+Features that hardly matter for the classes add noise to the distances between rows. Let :math:`g_j` be the
+mean over the training rows of the squared derivative of the outputs with respect to feature j. Feature j is
+multiplied by a factor :math:`s_j \propto g_j^{1/4}`. A second model is fitted to the scaled features, and its
+derivatives give the final factors in the same way. The factors are normalised so that the mean kernel
+coefficient of the features does not change. The fourth root is a cautious choice. The square root, as in
+recursive feature machines, suppresses features that the first model uses little by chance.
 
-With few rows and many features, the derivatives are mostly noise. The leave-one-out loss does not show this,
-because the factors depend on the labels of the rows left out. Factors are therefore used only if they lower
-the loss on folds: with factors and likelihood from the other folds, the loss of the rows of a fold must be
-smaller on average than with equal factors. docs/design/refit.md has measurements.
+With few rows and many features, the derivatives are mostly noise. The leave-one-out loss does not reveal
+this, because the factors depend on the labels of all rows. Factors are therefore used only if they reduce the
+log-loss in cross-validation. The factors and the model for each fold are learned on the other folds, and the
+mean loss must be smaller than with all factors equal to 1. docs/design/refit.md has measurements.
 
 References
 ----------
@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .. import _core
 from ..kernels import Kernel
 from ..samples import DistinctPoints
 from .basis import Basis, LabelFreeBases
@@ -36,21 +37,21 @@ from .regularisation import EvaluatedFit
 
 @dataclass(frozen=True)
 class RelevanceSettings:
-    """Settings of the relevance of features."""
+    """Settings of the factors of the features."""
 
-    root: float = 0.25  # power of the mean squared derivatives
-    n_rows: int = 1000  # rows for the mean of the squared derivatives
-    n_folds: int = 3  # on which the factors must pay
+    root: float = 0.25  # the factors are proportional to this power of the mean squared derivatives
+    n_rows: int = 1000  # maximum number of rows in the mean of the squared derivatives
+    n_folds: int = 3  # number of folds in the test of whether factors reduce the loss
 
 
 SETTINGS = RelevanceSettings()
 
 
-def factors_pay(basis: Basis, labels: Labels, evaluated: EvaluatedFit, seed: int) -> bool:
-    """Whether factors learned on the other folds reduce the mean log-loss of the folds.
+def factors_reduce_loss(basis: Basis, labels: Labels, evaluated: EvaluatedFit, seed: int) -> bool:
+    """Return whether learned factors of the features reduce the log-loss in cross-validation.
 
-    ``evaluated`` has equal factors. Both losses are those of recalibrated outputs, as in the choice of the
-    kernel.
+    ``evaluated`` is the model with all factors equal to 1. The outputs with and without learned factors are
+    recalibrated, as they are when the kernel is chosen.
     """
     groups, equal, learned = outputs_of_folds(basis, labels, evaluated, evaluated.C, seed, SETTINGS.n_folds)
     with_equal, with_learned = (
@@ -62,14 +63,14 @@ def factors_pay(basis: Basis, labels: Labels, evaluated: EvaluatedFit, seed: int
 def outputs_of_folds(
     basis: Basis, labels: Labels, evaluated: EvaluatedFit, C: float, seed: int, n_folds: int | None = None
 ) -> tuple[LeftOut, np.ndarray, np.ndarray]:
-    """The observations in folds, and their outputs from fits to the other folds.
+    """Return the observations divided into folds, and two arrays of cross-fitted outputs.
 
-    The first outputs have equal factors and the C of ``evaluated``; the second have factors learned on the
-    other folds and the given C.
+    The first array comes from models with all factors equal to 1 and the C of ``evaluated``. The second array
+    comes from models with the given C and with factors learned on the other folds.
     """
     folds, fit = replace(labels, left_out=in_folds(basis.points.observations, n_folds)), evaluated.fit
     groups = folds.observations
-    if n_folds is None and evaluated.cross_fits is not None:  # with several classes, those of the choice of C
+    if n_folds is None and evaluated.cross_fits is not None:  # reuse the cross-fit from the choice of C
         equal, coordinates = evaluated.left_out, evaluated.cross_fits.swapaxes(0, 1)[:-1]
     else:
         equal, coordinates = cross_fit(basis, folds, fit)
@@ -85,7 +86,7 @@ def outputs_of_folds(
 
 
 def learned_factors(basis: Basis, labels: Labels, evaluated: EvaluatedFit, seed: int) -> np.ndarray:
-    """The factor of each feature, given a fit on a label-free basis."""
+    """Return the factor of each feature, given a model on a label-free basis."""
     kernel = basis.points.kernel
     factors = _factors(mean_squared_derivatives(basis.points, evaluated.chosen, evaluated.coef), kernel)
     scaled = _scaled(basis, factors, seed)
@@ -95,18 +96,19 @@ def learned_factors(basis: Basis, labels: Labels, evaluated: EvaluatedFit, seed:
 
 
 def _scaled(basis: Basis, factors: np.ndarray, seed: int) -> Basis:
-    """A label-free basis of the same size for features multiplied by factors."""
+    """Return a label-free basis of the same size for features multiplied by ``factors``."""
     points = replace(basis.points, X=basis.points.X * factors.astype(basis.points.X.dtype))
     return LabelFreeBases(points, np.random.default_rng(seed), basis.map_, (basis.size,))[0]
 
 
 def mean_squared_derivatives(points: DistinctPoints, chosen: np.ndarray, coef: np.ndarray) -> np.ndarray:
-    r"""Weighted mean over rows of the squared derivative in each feature, summed over the outputs.
+    r"""Return the mean squared derivative of the outputs with respect to each feature.
 
-    The derivative of :math:`\sum_b \beta_b k(x, z_b)` in feature j is
+    The squares are summed over the outputs and averaged over at most 1000 rows with their weights. The
+    derivative of :math:`\sum_b \beta_b k(x, z_b)` with respect to feature j is
     :math:`-2\gamma \sum_b \beta_b k(x, z_b) (x_j - z_{bj})` for the rbf kernel and
-    :math:`-\gamma \sum_b \beta_b k(x, z_b) \operatorname{sign}(x_j - z_{bj})` for the Laplacian. ``coef`` are
-    the coefficients of the points ``chosen``.
+    :math:`-\gamma \sum_b \beta_b k(x, z_b) \operatorname{sign}(x_j - z_{bj})` for the Laplacian kernel.
+    ``coef`` contains the coefficients of the points ``chosen``.
     """
     kernel, Z = points.kernel, points.X[chosen].astype(np.float64)
     X, weight = points.X[: SETTINGS.n_rows].astype(np.float64), points.weight[: SETTINGS.n_rows].sum(axis=1)
@@ -118,16 +120,17 @@ def mean_squared_derivatives(points: DistinctPoints, chosen: np.ndarray, coef: n
         if kernel.name == "rbf":
             slopes = 2 * (X * terms.sum(axis=1)[:, None] - terms @ Z)
         else:
-            columns = [
-                np.einsum("ib,ib->i", terms, np.sign(x[:, None] - z)) for x, z in zip(X.T, Z.T, strict=True)
-            ]
-            slopes = np.column_stack(columns)
+            slopes = np.empty_like(X)
+            _core.sign_sums(X, Z, terms, slopes)
         total += weight @ (kernel.gamma * slopes) ** 2
     return total / weight.sum()
 
 
 def _factors(squares: np.ndarray, kernel: Kernel) -> np.ndarray:
-    """Factors with a mean coefficient of 1: s_j for the Laplacian kernel, s_j^2 for rbf."""
+    """Return factors :math:`s_j` proportional to the fourth root of ``squares``.
+
+    They are normalised so that the mean of :math:`s_j` (Laplacian kernel) or :math:`s_j^2` (rbf kernel) is 1.
+    """
     if not squares.any():
         return np.ones(len(squares))
     factors = (squares / squares.max()) ** SETTINGS.root

@@ -1,9 +1,10 @@
-r"""Fits to many rows: a model is fitted to a sample, and its coefficients are refitted to all rows.
+"""Large data sets: a model is fitted to a sample, and its coefficients are then refitted to all rows.
 
-About ten thousand rows suffice to choose C, the basis and the points; beyond that, the time of these
-choices would grow faster than their accuracy. C is the variance of the prior, which does not depend on the
-number of rows. The final likelihood includes all rows. Rows outside the sample do not influence the model of
-the sample, so its outputs for them are held-out predictions, which replace leave-one-out outputs.
+About ten thousand rows suffice to choose C, the basis and the points. With more rows, the time for these
+choices grows faster than their accuracy. C is the variance of a prior, which does not depend on the number of
+rows, so it can be kept. The final likelihood includes all rows. Rows outside the sample do not influence the
+model of the sample. Its outputs for these rows are therefore predictions of unseen rows, and take the place
+of leave-one-out outputs.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from .refit import Refit, class_fractions, finished, of_groups
 class SampleSettings:
     """Size of the sample."""
 
-    points: int = 10_000  # up to this number, the sample has all points
-    least_of_class: int = 1000  # smallest number of points of each class in the sample
+    points: int = 10_000  # size of the sample; up to this number of points, all are used
+    least_of_class: int = 1000  # minimum number of points of each class in the sample
 
 
 SETTINGS = SampleSettings()
@@ -32,15 +33,18 @@ SETTINGS = SampleSettings()
 
 @dataclass(frozen=True, eq=False)
 class SampledPoints:
-    """A sample of points, determined by row contents and a seed."""
+    """A random sample of the training points, which depends only on row contents and a seed."""
 
-    all: DistinctPoints
-    indices: np.ndarray  # of the sample, ascending
-    points: DistinctPoints  # the sample, with relative weights
+    all: DistinctPoints  # all training points
+    indices: np.ndarray  # indices of the sample in ``all``, ascending
+    points: DistinctPoints  # the sample, with weights whose mean over its observations is 1
 
     @classmethod
     def of(cls, points: DistinctPoints, seed: int) -> SampledPoints:
-        """All points if there are at most 10,000, or if the kernel is precomputed."""
+        """Return a sample of the points.
+
+        It contains all points if there are at most 10,000 of them, or if the kernel is precomputed.
+        """
         if len(points) <= SETTINGS.points or points.kernel.precomputed:
             return cls(points, np.arange(len(points)), points)
         order = np.argsort(shuffled_keys(points.X, seed))
@@ -49,11 +53,14 @@ class SampledPoints:
 
     @property
     def whole(self) -> bool:
-        """Whether the sample has all points."""
+        """Whether the sample contains all points."""
         return self.points is self.all
 
     def refitted(self, model: Refit, n_jobs: int | None = None) -> Refit:
-        """A model of the sample with coefficients that minimise the penalised likelihood of all points."""
+        """Return the model with coefficients that maximise the penalised likelihood of all points.
+
+        ``model`` was fitted to the sample. Its points and its C are kept.
+        """
         if not len(model.points):
             return class_fractions(self.all, model)
         evaluated, everything = model.evaluated, self.all

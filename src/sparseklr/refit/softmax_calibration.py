@@ -1,4 +1,4 @@
-"""Calibration of the decision values of a softmax model: the link of its loss, and vector scaling."""
+"""Probabilities from the decision values of softmax S-KLR: the link of its loss, and vector scaling."""
 
 from __future__ import annotations
 
@@ -13,28 +13,30 @@ from .calibration import folds_along
 
 
 def softmax_link(g: np.ndarray, lam: float) -> np.ndarray:
-    r"""Scores whose softmax gives the probabilities for decision values g (n, n_classes).
+    r"""Return scores whose softmax gives the class probabilities, for decision values g (n, n_classes).
 
-    The margin loss is proper composite: if the classes have the probabilities :math:`\eta`, its expectation
-    is minimal where :math:`\eta_k \propto \pi_k (1 - (1 - e^{-\lambda}) \pi_k)`, :math:`\pi` being the
-    softmax of g. With two classes this is :func:`~sparseklr.refit.calibration.link` of their difference.
+    The margin loss is proper composite. Let :math:`\pi` be the softmax of g. The expected loss is minimal at
+    g if the class probabilities are :math:`\eta_k \propto \pi_k (1 - (1 - e^{-\lambda}) \pi_k)`. With two
+    classes, the difference of the two scores is :func:`~sparseklr.refit.calibration.link` of the difference
+    of g.
 
     >>> softmax_link(np.array([[0.0, 1.0, 2.0]]), 0.0).round(6).tolist()
     [[0.0, 1.0, 2.0]]
     """
-    # e^(-lam) pi_k + sum of the others, without cancellation
+    # The logarithm of e^(-lam) pi_k plus the sum of the other pi, without cancellation
     n_classes = g.shape[1]
     rest = np.stack([logsumexp(np.delete(g, k, axis=1), axis=1) for k in range(n_classes)], axis=1)
-    # well inside the margin the scores of the two largest classes round to the same number; see link
+    # If lam is large, the scores of the two largest classes may round to the same number (see ``link``).
     return (1 + 1e-12) * g + np.logaddexp(rest, g - lam) - logsumexp(g, axis=1, keepdims=True)
 
 
 def vector_scaling(codes: np.ndarray, g: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Slope and offset of each class, (n_classes, 2), by maximum likelihood for cross-fitted g.
+    """Return slope and offset of each class, (n_classes, 2), fitted by maximum likelihood.
 
-    The probabilities are the softmax of ``slope * g + offset`` (Guo et al., ICML 2017). The targets are
-    (n+1)/(n+2) for the class of a row, where n is the weight of the class, and the rest is shared by the
-    others (Platt's targets for two classes). They keep the slopes finite.
+    The probabilities are the softmax of ``slope * g + offset`` (Guo et al., ICML 2017), where g are
+    cross-fitted decision values. As in Platt's method for two classes, the target is (n+1)/(n+2) for the
+    class of a row, where n is the total weight of that class. The remaining 1/(n+2) is divided equally among
+    the other classes. These targets keep the slopes finite.
     """
     n, n_classes = g.shape
     total = np.bincount(codes, weight, minlength=n_classes)[codes]
@@ -57,10 +59,11 @@ def vector_scaling(codes: np.ndarray, g: np.ndarray, weight: np.ndarray) -> np.n
 
 
 def cross_fitted(solver: SoftmaxSolver, solution: SoftmaxSolution) -> np.ndarray | None:
-    """Decision values of every row from a model fitted without its fold; None with too few distinct rows.
+    """Return the decision values of every row from a model fitted without the fold of that row.
 
-    Each fit is warm-started from ``solution``. The rows of a class are assigned to folds in the order of
-    their mean kernel value with the rows of the class.
+    The result is None if a class has fewer than two distinct rows. The solver starts each model from
+    ``solution``. The rows of a class are assigned to folds in the order of their mean kernel value with the
+    rows of the class.
     """
     data, problem = solver.data, solution.problem
     similarity = solver.product(problem.box * problem.own)[problem.codes, np.arange(len(problem.codes))]
@@ -81,12 +84,15 @@ def cross_fitted(solver: SoftmaxSolver, solution: SoftmaxSolution) -> np.ndarray
 
 
 def fit_vector_scaling(solver: SoftmaxSolver, solution: SoftmaxSolution) -> np.ndarray:
-    """:func:`vector_scaling` for cross-fitted decision values, or training values if a class is tiny."""
+    """Return the result of :func:`vector_scaling` for cross-fitted decision values.
+
+    If cross-fitting is impossible, a warning is issued and the decision values of the training rows are used.
+    """
     g = cross_fitted(solver, solution)
     if g is None:
         warn(
             "calibration='sigmoid': a class has fewer than two distinct samples, so cross-fitting is "
-            "impossible; the calibration is fitted to the training values. Prefer SparseKLR.",
+            "impossible. The calibration is fitted to the training values. Consider SparseKLR instead.",
         )
         g = solution.decision
     return vector_scaling(solution.problem.codes, g, solver.data.weight)

@@ -1,9 +1,9 @@
-"""Fit models to millions of rows: sources of rows, passes over all rows, and the fit itself.
+"""Out-of-core fits of compact models: sources of rows, passes over all rows, and the fit itself.
 
-A :class:`Source` yields blocks of rows in a fixed order, as often as needed: :class:`ArraySource`,
+A :class:`Source` yields blocks of rows in a fixed order, as often as needed. There are :class:`ArraySource`,
 :class:`NpySource`, :class:`TableSource` (Parquet, Arrow, CSV), :class:`GeneratorSource` and
-:class:`DaskSource`. :class:`LocalBlocks` and :class:`ClusterBlocks` map a function over the blocks and sum
-its results, with threads or on a Dask cluster; the sums are bit-identical.
+:class:`DaskSource`. :class:`LocalBlocks` and :class:`ClusterBlocks` apply a function to all blocks and sum
+the results, with threads or on a Dask cluster. The sums are bit-identical.
 """
 
 from .dask import DaskSource

@@ -1,4 +1,4 @@
-"""Checkpoints: the state of a streamed fit on disk, so that an interrupted fit can resume."""
+"""Checkpoints: the state of an out-of-core fit on disk, so that an interrupted fit can resume."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .._utils.messages import warn
 from ..compact.model import CompactModel
 from .gauss_newton import Descent
 
-# The version of the file layout and of the algorithm. A fit resumes only from a file of the same version.
+# Version of the file layout and of the algorithm. A fit resumes only from a file of the same version.
 FORMAT = 2
-# The errors that NumPy, json and the lookups below raise for a file that is not a checkpoint.
+# Errors that NumPy, json and the lookups below raise for a file that is not a checkpoint.
 _UNREADABLE = (
     OSError,
     EOFError,
@@ -35,18 +35,18 @@ _UNREADABLE = (
 
 @dataclass
 class FitState:
-    """The results of a streamed fit so far."""
+    """The current results of an out-of-core fit."""
 
     models: list[CompactModel] = field(default_factory=list)  # one model per size, in the order of the search
     Cs: list[float] = field(default_factory=list)  # the C of each model
     seconds: list[float] = field(default_factory=list)  # time from the start of the fit to each model
-    descent: Descent | None = None  # the fit of the chosen size to all rows
+    descent: Descent | None = None  # state of the final optimisation on all rows
 
 
 class Checkpoint:
-    """A file that holds a :class:`FitState` and is replaced atomically; no file if ``path`` is None.
+    """A file that contains a :class:`FitState` and is replaced atomically; no file if ``path`` is None.
 
-    ``identity`` contains everything that the fit depends on: numbers, strings and arrays. :meth:`load`
+    ``identity`` contains everything on which the fit depends: numbers, strings and arrays. :meth:`load`
     rejects a file that belongs to a different fit.
     """
 
@@ -58,7 +58,7 @@ class Checkpoint:
             raise ValueError(f"checkpoint={path!s}: the directory {self.path.parent} does not exist.")
 
     def load(self) -> FitState:
-        """The state in the file; a new one if there is no file."""
+        """Return the state in the file; a new state if there is no file."""
         if self.path is None or not self.path.exists():
             return FitState()
         try:
@@ -70,22 +70,26 @@ class Checkpoint:
         except _UNREADABLE as error:
             raise ValueError(
                 f"checkpoint={self.path}: this file is not a checkpoint of CompactKLR, or it is damaged. "
-                "Delete it, or give another name."
+                "Delete it, or choose another name."
             ) from error
         if version != FORMAT:
             raise ValueError(
-                f"checkpoint={self.path}: written by another version (format {version}; expected {FORMAT}). "
-                "Finish the fit with the version that began it, or delete the file."
+                f"checkpoint={self.path}: another version wrote this file (format {version}; expected "
+                f"{FORMAT}). Finish the fit with that version, or delete the file."
             )
         if other := [name for name, value in self.identity.items() if identity.get(name) != value]:
             raise ValueError(
-                f"checkpoint={self.path}: it belongs to another fit, which differs in {', '.join(other)}. "
-                "Delete it, or give another name."
+                f"checkpoint={self.path}: this file belongs to another fit, which differs in "
+                f"{', '.join(other)}. Delete it, or choose another name."
             )
         return state
 
     def save(self, state: FitState) -> None:
-        """Write the state; if this fails, for example on a full disk, issue one warning and continue."""
+        """Write the state to the file.
+
+        If writing fails, for example because the disk is full, a warning is issued once and the fit
+        continues.
+        """
         if self.path is None:
             return
         arrays: dict[str, Any] = {}
@@ -123,11 +127,12 @@ class Checkpoint:
 
 
 def _arrays(model: CompactModel, name: str) -> dict[str, Any]:
+    """Return the arrays of a model, with names that start with ``name``."""
     return {f"{name}_{part}": getattr(model, part) for part in ("points", "log_gamma", "coef")}
 
 
 def _state(header: dict[str, Any], content: dict[str, np.ndarray]) -> FitState:
-    """Read the state from a file of this format; raises if parts are missing or inconsistent."""
+    """Return the state in a file of this format; raise an error if parts are missing or inconsistent."""
     Cs, seconds = ([float(value) for value in header[name]] for name in ("Cs", "seconds"))
     if len(Cs) != len(seconds):
         raise ValueError("Cs and seconds differ in length")
@@ -142,13 +147,14 @@ def _state(header: dict[str, Any], content: dict[str, np.ndarray]) -> FitState:
 
 
 def _model(content: dict[str, np.ndarray], name: str) -> CompactModel:
+    """Return the model whose arrays start with ``name``."""
     model = CompactModel(*(content[f"{name}_{part}"] for part in ("points", "log_gamma", "coef")))
     model.check()
     return model
 
 
 def _digest(value: Any) -> str:
-    """The hash of an array; the text of any other value."""
+    """Return the hash of an array, or the text of any other value."""
     if isinstance(value, np.ndarray):
         return hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
     return repr(value)

@@ -1,4 +1,4 @@
-"""Read the rows of Dask arrays and data frames, and process blocks on the workers of a cluster."""
+"""Rows of Dask arrays and data frames, and processing of blocks on the workers of a cluster."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .sources import Block, Source
 
 
 def is_dask(X: Any) -> bool:
-    """Whether X is a Dask array, data frame or series; does not import Dask."""
+    """Return whether X is a Dask array, data frame or series, without importing Dask."""
     return "dask" in sys.modules and hasattr(X, "__dask_graph__") and hasattr(X, "ndim")
 
 
 def running_client() -> Any:
-    """Dask's current client, or None."""
+    """Return the current client of Dask, or None."""
     try:
         from distributed import Client
 
@@ -34,16 +34,18 @@ def running_client() -> Any:
 class DaskSource(Source):
     """Rows of a Dask array or data frame, processed by the running ``distributed`` client if there is one.
 
-    If Dask does not know the chunk lengths, as for data frames, a first pass computes them, and the workers
-    keep the rows that they read. Without a client, this process computes one chunk after the other in every
-    pass.
+    If the chunk lengths are unknown, as for data frames, a first pass computes them. The workers of a client
+    keep the rows that they read in this pass. Without a client, the current process computes one chunk after
+    the other in every pass.
 
     Parameters
     ----------
     X : dask array or data frame (n_rows, n_features)
+        The features.
     y : dask array, series or array (n_rows,), or None
-        Labels; the chunks may differ from those of X.
+        Labels; the chunks may differ from the chunks of X.
     sample_weight : dask array, series or array (n_rows,), or None
+        Weights of the rows.
     """
 
     def __init__(self, X: Any, y: Any = None, sample_weight: Any = None) -> None:
@@ -52,14 +54,14 @@ class DaskSource(Source):
         self.feature_names = list(map(str, X.columns)) if hasattr(X, "columns") else None
         self.X = _as_array(X, "X")
         if self.X.dtype.kind not in "biuf":
-            raise ValueError(f"X must hold numbers; got dtype {self.X.dtype}.")
+            raise ValueError(f"X must contain numbers; got dtype {self.X.dtype}.")
         self.X = self.X.rechunk({1: -1})
         self.n_features = self.X.shape[1]
         self.y, self.weight = self._aligned(y, "y"), self._aligned(sample_weight, "sample_weight")
         self.has_labels = y is not None
 
     def _aligned(self, values: Any, name: str) -> Any:
-        """Divide a column into the chunks of X."""
+        """Return a column divided into the chunks of X."""
         if values is None:
             return None
         values = _as_array(values, name)
@@ -71,13 +73,14 @@ class DaskSource(Source):
 
     @property
     def cuts(self) -> np.ndarray:
+        """The first row of each chunk, followed by the number of rows."""
         return np.cumsum([0, *self.X.chunks[0]])
 
     def on_grid(self, n_parts: int) -> DaskSource:
-        """Divide the rows into chunks of whole blocks, and cut chunks much longer than 1 / n_parts of all
-        rows.
+        """Return the source with chunks that consist of whole blocks.
 
-                Only rows at the edges of chunks move to another chunk.
+        A chunk much longer than 1 / ``n_parts`` of all rows is divided. Otherwise only rows at the edges of a
+        chunk move to another chunk.
         """
         step, per_part, blocks = self.block_rows, self.n_blocks / n_parts, [0]
         for end in [*np.round(self.cuts[1:-1] / step).astype(int).tolist(), self.n_blocks]:
@@ -101,9 +104,11 @@ class DaskSource(Source):
             yield start, list(parts)
 
     def _count(self) -> int:
+        """Return the number of rows."""
         return int(self.X.shape[0])
 
     def _read(self, start: int, stop: int) -> Iterator[Block]:
+        """Yield the rows from ``start`` to ``stop`` in blocks."""
         import dask
 
         lengths = iter(self.X.chunks[0])
@@ -130,10 +135,10 @@ def even_parts(first: int, last: int, n_parts: int) -> list[int]:
 
 
 def lazily(X: Any, function: Callable[[Any], np.ndarray], n_columns: int | None, dtype: Any) -> Any:
-    """Apply a function to X chunk by chunk, as a lazy Dask array.
+    """Return a lazy Dask array with the results of a function, which is applied to X chunk by chunk.
 
-    The function gets arrays or data frames, like X, and returns one row of ``n_columns`` values per row of X,
-    or one number if ``n_columns`` is None.
+    The function gets arrays or data frames, like X. For each row of X it returns ``n_columns`` values, or one
+    number if ``n_columns`` is None.
     """
     import dask.array as da
 
@@ -157,7 +162,7 @@ def lazily(X: Any, function: Callable[[Any], np.ndarray], n_columns: int | None,
 
 
 def _as_array(values: Any, name: str) -> Any:
-    """A Dask array with known chunk lengths."""
+    """Return a Dask array with known chunk lengths."""
     import dask.array as da
 
     if hasattr(values, "to_dask_array"):
@@ -167,9 +172,9 @@ def _as_array(values: Any, name: str) -> Any:
             raise TypeError(f"{name} must be a Dask array or data frame; got {type(values).__name__}.")
         return da.from_array(np.asarray(values))
     if any(np.isnan(size) for sizes in values.chunks for size in sizes):
-        client = running_client()  # the workers of a client keep the rows, so they are read only once
+        client = running_client()  # the workers of a client keep the rows, so the rows are read only once
         values = copy.copy(values) if client is None else client.persist(values)
-        values.compute_chunk_sizes()  # works in place, hence the copy
+        values.compute_chunk_sizes()  # modifies the array, so a copy is needed
     return values
 
 
@@ -177,18 +182,19 @@ def _as_array(values: Any, name: str) -> Any:
 
 
 class ClusterBlocks(Blocks):
-    """Blocks on the workers of a cluster, grouped into parts of consecutive blocks that stay on one worker.
+    """Blocks of rows on the workers of a cluster.
 
-    Each pass sends the statistic to the workers once, and a tree of tasks adds up the results. All tasks are
-    in Dask's graph, so if a worker dies, another worker recomputes only its parts.
+    Consecutive blocks are grouped into parts, and each part stays on one worker. Each pass sends a function
+    to the workers once, and a tree of tasks adds up its results. All tasks are in the graph of Dask. If a
+    worker is lost, another worker therefore recomputes only the lost parts.
 
     ``source`` is a :class:`DaskSource`, whose chunks are not moved, or a source of files that every worker
     can read.
     """
 
-    arity = 8  # number of forests that one task merges
+    arity = 8  # number of partial sums that one task merges
     parts_per_thread = 2  # number of parts per thread, if there are enough rows
-    most_blocks = 64  # largest number of blocks in a part (2 MB each)
+    most_blocks = 64  # largest number of blocks in a part; a block has 2 MB
 
     def __init__(self, source: Source, client: Any) -> None:
         self.client, self.n_rows, self.n_blocks = client, source.n_rows, source.n_blocks
@@ -200,7 +206,10 @@ class ClusterBlocks(Blocks):
             self._take_rows(source)
 
     def _take_chunks(self, source: DaskSource) -> None:
-        """Leave chunks on their workers, unless they are too large or smaller than a block."""
+        """Use the chunks of a Dask source as parts, on the workers that have them.
+
+        Chunks that are too large or smaller than a block are divided or merged.
+        """
         from distributed import wait
 
         source = source.on_grid(self._n_parts())
@@ -216,6 +225,7 @@ class ClusterBlocks(Blocks):
         self.lengths = list(source.X.chunks[0])
 
     def _take_rows(self, source: Source) -> None:
+        """Divide the rows of a source of files into parts, and let the workers read them."""
         shared = self.client.submit(_same, source.on(None), pure=False)
         edges = even_parts(0, source.n_blocks, self._n_parts())
         places = self._places([()] * (len(edges) - 1))
@@ -224,12 +234,12 @@ class ClusterBlocks(Blocks):
             self.lengths.append(min(last * source.block_rows, source.n_rows) - first * source.block_rows)
 
     def _n_parts(self) -> int:
-        """The number of parts, a multiple of the number of threads."""
+        """Return the number of parts, a multiple of the number of threads."""
         at_once = self.parts_per_thread * max(1, sum(self.client.nthreads().values()))
         return at_once * max(1, -(-self.n_blocks // (at_once * self.most_blocks)))
 
     def _places(self, held: list[Sequence[str]]) -> list[str | None]:
-        """Choose a worker for each part: one that holds it, unless that worker has enough parts."""
+        """Return a worker for each part: a worker that already has the part, unless it has too many parts."""
         threads = self.client.nthreads()
         free = {worker: -(-len(held) * n // sum(threads.values())) for worker, n in threads.items()}
         places: list[str | None] = []
@@ -243,18 +253,22 @@ class ClusterBlocks(Blocks):
         return places
 
     def _at(self, place: str | None, task: Callable[..., Any], *arguments: Any) -> Any:
-        """Submit a task to a worker; if that worker is lost, another one takes over."""
+        """Submit a task to a worker; if this worker is lost, another worker takes over."""
         where = {} if place is None else {"workers": [place], "allow_other_workers": True}
         return self.client.submit(task, *arguments, pure=False, **where)
 
     def map(self, prepare: Prepare, memory: float = 0.0) -> ClusterBlocks:
-        """Transform the blocks; all of them are cached, and Dask spills them to disk if needed."""
+        """Return the blocks transformed by ``prepare``.
+
+        All transformed blocks are cached, and Dask writes them to disk if memory is short.
+        """
         firsts, parts = zip(*self.parts, strict=True)
         mapped = copy.copy(self)
         mapped.parts = list(zip(firsts, self._submit(_map, prepare, parts), strict=True))
         return mapped
 
     def sum(self, statistic: Callable[[Block], Any], each: Callable[[int], None] | None = None) -> Any:
+        """Return the sum of ``statistic(block)`` over all blocks, in the order of a fixed tree."""
         firsts, parts = zip(*self.parts, strict=True)
         forests = leaves = self._submit(_forest, statistic, parts, firsts, [self.n_blocks] * len(parts))
         while len(forests) > self.arity:
@@ -265,12 +279,13 @@ class ClusterBlocks(Blocks):
         return root(merge(*self.client.gather(forests), n_leaves=self.n_blocks))
 
     def _submit(self, task: Callable[..., Any], function: Any, *arguments: Any) -> list[Any]:
-        """Submit one task for each part. With many parts the workers pass the function on to one another."""
+        """Submit one task for each part; with many parts, the workers pass the function on to one another."""
         n_parts = len(self.parts)
         shared = function if n_parts <= self.arity else self.client.submit(_same, function, pure=False)
         return list(self.client.map(task, [shared] * n_parts, *arguments, pure=False))
 
     def _follow(self, futures: list[Any], each: Callable[[int], None]) -> None:
+        """Call ``each`` with the number of rows of every part that is finished."""
         from distributed import as_completed
 
         rows = dict(zip((future.key for future in futures), self.lengths, strict=True))
@@ -282,28 +297,36 @@ class ClusterBlocks(Blocks):
 
 
 def _same(value: Any) -> Any:
-    """Return the argument; unlike scattered data, the result of this task survives the loss of a worker."""
+    """Return the argument.
+
+    Unlike scattered data, the result of this task survives the loss of a worker.
+    """
     return value
 
 
 def _cut_chunk(start: int, block_rows: int, X: Any, y: Any, weight: Any) -> list[Block]:
+    """Return the blocks of a chunk."""
     whole = Block.of(start, X, y, weight)
     return [whole.take(slice(k, k + block_rows)) for k in range(0, len(whole), block_rows)]
 
 
 def _load(source: Source, first: int, last: int) -> list[Block]:
+    """Return the blocks of a source from ``first`` to ``last``."""
     return list(source.blocks(first, last))
 
 
 def _merge(forests: list[Forest], n_leaves: int) -> Forest:
+    """Return the merged partial sums."""
     return merge(*forests, n_leaves=n_leaves)
 
 
 def _map(prepare: Prepare, part: list[Block]) -> list[Block]:
+    """Return the transformed blocks of a part."""
     with one_thread:
         return [prepare(block) for block in part]
 
 
 def _forest(statistic: Callable[[Block], Any], part: list[Block], first: int, n_leaves: int) -> Forest:
+    """Return the partial sums of a statistic over a part."""
     with one_thread:
         return grow({}, (((0, first + k), statistic(block)) for k, block in enumerate(part)), n_leaves)

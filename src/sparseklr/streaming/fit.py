@@ -1,9 +1,9 @@
-"""Fit a compact model to many rows: choose its size on samples, then fit it to all rows.
+"""Out-of-core fit of a compact model: the size is chosen on samples, and the model is fitted to all rows.
 
 A hash of the row numbers draws the validation rows and the samples. The expected loss of a model with d
-parameters fitted to m rows is about d / (2 m) above that of the best model of its size. A sample of a fixed
-number of rows per parameter therefore adds the same loss for all sizes. The fit to all rows removes this
-excess.
+parameters fitted to m rows is about d / (2 m) above the loss of the best model of its size. A sample with a
+fixed number of rows per parameter therefore adds the same loss for all sizes. The final fit to all rows
+removes this excess.
 """
 
 from __future__ import annotations
@@ -56,23 +56,23 @@ from .tables import TableSource
 
 @dataclass(frozen=True)
 class StreamSettings:
-    """Constants of the fit to many rows."""
+    """Settings of out-of-core fits."""
 
-    in_memory_rows: int = 20_000  # more rows than this are streamed; also the size of the first sample
-    least_sample: int = 262_144  # rows in the sample for small sizes
-    rows_per_parameter: int = 450  # rows in the sample for larger sizes; 450 add 0.001 to the log-loss
+    in_memory_rows: int = 20_000  # more rows than this are read block by block; also the first sample size
+    least_sample: int = 262_144  # number of rows in the sample for small sizes
+    rows_per_parameter: int = 450  # rows per parameter for larger sizes, which adds 0.001 to the log-loss
     C_rows: int = 32_768  # C refers to this number of rows, and is scaled in proportion to the actual number
-    validation_rows: int = 65_536
-    validation_fraction: float = 0.2  # largest fraction of validation rows
-    fisher_rows_per_parameter: int = 4  # number of rows for the Fisher information
-    least_fisher_rows: int = 4096  # smallest number of rows for the Fisher information
-    size_tol: float = 3e-4  # a fit ends when two steps gain less than this fraction of the objective
-    size_steps: int = 40  # or after this many steps
-    all_tol: float = 0.1  # tolerance of the fit to all rows, as a fraction of the user's tolerance
-    all_steps: int = 20
-    rows_per_number: int = 5  # smallest number of rows per parameter of a point (position and coefficients)
-    quantile_rows: int = 131_072  # size of the sample that maps skewed features by rank
-    least_class_rows: int = 2000  # rows of each class in a sample, or all if it has fewer
+    validation_rows: int = 65_536  # maximum number of validation rows
+    validation_fraction: float = 0.2  # maximum fraction of validation rows
+    fisher_rows_per_parameter: int = 4  # rows per parameter from which the Fisher information is computed
+    least_fisher_rows: int = 4096  # minimum number of these rows
+    size_tol: float = 3e-4  # the fit of a size ends when two steps gain less than this fraction ...
+    size_steps: int = 40  # ... or after this number of steps
+    all_tol: float = 0.1  # tolerance of the final fit to all rows, as a fraction of the parameter tol
+    all_steps: int = 20  # maximum number of steps of the final fit, for each group of points
+    rows_per_number: int = 5  # minimum number of rows per parameter of a point (position and coefficients)
+    quantile_rows: int = 131_072  # size of the sample from which skewed features are mapped by rank
+    least_class_rows: int = 2000  # minimum number of rows of each class in a sample
     kept_memory: float = 0.4  # fraction of the memory in which prepared blocks are kept for the next pass
     sample_memory: float = 0.2  # fraction of the memory for samples
 
@@ -81,7 +81,7 @@ STREAM = StreamSettings()
 
 
 class Salt(IntEnum):
-    """Numbers added to the seed of the hash, so that different draws are independent."""
+    """Numbers added to the seed of the hash, so that different samples are independent."""
 
     VALIDATION = 1
     SAMPLE = 2
@@ -92,11 +92,11 @@ class Salt(IntEnum):
 
 
 def as_source(X: Any, y: Any = None, sample_weight: Any = None) -> Source:
-    """Create a source for the given rows.
+    """Return a source of the given rows.
 
-    Sources are returned unchanged. Paths of .npy files become a :class:`NpySource`, other paths a
-    :class:`TableSource` with ``y`` and ``sample_weight`` as column names, Dask collections a
-    :class:`DaskSource`, functions a :class:`GeneratorSource`, and anything else an :class:`ArraySource`.
+    Sources are returned unchanged. Paths of .npy files become a :class:`NpySource`, and other paths a
+    :class:`TableSource` with ``y`` and ``sample_weight`` as column names. Dask collections become a
+    :class:`DaskSource`, functions a :class:`GeneratorSource`, and all other objects an :class:`ArraySource`.
     """
     if isinstance(X, Source) or callable(X):
         if y is not None or sample_weight is not None:
@@ -110,19 +110,22 @@ def as_source(X: Any, y: Any = None, sample_weight: Any = None) -> Source:
         for name, part in (("y", y), ("sample_weight", sample_weight)):
             if part is not None and not isinstance(part, str):
                 raise TypeError(
-                    f"the source is the path {X!s}: {name} must be the name of a column; "
+                    f"{name} must be the name of a column, because the source is the path {X!s}; "
                     f"got {type(part).__name__}."
                 )
         return TableSource(X, y, weight=sample_weight)
     if any(map(is_dask, (X, y, sample_weight))):
         if not is_dask(X):
-            raise TypeError("y or sample_weight is a Dask collection: X must be one as well.")
+            raise TypeError("X must be a Dask collection, because y or sample_weight is one.")
         return DaskSource(X, y, sample_weight)
     return ArraySource(X, y, sample_weight)
 
 
 def blocks_of(source: Source, n_jobs: int | None = None) -> Blocks:
-    """Create blocks for threads or for a cluster, that of ``source.client`` or of a running client."""
+    """Return the blocks of a source, processed by threads or by a cluster.
+
+    The cluster belongs to ``source.client`` or, for a Dask source, to the running client.
+    """
     client = source.client
     if client is None and isinstance(source, DaskSource):
         client = running_client()
@@ -130,12 +133,12 @@ def blocks_of(source: Source, n_jobs: int | None = None) -> Blocks:
 
 
 def is_streamed(n_rows: int) -> bool:
-    """Whether there are too many rows for a fit in memory."""
+    """Return whether there are too many rows for a fit in memory."""
     return n_rows > STREAM.in_memory_rows
 
 
 def whole(source: Source) -> Block:
-    """Read all rows of a small source as one block."""
+    """Return all rows of a small source as one block."""
     _check_labels(source)
     block = joined(list(source.blocks()))
     with naming_place(source):
@@ -144,6 +147,7 @@ def whole(source: Source) -> Block:
 
 
 def _check_labels(source: Source) -> None:
+    """Raise an error if a source has no labels."""
     if not source.has_labels:
         raise ValueError(f"{source}: a fit needs labels (y or target of the source).")
 
@@ -153,7 +157,7 @@ def _check_labels(source: Source) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Prepare:
-    """Encode labels, multiply weights by class factors, and scale X."""
+    """Function that encodes labels, multiplies weights by class factors, and scales X."""
 
     classes: np.ndarray
     factors: np.ndarray
@@ -164,7 +168,7 @@ class Prepare:
         codes = np.minimum(np.searchsorted(self.classes, block.labels), last).astype(np.int32)
         weight = block.weights
         unknown = self.classes[codes] != block.y
-        if unknown.any():  # only rows of weight zero may have an unknown class
+        if unknown.any():  # only rows of weight zero can have an unknown class
             weight = np.where(unknown, 0.0, weight)
         X = self.scaling.transform_single(block.X)
         return replace(block, X=X, y=codes, weight=weight * self.factors[codes])
@@ -172,7 +176,7 @@ class Prepare:
 
 @dataclass(frozen=True, eq=False)
 class WithoutValidation:
-    """Set the weight of the validation rows to zero."""
+    """Function that sets the weight of the validation rows to zero."""
 
     fraction: float
     salt: int
@@ -184,7 +188,7 @@ class WithoutValidation:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Statistic that draws the validation rows and a sample of the others in a single pass."""
+    """Function that draws the validation rows and a sample of the other rows in a single pass."""
 
     rest: WithoutValidation
     draw: Draw
@@ -219,7 +223,7 @@ class StreamRows:
         memory: float,
         n_jobs: int | None,
     ) -> StreamRows:
-        """Find classes and moments in one pass and, if a feature is skewed, ranks in a second one."""
+        """Compute classes and moments in one pass and, if a feature is skewed, ranks in a second pass."""
         _check_labels(source)
         blocks = blocks_of(source, n_jobs)
         summary = summarise(blocks, source)
@@ -240,50 +244,54 @@ class StreamRows:
 
     @cached_property
     def blocks(self) -> Blocks:
-        """The prepared blocks."""
+        """The prepared blocks: encoded, weighted and scaled."""
         return self.raw.map(Prepare(self.classes, self.factors, self.scaling), self.memory)
 
     @property
     def class_weights(self) -> np.ndarray:
-        """The sum of the weights of each class, multiplied by its factor."""
+        """The sum of the weights of each class, multiplied by the class factor."""
         return np.array([self.summary.labels[label][1] for label in self.classes.tolist()]) * self.factors
 
     @property
     def weight(self) -> float:
-        """Sum of all weights."""
+        """The sum of all weights."""
         return float(self.class_weights.sum())
 
     @property
     def n_classes(self) -> int:
+        """Number of classes."""
         return len(self.classes)
 
     def without_validation(self, fraction: float) -> WithoutValidation:
+        """Return the function that sets the weight of the validation rows to zero."""
         return WithoutValidation(fraction, self.seed + Salt.VALIDATION)
 
     def split(self, fraction: float, n_rows: int, each: Any = None) -> tuple[LabelledRows, LabelledRows]:
-        """Draw the validation rows and about ``n_rows`` of the others, both in random order."""
+        """Return the validation rows and about ``n_rows`` of the other rows, both in random order."""
         split = Split(self.without_validation(fraction), self._draw(n_rows))
         drawn = self.blocks.sum(split, each)
         parts = [in_turn([part for kind, part in drawn if kind is which]) for which in (True, False)]
         return self._labelled(parts[0]), self._labelled(parts[1])
 
     def sample(self, n_rows: int) -> LabelledRows:
-        """Draw about ``n_rows`` rows, in random order."""
+        """Return about ``n_rows`` rows in random order."""
         return self._labelled(in_turn(self.blocks.sum(self._draw(n_rows))))
 
     def _draw(self, n_rows: int) -> Draw:
+        """Return the function that draws about ``n_rows`` rows."""
         counts = np.array([self.summary.labels[label][0] for label in self.classes.tolist()])
         fractions = class_fractions(n_rows, counts, STREAM.least_class_rows)
         return Draw(fractions, self.seed + Salt.SAMPLE)
 
     def _labelled(self, block: Block) -> LabelledRows:
+        """Return the rows of positive weight in a block."""
         weight = block.weights
         used = np.flatnonzero(weight > 0)
         return LabelledRows(block.X[used], block.labels[used], weight[used], self.n_classes)
 
 
 def _scaling(summary: Summary, sample: Block | None, *, auto: bool) -> Scaling:
-    """Like :meth:`Scaling.of`, but with moments of all rows and ranks of a sample."""
+    """Return a scaling as :meth:`Scaling.of` does, from moments of all rows and ranks of a sample."""
     kept = np.flatnonzero(summary.greatest > summary.least)
     centre, spread = summary.mean[kept], summary.std[kept]
     if not auto:
@@ -307,9 +315,10 @@ def fit_stream(
     start: tuple[CompactModel, float] | None = None,
     report: Report = no_report,
 ) -> tuple[LabelledRows, CompactFit]:
-    """Fit a model to all rows; return a sample of the rows and the fit.
+    """Fit a model to all rows; return a sample of the rows, and the fitted model.
 
-    ``start`` is a model with its C from which to continue, instead of searching for the size.
+    ``start`` is a model with its C. If it is given, the optimisation starts from this model, and the size is
+    not searched.
     """
     summary = rows.summary
     identity = {
@@ -324,7 +333,7 @@ def fit_stream(
     if start is not None:
         identity["the model to start from"] = np.concatenate([part.ravel() for part in start[0].parts()])
     file = Checkpoint(checkpoint, **identity)
-    file.load()  # raise early if the file is not usable
+    file.load()  # raises an error early if the file is not usable
     if not settings.sparse or start is not None:
         fit = StreamFit(rows, settings, file, memory, report)
         end = fit.run(start)
@@ -338,7 +347,7 @@ def fit_stream(
 
 
 class StreamFit:
-    """Fits a compact model to prepared rows within ``memory`` bytes; every result is checkpointed."""
+    """The fit of a compact model to prepared rows within ``memory`` bytes; every result is checkpointed."""
 
     def __init__(
         self,
@@ -357,13 +366,15 @@ class StreamFit:
         self._began = time.perf_counter()
 
     def run(self, start: tuple[CompactModel, float] | None = None) -> CompactFit:
-        """Choose size and C unless given, then fit all rows; or continue from a model and its C."""
-        with ordered_threads(
-            1
-        ):  # linear algebra uses one thread, because its rounding depends on the number of threads
+        """Choose size and C, unless they are given, and fit a model to all rows.
+
+        ``start`` is a model with its C from which the optimisation starts instead.
+        """
+        with ordered_threads(1):  # rounding errors of BLAS depend on the number of threads
             return self._run(start)
 
     def _run(self, start: tuple[CompactModel, float] | None) -> CompactFit:
+        """Implement :meth:`run`; the caller limits BLAS to one thread."""
         self.state = self.checkpoint.load()
         self._began -= self.state.seconds[-1] if self.state.seconds else 0.0
         self.progress.stage("drawing a sample", 0.0)
@@ -392,7 +403,10 @@ class StreamFit:
     # -- sizes ---------------------------------------------------------------------------------
 
     def _search(self) -> list[Stage]:
-        """Fit models of increasing size until the gain is too small; stored models are only evaluated."""
+        """Return the stages of models of increasing size, until the gain is too small.
+
+        Models from a checkpoint are evaluated without being fitted again.
+        """
         state, C = self.state, SEARCH.first_C
         if self.settings.C is not None:
             C = self.settings.C * STREAM.C_rows / self.n_rows
@@ -414,7 +428,10 @@ class StreamFit:
         return search_sizes(self._evaluate(base_rate(self.sample), C, 0.0), tried, fit_size)
 
     def _fit_size(self, size: int, log_gamma: np.ndarray, C: float) -> tuple[CompactModel, float]:
-        """Fit a model of a size to as many rows as it needs; return it with C for the smallest sample."""
+        """Fit a model of the given size to a sufficient number of rows; return the model and its C.
+
+        C refers to the smallest sample.
+        """
         n_moving, n_jobs = len(moving_features(np.exp(log_gamma))), self.settings.threads
         n_rows = max(STREAM.least_sample, STREAM.rows_per_parameter * self._n_parameters(size, n_moving))
         blocks, weight, n_rows = self._blocks(n_rows)
@@ -438,7 +455,7 @@ class StreamFit:
         return self._best_C(end.model, C, self._first(n_rows, 0.0))
 
     def _best_C(self, model: CompactModel, C: float, rows: LabelledRows) -> tuple[CompactModel, float]:
-        """Change C while the validation loss falls; return the coefficients for the best C."""
+        """Change C while the validation loss falls; return the model with the best C, and this C."""
         objective = Objective(rows.compiled(), threads=self.settings.threads)
         best = (self._evaluate(model, C, 0.0).loss, model, C)
         for factor in (1 / SEARCH.C_factor, SEARCH.C_factor):
@@ -452,13 +469,14 @@ class StreamFit:
         return best[1], best[2]
 
     def _evaluate(self, model: CompactModel, C: float, seconds: float) -> Stage:
+        """Return the stage of a model, evaluated on the validation rows."""
         outputs = model.outputs(self._compiled_validation, self.settings.threads)
         return self.validation.stage([model], outputs, C, seconds)
 
     # -- all rows --------------------------------------------------------------------------------
 
     def _all_rows(self, model: CompactModel, C: float) -> Descent:
-        """Optimise the model on all rows, including the validation rows."""
+        """Return the model after optimisation on all rows, including the validation rows."""
         state, settings, rows = self.state, self.settings, self.rows
         if state.descent is None:
             state.descent = Descent(model, damping=1e-3)
@@ -483,7 +501,7 @@ class StreamFit:
         )
 
     def _base_rate(self) -> Descent:
-        """The model without points, which predicts the class fractions."""
+        """Return the model without points, which predicts the class fractions."""
         n = self.rows.n_classes
         classes = LabelledRows(np.empty((n, 0)), np.arange(n, dtype=np.int32), self.rows.class_weights, n)
         return Descent(base_rate(classes), gradient_norm=0.0)
@@ -491,25 +509,26 @@ class StreamFit:
     # -- rows ------------------------------------------------------------------------------------
 
     def _n_parameters(self, size: int, n_moving: int) -> int:
-        """The number of parameters of ``size`` points that move in ``n_moving`` features."""
+        """Return the number of parameters of ``size`` points that move in ``n_moving`` features."""
         return size * n_moving + self.p + self.sample.n_outputs * (size + 1)
 
     def _fisher_rows(self, model: CompactModel) -> int:
+        """Return the number of rows from which the Fisher information is computed."""
         n = self._n_parameters(model.n_points, len(moving_features(model.gamma)))
         return max(STREAM.fisher_rows_per_parameter * min(STEPS.most_together, n), STREAM.least_fisher_rows)
 
     def _draw(self, n_rows: int) -> None:
-        """Draw the validation rows, and a sample of the others."""
+        """Draw the validation rows, and a sample of the other rows."""
         n_rows = min(n_rows, self.most_in_memory)
         validation, self.sample = self.rows.split(self.validation_fraction, n_rows, self.progress.each)
         self.validation, self._compiled_validation = Validation.of(validation), validation.compiled()
         self._drawn = n_rows
 
     def _blocks(self, n_rows: int) -> tuple[Blocks, float, int]:
-        """Return at least ``n_rows`` training rows, the sum of their weights, and their number.
+        """Return blocks with at least ``n_rows`` training rows, the sum of their weights, and their number.
 
-        The rows are a sample in memory if they fit there and are fewer than half; otherwise they are all
-        training rows.
+        The rows are a sample in memory if they fit into memory and are fewer than half of all rows. Otherwise
+        they are all training rows.
         """
         if n_rows > self._drawn and self._drawn < min(self.most_in_memory, self.n_rows // 2):
             self._draw(4 * n_rows)
@@ -522,18 +541,21 @@ class StreamFit:
         return LocalBlocks(source, self.settings.threads), float(part.weight.sum()), n_rows
 
     def _first(self, n_rows: int, weight: float) -> LabelledRows:
-        """The first rows of the randomly ordered sample, weighted to sum to ``weight`` unless it is zero."""
+        """Return the first rows of the sample, which is in random order.
+
+        Unless ``weight`` is zero, the weights of these rows are scaled to sum to ``weight``.
+        """
         part = self.sample.take(np.arange(min(n_rows, len(self.sample))))
         return replace(part, weight=part.weight * (weight / part.weight.sum())) if weight else part
 
 
 def _scaled_C(C: float, n_rows: int) -> float:
-    """Scale C to ``n_rows`` rows."""
+    """Return C scaled to ``n_rows`` rows."""
     return C * n_rows / STREAM.C_rows
 
 
 class RowProgress:
-    """Reports the rows per second, and the time left in a stage."""
+    """Display of the number of rows per second, and of the remaining time in a stage."""
 
     def __init__(self, report: Report, n_rows: int) -> None:
         self.report, self.n_rows = report, n_rows

@@ -1,23 +1,24 @@
-r"""Levenberg-Marquardt steps for points, widths and coefficients; each step is one pass over the rows.
+r"""Levenberg-Marquardt steps for points, widths and coefficients, each in about one pass over the rows.
 
-With J the objective of :mod:`sparseklr.compact.model`, a step s solves
+Let J be the objective of :mod:`sparseklr.compact.model`. A step s solves
 
 .. math:: (G + \mu D)\, s = -\nabla J, \qquad G = \sum_i w_i\, \Phi_i^\top \bigl(\operatorname{diag} p_i - p_i
     p_i^\top\bigr) \Phi_i + \text{penalties},
 
-where :math:`\Phi_i` is the derivative of the outputs of row i with respect to all parameters. G is the Fisher
-information: the Hessian of J without a term whose expectation is zero if the model is correct. The gradient
-is summed over all rows. G is summed over a sample and scaled up, because it affects only the speed of
-convergence.
+where :math:`\Phi_i` is the derivative of the outputs (decision values) of row i with respect to all
+parameters, :math:`p_i` contains the class probabilities of the row, and D is a diagonal matrix. G is the
+Fisher information: the Hessian of J without a term whose expectation is zero if the model is correct. The
+gradient is summed over all rows. G is summed over a sample of the rows and scaled up, because it affects only
+the speed of convergence.
 
-For two classes the middle factor is the number :math:`p_i (1 - p_i)`. For m > 2 classes it has the root
+For two classes, the middle factor is the number :math:`p_i (1 - p_i)`. For m > 2 classes it has the root
 
 .. math:: \operatorname{diag} p - p p^\top = A A^\top, \quad A = \operatorname{diag} \sqrt p - p \sqrt p^\top,
     \quad a_c = \sqrt{p_c}\, (e_c - p),
 
-because :math:`\sqrt p^\top \sqrt p = 1`. Row i contributes only :math:`m\, a_c a_c^\top` with c = i mod m. As
-the rows are in random order, this is an unbiased estimate of :math:`A A^\top = \sum_c a_c a_c^\top` and costs
-one m-th of it.
+because :math:`\sqrt p^\top \sqrt p = 1`; the vectors :math:`a_c` are the columns of A. Row i contributes only
+:math:`m\, a_c a_c^\top` with c = i mod m. As the rows are in random order, this is an unbiased estimate of
+:math:`A A^\top = \sum_c a_c a_c^\top`, and it is m times cheaper.
 
 References
 ----------
@@ -48,13 +49,13 @@ from .sources import Block
 
 @dataclass(frozen=True)
 class GaussNewtonSettings:
-    """Constants of the steps."""
+    """Settings of the Levenberg-Marquardt steps."""
 
-    most_together: int = 2900  # largest size of G; larger models move their points in groups
+    most_together: int = 2900  # largest order of G; in larger models, groups of points take turns to move
     matters: float = 0.04  # points move in features whose gamma is at least this fraction of the largest
-    first_damping: float = 1e-2
-    least_damping: float = 1e-6
-    most_damping: float = 1e6
+    first_damping: float = 1e-2  # damping mu of the first step
+    least_damping: float = 1e-6  # smallest damping
+    most_damping: float = 1e6  # largest damping
     chunk: int = 1024  # number of rows in one matrix product
     parts: int = 4  # number of parts of the sample, each summed by one thread
 
@@ -67,31 +68,36 @@ STEPS = GaussNewtonSettings()
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
-    """Layout of the parameter vector: points, log-widths (one if shared), coefficients and intercepts."""
+    """Layout of the parameter vector: points, log gamma (one if shared), coefficients and intercepts."""
 
-    k: int
-    p: int
+    k: int  # number of points
+    p: int  # number of features
     n_outputs: int
-    shared: bool
+    shared: bool  # whether all features share one width
 
     @classmethod
     def of(cls, model: CompactModel, shared: bool) -> Parameters:
+        """Return the layout for a model."""
         k, p = model.points.shape
         return cls(k, p, len(model.coef), shared)
 
     @property
     def n_widths(self) -> int:
+        """Number of values of log gamma."""
         return 1 if self.shared else self.p
 
     @property
     def size(self) -> int:
+        """Number of parameters."""
         return self.k * self.p + self.n_widths + self.n_outputs * (self.k + 1)
 
     def gradient(self, by_points: np.ndarray, by_widths: np.ndarray, by_coef: np.ndarray) -> np.ndarray:
+        """Return the gradient vector from derivatives with respect to points, log gamma and coefficients."""
         widths = by_widths.sum(keepdims=True) if self.shared else by_widths
         return np.concatenate([by_points.ravel(), widths, by_coef.ravel()])
 
     def moved(self, model: CompactModel, step: np.ndarray) -> CompactModel:
+        """Return the model after a step of its parameters."""
         a, b = self.k * self.p, self.k * self.p + self.n_widths
         return CompactModel(
             model.points + step[:a].reshape(self.k, self.p),
@@ -100,18 +106,21 @@ class Parameters:
         )
 
     def together(self, points: np.ndarray, features: np.ndarray) -> np.ndarray:
-        """Indices of some features of some points, of the widths and of all coefficients."""
+        """Return the indices of the given features of the given points, the widths and all coefficients."""
         moving = (points[:, None] * self.p + features).ravel()
         return np.concatenate([moving, np.arange(self.k * self.p, self.size)])
 
 
 def moving_features(gamma: np.ndarray) -> np.ndarray:
-    """The features in which points move: with a small gamma, the position of a point hardly matters."""
+    """Return the features in which points move.
+
+    With a small gamma, the position of a point hardly matters.
+    """
     return np.flatnonzero(gamma >= STEPS.matters * gamma.max())
 
 
 def kernel_matrix(points: np.ndarray, gamma: np.ndarray) -> np.ndarray:
-    """The kernel values k(z_a, z_b) of all pairs of points."""
+    """Return the kernel values k(z_a, z_b) of all pairs of points."""
     scaled = (points - points.mean(axis=0)) * np.sqrt(gamma)
     norm = (scaled**2).sum(axis=1)
     return np.exp(-np.maximum(norm[:, None] + norm - 2 * scaled @ scaled.T, 0.0))
@@ -130,9 +139,9 @@ def fisher_information(
     shared: bool,
     n_jobs: int | None,
 ) -> np.ndarray:
-    """The matrix G for the given features of the given points, the widths and all coefficients.
+    """Return the matrix G for the given features of the given points, the widths and all coefficients.
 
-    G is defined at the top of this module. The rows must be in random order.
+    The module docstring defines G. The rows must be in random order.
     """
     parameters = Parameters.of(model, shared)
     size = len(parameters.together(points, features))
@@ -164,7 +173,7 @@ def _products(
     shared: bool,
     size: int,
 ) -> np.ndarray:
-    """The sum over rows of the products of derivatives, float32."""
+    """Return the sum over rows of the products of derivatives, in float32."""
     gamma = model.gamma.astype(np.float32)
     root, Z = np.sqrt(gamma), model.points.astype(np.float32)
     scaled = Z * root
@@ -192,13 +201,16 @@ def _products(
         by_coef = Phi[:, after:].reshape(stop - start, m, k + 1)
         np.multiply(factor[:, :, None], K[:, None, :], out=by_coef[:, :, :-1])
         by_coef[:, :, -1] = factor
-        # NumPy calls BLAS's syrk here and releases the interpreter lock, unlike SciPy's ssyrk
+        # NumPy calls the BLAS function syrk here and, unlike SciPy, releases the interpreter lock.
         total += np.matmul(Phi.T, Phi, out=product)
     return total
 
 
 def _root_of_curvature(outputs: np.ndarray, weight: np.ndarray, start: int) -> np.ndarray:
-    """sqrt(m w_i) a_c with c = i mod m for each row, shape (n_rows, n_outputs); see the module docstring."""
+    """Return sqrt(m w_i) a_c with c = i mod m for each row i, (n_rows, n_outputs).
+
+    The module docstring defines a_c. The number of the first row is ``start``.
+    """
     m = outputs.shape[1]
     if m == 1:
         p = expit(outputs)
@@ -216,7 +228,7 @@ def _root_of_curvature(outputs: np.ndarray, weight: np.ndarray, start: int) -> n
 
 @dataclass(frozen=True, eq=False)
 class LossPass:
-    """Statistic of a block: its loss and the gradient in all parameters, as one vector."""
+    """Function of a block that returns its loss and the gradient of the loss, as one vector."""
 
     model: CompactModel
     n_classes: int
@@ -230,7 +242,7 @@ class LossPass:
 
 @dataclass(frozen=True, eq=False)
 class RowsObjective:
-    """The objective, summed over all rows of blocks with encoded labels and scaled features.
+    """The objective J on all rows of blocks with encoded labels and scaled features.
 
     ``each`` is called with the number of rows of each finished block.
     """
@@ -242,11 +254,12 @@ class RowsObjective:
     each: Callable[[int], None] | None = None
 
     def __call__(self, model: CompactModel) -> tuple[float, np.ndarray]:
-        """J and its gradient, in the order of :class:`Parameters`."""
-        with np.errstate(over="ignore", invalid="ignore"):  # steps that are too long are rejected
+        """Return J and its gradient, in the order of :class:`Parameters`."""
+        with np.errstate(over="ignore", invalid="ignore"):  # steps that overflow are rejected
             return self._value_and_gradient(model)
 
     def _value_and_gradient(self, model: CompactModel) -> tuple[float, np.ndarray]:
+        """Return J and its gradient."""
         total = self.blocks.sum(LossPass(model, self.n_classes), self.each)
         k, p = model.points.shape
         value, by_points = total[0], total[1 : 1 + k * p].reshape(k, p)
@@ -270,16 +283,16 @@ class RowsObjective:
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """The state of a run, from which the run resumes as if it had not been interrupted."""
+    """The state of an optimisation. An interrupted optimisation resumes from it with the same result."""
 
     model: CompactModel
     damping: float = STEPS.first_damping  # mu of the next step
     value: float = np.inf  # objective J over all rows
     idle: int = 0  # number of consecutive steps that lowered J by less than the tolerance
-    gradient_norm: float = np.inf  # largest derivative in a point or log-width
-    n_steps: int = 0
-    n_passes: int = 0
-    done: bool = False
+    gradient_norm: float = np.inf  # largest absolute derivative with respect to a point or log gamma
+    n_steps: int = 0  # number of steps so far
+    n_passes: int = 0  # number of passes over all rows so far
+    done: bool = False  # whether the optimisation has converged
 
 
 def descend(
@@ -292,11 +305,12 @@ def descend(
     n_jobs: int | None = None,
     report: Callable[[Descent], Any] = lambda descent: None,
 ) -> Descent:
-    """Move all parameters until two consecutive steps each lower J by less than the fraction ``tol``.
+    """Optimise all parameters until two consecutive steps each lower J by less than the fraction ``tol``.
 
-    If points move in groups, this must hold for every group. ``sample`` contains the rows for the Fisher
-    information, in random order, with weights that sum to the weight of all rows. ``max_steps`` includes the
-    steps taken before a run was resumed; ``report`` is called with the state after every step.
+    If groups of points take turns to move, this must hold for every group. ``sample`` contains the rows for
+    the Fisher information, in random order, with weights that sum to the weight of all rows. ``max_steps``
+    includes the steps taken before an optimisation was resumed. ``report`` is called with the state after
+    every step.
     """
     now = start
     if now.done or now.n_steps >= max_steps:
@@ -325,15 +339,18 @@ def descend(
 
 @dataclass(frozen=True, eq=False)
 class MovingPoints:
-    """The points that move in a step, and their features; widths and coefficients always move."""
+    """The points that move in a step, and the features in which they move.
+
+    Widths and coefficients move in every step.
+    """
 
     points: np.ndarray
     features: np.ndarray
-    n_turns: int  # number of groups of points
+    n_turns: int  # number of groups of points that take turns to move
 
     @classmethod
     def of(cls, model: CompactModel, shared: bool, n_steps: int = 0) -> MovingPoints:
-        """Choose all points, or as many as the size limit of G admits."""
+        """Return all points, or one of several groups if G would be too large for all points."""
         parameters, features = Parameters.of(model, shared), moving_features(model.gamma)
         free = STEPS.most_together - (parameters.size - parameters.k * parameters.p)
         n_turns = -(-parameters.k // max(1, free // len(features)))
@@ -347,7 +364,10 @@ def _step(
     G: np.ndarray,
     moving: MovingPoints,
 ) -> tuple[Descent, np.ndarray]:
-    """Increase the damping until J falls; return the next state and its gradient, or the state unchanged."""
+    """Return the state after one step, and the gradient at the new parameters.
+
+    The damping is increased until J falls. If J does not fall, the model stays unchanged.
+    """
     parameters = Parameters.of(now.model, objective.shared)
     together = parameters.together(moving.points, moving.features)
     g = gradient[together]
@@ -359,10 +379,10 @@ def _step(
         np.fill_diagonal(G, diagonal + damping * scale)
         try:
             step = -cho_solve(cho_factor(G, lower=True, check_finite=False), g, check_finite=False)
-        except LinAlgError:  # the sample is smaller than the matrix, or float32 rounding makes it indefinite
+        except LinAlgError:  # too few sample rows, or rounding errors of float32, make the matrix indefinite
             damping, more = damping * more, 2 * more
             continue
-        # decrease predicted by the quadratic model without damping
+        # The decrease of J that the quadratic model without damping predicts
         expected = -(g @ step) / 2 + damping * (scale * step) @ step / 2
         everything = np.zeros(parameters.size)
         everything[together] = step
@@ -382,7 +402,7 @@ def _step(
                 n_steps=now.n_steps + 1,
                 n_passes=n_passes,
             ), slope
-        if expected < 1e-10 * abs(now.value):  # below rounding errors
+        if expected < 1e-10 * abs(now.value):  # the decrease is below rounding errors
             break
         damping, more = damping * more, 2 * more
     norm = float(np.abs(gradient[:n_outer]).max(initial=0.0))
@@ -390,11 +410,11 @@ def _step(
 
 
 def _scale(G: np.ndarray, gamma: np.ndarray, n_points: int, n_widths: int) -> np.ndarray:
-    """The diagonal D of the damping: the diagonal of G, with lower limits.
+    """Return the diagonal D of the damping: the diagonal of G, with lower limits.
 
-    Damping all points nearly equally keeps those with small coefficients from jumping far. The lower limit
-    relative to the widths prevents large moves of a point whose coefficient, and with it all curvature, has
-    vanished.
+    Damping all points nearly equally prevents large moves of points with small coefficients. The lower limit
+    that is proportional to gamma prevents large moves of a point whose coefficient, and therefore curvature,
+    is zero.
     """
     scale = np.diag(G).copy()
     n_coordinates = n_points * len(gamma)

@@ -1,9 +1,10 @@
-"""Passes over all blocks of a source, which compute sums along a fixed tree, summaries and samples.
+"""Passes over all blocks of a source: sums along a fixed tree, summaries, and samples.
 
 **Sums.** The blocks are the leaves of a binary tree, in order. A node is the sum of its two children, left
-before right; a node without a sibling moves up unchanged. The root is bit-identical whichever process
-computes which part, in any order. The error of pairwise summation grows only with the logarithm of the
-number of terms (N. Higham, "The accuracy of floating point summation", SIAM J. Sci. Comput. 14, 1993).
+before right. A node without a sibling moves up unchanged. The value of the root is bit-identical, whichever
+process computes which part and in whatever order. The error of pairwise summation grows only with the
+logarithm of the number of terms (N. Higham, "The accuracy of floating point summation", SIAM J. Sci. Comput.
+14, 1993).
 
 **Samples.** A hash of the row number decides whether a row belongs to a sample. Every run, process and
 cluster therefore draws the same rows, and a larger sample contains a smaller one.
@@ -31,13 +32,14 @@ Prepare = Callable[[Block], Block]
 
 # -- sums along a fixed tree -------------------------------------------------------------------------
 
-Forest = dict[tuple[int, int], Any]  # (level, position) -> sum over the leaves below
+# Partial sums: (level, position) of a node of the tree -> sum over the leaves below this node
+Forest = dict[tuple[int, int], Any]
 
 
 def grow(forest: Forest, new: Iterable[tuple[tuple[int, int], Any]], n_leaves: int) -> Forest:
-    """Insert nodes into a forest, in place, and replace pairs of siblings by their parent.
+    """Insert nodes into a forest, replace pairs of siblings by their parent, and return the forest.
 
-    At most 2 log2(m) nodes remain of m consecutive leaves.
+    The forest is modified. Of m consecutive leaves, at most 2 log2(m) nodes remain.
 
     Examples
     --------
@@ -46,7 +48,7 @@ def grow(forest: Forest, new: Iterable[tuple[tuple[int, int], Any]], n_leaves: i
     """
     for (level, position), value in new:
         while True:
-            count = -(-n_leaves >> level)  # nodes of this level: n_leaves / 2**level, rounded up
+            count = -(-n_leaves >> level)  # number of nodes on this level, n_leaves / 2**level rounded up
             sibling = position ^ 1
             if count == 1 or (sibling < count and (level, sibling) not in forest):
                 break
@@ -59,7 +61,7 @@ def grow(forest: Forest, new: Iterable[tuple[tuple[int, int], Any]], n_leaves: i
 
 
 def merge(*forests: Forest, n_leaves: int) -> Forest:
-    """Merge forests into a new one."""
+    """Return a new forest with the nodes of the given forests."""
     result: Forest = {}
     for forest in forests:
         grow(result, forest.items(), n_leaves)
@@ -67,7 +69,7 @@ def merge(*forests: Forest, n_leaves: int) -> Forest:
 
 
 def root(forest: Forest) -> Any:
-    """The sum over all leaves."""
+    """Return the sum over all leaves."""
     ((_, value),) = forest.items()
     return value
 
@@ -76,28 +78,31 @@ def root(forest: Forest) -> Any:
 
 
 class Blocks(ABC):
-    """All blocks of a source, and the threads or workers that process them."""
+    """All blocks of a source, together with the threads or workers that process them."""
 
     n_rows: int
     n_blocks: int
 
     @abstractmethod
     def map(self, prepare: Prepare, memory: float = 0.0) -> Blocks:
-        """Transform the blocks by a function that keeps their rows; up to ``memory`` bytes are cached."""
+        """Return the blocks transformed by a function that keeps their rows.
+
+        Up to ``memory`` bytes of transformed blocks are cached.
+        """
 
     @abstractmethod
     def sum(self, statistic: Callable[[Block], Any], each: Callable[[int], None] | None = None) -> Any:
-        """The sum of ``statistic(block)`` over all blocks, by ``+`` along a fixed tree.
+        """Return the sum of ``statistic(block)`` over all blocks, computed by ``+`` along a fixed tree.
 
-        Arrays are added, lists are concatenated in the order of the blocks. ``each`` is called in this thread
-        with the number of rows of each finished block.
+        Arrays are added, and lists are concatenated in the order of the blocks. ``each`` is called in the
+        current thread with the number of rows of each finished block.
         """
 
 
 class LocalBlocks(Blocks):
-    """The blocks of a source, processed by threads of this process.
+    """The blocks of a source, processed by threads of the current process.
 
-    The function ``prepare`` is applied to every block; up to ``memory`` bytes of prepared blocks are cached.
+    The function ``prepare`` is applied to every block. Up to ``memory`` bytes of prepared blocks are cached.
     """
 
     def __init__(
@@ -130,7 +135,7 @@ class LocalBlocks(Blocks):
         return root(forest)
 
     def results(self, statistic: Callable[[Block], Any]) -> Iterator[tuple[int, Any]]:
-        """Yield the sizes of the blocks and the values of the function, in order."""
+        """Yield the number of rows and the value ``statistic(block)`` of each block, in order."""
 
         def work(number: int, raw: Block | None) -> tuple[int, Any]:
             block = self._kept[number] if raw is None else self._prepared(number, raw)
@@ -150,11 +155,11 @@ class LocalBlocks(Blocks):
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
-        finally:  # after an error or an interrupt, wait only for the blocks in progress
+        finally:  # after an error or an interruption, wait only for the blocks in progress
             pool.shutdown(cancel_futures=True)
 
     def _raw(self) -> Iterator[Block | None]:
-        """Yield the blocks of the source, with None for the first ones, which are cached."""
+        """Yield the blocks of the source; None replaces the first blocks, which are cached."""
         n_kept = next(number for number in count() if number not in self._kept)
         for _ in range(n_kept):
             yield None
@@ -162,6 +167,7 @@ class LocalBlocks(Blocks):
             yield from self.source.blocks(n_kept)
 
     def _prepared(self, number: int, raw: Block) -> Block:
+        """Return the prepared block, and cache it if the memory suffices."""
         block = raw if self._prepare is None else self._prepare(raw)
         n_bytes = sum(part.nbytes for part in (block.X, block.y, block.weight) if part is not None)
         if (number + 1) * self.source.block_rows * n_bytes / len(block) <= self._memory:
@@ -173,7 +179,7 @@ class LocalBlocks(Blocks):
 
 
 class BadRowError(ValueError):
-    """An unusable row: its number, the problem, and the feature if there is one."""
+    """Error about an invalid row: its number, the problem, and the feature if the problem concerns one."""
 
     def __init__(self, row: int, what: str, feature: int | None = None) -> None:
         super().__init__(row, what, feature)
@@ -181,12 +187,12 @@ class BadRowError(ValueError):
 
 
 class NotFiniteError(ValueError):
-    """A missing or infinite value of a feature; the message names its position."""
+    """Error about a missing or infinite value of a feature; the message names its position."""
 
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """Counts, labels and moments of rows; ``+`` combines two summaries.
+    """Number of rows, labels and moments of rows; ``+`` combines two summaries.
 
     Rows of weight 0 affect only the number of rows. Moments are combined by the formulas of P. Pébay,
     "Formulas for robust, one-pass parallel computation of covariances and arbitrary-order statistical
@@ -199,12 +205,12 @@ class Summary:
     mean: np.ndarray  # weighted mean of each feature
     second: np.ndarray  # weighted sum of squared deviations from the mean
     third: np.ndarray  # weighted sum of cubed deviations
-    least: np.ndarray
-    greatest: np.ndarray
+    least: np.ndarray  # smallest value of each feature
+    greatest: np.ndarray  # largest value of each feature
 
     @classmethod
     def of(cls, block: Block) -> Summary:
-        """Check the values of a block and summarise it."""
+        """Check the values of a block, and return its summary."""
         check_block(block)
         w = block.weights
         X = block.X.astype(np.float64, copy=False)
@@ -256,6 +262,7 @@ class Summary:
 
     @property
     def std(self) -> np.ndarray:
+        """The weighted standard deviation of each feature."""
         return np.sqrt(self.second / self.weight)
 
     @property
@@ -267,7 +274,7 @@ class Summary:
 
 
 def check_block(block: Block) -> None:
-    """Raise unless features are finite, labels present and weights non-negative."""
+    """Raise an error unless features are finite, labels are present and weights are non-negative."""
     with np.errstate(over="ignore", invalid="ignore"):
         finite = np.isfinite(block.X.sum(dtype=np.float64))
     if not finite and not (good := np.isfinite(block.X)).all():
@@ -290,7 +297,7 @@ def check_block(block: Block) -> None:
 
 @contextmanager
 def naming_place(source: Source) -> Iterator[None]:
-    """Add the position in the source and the name of the feature to the error of a bad row."""
+    """Add the position in the source and the name of the feature to the error about an invalid row."""
     try:
         yield
     except BadRowError as error:
@@ -302,12 +309,14 @@ def naming_place(source: Source) -> Iterator[None]:
 
 
 def summarise(blocks: Blocks, source: Source, each: Any = None) -> Summary:
-    """Summarise all rows; an error names the position of the first bad row."""
+    """Return the summary of all rows; an error names the position of the first invalid row."""
     with naming_place(source):
         summary: Summary = blocks.sum(Summary.of, each)
     kinds = {str if isinstance(label, str) else float for label in summary.labels}
     if len(kinds) > 1:
-        raise ValueError(f"y must hold labels of one type; got text and numbers: {list(summary.labels)[:6]}.")
+        raise ValueError(
+            f"y must contain labels of one type; got text and numbers: {list(summary.labels)[:6]}."
+        )
     return summary
 
 
@@ -315,7 +324,7 @@ def summarise(blocks: Blocks, source: Source, each: Any = None) -> Summary:
 
 
 def uniform(rows: np.ndarray, salt: int) -> np.ndarray:
-    """A pseudo-random number in [0, 1) for each row number; it depends on the salt.
+    """Return a pseudo-random number in [0, 1) for each row number; it depends on the salt.
 
     Examples
     --------
@@ -330,10 +339,10 @@ def uniform(rows: np.ndarray, salt: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """Statistic that keeps a row if its hash is below the sampling fraction of its class.
+    """Function that draws the rows whose hash is below the sampling fraction of their class.
 
-    The turn of a row is its hash divided by the fraction. Sorting by turn puts the rows in random order,
-    and the first of them form a smaller sample with the same ratios of fractions.
+    The *turn* of a row is its hash divided by the fraction. Sorting the rows by turn gives a random order.
+    The first rows in this order form a smaller sample with the same ratios of the fractions.
     """
 
     fractions: np.ndarray
@@ -351,27 +360,28 @@ class Draw:
 
 
 def class_fractions(n_rows: int, counts: np.ndarray, least: int = 0) -> np.ndarray:
-    """Sampling fraction of each class for about ``n_rows`` rows.
+    """Return the sampling fraction of each class for about ``n_rows`` rows.
 
-    The fractions are equal, except that at least ``least`` rows of each class are drawn if it has as many.
+    The fractions are equal, except that at least ``least`` rows of each class are drawn, or all rows of a
+    class that has fewer.
     """
     fraction = min(1.0, n_rows / counts.sum())
     return np.minimum(1.0, np.maximum(fraction, least / np.maximum(1, counts)))
 
 
 def draw(blocks: Blocks, fractions: np.ndarray, *, salt: int = 0) -> Block:
-    """Draw a sample of the rows in random order, as one block; labels must be class codes.
+    """Return a sample of the rows in random order, as one block; labels must be class codes.
 
-    ``fractions`` holds the sampling fraction of each class, or one for all. If they differ, weights are
-    divided by them up to a common factor, so that sums over the sample estimate sums over all rows. With the
-    same ``salt``, a larger sample contains a smaller one.
+    ``fractions`` contains the sampling fraction of each class, or a single fraction for all classes. If
+    fractions differ, the weights are divided by them, up to a common factor. Sums over the sample then
+    estimate sums over all rows. With the same ``salt``, a larger sample contains a smaller one.
     """
     return in_turn(blocks.sum(Draw(fractions, salt)))
 
 
 def in_turn(drawn: list[tuple[np.ndarray, Block]]) -> Block:
-    """Join the rows of a sample into one block, sorted by their turns."""
+    """Return the rows of a sample as one block, sorted by their turns."""
     if not drawn:
-        raise ValueError("the sample is empty, because its fraction of the rows is too small.")
+        raise ValueError("the sample is empty, because the sampling fraction is too small.")
     order = np.argsort(np.concatenate([turn for turn, _ in drawn]), kind="stable")
     return joined([block for _, block in drawn]).take(order)

@@ -24,13 +24,13 @@ class Block:
     start: int  # number of the first row, counted from 0 over the whole source
     X: np.ndarray  # (n_rows, n_features), float32 or float64, in C order
     y: np.ndarray | None = None  # labels of any type, or class codes once the classes are known
-    weight: np.ndarray | None = None  # None means ones
+    weight: np.ndarray | None = None  # None means that all weights are 1
 
     @classmethod
     def of(cls, start: int, X: Any, y: Any = None, weight: Any = None) -> Block:
-        """Create a block from rows in any form; they become dense, float32 or float64, and C-ordered.
+        """Return a block of the given rows, converted to dense float32 or float64 arrays in C order.
 
-        The memory layout matters because sums in another order round differently.
+        The memory layout matters, because sums in another order have other rounding errors.
         """
         check_indices(X)
         X = X.toarray() if sparse.issparse(X) else np.asarray(X)
@@ -47,17 +47,17 @@ class Block:
 
     @property
     def labels(self) -> np.ndarray:
-        """The labels of a block that has them."""
+        """The labels of a block with labels."""
         assert self.y is not None
         return self.y
 
     @property
     def weights(self) -> np.ndarray:
-        """The weights as an array, float64."""
+        """The weights as a float64 array."""
         return np.ones(len(self)) if self.weight is None else np.asarray(self.weight, dtype=np.float64)
 
     def take(self, which: Any) -> Block:
-        """Select rows by a slice or by indices; only a slice changes ``start``."""
+        """Return the rows given by a slice or by indices; only a slice changes ``start``."""
         start = self.start + (which.start or 0) if isinstance(which, slice) else self.start
         y = None if self.y is None else self.y[which]
         weight = None if self.weight is None else self.weight[which]
@@ -65,7 +65,7 @@ class Block:
 
 
 def joined(pieces: list[Block]) -> Block:
-    """Concatenate consecutive blocks."""
+    """Return the concatenation of consecutive blocks."""
     first = pieces[0]
     if len(pieces) == 1:
         return first
@@ -78,9 +78,9 @@ def joined(pieces: list[Block]) -> Block:
 class Source(ABC):
     """Rows that can be read many times in a fixed order.
 
-    The rows are cut into blocks of ``block_rows`` rows, of which the last may be shorter. The blocks do not
-    depend on where files, chunks or partitions begin, so sums over the blocks are bit-identical for the
-    same rows in any container. A subclass implements :meth:`_count` and :meth:`_read`, and sets
+    The rows are divided into blocks of ``block_rows`` rows; the last block may be shorter. The blocks do not
+    depend on where files, chunks or partitions begin. Sums over the blocks are therefore bit-identical for
+    the same rows in any container. A subclass implements :meth:`_count` and :meth:`_read`, and sets
     ``n_features``.
     """
 
@@ -90,9 +90,10 @@ class Source(ABC):
     client: Any = None
 
     def on(self, client: Any) -> Self:
-        """The same source, processed on the cluster of a ``distributed.Client``.
+        """Return the same source, processed on the cluster of a ``distributed.Client``.
 
-        Its workers must be able to read the rows: files must be on a file system that all of them can access.
+        All workers must be able to read the rows. Files must be on a file system that every worker can
+        access.
         """
         other = copy.copy(self)
         other.client = client
@@ -100,27 +101,34 @@ class Source(ABC):
 
     @cached_property
     def n_rows(self) -> int:
-        """The number of rows; without an index, counting them takes a pass."""
+        """The number of rows; counting them takes a pass if the source has no index."""
         if not (n_rows := self._count()):
-            raise ValueError(f"{self}: no rows.")
+            raise ValueError(f"{self}: there are no rows.")
         return n_rows
 
     @property
     def block_rows(self) -> int:
-        """The rows per block, a power of two that depends only on the number of features (about 2 MB)."""
+        """The number of rows in a block, a power of two that depends only on the number of features.
+
+        A block has about 2 MB.
+        """
         return 2 ** int(np.clip(np.log2(2**19 / max(1, self.n_features)), 10, 15))
 
     @property
     def n_blocks(self) -> int:
+        """The number of blocks."""
         return -(-self.n_rows // self.block_rows)
 
     @property
     def cuts(self) -> np.ndarray:
-        """The row numbers at which a part of the source begins, where dividing the work costs least."""
+        """The row numbers at which parts of the source begin, followed by the number of rows.
+
+        Dividing the work at these rows is cheapest.
+        """
         return np.array([0, self.n_rows])
 
     def blocks(self, first: int = 0, last: int | None = None) -> Iterator[Block]:
-        """Yield the blocks numbered ``first`` to ``last - 1``; by default all."""
+        """Yield the blocks numbered ``first`` to ``last - 1``; by default all blocks."""
         last = self.n_blocks if last is None else min(last, self.n_blocks)
         start, stop = first * self.block_rows, min(last * self.block_rows, self.n_rows)
         n_read = 0
@@ -129,17 +137,17 @@ class Source(ABC):
             yield block
         if n_read != stop - start:
             raise ValueError(
-                f"{self}: expected {stop - start} rows from {start} on, got {n_read}; a source must yield "
-                "the same rows each time it is read."
+                f"{self}: expected {stop - start} rows starting at row {start}, got {n_read}; a source must "
+                "yield the same rows each time it is read."
             )
 
     def place(self, row: int) -> str:
-        """Describe the position of a row, for messages."""
+        """Return a description of the position of a row, for messages."""
         return f"row {row}"
 
     @abstractmethod
     def _count(self) -> int:
-        """Count the rows."""
+        """Return the number of rows."""
 
     @abstractmethod
     def _read(self, start: int, stop: int) -> Iterator[Block]:
@@ -150,7 +158,7 @@ class Source(ABC):
 
 
 def regrouped(pieces: Iterable[Block], size: int) -> Iterator[Block]:
-    """Yield the same rows in blocks of ``size`` rows; only the last may be shorter."""
+    """Yield the same rows in blocks of ``size`` rows; only the last block may be shorter."""
     waiting: list[Block] = []
     n_waiting = 0
     for piece in pieces:
@@ -176,9 +184,11 @@ class ArraySource(Source):
     Parameters
     ----------
     X : array, data frame or CSR matrix (n_rows, n_features)
+        The features.
     y : array-like (n_rows,) or None
         Labels.
     sample_weight : array-like (n_rows,) or None
+        Weights of the rows.
 
     Examples
     --------
@@ -210,7 +220,7 @@ class ArraySource(Source):
         return int(self.X.shape[0])
 
     def _columns(self) -> tuple[Any, Any, Any]:
-        """Return X, y and the weights, opened anew for one block."""
+        """Return X, y and the weights, opened anew for each block."""
         return self.X, self.y, self.weight
 
     def _read(self, start: int, stop: int) -> Iterator[Block]:
@@ -224,16 +234,19 @@ class ArraySource(Source):
 
 
 def _mapped(path: str | None) -> Any:
+    """Return a memory-mapped .npy file, or None."""
     return None if path is None else np.load(path, mmap_mode="r")
 
 
 class NpySource(ArraySource):
-    """Rows of memory-mapped .npy files: only the blocks in use are read from disk.
+    """Rows of memory-mapped .npy files; only the blocks in use are read from disk.
 
     Parameters
     ----------
-    X, y, sample_weight : path
-        Files written by :func:`numpy.save`; the last two may be None.
+    X : path
+        File of the features, written by :func:`numpy.save`.
+    y, sample_weight : path or None
+        Files of the labels and weights, written by :func:`numpy.save`.
     """
 
     def __init__(
@@ -268,16 +281,16 @@ class NpySource(ArraySource):
 
 
 class GeneratorSource(Source):
-    """Rows from a function that returns a fresh iterator over them each time it is called.
+    """Rows from a function that returns a new iterator over the rows each time it is called.
 
     Parameters
     ----------
     factory : callable
-        ``factory()`` must return an iterable of tuples ``(X, y)`` or ``(X, y, sample_weight)`` with any
-        number of rows each, and yield the same rows in the same order at every call. A generator object is
-        not enough, because it can be read only once.
+        Function that returns an iterable of tuples ``(X, y)`` or ``(X, y, sample_weight)`` with any number of
+        rows each. Every call must yield the same rows in the same order. A generator object is not
+        sufficient, because it can be read only once.
     n_rows : int, optional
-        Number of rows, if known; otherwise one pass counts them.
+        Number of rows, if known. Otherwise one pass counts the rows.
 
     Examples
     --------
@@ -292,7 +305,7 @@ class GeneratorSource(Source):
     def __init__(self, factory: Callable[[], Iterable[tuple]], n_rows: int | None = None) -> None:
         if not callable(factory):
             raise TypeError(
-                "factory must be a function that returns a fresh iterator each time it is called; got "
+                "factory must be a function that returns a new iterator each time it is called; got "
                 f"{type(factory).__name__}."
             )
         self.factory = factory
@@ -304,6 +317,7 @@ class GeneratorSource(Source):
             self.n_rows = n_rows
 
     def _pieces(self) -> Iterator[Block]:
+        """Yield the validated items of ``factory()`` as blocks."""
         start = 0
         for number, item in enumerate(self.factory()):
             if not isinstance(item, tuple) or not 2 <= len(item) <= 3:
@@ -323,7 +337,9 @@ class GeneratorSource(Source):
                         f"got {part.shape}."
                     )
             if number and (y is None) == self.has_labels:
-                raise ValueError(f"only one of the first item and item {number} of factory() has labels.")
+                raise ValueError(
+                    f"all items of factory() or none must have labels; item {number} differs from item 0."
+                )
             yield Block.of(start, X, y, weight)
             start += len(X)
 

@@ -1,4 +1,4 @@
-"""Read rows from Parquet, Arrow and CSV files: one or more files, a folder or a partitioned data set."""
+"""Rows from Parquet, Arrow and CSV files: one or more files, a folder or a partitioned data set."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ FORMATS = {
 
 
 class TableSource(Source):
-    """Rows of Parquet, Arrow or CSV files, read in batches; needs pyarrow.
+    """Rows of Parquet, Arrow or CSV files, read in batches. This class needs pyarrow.
 
-    Only the needed columns are read, and a filter skips whole files and row groups whose statistics rule them
-    out. Every file must have all columns; files without rows are skipped.
+    Only the required columns are read. A filter skips whole files and row groups if their statistics show
+    that they contain no matching rows. Every file must have all columns. Files without rows are skipped.
 
     Parameters
     ----------
     paths : path, or sequence of paths
-        Files, folders (searched for files of the format; partition keys of paths such as ``year=2024/``
-        become columns) and patterns such as ``"part-*.parquet"``, whose matches are read in the order of
-        their names.
+        Files, folders, or patterns such as ``"part-*.parquet"``, whose matches are read in the order of their
+        names. A folder is searched for files of the format; partition keys of paths such as ``year=2024/``
+        become columns.
     target : str or None
         Name of the label column; None if the rows are only to be predicted.
     weight : str, optional
-        Column of the row weights.
+        Name of the column with the weights of the rows.
     features : sequence of str, optional
-        Feature columns, in this order; by default all columns except labels and weights.
+        Names of the feature columns, in this order; by default all columns except labels and weights.
     drop : sequence of str, optional
-        Columns that are not features.
+        Names of columns that are not features.
     filter : pyarrow.compute.Expression, optional
-        Rows to read, for example ``pyarrow.compute.field("year") >= 2020``.
+        Condition on the rows to read, for example ``pyarrow.compute.field("year") >= 2020``.
     format : {"parquet", "arrow", "csv", "tsv"}, optional
-        By default, inferred from the suffix of the first file.
+        Format of the files; by default, inferred from the suffix of the first file.
     sep : str, optional
         Separator of CSV files; by default a comma.
     decimal : {".", ","}, default="."
@@ -83,7 +83,7 @@ class TableSource(Source):
         for role, name in (("target", target), ("weight", weight)):
             if name is not None and name not in schema.names:
                 raise ValueError(
-                    f"{role}={name!r} is not a column of {self}; the columns: {self._columns(schema)}."
+                    f"{role}={name!r} is not a column of {self}; its columns are {self._columns(schema)}."
                 )
         if features is None:
             features = [name for name in schema.names if name not in {target, weight, *drop, *_index(schema)}]
@@ -97,6 +97,7 @@ class TableSource(Source):
     # -- contents of the files ------------------------------------------------------------------
 
     def _open(self, schema: Any = None) -> Any:
+        """Return the files as a data set of pyarrow."""
         from pyarrow import csv, dataset
 
         form: Any = self.format
@@ -117,18 +118,18 @@ class TableSource(Source):
         return f"csv separated by {self.sep!r} (sep= changes it)" if self.format == "csv" else self.format
 
     def _columns(self, schema: Any) -> str:
-        """The columns, for messages; a single column suggests a wrong separator."""
+        """Return a list of the columns, for messages; a single column suggests a wrong separator."""
         return listing(schema.names) + (f", read as {self._form}" if len(schema.names) == 1 else "")
 
     def _column_types(self, schema: Any) -> dict[str, Any]:
-        """Choose the types of the columns; raises if a feature is not a number."""
+        """Return the types of the columns; raise an error if a feature is not a number."""
         import pyarrow as pa
 
         types = {}
         for name in self.feature_names or []:
             if name not in schema.names:
                 raise ValueError(
-                    f"feature {name!r} is not a column of {self}; the columns: {self._columns(schema)}."
+                    f"feature {name!r} is not a column of {self}; its columns are {self._columns(schema)}."
                 )
             kind = schema.field(name).type
             _check_number(kind, name, self.paths[0])
@@ -142,7 +143,7 @@ class TableSource(Source):
 
     @cached_property
     def _dataset(self) -> Any:
-        """Open the files with explicit column types, which the first lines of a CSV file may not reveal."""
+        """The files with explicit column types, which the first lines of a CSV file may not determine."""
         schema = self._open().schema
         for name, kind in self._types.items():
             field = schema.field(name).with_type(kind)
@@ -153,7 +154,7 @@ class TableSource(Source):
         return opened
 
     def _check_file(self, fragment: Any) -> None:
-        """Raise if a file lacks a column, which pyarrow would silently fill with nulls."""
+        """Raise an error if a file lacks a column, because pyarrow would silently fill it with nulls."""
         from pyarrow import dataset
 
         with _arrow_errors(fragment.path, self._form):
@@ -164,7 +165,7 @@ class TableSource(Source):
                 continue
             if name not in schema.names:
                 raise ValueError(
-                    f"{fragment.path}: no column {name!r}; the columns: {listing(schema.names)}."
+                    f"{fragment.path}: there is no column {name!r}; the columns are {listing(schema.names)}."
                 )
             kind = schema.field(name).type
             if name != self.target:
@@ -177,7 +178,7 @@ class TableSource(Source):
 
     @cached_property
     def _parts(self) -> list[tuple[Any, int]]:
-        """The non-empty row groups (files for CSV) in order, with their numbers of rows."""
+        """The non-empty row groups (for CSV, files) in order, with their numbers of rows."""
         parts = []
         for fragment in self._dataset.get_fragments(filter=self.filter):
             if self.format == "parquet":
@@ -188,12 +189,13 @@ class TableSource(Source):
         return [(piece, n_rows) for piece, n_rows in parts if n_rows]
 
     def _rows_of(self, piece: Any) -> int:
+        """Return the number of rows of a row group or file."""
         if self.format == "parquet" and self.filter is None:
             return sum(group.num_rows for group in piece.row_groups)
         with _arrow_errors(piece.path, self._form):
             if self.filter is None:
                 return int(piece.count_rows())
-            # count_rows may count the whole file instead of the row group
+            # With a filter, count_rows may count the whole file instead of the row group.
             scanner = self._scanner([piece])
             return sum(batch.num_rows for batch in scanner.to_batches())
 
@@ -229,6 +231,7 @@ class TableSource(Source):
                     return
 
     def _scanner(self, pieces: list[Any]) -> Any:
+        """Return a scanner that reads the required columns of the given row groups or files."""
         from pyarrow import dataset
 
         chosen = dataset.FileSystemDataset(pieces, self._dataset.schema, self._dataset.format)
@@ -241,6 +244,7 @@ class TableSource(Source):
         )
 
     def _block(self, batch: Any, start: int) -> Block:
+        """Return a block of rows from a batch of pyarrow."""
         X = np.empty((batch.num_rows, self.n_features), dtype=self.dtype)
         for j, name in enumerate(self.feature_names or []):
             X[:, j] = _to_numpy(batch.column(name))
@@ -252,6 +256,7 @@ class TableSource(Source):
         return Block(start, X, y, weight)
 
     def _labels(self, column: Any, start: int) -> np.ndarray:
+        """Return the labels as an array; raise an error if a label is missing."""
         if column.null_count:
             row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
             raise ValueError(f"{self.place(start + row)}: the label ({self.target!r}) is missing.")
@@ -264,7 +269,7 @@ class TableSource(Source):
         return column.to_numpy(zero_copy_only=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Omit open files; another process reopens them, but need not count the rows again."""
+        """Return the state without open files; another process reopens them without counting the rows."""
         cached = ("_dataset", "_parts", "cuts")
         return {name: value for name, value in self.__dict__.items() if name not in cached}
 
@@ -277,7 +282,10 @@ class TableSource(Source):
 
 
 def _expand(given: list[str], format: str | None) -> tuple[list[str], str]:
-    """List the files of patterns and folders; return them with the given format or that of the suffix."""
+    """Return the files of the given paths, patterns and folders, and their format.
+
+    The format is the given one, or determined by a suffix.
+    """
     paths: list[str] = []
     for path in given:
         found = sorted(glob.glob(path)) if glob.has_magic(path) and not os.path.exists(path) else [path]
@@ -303,28 +311,30 @@ def _expand(given: list[str], format: str | None) -> tuple[list[str], str]:
 
 
 def format_by_suffix(path: str) -> str | None:
-    """The format by the suffix of a file; None if unknown."""
+    """Return the format according to the suffix of a file; None if unknown."""
     return FORMATS.get(Path(path.removesuffix(".gz").removesuffix(".bz2")).suffix.lower())
 
 
 def _files_in(folder: str) -> list[str]:
-    """List all files below a folder, sorted by name, except hidden ones (``_SUCCESS``, ``.crc``)."""
+    """Return all files below a folder, sorted by name, except hidden files (``_SUCCESS``, ``.crc``)."""
     found = (path for path in Path(folder).rglob("*") if path.is_file())
     return sorted(str(p) for p in found if not any(n[0] in "._" for n in p.relative_to(folder).parts))
 
 
 def _index(schema: Any) -> list[str]:
-    """Index columns of a pandas data frame, which are not data."""
+    """Return the names of index columns of a pandas data frame, which are not data."""
     return [name for name in schema.names if name.startswith("__index_level_")]
 
 
 def _plain(kind: Any) -> Any:
+    """Return the type of the values of a column; for a dictionary, the type of its entries."""
     import pyarrow as pa
 
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _is_number(kind: Any) -> bool:
+    """Return whether a type of pyarrow is numeric."""
     from pyarrow import types
 
     tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
@@ -332,13 +342,16 @@ def _is_number(kind: Any) -> bool:
 
 
 def _check_number(kind: Any, name: str, where: str) -> None:
+    """Raise an error unless a column is numeric."""
     if not _is_number(kind):
         raise ValueError(
-            f"{where}: column {name!r} is of type {kind}; expected numbers. Exclude it with drop=."
+            f"{where}: column {name!r} is of type {kind}; expected numbers. "
+            "Exclude the column with the parameter drop."
         )
 
 
 def _label_type(kind: Any) -> Any:
+    """Return the type in which labels are read."""
     import pyarrow as pa
 
     plain = _plain(kind)
@@ -348,7 +361,7 @@ def _label_type(kind: Any) -> Any:
 
 
 def _to_numpy(column: Any) -> np.ndarray:
-    """Convert a column of numbers to floats, with NaN for missing values."""
+    """Return a column of numbers as floats, with NaN for missing values."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):
@@ -360,7 +373,7 @@ def _to_numpy(column: Any) -> np.ndarray:
 
 @contextmanager
 def _arrow_errors(where: str, form: str) -> Iterator[None]:
-    """Turn errors of pyarrow into one line that names the file."""
+    """Convert errors of pyarrow into one line that names the file."""
     import pyarrow as pa
 
     try:
