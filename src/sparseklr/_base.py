@@ -195,9 +195,9 @@ class SVCParameters:
 class PointClassifier(SVCParameters, ClassifierMixin, BaseEstimator):
     """Base of classifiers whose outputs are ``dual_coef_ @ k(points, x) + intercept_``.
 
-    Two classes have one output, the logit of the second class. More classes have one output each. Predictions
-    on Dask arrays and data frames are lazy: they are computed chunk by chunk. A subclass implements the
-    methods that raise TypeError here.
+    With two classes there is one output, the logit of the second class. With more classes there is one output
+    for each class. Predictions on Dask arrays and data frames are lazy: they are computed chunk by chunk. A
+    subclass implements the methods that raise TypeError here.
     """
 
     classes_: np.ndarray

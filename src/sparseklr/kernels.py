@@ -126,9 +126,9 @@ class Kernel:
 
         Rows of the matrix are stored as float32 if ``X`` is float32, and for distance kernels with more than
         2000 rows. The values of distance kernels lie in [0, 1]. Let d be the distance of a row from the
-        centre of the data, divided by the width of the kernel; the error in float32 is about 1e-7 d^2. Rows
-        are stored as float64 if this error might exceed 2e-5, which happens if d exceeds 11, or if values
-        exceed 1e30, and in all other cases.
+        centre of the data, divided by the width of the kernel; the error in float32 is about 1e-7 d^2. If
+        this error might exceed 2e-5, which happens if d exceeds 11, or if values exceed 1e30, rows are stored
+        as float64. They are also stored as float64 in all other cases.
         """
         if not self._named:
             return gram_row_source(X if self.precomputed else self.matrix(X, X))
@@ -300,7 +300,7 @@ def summed_duplicates(X: Any) -> Any:
 
 
 def naming_row(error: NonFiniteKernel, row: int | None) -> str:
-    """Return the error message with the row number in the X of the user, or without it for None."""
+    """Return the error message with the row number in the X passed by the user; None omits the number."""
     place = "" if row is None else f" in row {row} of X (counted from 0)"
     return str(error).replace(f" in row {error.row} (counted from 0)", place)
 

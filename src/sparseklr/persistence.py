@@ -376,7 +376,7 @@ class _Reader:
             raise ValueError(f"an array has the unsupported type {dtype}")
         size, start = math.prod(shape) * dtype.itemsize, buffer.tell()
         if min(shape, default=0) < 0 or size != len(content) - start:
-            raise ValueError(f"an array of shape {shape} has {len(content) - start} bytes")
+            raise ValueError(f"an array of shape {shape} has {len(content) - start} bytes; expected {size}")
         if dtype.kind == "b" and (np.frombuffer(content, np.uint8, offset=start) > 1).any():
             raise ValueError("a bool array contains values other than 0 and 1")  # NumPy would miscount them
         flat = np.frombuffer(content, dtype, offset=start) if size else np.empty(shape, dtype)

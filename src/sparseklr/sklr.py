@@ -173,9 +173,9 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
         points, so the model keeps fewer points. With ``"softmax"``, the solver also stops when the relative
         duality gap is at most ``tol / 10``.
     cache_size : float or "auto", default="auto"
-        Memory for rows of the kernel matrix in MB. ``"auto"`` means at most half of the available memory. It
-        also means at most 8 MB for each feature, but between 64 and 256 MB, or 2 GB for sparse data and for
-        more than 64 features.
+        Memory for rows of the kernel matrix in MB. ``"auto"`` means 8 MB for each feature, but at least 64 MB
+        and at most 256 MB. With sparse data or more than 64 features, ``"auto"`` means 2 GB. Above 64 MB, the
+        cache never takes more than half of the available memory.
     class_weight : dict, "balanced" or None, default=None
         Factor by which C is multiplied for each class. ``"balanced"`` gives all classes the same total
         weight.
@@ -409,7 +409,7 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
                 "multi_class='ovr'. Use lam with multi_class='softmax'."
             )
         if self.nu is not None and self.lam != "auto":
-            raise ValueError(f"lam and nu exclude each other; got lam={self.lam!r} and nu={self.nu!r}.")
+            raise ValueError(f"lam and nu cannot both be given; got lam={self.lam!r} and nu={self.nu!r}.")
         return float(self.C) / 10 if self.lam == "auto" else float(self.lam)
 
     def solver_settings(self) -> Settings:

@@ -139,9 +139,9 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
     tol : float, default=1e-3
         The selection stops when the KKT violation, divided by the margin, is at most ``tol``.
     cache_size : float or "auto", default="auto"
-        Memory for rows of the kernel matrix in MB. ``"auto"`` means at most half of the available
-        memory. It also means at most 8 MB for each feature, but between 64 and 256 MB, or 2 GB for sparse
-        data and for more than 64 features.
+        Memory for rows of the kernel matrix in MB. ``"auto"`` means 8 MB for each feature, but at least 64 MB
+        and at most 256 MB. With sparse data or more than 64 features, ``"auto"`` means 2 GB. Above 64 MB, the
+        cache never takes more than half of the available memory.
     class_weight : dict, "balanced" or None, default=None
         Factor by which the sample weights of each class are multiplied. ``"balanced"`` gives all classes the
         same total weight.
@@ -192,12 +192,13 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         only the kernel of the model.
     loo_log_loss_ : float
         Leave-one-out log-loss of the class probabilities, an estimate of the log-loss on new rows. In two
-        cases, cross-validation with five folds, or ten up to 500 observations, replaces leave-one-out: with
-        more than two classes, and with separate kernel coefficients of the features and up to 300 distinct
-        rows. In the second case, the coefficients are learned again without each fold.
+        cases, cross-validation replaces leave-one-out: with more than two classes, and with up to 300
+        distinct rows if the features have separate kernel coefficients. In the second case, these
+        coefficients are learned again without each fold. There are ten folds up to 500 observations, and
+        otherwise five.
     validation_log_loss_ : float or None
         Log-loss of the chosen kernel on validation folds, if ``gamma="auto"`` and leave-one-out preferred
-        another kernel or width than the first one; otherwise None. Report this estimate instead of
+        a kernel or width other than the first one; otherwise None. Report this estimate instead of
         ``loo_log_loss_``, which is optimistic because the width was chosen to minimise it.
     loo_decision_function_ : array (n_samples,) or (n_samples, n_classes)
         Approximate leave-one-out decision values; with more than two classes, cross-validated decision

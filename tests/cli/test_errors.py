@@ -142,7 +142,7 @@ def test_bad_svmlight(fails: Any, tmp_path: Path, home: Path) -> None:
     data.write_text("1 0:1 7:1\n")
     fails(["predict", home / "sparse.sklr", data], "feature 7", "0 to 1")
     data.write_text("5 0:1\n")
-    fails(["evaluate", home / "sparse.sklr", data], "label", "5: not among the classes of the model", "0, 1")
+    fails(["evaluate", home / "sparse.sklr", data], "label", "the model has no class 5", "0, 1")
     fails(["predict", home / "sparse.sklr", home / "data.csv"], "fitted to an svmlight file", "csv")
     fails(["predict", home / "model.sklr", home / "data.svm"], "fitted to a table", "svmlight")
 
@@ -164,7 +164,7 @@ def test_unknown_columns(fails: Any, tmp_path: Path, home: Path) -> None:
         ["fit", data, "--target", "kind", "--model", "sparse", "--drop", "kind", "-o", output],
         "--drop",
         "'kind'",
-        "already named by --target",
+        "already used by --target",
     )
     fails(["fit", data, "--target", "kind", "--id", "x", "--drop", "x", "-o", output], "--id", "by --drop")
     fails(
@@ -209,7 +209,7 @@ def test_new_rows_that_do_not_match_the_model(fails: Any, tmp_path: Path, home: 
     fails(
         ["evaluate", home / "model.sklr", data],
         "--target kind",
-        "c: not among the classes of the model",
+        "the model has no class c",
         "a, b",
     )
 

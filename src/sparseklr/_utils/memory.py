@@ -12,8 +12,9 @@ _UNKNOWN = 1 << 40
 def available_memory(root: str | Path = "/") -> int:
     """Return the number of bytes that the process can allocate without swapping.
 
-    It is the smallest of the available memory of the machine and what the limits of the control groups
-    (versions 1 and 2) of the process leave. Page cache that the system can reclaim counts as available.
+    It is the smaller of two numbers: the available memory of the machine, and the memory that the control
+    groups (versions 1 and 2) of the process still allow. Page cache that the system can reclaim counts as
+    available.
 
     Parameters
     ----------
@@ -50,9 +51,9 @@ def available_memory(root: str | Path = "/") -> int:
 def _memory_groups(root: Path) -> Iterator[tuple[Path, str, str, str]]:
     """Yield each control group directory whose memory limit applies to this process, with three names.
 
-    The names are those of the file with the limit, of the file with the usage, and the prefix of the
-    page-cache statistics that include child groups. Inside a container, the path of the control group may
-    refer to the host, so all directories up to the mounted root are considered.
+    The first name is that of the file with the limit, and the second that of the file with the usage. The
+    third is the prefix of the page-cache statistics that include child groups. Inside a container, the path
+    of the control group may refer to the host, so all directories up to the mounted root are considered.
     """
     mounted = root / "sys/fs/cgroup"
     for line in _read(root / "proc/self/cgroup").splitlines():

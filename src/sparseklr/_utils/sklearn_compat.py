@@ -87,17 +87,17 @@ def fit_task(
 
 @with_callbacks
 def _tear_down(estimator: Any) -> None:
-    """Call the teardown hooks of the callbacks, which ``with_callbacks`` does when this function returns."""
+    """Do nothing; the decorator ``with_callbacks`` calls the teardown hooks when this function returns."""
 
 
 # -- scorers ----------------------------------------------------------------------------------
 
 
 def response_of(scorer: Any) -> str | None:
-    """Return the name of the first prediction method that a scorer of ``make_scorer`` tries.
+    """Return the name of the first prediction method that a scorer from ``make_scorer`` tries.
 
-    The result is None for other callables. There is no public equivalent; to call the scorer with a model
-    that records its calls would depend on more internals than this attribute.
+    The result is None for other callables. There is no public equivalent. Calling the scorer with a model
+    that records the calls would depend on more internals than this attribute.
     """
     method = getattr(scorer, "_response_method", None)
     return method[0] if isinstance(method, tuple) else method
@@ -106,8 +106,8 @@ def response_of(scorer: Any) -> str | None:
 def takes_weights(scorer: Any) -> bool:
     """Return whether a scorer accepts ``sample_weight``.
 
-    A scorer of ``make_scorer`` passes all keyword arguments on to its metric, so the signature of the metric
-    decides.
+    A scorer from ``make_scorer`` passes all keyword arguments on to its metric, so the signature of the
+    metric decides.
     """
     metric = getattr(scorer, "_score_func", scorer)
     return "sample_weight" in inspect.signature(metric).parameters

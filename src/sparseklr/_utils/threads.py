@@ -18,7 +18,10 @@ Map = Callable[..., Iterable]
 
 
 def n_threads(n_jobs: int | None) -> int:
-    """Return the number of threads for ``n_jobs`` as in joblib, limited to 64 or one per core, if more."""
+    """Return the number of threads for ``n_jobs`` as in joblib.
+
+    It is limited to 64, or to the number of cores if this is larger.
+    """
     threads = int(effective_n_jobs(n_jobs))
     return threads if threads <= 64 else min(threads, max(64, cpu_count()))
 
@@ -112,7 +115,7 @@ def _linear_algebra() -> ThreadpoolController:
 
 @contextmanager
 def _any_thread_may_set() -> Iterator[None]:
-    """Allow any thread to limit OpenBLAS; in threadpoolctl 3.8, only the thread that was first can do so."""
+    """Allow any thread to limit OpenBLAS; in threadpoolctl 3.8, only the first thread that did so can."""
 
     def clear() -> None:
         for library in _linear_algebra().lib_controllers:

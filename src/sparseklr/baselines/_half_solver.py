@@ -153,7 +153,7 @@ class Gram:
 
 @dataclass(frozen=True)
 class Convergence:
-    """Convergence of a solver."""
+    """Number of iterations, accuracy and objective values of a run of the solver."""
 
     n_iter: int  # number of iterations
     residual: float  # largest change of a coordinate by half thresholding, divided by max(1, max |beta|)
@@ -271,7 +271,7 @@ class HalfSolver:
     def fixed_point_residual(self, C: float, among: Array | None = None) -> float:
         """Return the largest change of a coordinate by half thresholding, divided by max(1, max |beta|).
 
-        ``among`` restricts it to some coordinates; the only use is the support.
+        ``among`` is the support, or None for all coordinates.
         """
         beta = np.zeros(len(self.points))
         beta[self.support] = self.x
@@ -286,7 +286,7 @@ class HalfSolver:
     # -- single coordinates, with Newton steps on the support ---------------------------------
 
     def solve(self, C: float, tol: float, max_iter: int, callback: Callback = None) -> Convergence:
-        """Minimise the objective by half thresholding of single coordinates, and return the convergence.
+        """Minimise the objective by half thresholding of single coordinates.
 
         Each iteration has three steps:
 
@@ -463,9 +463,9 @@ class HalfSolver:
     def _move(self, C: float, direction: Array, present: float) -> bool:
         """Move along a direction, with backtracking; return whether the objective fell below ``present``.
 
-        Coordinates that change sign become zero, and so do coordinates that nearly vanish. At a minimum, ``C
-        bound`` is at least ``|x|^(-3/2) / 4``, the absolute curvature of the penalty, which is a lower bound
-        on the size of a coordinate.
+        Coordinates that change sign become zero, and so do coordinates that nearly vanish. At a minimum, the
+        curvature of the loss, at most ``C bound``, is at least the absolute curvature of the penalty,
+        ``|x|^(-3/2) / 4``. This inequality gives a lower bound on ``|x|``.
         """
         t, least = 1.0, SETTINGS.vanishing * (4 * C * self.bound[self.support]) ** (-2 / 3)
         for _ in range(40):
@@ -507,7 +507,7 @@ class HalfSolver:
     # -- the published algorithm --------------------------------------------------------------
 
     def iterate(self, C: float, tol: float, max_iter: int, callback: Callback = None) -> Convergence:
-        """Minimise the objective by half thresholding of all coordinates at once; return a summary.
+        """Minimise the objective by half thresholding of all coordinates at once.
 
         All coordinates have the same step size.
         """

@@ -106,7 +106,7 @@ class HalfKLR(KernelClassifier):
 
     Notes
     -----
-    The smaller the step size, the more fixed points with a high objective half thresholding has. The step
+    With a smaller step size, half thresholding has more fixed points at which the objective is high. The step
     size of the published algorithm is the inverse of the largest curvature, :math:`\tfrac C4\|K\|^2`. It is
     thousands of times smaller than the inverse of the curvature along a single coefficient, because the
     columns of a kernel matrix are similar. The published algorithm therefore often stays at zero, where it
@@ -236,7 +236,7 @@ class HalfKLR(KernelClassifier):
         }
 
     def _solve_one(self, solver: HalfSolver, progress: ProgressBar) -> Convergence:
-        """Solve one binary problem and return its convergence, with the objective in the original units.
+        """Solve one binary problem; the objective in the result is in the original units.
 
         The solver works with the kernel divided by u. With coefficients multiplied by u and C multiplied by
         sqrt(u), the objective is multiplied by sqrt(u), so the minimiser is the same.

@@ -299,7 +299,7 @@ class Machine:
     penalty : array (q,)
         0 for the intercept, 1 for all other columns.
     W : array (n_outputs, n)
-        Second derivatives of the loss at the last call of :meth:`curve`.
+        Second derivatives of the loss at the last call to :meth:`curve`.
     AWA, ridge, inverse : arrays (n_outputs, q, q), (n_outputs, q), (n_outputs, q, q)
         ``A'WA``, the penalty with a small positive value for the intercept, and the inverses of the diagonal
         blocks ``A'WA + diag(ridge)`` of the Hessian.

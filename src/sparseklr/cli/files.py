@@ -74,7 +74,7 @@ def _unpacked(file: Any, packed: int, name: str) -> bytes:
         size += len(chunk)
         if size > limit:
             raise CliError(
-                f"{name}: the decompressed file has more than {limit >> 20} MB ({reason}); if this is "
+                f"{name}: the decompressed file is larger than {limit >> 20} MB ({reason}); if this is "
                 "intended, decompress the file first (gunzip, bunzip2)"
             )
     return b"".join(chunks)
@@ -132,7 +132,7 @@ def output_of(args: Namespace) -> Any:
     written."""
     if args.output is None:
         if args.data == "-" or set("*?[") & set(Path(args.data).stem):
-            raise CliError(f"--output: {args.data!r} gives no name for the model file; use -o FILE")
+            raise CliError(f"--output: no name for the model file follows from {args.data!r}; use -o FILE")
         args.output = f"{Path(args.data).stem}.sklr"
     if args.output == "-" and args.json:
         raise CliError("--output - and --json both write to standard output; use only one of them")

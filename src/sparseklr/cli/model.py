@@ -232,8 +232,8 @@ class Model:
     def columns_explained(self, rows: Dataset, row: int, label: Any) -> dict[str, Any] | None:
         """Return the Shapley values of the columns for one row and a class, the largest absolute value first.
 
-        The entry ``base`` is the mean log-odds of the training rows, from which the contributions lead to the
-        log-odds of the row. The result is None if Shapley values are not available for the model.
+        The entry ``base`` is the mean log-odds of the training rows. Together with the contributions, it adds
+        up to the log-odds of the row. The result is None if Shapley values are not available for the model.
         """
         query = rows.take(np.array([row]))
         features = getattr(self.fitted, "named_steps", {}).get("features")

@@ -444,7 +444,7 @@ def _roles(args: Namespace, names: list[str]) -> dict[str, str]:
         for name in [given] if isinstance(given, str) else given:
             _check_column(names, name, flag)
             if name in roles:
-                raise CliError(f"{flag}: column {name!r} is already named by {roles[name]}")
+                raise CliError(f"{flag}: column {name!r} is already used by {roles[name]}")
             roles[name] = flag
     return roles
 
@@ -520,6 +520,4 @@ def _check_classes(y: np.ndarray, what: str) -> None:
 def check_known(y: np.ndarray, classes: list[Any], what: str) -> None:
     """Raise an error unless every label is a class of the model."""
     if new := sorted(set(y.tolist()) - set(classes), key=str):
-        raise CliError(
-            f"{what}: {listing(new)}: not among the classes of the model, which are {listing(classes)}"
-        )
+        raise CliError(f"{what}: the model has no class {listing(new)}; its classes are {listing(classes)}")

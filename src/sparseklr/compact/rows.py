@@ -293,8 +293,8 @@ def repeated_folds(
 ) -> list[list[np.ndarray]]:
     """Return the folds of :func:`validation_folds` for one to ``most`` random orders of the pairs.
 
-    Orders are added until at least ``n_rows`` observations are validated in total. If the first order
-    suffices, the folds after this number is reached are omitted.
+    Orders are added until the folds validate at least ``n_rows`` observations in total. If the folds of the
+    first order reach this number, its remaining folds are omitted.
     """
     repeats: list[list[np.ndarray]] = []
     held_out = 0

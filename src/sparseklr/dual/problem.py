@@ -155,7 +155,7 @@ class DualProblem:
 
     @property
     def feasible(self) -> bool:
-        """Whether the constraints have a solution, which may fail for a large bound and a small C."""
+        """Whether the constraints have a solution; there may be none if the bound is large and C is small."""
         positive = self.y > 0
         low, high = self.bound, self.box - self.bound
         return bool(

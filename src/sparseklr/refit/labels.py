@@ -146,7 +146,7 @@ class Labels:
         return self.target.ndim > 1
 
     def guess(self) -> np.ndarray:
-        """Return initial outputs: the log-odds of the class fractions, plus 2 or minus 2 by the label."""
+        """Return initial outputs: the log-odds of the class fractions, shifted by 2 towards the label."""
         target, weight = self.target, self.weight[..., None] if self.several else self.weight
         fraction = (weight * target).sum(axis=0) / weight.sum(axis=0)
         odds = np.log(np.maximum(fraction, 1e-9))

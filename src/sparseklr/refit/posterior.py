@@ -141,7 +141,7 @@ class Span:
         return _fraction(np.einsum("ij,ij->j", half, half), diagonal)
 
     def explained_by_others(self) -> np.ndarray:
-        """Return, in millionths, the fraction of each point z that the other points explain.
+        """Return, for each point, the fraction of its squared norm that the others explain, in millionths.
 
         The other points leave :math:`1/d_b - r` of the squared norm of point b unexplained, where r is the
         ridge and d is the diagonal of :math:`(K_{zz} + rI)^{-1}`.

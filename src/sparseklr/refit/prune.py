@@ -85,10 +85,10 @@ def prune(
     probabilities are 0 or 1, points that matter for new rows would seem unnecessary. A recalibration that
     moves the training probabilities away from 0 and 1 prevents this.
 
-    The function searches for the smallest number s of most important points. One Newton step from ``fit``
-    approximates the model on s points; with more than two classes, the Newton matrix is computed with the
-    mean information of the classes. A refit on the s points then checks the approximation. The result has at
-    most ``max_points`` points, even if its divergence is larger than ``allowed``.
+    The function searches for the smallest number s such that the s most important points suffice. One Newton
+    step from ``fit`` approximates the model on s points; with more than two classes, the Newton matrix is
+    computed with the mean information of the classes. A refit on the s points then checks the approximation.
+    The result has at most ``max_points`` points, even if its divergence is larger than ``allowed``.
     """
     order, m = elimination_order(basis, fit)[::-1], basis.size  # most important first
     distance, step = _divergence(labels, fit, maps), _newton_steps(basis, fit, order)

@@ -136,7 +136,7 @@ def few_others(labels: Labels, chosen: np.ndarray) -> bool:
 
 
 def tempered(labels: Labels, f: np.ndarray, line: Recalibration, estimate: float) -> Recalibration:
-    """Return the recalibration, shrunk so that the training loss equals the estimated loss of new rows.
+    """Return the recalibration, shrunk so that the training loss equals the estimated loss on new rows.
 
     Outputs of training rows are larger in absolute value than outputs of new rows. A factor of at most 1 on
     the slope and the intercept of ``line`` compensates for this. It is 1 if the training loss is not below

@@ -366,7 +366,8 @@ def _step(
 ) -> tuple[Descent, np.ndarray]:
     """Return the state after one step, and the gradient at the new parameters.
 
-    The damping is increased until J falls. If J does not fall, the model stays unchanged.
+    The damping is increased until J falls. If it does not fall beyond rounding errors, the model stays
+    unchanged.
     """
     parameters = Parameters.of(now.model, objective.shared)
     together = parameters.together(moving.points, moving.features)

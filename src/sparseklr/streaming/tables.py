@@ -114,7 +114,7 @@ class TableSource(Source):
 
     @property
     def _form(self) -> str:
-        """The format, for messages."""
+        """The name of the format, for messages."""
         return f"csv separated by {self.sep!r} (sep= changes it)" if self.format == "csv" else self.format
 
     def _columns(self, schema: Any) -> str:

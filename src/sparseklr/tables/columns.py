@@ -327,8 +327,8 @@ def _several_units(units: np.ndarray, counts: np.ndarray, filled: int, name: str
 def _learn_numbers(values: np.ndarray, name: str) -> Column:
     """Return a column of numbers, marked as dropped if the numbers are identifiers.
 
-    Identifiers are distinct integers that count the rows, or nearly distinct integers in a column with a name
-    such as "customer_id".
+    Identifiers are distinct integers that number the rows, or nearly distinct integers in a column with a
+    name such as "customer_id".
     """
     numbers = values[np.isfinite(values)]
     if len(numbers) < SETTINGS.min_rows or not np.array_equal(numbers, np.round(numbers)):

@@ -28,7 +28,7 @@ class TabularPipeline(Pipeline):
             Rows to explain.
         by : {"features", "points"}, default="features"
             ``"features"`` returns the Shapley values of the columns of X. All features that are computed from
-            one column, such as the indicators of its categories, count as one player. ``"points"`` returns
+            one column, such as the indicators of its categories, count as one feature. ``"points"`` returns
             the contributions of the points of the model.
         background : data frame or None, default=None
             Rows whose mean prediction is the reference of the Shapley values; None means up to 100 weighted
