@@ -66,7 +66,7 @@ class ShapleyDisplay:
     >>> model = SparseKLR().fit(X, y)
     >>> display = ShapleyDisplay.from_estimator(model, X, label=2)
     >>> display.feature_names[display.order[0]]
-    'petal width (cm)'
+    'petal length (cm)'
     """
 
     values: np.ndarray
