@@ -1,11 +1,11 @@
 """Coverage and size of prediction sets, quality of probability intervals, and time of Shapley values.
 
 ``sets`` fits a model to random samples of 100, 200 and 400 rows of every table, and evaluates its prediction sets on
-other rows. They are compared with split conformal prediction, which does not fit the model to a quarter of the training
-rows, and with ``--mapie`` with cross-conformal prediction by MAPIE. ``--rules`` adds the jackknife+ and jackknife-minmax
-rules, for two classes, in which the leave-one-out models are approximated by one Newton step. ``intervals`` measures
-Venn-Abers intervals on synthetic data whose class probabilities are known. ``shapley`` measures the time and additivity
-of Shapley values, and the time of shap's KernelExplainer if shap is installed::
+other rows. ``--split`` compares them with split conformal prediction, which does not fit the model to a quarter of the
+training rows, and ``--mapie`` with cross-conformal prediction by MAPIE. ``--rules`` adds the jackknife+ and
+jackknife-minmax rules, for two classes, in which the leave-one-out models are approximated by one Newton step.
+``intervals`` measures probability intervals on synthetic data whose class probabilities are known. ``shapley`` measures
+the time and additivity of Shapley values, and the time of shap's KernelExplainer if shap is installed::
 
     python -m benchmarks.coverage sets coverage.csv --draws 20
     python -m benchmarks.coverage summary coverage.csv
@@ -136,7 +136,7 @@ def least_by_class(cells: pd.Series) -> float:
 
 
 def measure(
-    model: str, name: str, n: int, seed: int, *, rules: bool, mapie: bool
+    model: str, name: str, n: int, seed: int, *, rules: bool, split: bool, mapie: bool
 ) -> Iterator[dict[str, Any]]:
     """Yield the quality of the prediction sets of each method for one sample of n rows."""
     X, y = table(name, str(DATA))
@@ -152,8 +152,9 @@ def measure(
     p_values = {
         "ours": (last.predict_p_values(rows), made.classes_),
         "ours by class": (last.predict_p_values(rows, by_class=True), made.classes_),
-        "split": split_conformal(maker(model)(text, 0), X, y, train, test, seed),
     }
+    if split:
+        p_values["split"] = split_conformal(maker(model)(text, 0), X, y, train, test, seed)
     if rules and len(made.classes_) == 2 and isinstance(last, SparseKLR):
         labels = np.searchsorted(made.classes_, y[train])
         found = jackknife_rules(last, made[:-1].transform(X.iloc[train]), labels, rows)
@@ -182,52 +183,33 @@ def run_sets(arguments: argparse.Namespace) -> None:
                     continue
                 with warnings.catch_warnings(), threadpool_limits(1):
                     warnings.simplefilter("ignore")
-                    found = list(
-                        measure(arguments.model, name, n, draw, rules=arguments.rules, mapie=arguments.mapie)
-                    )
+                    more = {key: getattr(arguments, key) for key in ("rules", "split", "mapie")}
+                    found = list(measure(arguments.model, name, n, draw, **more))
                 if found:
                     pd.DataFrame(found).to_csv(path, mode="a", header=not path.exists(), index=False)
 
 
 def run_summary(arguments: argparse.Namespace) -> None:
-    """Print means over samples and data sets; deviations of the coverage are in percentage points."""
+    """Print means over samples and data sets; deviations of the coverage are in percentage points.
+
+    ``error`` is the median over data sets of the standard error of the mean over samples.
+    """
     results = pd.read_csv(arguments.path)
     if arguments.half == "report":
         results = results[results["set"].isin(REPORT)]
     lines = []
     for key, part in results.groupby(["model", "target", "n", "method"]):
-        by_set = part.groupby("set")[["coverage", "size", "seconds"]].mean()
-        least = part.groupby("set")["by_class"].agg(least_by_class)
-        off = by_set["coverage"] - key[1]
-        below, above = int((off < -BELOW).sum()), int((off > ABOVE).sum())
-        by_class = int((least - key[1] < -BELOW_BY_CLASS).sum())
-        numbers = [100 * off.mean(), 100 * off.min(), 100 * off.max(), off.idxmin()]
+        sets = part.groupby("set")
+        mean, error = sets[["coverage", "size", "seconds"]].mean(), sets["coverage"].sem()
+        off, least = mean["coverage"] - key[1], sets["by_class"].agg(least_by_class) - key[1]
+        numbers = [100 * off.mean(), 100 * error.median(), 100 * off.min(), 100 * off.max(), off.idxmin()]
+        counts = [(off < -BELOW).sum(), (off > ABOVE).sum(), (least < -BELOW_BY_CLASS).sum()]
         lines.append(
-            [
-                *key,
-                len(by_set),
-                *numbers,
-                below,
-                above,
-                by_class,
-                by_set["size"].mean(),
-                by_set["seconds"].mean(),
-            ]
+            [*key, len(off), *numbers, *map(int, counts), mean["size"].mean(), mean["seconds"].mean()]
         )
-    columns = [
-        "model",
-        "target",
-        "rows",
-        "method",
-        "sets",
-        "mean",
-        "least",
-        "most",
-        "least on",
-        "below",
-        "above",
-    ]
-    show("Coverage minus target, in points", [*columns, "below by class", "size", "seconds"], lines)
+    columns = ["model", "target", "rows", "method", "sets", "mean", "error", "least", "most", "least on"]
+    columns += ["below", "above", "below by class", "size", "seconds"]
+    show("Coverage minus target, in points", columns, lines)
     wide = results.pivot_table(index=["model", "set", "n", "target", "draw"], columns="method", values="size")
     for other in ("split", "MAPIE"):
         if other in wide:
@@ -260,18 +242,24 @@ def run_intervals(arguments: argparse.Namespace) -> None:
                 found = []
                 for draw in range(arguments.draws):
                     model.fit(*make(n, random_state=draw))
-                    p, (lower, upper) = model.predict_proba(X_test), model.predict_interval(X_test)
+                    p, plain = model.predict_proba(X_test), model.predict_interval(X_test)
                     rates = np.column_stack([
                         IsotonicRegression().fit(score, t).predict(score)
                         for score, t in zip(p.T, true.T, strict=True)
                     ])  # fmt: skip
-                    inside = [((lower <= t) & (t <= upper)).mean() for t in (true, rates)]
-                    merged = [merge(p, lower, upper) for merge in MERGES.values()]
+                    numbers = []
+                    wide = model.predict_interval(X_test, 0.9)
+                    for lower, upper in (plain, wide):
+                        inside = [((lower <= t) & (t <= upper)).mean() for t in (true, rates)]
+                        numbers += [(upper - lower).mean(), *inside]
+                    merged = [*(merge(p, *plain) for merge in MERGES.values()), np.clip(p, *wide)]
                     loss, *others = (log_loss(y_test, q / q.sum(axis=1, keepdims=True)) for q in (p, *merged))
-                    found.append([(upper - lower).mean(), *inside, loss, *(other / loss for other in others)])
+                    found.append([*numbers, loss, *(other / loss for other in others)])
                 lines.append([name, type(model).__name__, n, *np.mean(found, axis=0)])
-    columns = ["data", "model", "training rows", "width", "rows", "rates", "plain", *MERGES]
-    show("Venn-Abers intervals", columns, lines)
+    columns = ["data", "model", "training rows"]
+    for name in ("Venn-Abers", "90%"):
+        columns += [f"{name} width", "rows", "rates"]
+    show("Probability intervals", [*columns, "log-loss", *MERGES, "clipped to 90%"], lines)
 
 
 def compare_with_shap(
@@ -342,6 +330,7 @@ def main() -> None:
     sets.add_argument("--sets", nargs="*", default=HALVES["all"])
     sets.add_argument("--sizes", nargs="*", type=int, default=SIZES)
     sets.add_argument("--rules", action="store_true", help="also jackknife+ and jackknife-minmax")
+    sets.add_argument("--split", action="store_true", help="also split conformal prediction")
     sets.add_argument("--mapie", action="store_true", help="also MAPIE")
     summary = commands.add_parser("summary")
     summary.set_defaults(run=run_summary)

@@ -13,14 +13,29 @@ namespace {
 // Number of rows that are explained with the same factors of the background rows.
 constexpr std::size_t rows_at_once = 16;
 
-// Gauss-Legendre rules on [0, 1]: rules()[k] is exact for polynomials of degree k - 1, for k up to `most`.
+// The largest S = sum_h |a_h - c_h| / (a_h + c_h) for which n nodes integrate the product over h with an error below
+// 1e-17 times the product of the means of a_h and c_h.  With u = 2t - 1, the product is at most
+// exp(S (rho + 1 / rho) / 2) times that of the means on the Bernstein ellipse rho, and the error at most 3 rho^(-2n)
+// times that (Trefethen, Approximation Theory and Approximation Practice, theorem 19.3).  rho = 4n / S is nearly the
+// best.
+double reach(std::size_t n) {
+    double low = 0, high = 2 * double(n);  // rho >= 2
+    for (int step = 0; step < 50; ++step) {
+        const double S = 0.5 * (low + high), rho = 4 * double(n) / S;
+        (2 * double(n) * std::log(rho) - S * (rho + 1 / rho) / 2 > 41 ? low : high) = S;
+    }
+    return low;
+}
+
+// Gauss-Legendre rules on [0, 1]: rules()[k] is exact for polynomials of degree k - 1, for k up to `most`, or exact up
+// to rounding for products with differences up to `limit`.
 class QuadratureRules {
 public:
-    explicit QuadratureRules(std::size_t most) {
+    QuadratureRules(std::size_t most, double limit) {
         std::vector<std::size_t> rule_of(most + 1, 0);
         std::vector<std::size_t> sizes, first;
         for (std::size_t k = 1; k <= most; ++k) {
-            if (sizes.empty() || 2 * sizes.back() < k) {
+            if (sizes.empty() || (2 * sizes.back() < k && reach(sizes.back()) < limit)) {
                 // Every even number of nodes up to 32, then each one an eighth larger; a larger rule is exact too.
                 const std::size_t needed = (k + 1) / 2;
                 sizes.push_back((needed + (needed > 32 ? needed / 8 : 0) + 1) / 2 * 2);
@@ -29,10 +44,14 @@ public:
             }
             rule_of[k] = sizes.size() - 1;
         }
-        for (std::size_t k = 0; k <= most; ++k)
-            rules_.push_back(sizes.empty() ? QuadratureRule{}
-                                           : QuadratureRule{node_.data() + first[rule_of[k]],
-                                                            weight_.data() + first[rule_of[k]], sizes[rule_of[k]]});
+        for (std::size_t k = 0; k <= most; ++k) {
+            if (sizes.empty()) {
+                rules_.push_back(QuadratureRule{});
+                continue;
+            }
+            const std::size_t rule = rule_of[k], at = first[rule];
+            rules_.push_back({node_.data() + at, weight_.data() + at, sizes[rule], reach(sizes[rule])});
+        }
     }
     QuadratureRules(const QuadratureRules&) = delete;
     QuadratureRules& operator=(const QuadratureRules&) = delete;
@@ -72,6 +91,21 @@ void transpose(MatrixView<const double> rows, std::size_t begin, std::size_t end
         for (std::size_t i = 0; i < rows.columns; ++i) out[i * size + l] = rows(std::min(begin + l, end - 1), i);
 }
 
+// The largest -log k(x, z) over rows x and points z.
+double largest_distance(const ProductModel& model, MatrixView<const double> rows) {
+    double largest = 0;
+    for (std::size_t r = 0; r < rows.rows; ++r)
+        for (std::size_t b = 0; b < model.points.rows; ++b) {
+            double distance = 0;
+            for (std::size_t i = 0; i < rows.columns; ++i) {
+                const double d = rows(r, i) - model.points(b, i);
+                distance += model.squared ? d * d : std::abs(d);
+            }
+            largest = std::max(largest, distance);
+        }
+    return largest;
+}
+
 struct ShapleyWorkspace {
     std::vector<double> rows, of_rows, of_background, a, scratch, sums, pairs;
     std::vector<std::size_t> active;
@@ -95,7 +129,9 @@ void shapley_values(const ProductModel& model, MatrixView<const double> rows, Ma
     transpose(background, 0, background.rows, padded, background_columns.data());
     std::vector<double> padded_weight(padded, 0.0);
     std::copy(weight.begin(), weight.end(), padded_weight.begin());
-    const QuadratureRules rules(groups);
+    // |a - c| / (a + c) = tanh(|log a - log c| / 2)
+    const double limit = 0.5 * (largest_distance(model, rows) + largest_distance(model, background));
+    const QuadratureRules rules(groups, limit);
 
     const std::size_t n_pieces = (rows.rows + rows_at_once - 1) / rows_at_once;
     Team team(threads, n_pieces);

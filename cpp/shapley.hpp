@@ -26,8 +26,9 @@ struct ProductModel {
 //     a_g = k_g(x, z_b),  c_g = k_g(r, z_b),
 //
 // because t^|S| (1 - t)^(n - 1 - |S|) integrates to the Shapley weight of S.  The integrand is a polynomial, so
-// Gauss-Legendre quadrature with ceil(n / 2) nodes is exact.  The interaction index of two groups is a similar
-// integral, in which the factors of both groups are removed from the product (Grabisch and Roubens 1999).
+// Gauss-Legendre quadrature with ceil(n / 2) nodes is exact.  If a and c differ little, fewer nodes are exact up to
+// rounding.  The interaction index of two groups is a similar integral, in which the factors of both groups are removed
+// from the product (Grabisch and Roubens 1999).
 //
 // values is [n_rows][n_outputs * n_groups].  interactions is empty, or [n_rows][n_outputs * n_groups^2], of which only
 // the entries above the diagonal are set.  Results do not depend on the number of threads.

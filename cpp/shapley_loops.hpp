@@ -13,6 +13,7 @@ struct QuadratureRule {
     const double* node;
     const double* weight;
     std::size_t size;
+    double reach;  // exact up to rounding for products with sum_h |a_h - c_h| / (a_h + c_h) up to this
 };
 
 struct ShapleyLoops {
@@ -23,7 +24,8 @@ struct ShapleyLoops {
 
     // sums[g] = sum_r weight[r] (a_g - c_gr) int_0^1 prod_{h != g} ((1 - t) c_hr + t a_h) dt, with c as [groups][rows]
     // and rows a multiple of shapley_lanes.  Unless `pairs` is null, pairs[g][h] for g < h is set to the corresponding
-    // integral without the factors of g and h.  rules[k] is exact for polynomials of degree k - 1.
+    // integral without the factors of g and h.  rules[k] is exact for polynomials of degree k - 1; a smaller rule is
+    // used within its reach.
     // scratch: 56 * groups values, and 8 * groups^2 more for pairs; active: groups entries.
     void (*integrals)(const double* a, const double* c, const double* weight, std::size_t rows, std::size_t groups,
                       const QuadratureRule* rules, double* scratch, std::size_t* active, double* sums, double* pairs);

@@ -92,7 +92,8 @@ inline void shapley_integrals(const double* a, const double* c, const double* we
                          scratch + 4 * stride,
                          scratch + 6 * stride,
                          pairs ? scratch + 7 * stride : nullptr};
-        double constant = 1;  // product of the factors that do not depend on t
+        double constant = 1;            // product of the factors that do not depend on t
+        double differences[line] = {};  // sums of |a - c| / (a + c)
         for (std::size_t g = 0; g < groups; ++g) {
             const double* from = c + g * rows + r;
             bool differs = false;
@@ -103,7 +104,9 @@ inline void shapley_integrals(const double* a, const double* c, const double* we
             }
             for (std::size_t l = 0; l < line; ++l) {
                 tile.c[tile.n * line + l] = from[l];
-                tile.d[tile.n * line + l] = a[g] - from[l];
+                const double d = a[g] - from[l], sum = a[g] + from[l];
+                tile.d[tile.n * line + l] = d;
+                differences[l] += sum > 0 ? (d > 0 ? d : -d) / sum : 0;
                 tile.sum[tile.n * line + l] = 0;
             }
             active[tile.n++] = g;
@@ -111,7 +114,11 @@ inline void shapley_integrals(const double* a, const double* c, const double* we
         if (tile.n == 0) continue;
         if (pairs)
             for (std::size_t k = 0; k < tile.n * tile.n * line; ++k) tile.pair[k] = 0;
-        const QuadratureRule& rule = rules[tile.n];
+        double most = 0;
+        for (double difference : differences) most = difference > most ? difference : most;
+        std::size_t degree = 1;
+        while (degree < tile.n && rules[degree].reach < most) ++degree;
+        const QuadratureRule& rule = rules[degree];
         for (std::size_t k = 0; k < rule.size; k += 2) tile.add_nodes(rule.node + k, rule.weight + k);
         for (std::size_t g = 0; g < tile.n; ++g) {
             vd total{};

@@ -678,8 +678,7 @@ class HeldOutMixin(PointClassifier):
         array([[ True, False],
                [ True,  True]])
         """
-        if isinstance(coverage, bool) or not isinstance(coverage, Real) or not 0 < coverage < 1:
-            raise ValueError(f"coverage must be a number between 0 and 1; got {coverage!r}.")
+        _check_fraction("coverage", coverage)
         return self.predict_p_values(X, by_class=by_class) > 1 - coverage
 
     def predict_p_values(self, X: Any, *, by_class: bool = False) -> np.ndarray:
@@ -706,21 +705,29 @@ class HeldOutMixin(PointClassifier):
         log_proba = self.predict_log_proba(X)
         return self._held_out().p_values(log_proba, bool(by_class))
 
-    def predict_interval(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return Venn-Abers intervals of the class probabilities.
+    def predict_interval(self, X: Any, confidence: float | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return intervals of the class probabilities: Venn-Abers or confidence intervals.
 
         The intervals are based on held-out probabilities of the training rows, predicted by models fitted
         without the row. Isotonic regression of the class labels on these probabilities gives calibrated
         probabilities. For each class, the new row is added to the regression twice: with another class, which
-        gives the lower end of the interval, and with this class, which gives the upper end. One of the two
-        labels is the true one, and the corresponding end is calibrated, whatever the model. A wide interval
-        means that few training rows have a similar prediction. With more than two classes, each class is
-        compared with all other classes together.
+        gives the lower end of the interval, and with this class, which gives the upper end (Venn-Abers). One
+        of the two labels is the true one, and the corresponding end is calibrated, whatever the model. A wide
+        interval means that few training rows have a similar prediction. With more than two classes, each
+        class is compared with all other classes together.
+
+        Venn-Abers intervals do not include the sampling error of the calibration. With ``confidence``, they
+        are extended to confidence intervals.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows to predict.
+        confidence : float, default=None
+            Probability, between 0 and 1, that the interval of a class contains the frequency of this class
+            among rows with the same predicted probability. It is guaranteed if this frequency increases with
+            the predicted probability. The true probability of a single row also depends on the error of the
+            model and may lie outside more often. None returns Venn-Abers intervals.
 
         Returns
         -------
@@ -734,9 +741,24 @@ class HeldOutMixin(PointClassifier):
         ----------
         Vovk, Petej and Fedorova (2015), "Large-scale probabilistic predictors with and without guarantees of
         validity", NIPS, 892-900.
+
+        Barber (2020), "Is distribution-free inference possible for binary regression?", Electronic Journal of
+        Statistics 14, 3487-3524: no short interval can contain the true probability of a single row.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_moons
+        >>> from sparseklr import SparseKLR
+        >>> X, y = make_moons(200, noise=0.3, random_state=0)
+        >>> model = SparseKLR().fit(X, y)
+        >>> lower, upper = model.predict_interval([[-1.0, 0.5]], confidence=0.9)
+        >>> print(lower.round(1), upper.round(1))
+        [[0.8 0. ]] [[1.  0.2]]
         """
+        if confidence is not None:
+            _check_fraction("confidence", confidence)
         log_proba = self.predict_log_proba(X)
-        return self._held_out().intervals(log_proba)
+        return self._held_out().intervals(log_proba, confidence)
 
     def _held_out(self) -> HeldOutProbabilities:
         """Return the held-out probabilities of the training rows; raise an error if there are none."""
@@ -748,6 +770,12 @@ class HeldOutMixin(PointClassifier):
             )
         log_proba = self._log_proba(held_out.outputs.astype(np.float64))
         return HeldOutProbabilities(log_proba, held_out.code, held_out.weight)
+
+
+def _check_fraction(name: str, value: Any) -> None:
+    """Raise an error unless the value is a number between 0 and 1."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:
+        raise ValueError(f"{name} must be a number between 0 and 1; got {value!r}.")
 
 
 # -- solutions of the dual ------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import betaincinv
 
 from .samples import Observations
 
@@ -72,16 +73,24 @@ class HeldOutProbabilities:
             columns.append((1 + below[place]) / (1 + below[-1]))
         return np.column_stack(columns)
 
-    def intervals(self, log_proba: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def intervals(
+        self, log_proba: np.ndarray, confidence: float | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the lower and upper ends of Venn-Abers intervals of the class probabilities of new rows.
 
-        Each class is compared with all other classes together.
+        Each class is compared with all other classes together. With ``confidence``, the intervals are
+        extended to confidence intervals of the frequency of the class among rows with the same probability.
         """
         lower, upper = np.empty(log_proba.shape), np.empty(log_proba.shape)
-        for k in range(log_proba.shape[1]):
+        for k, new in enumerate(log_proba.T):
             score, event = self.log_proba[:, k], (self.code == k).astype(float)
-            upper[:, k] = upper_probability(score, event, self.weight, log_proba[:, k])
-            lower[:, k] = 1 - upper_probability(-score, 1 - event, self.weight, -log_proba[:, k])
+            upper[:, k] = upper_probability(score, event, self.weight, new)
+            lower[:, k] = 1 - upper_probability(-score, 1 - event, self.weight, -new)
+            if confidence is not None:
+                least = lower_limit(score, event, self.weight, new, confidence)
+                most = 1 - lower_limit(-score, 1 - event, self.weight, -new, confidence)
+                lower[:, k] = np.minimum(lower[:, k], least)
+                upper[:, k] = np.maximum(upper[:, k], most)
         return lower, upper
 
 
@@ -112,6 +121,30 @@ def upper_probability(
             corners.pop()
             _add_corner(corners, before.tolist())
     return values[np.searchsorted(scores, new)]
+
+
+def lower_limit(
+    score: np.ndarray, event: np.ndarray, weight: np.ndarray, new: np.ndarray, confidence: float
+) -> np.ndarray:
+    """Return the lower end of a two-sided confidence interval for the frequency of the event at new scores.
+
+    The frequency is assumed to increase with the score. Among the m rows with the largest scores up to the
+    new one, it is then at most that at the new score, so the Clopper-Pearson limit of these rows is valid.
+    The result is the largest limit for m = 1, 2, 4, ..., with the error divided among them.
+    """
+    order = np.argsort(score, kind="stable")
+    rows, events = (np.append(0.0, np.cumsum(w[order], dtype=float)) for w in (weight, weight * event))
+    # the result depends only on the number of rows with smaller scores
+    place, of = np.unique(np.searchsorted(score[order], new, side="right"), return_inverse=True)
+    sizes = 2.0 ** np.arange(np.ceil(np.log2(max(rows[-1], 1.0))) + 1)
+    error = (1 - confidence) / 2 / len(sizes)
+    limits = np.zeros(len(place))
+    for size in sizes:
+        first = np.searchsorted(rows, rows[place] - size * (1 + 1e-9))
+        n, k = rows[place] - rows[first], events[place] - events[first]
+        some = k > 0
+        limits[some] = np.maximum(limits[some], betaincinv(k[some], (n - k)[some] + 1, error))
+    return limits[of]
 
 
 def _add_corner(corners: list[Any], point: list[float]) -> None:

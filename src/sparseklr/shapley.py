@@ -97,7 +97,11 @@ class ProductExpansion:
         ``group`` contains the number of the group of each column. Interactions are None unless requested.
         """
         n, n_groups, n_outputs = features.shape[0], int(group.max(initial=-1)) + 1, len(self.intercept)
-        _check_memory(n * n_outputs * n_groups * (1 + interactions * n_groups), n, n_groups)
+        n_values = n * n_outputs * n_groups
+        if interactions:  # the result, that of a block, and the space of each thread for 8 background rows
+            n_matrices = (n + min(n, _BLOCK)) * n_outputs + 9 * n_threads(n_jobs)
+            n_values += n_matrices * n_groups**2
+        _check_memory(n_values, n, n_groups)
         values = np.zeros((n, n_outputs, n_groups))
         pairs = np.zeros((n, n_outputs, n_groups, n_groups)) if interactions else None
         if not self.points.shape[0]:

@@ -50,6 +50,7 @@ from .refit.refit import (
     Refit,
     advice_without_signal,
     checked_refit,
+    held_out_outputs,
     left_out_outputs,
     losses_of,
 )
@@ -517,7 +518,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
                 left_out[points.observation_of_row(samples.codes)]
             ),
             "n_observations_": int(points.observations.count.sum()),
-            "_held_out_": HeldOut.of_observations(left_out, points.observations),
+            "_held_out_": HeldOut.of_observations(held_out_outputs(points, model), points.observations),
             "_posteriors_": Posterior.of(points, model),
             "_training_rows_": None if kernel.precomputed else TrainingRows.of(points, kept),
         }

@@ -1,5 +1,7 @@
 """Displays of Shapley values and of decision curves, and the smooth calibration error."""
 
+from datetime import datetime
+
 import matplotlib
 import numpy as np
 import pytest
@@ -53,6 +55,32 @@ def test_many_rows_are_points_and_pipelines_have_their_names() -> None:
     np.testing.assert_allclose(total, model.decision_function(X), atol=1e-9)
     _, ax = plt.subplots()
     assert ShapleyDisplay.from_estimator(model, X[:1], ax=ax).ax_ is ax
+
+
+def test_values_of_a_table_in_the_labels() -> None:
+    name = "a column whose name would leave no space for the plot"
+    display = ShapleyDisplay(
+        values=np.array([[0.3, -0.2, 0.1]]),
+        base_value=-1.0,
+        data=np.array([[np.nan, datetime(2020, 1, 2), 5.0]], dtype=object),
+        feature_names=["age", "day", name],
+        label="yes",
+    ).plot()
+    labels = [label.get_text() for label in display.ax_.get_yticklabels()][1:4]
+    assert labels[:2] == ["age is missing", "day = 2020-01-02"]
+    assert labels[2].startswith("a column")
+    assert len(labels[2]) < len(name)
+    assert "\N{MINUS SIGN}1.00" in [text.get_text() for text in display.ax_.texts]
+
+
+def test_missing_values_are_neither_low_nor_high() -> None:
+    rng = np.random.default_rng(0)
+    data = np.array([[1.0], [np.nan], [3.0], [2.0]])
+    display = ShapleyDisplay(
+        values=rng.normal(size=(4, 1)), base_value=0.0, data=data, feature_names=["age"], label=1
+    ).plot()
+    np.testing.assert_array_equal(np.ma.filled(display.points_[0].get_array(), np.nan), [0, np.nan, 1, 0.5])
+    assert len(display.points_[0].get_offsets()) == 4
 
 
 # -- decision curves ------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Shapley values against their definition, a mean over all subsets of features."""
 
+import warnings
 from itertools import product
 from math import factorial
 
@@ -270,8 +271,27 @@ def test_a_model_without_points_has_no_reasons(model) -> None:
     np.testing.assert_allclose(found.base_values, model.intercept_[0])
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+def test_a_thousand_features_need_few_nodes(kernel) -> None:
+    """The number of quadrature nodes depends on the differences between rows, for narrow kernels too."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(60, 1000))
+    labels = rows[:, :300].sum(axis=1) > 0
+    for gamma in (1e-4, 1e-2):
+        model = SparseKLR(kernel=kernel, gamma=gamma, relevance="shared", scale=None, C=10.0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a narrow kernel finds no signal
+            model.fit(rows, labels)
+        found = model.explain(rows[:4] / 10, by="features", background=rows[:8] / 5)
+        total = found.values.sum(axis=1) + found.base_values
+        np.testing.assert_allclose(total, model.decision_function(rows[:4] / 10), atol=1e-10)
+
+
 def test_too_many_features_for_the_memory(monkeypatch) -> None:
     model = SparseKLR().fit(X, Y)
     monkeypatch.setattr("sparseklr.shapley.available_memory", lambda: 1000)
     with pytest.raises(MemoryError, match="the explanation of 150 rows and 6 features needs"):
         model.explain(X, by="features")
+    monkeypatch.setattr("sparseklr.shapley.available_memory", lambda: 8 * 150 * (36 + 6) + 1000)
+    with pytest.raises(MemoryError, match="needs"):  # the space for 8 background rows counts
+        model.explain(X, by="features", interactions=True)

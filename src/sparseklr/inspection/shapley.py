@@ -13,6 +13,8 @@ from ._drawing import AGAINST, FOR, NEUTRAL, TOTAL, last_step, pyplot
 
 # The range of the contributions is divided into this number of bins; dots in one bin are stacked vertically.
 _BINS = 100
+# Number of characters of a feature name; longer names would leave no space for the plot.
+_LONGEST_NAME = 36
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -20,9 +22,10 @@ class ShapleyDisplay:
     """Plot of Shapley values: the contribution of each feature to the log-odds of a class.
 
     The contributions of a row add up to the difference between its log-odds and the mean log-odds of a set of
-    background rows, which represent the training data. For one row, the plot is a waterfall chart that leads
-    from this mean to the log-odds of the row. For many rows, each feature has a line of dots, one for each
-    row, whose colours show the values of the feature. Features are sorted by their mean absolute
+    background rows, which represent the training data. With more than two classes, the output of the class
+    takes the place of the log-odds. For one row, the plot is a waterfall chart that leads from this mean to
+    the log-odds of the row. For many rows, each feature has a line of dots, one for each row, whose colours
+    show the values of the feature; missing values are grey. Features are sorted by their mean absolute
     contribution.
 
     Create the display with :meth:`from_estimator` or :meth:`from_values`.
@@ -32,7 +35,7 @@ class ShapleyDisplay:
     values : array (n_samples, n_features)
         Shapley values.
     base_value : float
-        Mean log-odds of the background rows.
+        Mean log-odds or output of the background rows.
     data : array (n_samples, n_features)
         Values of the features.
     feature_names : list of str
@@ -41,6 +44,8 @@ class ShapleyDisplay:
         The class whose log-odds are explained.
     max_features : int
         Maximum number of features shown separately; the contributions of all other features are summed.
+    unit : str
+        What the contributions add up to, for the label of the axis.
 
     Attributes
     ----------
@@ -61,7 +66,7 @@ class ShapleyDisplay:
     >>> model = SparseKLR().fit(X, y)
     >>> display = ShapleyDisplay.from_estimator(model, X, label=2)
     >>> display.feature_names[display.order[0]]
-    'petal width (cm)'
+    'petal length (cm)'
     """
 
     values: np.ndarray
@@ -70,6 +75,7 @@ class ShapleyDisplay:
     feature_names: list[str]
     label: Any
     max_features: int = 10
+    unit: str = "log-odds"
 
     @classmethod
     def from_estimator(
@@ -148,6 +154,7 @@ class ShapleyDisplay:
             feature_names=names,
             label=label,
             max_features=max_features,
+            unit="log-odds" if len(shapley_values.classes) == 2 else "output",
         )
         return display.plot(ax)
 
@@ -165,9 +172,12 @@ class ShapleyDisplay:
             _, ax = pyplot().subplots(figsize=(6.4, 1.2 + 0.32 * n_lines), layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
         values = [self.values[:, j] for j in shown]
-        names = [self.feature_names[j] for j in shown]
+        names = [_cut(self.feature_names[j], _LONGEST_NAME) for j in shown]
         if one:
-            names = [f"{name} = {_short(self.data[0, j])}" for name, j in zip(names, shown, strict=True)]
+            # NaN is a missing value in a table, otherwise a group of columns
+            missing = " is missing" if self.data.dtype == object else ""
+            values_of = [_value(self.data[0, j], missing) for j in shown]
+            names = [name + value for name, value in zip(names, values_of, strict=True)]
         if len(others):
             values.append(self.values[:, others].sum(axis=1))
             names.append(f"{len(others)} other features")
@@ -175,7 +185,7 @@ class ShapleyDisplay:
         ax.invert_yaxis()
         ax.spines[["top", "right", "left"]].set_visible(False)
         ax.tick_params(axis="y", length=0)
-        what = "log-odds" if one else "contribution to the log-odds"
+        what = self.unit if one else f"contribution to the {self.unit}"
         ax.set_xlabel(f"{what} of class {self.label}".replace("$", r"\$"))
         return self
 
@@ -188,7 +198,8 @@ class ShapleyDisplay:
         colors = [NEUTRAL, *(FOR if step > 0 else AGAINST for step in steps), TOTAL]
         y = np.arange(len(lengths))
         self.bars_ = ax.barh(y, lengths, left=starts, color=colors, height=0.7)
-        ax.bar_label(self.bars_, [f"{length:+.2f}" for length in lengths], padding=3, fontsize="small")
+        numbers = [f"{length:+.2f}".replace("-", "\N{MINUS SIGN}") for length in lengths]
+        ax.bar_label(self.bars_, numbers, padding=3, fontsize="small")
         edges = starts + lengths
         ax.vlines(edges[:-1], y[:-1] - 0.35, y[:-1] + 1.35, color=NEUTRAL, linewidth=0.8)
         ax.axvline(0, color=TOTAL, linewidth=0.8)
@@ -202,13 +213,12 @@ class ShapleyDisplay:
         """Draw a line of dots for each feature; dots at similar positions are separated vertically."""
         ax, self.points_ = self.ax_, []
         span = max(float(np.ptp(np.concatenate(values))), 1e-12)
+        colours = pyplot().get_cmap("coolwarm").with_extremes(bad=NEUTRAL)  # grey for missing values
         for k, value in enumerate(values):
             shade = _ranks(self.data[:, shown[k]]) if k < len(shown) else None
-            style = (
-                {"color": NEUTRAL}
-                if shade is None
-                else {"c": shade, "cmap": "coolwarm", "vmin": 0, "vmax": 1}
-            )
+            style: dict[str, Any] = {"color": NEUTRAL}
+            if shade is not None:
+                style = {"c": shade, "cmap": colours, "vmin": 0, "vmax": 1, "plotnonfinite": True}
             self.points_.append(
                 ax.scatter(value, k + _spread(value, span / _BINS), s=9, linewidths=0, **style)
             )
@@ -223,24 +233,35 @@ class ShapleyDisplay:
             bar.outline.set_visible(False)
 
 
-def _short(value: Any) -> str:
-    """Return the value of a feature as text; "several" if it is NaN, as for groups of features."""
+def _value(value: Any, missing: str) -> str:
+    """Return the value of a feature as text after its name; ``missing`` if it is NaN."""
     if isinstance(value, float | np.floating):
-        return "several" if np.isnan(value) else f"{value:.4g}"
-    text = str(value)
-    return text if len(text) <= 20 else text[:17] + "..."
+        return missing if np.isnan(value) else f" = {value:.4g}"
+    return " = " + _cut(str(value).removesuffix(" 00:00:00"), 20)
+
+
+def _cut(text: str, most: int) -> str:
+    """Return the text, without its middle if it has more than ``most`` characters."""
+    half = (most - 3) // 2
+    return text if len(text) <= most else f"{text[:half]}...{text[-half:]}"
 
 
 def _ranks(values: np.ndarray) -> np.ndarray | None:
-    """Return the ranks of values, scaled to [0, 1]; None if some are not numbers or all are equal."""
+    """Return the ranks of values, scaled to [0, 1]; None if some are not numbers or all are equal.
+
+    Missing values keep NaN.
+    """
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         return None
-    known, rank = np.unique(numbers, return_inverse=True)
-    if len(known) < 2 or np.isnan(numbers).all():
+    missing = np.isnan(numbers)
+    known, rank = np.unique(numbers[~missing], return_inverse=True)
+    if len(known) < 2:
         return None
-    return rank / (len(known) - 1)
+    ranks = np.full(len(numbers), np.nan)
+    ranks[~missing] = rank / (len(known) - 1)
+    return ranks
 
 
 def _spread(values: np.ndarray, width: float) -> np.ndarray:

@@ -281,6 +281,29 @@ def left_out_outputs(points: DistinctPoints, model: Refit) -> np.ndarray:
     return of_groups(Labels.of_points(points).observations, model.evaluated.loo)
 
 
+def held_out_outputs(points: DistinctPoints, model: Refit) -> np.ndarray:
+    """Return outputs of the groups of observations by the final model without them, (n_groups, n_outputs).
+
+    Leave-one-out refers to the fit on the label-free basis. The final fit has other points and another
+    intercept, which hardly change the loss but do change the order of confident predictions. So the
+    difference of the two fits at a row is added to its leave-one-out output. A point of the final model
+    follows its own label more closely than the label-free fit does. If it is a single observation, without
+    which it would not be a point, its difference is replaced by the mean over the other rows, with equal
+    weight of all classes.
+    """
+    groups, evaluated = points.observations, model.evaluated
+    first = evaluated.recalibration(evaluated.fit.f).reshape(len(points), -1)
+    change = (model.outputs - first)[groups.point]
+    removed = groups.weight.sum(axis=1) / groups.count
+    alone = removed > (1 - 1e-9) * points.weight.sum(axis=1)[groups.point]
+    lost = alone & np.isin(groups.point, model.points)
+    weights = [weight for weight in groups.weight[~lost].T if weight.any()]
+    means = [np.average(change[~lost], weights=weight, axis=0) for weight in weights]
+    change[lost] = np.mean(means, axis=0) if means else 0.0
+    outputs: np.ndarray = left_out_outputs(points, model) + change
+    return outputs
+
+
 def of_groups(pieces: LeftOut, outputs: np.ndarray) -> np.ndarray:
     """Return one row of outputs for each group of observations, (n_groups, n_outputs).
 

@@ -74,7 +74,8 @@ class SampledPoints:
         left_out[sampled] = of_groups(Labels.of_points(self.points).observations, evaluated.left_out)
         left_out = left_out[:, 0] if pieces.group is None else left_out[pieces.group]
         losses = pieces.losses(evaluated.recalibration(left_out))
-        evaluated = replace(evaluated, left_out=left_out, losses=losses, cross_fits=None)
+        fit = replace(evaluated.fit, f=outputs)
+        evaluated = replace(evaluated, fit=fit, left_out=left_out, losses=losses, cross_fits=None)
         with ordered_threads(n_jobs) as map_:
             basis = Basis(everything, self.indices[model.points], model.L, map_)
             start = basis.coordinates(model.coef.T, model.intercept) / model.slope

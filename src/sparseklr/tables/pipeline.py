@@ -57,9 +57,9 @@ class TabularPipeline(Pipeline):
         """Return conformal p-values of the classes, as :meth:`sparseklr.SparseKLR.predict_p_values` does."""
         return self._model.predict_p_values(self._features(X), by_class=by_class)
 
-    def predict_interval(self, X: Any) -> Any:
+    def predict_interval(self, X: Any, confidence: float | None = None) -> Any:
         """Return intervals for the probabilities, as :meth:`sparseklr.SparseKLR.predict_interval` does."""
-        return self._model.predict_interval(self._features(X))
+        return self._model.predict_interval(self._features(X), confidence)
 
     @property
     def _model(self) -> Any:
