@@ -153,7 +153,10 @@ MODELS: dict[str, Maker] = {
 
 
 def maker(model: str) -> Maker:
-    """A name of ``MODELS``, or an expression such as ``SparseKLR(gamma='auto')`` with the public names of sparseklr and its baselines."""
+    """Return the function that creates a model, given its name in ``MODELS`` or an expression.
+
+    An expression, such as ``SparseKLR(gamma='auto')``, may use the public names of sparseklr and its baselines.
+    """
     if model in MODELS:
         return MODELS[model]
     names = {name: getattr(module, name) for module in (sparseklr, baselines) for name in module.__all__}

@@ -16,7 +16,7 @@ WITH_TEXT = STRATA[0]
 
 
 def comparison(rows: pd.DataFrame) -> str:
-    """Return Markdown that compares our models with boosted trees, overall, by kind of table, and where we lose."""
+    """Return Markdown that compares our models with boosted trees, overall and by kind of data set."""
     losses = rows.pivot_table(index="set", columns="model", values="loss").clip(lower=FLOOR)
     seconds = rows.groupby("model")["cpu_seconds"].mean()
     facts = rows.groupby("set")[["n_train", "n_classes"]].max()

@@ -80,7 +80,7 @@ def simulate(rows: float, cluster: Cluster, seed: int = 0) -> float:
         for k in range(0, len(done), cluster.arity):
             group = done[k : k + cluster.arity]
             scheduler = max(scheduler, max(group)) + cluster.task_seconds
-            # one of the sums is already on the worker, and the others share one network connection
+            # one of the sums is already on the worker, and all other sums share one network connection
             transfer = (len(group) - 1) * size / cluster.bandwidth
             adding = len(group) * size / 4e9
             level.append(scheduler + 2 * cluster.latency + transfer + adding)

@@ -41,7 +41,7 @@ NOTE = (
 
 
 def n_points(model: Any) -> int:
-    """The number of training rows or prototypes that a fitted model keeps."""
+    """Return the number of points of a fitted model: training rows that it keeps, or fitted locations."""
     if isinstance(model, CalibratedClassifierCV):
         model = model.calibrated_classifiers_[0].estimator
     return model.n_points_ if isinstance(model, CompactKLR) else len(model.support_)

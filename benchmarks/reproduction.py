@@ -109,7 +109,7 @@ def number(value: float | None) -> str:
 
 
 def overview(rows: dict[Key, Row]) -> list[list[str]]:
-    """Return the means over the twelve sets, ours and those of the paper."""
+    """Return our means over the twelve sets, and the means of the paper."""
     made = []
     for method, rule in (*TABLE_2, ("KLR-2ord", "best"), *((method, "best") for method in UNTUNED)):
         label = method if method in UNTUNED else f"{method}, {rule.replace('-', ' ')}"
@@ -137,7 +137,7 @@ def by_set(rows: dict[Key, Row], column: str) -> list[list[str]]:
 
 
 def modes(rows: dict[Key, Row], rule: str) -> list[list[str]]:
-    """Return the fractions of points that S-KLR keeps under three settings, and those of the paper."""
+    """Return the fractions of points that S-KLR keeps under three settings, and the fractions of the paper."""
     table = []
     for name in NAMES:
         found = [value(rows, "fraction", mode, name, "S-KLR", rule) for mode in MODES]

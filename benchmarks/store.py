@@ -43,8 +43,8 @@ def store(
 ) -> None:
     """Print a table, and write it to the file that the directive ``measured`` of the documentation reads.
 
-    ``measured`` contains the hashes of the sources with which the rows were measured, which may include those of earlier
-    runs. None leaves the recorded hash unchanged.
+    ``measured`` contains the hashes of the sources with which the rows were measured, in this run and in earlier runs.
+    None leaves the recorded hash unchanged.
     """
     plain = [[value.item() if isinstance(value, np.generic) else value for value in row] for row in rows]
     show(name, list(columns), plain)

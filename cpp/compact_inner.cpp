@@ -280,7 +280,7 @@ int CompactInner<T>::conjugate_gradients(const std::vector<double>& g, double C,
 }
 
 // Number of iterations that take as long as computing and factorising a new Hessian, by the numbers of multiplications.
-// Multiplications for the Hessian are two to four times as fast as those of an iteration, despite double precision.
+// Multiplications for the Hessian are two to four times as fast as in an iteration, despite double precision.
 // The whole Hessian also remains useful for longer, and saves more iterations.
 template <class T> int CompactInner<T>::iterations_worth_a_hessian(bool full) const {
     const double m = double(m_), k = double(k_), rows = double(rows_.size()), order = full ? m * k : k;

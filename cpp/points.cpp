@@ -37,7 +37,7 @@ bool float_suffices(const Kernel& kernel, double largest_norm) {
     constexpr double large = 1e30;
     if (!(largest_norm <= large && largest_value(kernel, largest_norm) <= large)) return false;
     if (!by_distance(kernel)) return true;
-    // The absolute rounding error of a distance is that of the norms.
+    // The absolute rounding error of a distance is as large as the rounding error of the norms.
     return kernel.gamma >= 1 / large && kernel.gamma <= large && kernel.gamma * largest_norm <= 128;
 }
 

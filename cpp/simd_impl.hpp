@@ -450,8 +450,8 @@ Extreme second_order(const double* E, const float* curvature, const T* row, doub
 }
 
 template <class T>
-constexpr Simd<T> table{norm<T>, panel_norms<T>, dense_panels<T>, csr_rows<T>, add_rows<T>, sign_sums<T>,
-                        dot<T>,  extremes,       update<T>,       second_order<T>};
+constexpr Simd<T> table{norm<T>,      panel_norms<T>, dense_panels<T>, csr_rows<T>, add_rows<T>,
+                        sign_sums<T>, dot<T>,         extremes,        update<T>,   second_order<T>};
 
 }  // namespace sparseklr::SPARSEKLR_ISA
 

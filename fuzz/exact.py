@@ -138,7 +138,7 @@ def likelihood_gain(
     weight, rows, m = weight.astype(Wide), np.arange(len(codes)), len(coef)
 
     def outputs(theta: np.ndarray) -> np.ndarray:
-        """Return the output of each class minus that of the true class."""
+        """Return the output of each class minus the output of the true class."""
         F = A @ theta.T
         F = F if fit_intercept else F + intercept
         F = np.hstack([np.zeros_like(F), F]) if m == 1 else F

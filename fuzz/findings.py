@@ -81,7 +81,7 @@ class Stopped(Exception):
 
 
 def _place(error: BaseException) -> str:
-    """Return the innermost line of this repository that the error came through."""
+    """Return the innermost line of this repository in the traceback of an error."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if str(ROOT / "src") in frame.filename] or frames
     return f"{Path(ours[-1].filename).name}:{ours[-1].lineno}"

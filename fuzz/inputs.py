@@ -18,7 +18,7 @@ Rng = np.random.Generator
 class Data:
     """Arguments of ``fit``, and the same data as plain arrays."""
 
-    dense: np.ndarray  # float64 (n, p): the values that the container holds
+    dense: np.ndarray  # float64 (n, p): the values in the container
     labels: np.ndarray  # (n,)
     weight: np.ndarray | None
     contain: Callable[[np.ndarray], Any]  # puts an array into the container of this case

@@ -78,7 +78,7 @@ def table(rng: Rng, data: Data, findings: Findings) -> None:
 
 
 def _changed(rng: Rng, frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows to predict: in another order, with cells of other rows, new categories and missing values."""
+    """Return rows to predict: reordered rows with exchanged cells, new categories and missing values."""
     rows = frame.iloc[rng.permutation(len(frame))].reset_index(drop=True)
     for name in rows.columns:
         if rng.random() < 0.3:

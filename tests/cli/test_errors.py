@@ -126,7 +126,7 @@ def test_unusable_type(fails: Any, tmp_path: Path, values: list[Any], kind: str)
 
 
 def test_not_parquet(fails: Any, tmp_path: Path) -> None:
-    fit_text(fails, tmp_path, CSV, "data.parquet", "cannot be read as parquet", name="data.parquet")
+    fit_text(fails, tmp_path, CSV, "data.parquet", "cannot be read as Parquet", name="data.parquet")
 
 
 def test_bad_svmlight(fails: Any, tmp_path: Path, home: Path) -> None:
@@ -216,7 +216,7 @@ def test_new_rows_that_do_not_match_the_model(fails: Any, tmp_path: Path, home: 
 
 @pytest.mark.slow
 def test_error_names_a_cell_that_is_too_large(fails: Any, tmp_path: Path) -> None:
-    """The estimator clips large numbers, but an infinite one has no prediction."""
+    """The estimator clips large numbers, but it cannot predict for infinite features."""
     rows = [f"{k % 7},{k % 5 / 10},{'ab'[k % 7 > 3]}" for k in range(60)]
     train, data, model = tmp_path / "train.csv", tmp_path / "new.csv", tmp_path / "m.sklr"
     train.write_text("\n".join(["x,z,kind", *rows]))
@@ -234,7 +234,7 @@ def test_error_names_a_cell_that_is_too_large(fails: Any, tmp_path: Path) -> Non
 
 
 def test_error_names_a_feature_that_is_too_large(fails: Any, tmp_path: Path, home: Path) -> None:
-    """Sparse features are not clipped, and the cube of this one overflows."""
+    """Sparse features are not clipped, and the cube of this feature overflows."""
     model = tmp_path / "poly.sklr"
     assert main(["fit", str(home / "data.svm"), "--kernel", "poly", "-o", str(model)]) == 0
     (tmp_path / "new.svm").write_text("1 0:1 1:1\n0 0:1 1:1e200\n")
@@ -269,7 +269,7 @@ def test_model_of_another_format(fails: Any, tmp_path: Path, home: Path) -> None
 
 
 def test_model_of_other_libraries(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One warning, whatever the number of parts; the model is used."""
+    """There is one warning for any number of libraries, and the model is used."""
     model = tmp_path / "m.sklr"
     ours = version("scikit-learn")
     whole = (home / "model.sklr").read_bytes()
@@ -381,7 +381,7 @@ def test_errors_of_the_library_are_one_line(fails: Any, tmp_path: Path, home: Pa
 
 
 def test_classes_of_too_few_rows(fails: Any, tmp_path: Path) -> None:
-    """The command rejects them before fitting, naming the option, the file, the class and the count."""
+    """The error, raised before the fit, names the option, the file, the class and the number of rows."""
     files = {n: tmp_path / f"{n}.csv" for n in (1, 2)}
     for n, file in files.items():
         file.write_text("x,y\n" + "".join(f"{k % 7},{'ab'[k % 2]}\n" for k in range(60)) + "3,c\n" * n)

@@ -130,7 +130,7 @@ def test_decompression_bomb_is_rejected_early(tmp_path, capfd):
 @pytest.mark.slow
 @pytest.mark.parametrize(("n_categories", "decimals"), [(3, None), (3, 3)], ids=["few", "many"])
 def test_equal_rows_are_reported_only_if_unexpected(tmp_path, capfd, n_categories, decimals):
-    """In a table of few categories every new row equals a training row."""
+    """In a table with few categories, every new row equals a training row."""
 
     def table(seed: int) -> pd.DataFrame:
         draw = np.random.default_rng(seed)

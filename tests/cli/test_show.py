@@ -65,7 +65,7 @@ def test_show_of_other_models(home: Path, tmp_path: Path, capsys: Any, held_out:
 def test_export_names_all_columns_that_a_format_cannot_contain(
     home: Path, tmp_path: Path, capsys: Any
 ) -> None:
-    """One error with the way out; following it succeeds."""
+    """The error suggests options with which the export succeeds."""
     rng = np.random.default_rng(0)
     words = ["late", "paid", "twice", "refund", "called", "again", "answer"]
     notes = [" ".join(rng.choice(words, 6)) for _ in range(160)]

@@ -73,7 +73,8 @@ def test_fit_predict_evaluate(parts, model, tmp_path, ring, capsys):
 
 @pytest.mark.slow
 def test_evaluate_and_report_of_many_rows(parts, model, tmp_path, monkeypatch, capsys):
-    """Measures of blocks equal those of the same rows in one table, and a page shows a sample of them."""
+    """Measures of blocks equal the measures of the whole table, and a report page shows a sample of the rows.
+    Measures of blocks equal the measures of the whole table, and a report page shows a sample of the rows."""
     whole = tmp_path / "whole.parquet"
     pd.read_parquet(parts).to_parquet(whole)
     measures = []
@@ -160,7 +161,7 @@ def test_broken_part(parts, tmp_path, small_is_large, capsys, what):
 
 @pytest.mark.slow
 def test_part_without_rows(parts, model, tmp_path):
-    """Fits and predictions skip it."""
+    """Fits and predictions skip a file without rows."""
     for k in range(3):
         os.symlink(parts / f"part-{k}.parquet", tmp_path / f"part-{k}.parquet")
     empty = pd.read_parquet(parts / "part-0.parquet")[:0]
@@ -214,7 +215,7 @@ def test_error_names_a_cell_that_is_too_large(parts, tmp_path, capsys):
 
 
 def written(parts, folder, sep, decimal, change=lambda frame: frame):
-    """The first rows of each part as a CSV file, and the pattern for all."""
+    """Write the first rows of each part as a CSV file, and return the file pattern."""
     for k in range(3):
         frame = change(pd.read_parquet(parts / f"part-{k}.parquet")[:100])
         frame.to_csv(folder / f"part-{k}.csv", index=False, sep=sep, decimal=decimal)

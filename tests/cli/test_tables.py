@@ -82,7 +82,7 @@ def test_models_and_parquet_through_pipes(home: Path, tmp_path: Path) -> None:
 
 
 def test_named_pipes(home: Path, tmp_path: Path) -> None:
-    """Named pipes, as in <(...) and >(...) of a shell."""
+    """Commands accept named pipes, as created by <(...) and >(...) in a shell."""
     os.mkfifo(tmp_path / "in")
     os.mkfifo(tmp_path / "out")
     feed = threading.Thread(target=(tmp_path / "in").write_bytes, args=[(home / "new.csv").read_bytes()])
@@ -210,7 +210,8 @@ def test_reading_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_ambiguous_decimal_sign(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Only values like "1,234": with semicolons a decimal comma, also when predicting a single row."""
+    """Values such as "1,234" have a decimal comma if the separator is a semicolon, also in a single new row.
+    Values such as "1,234" have a decimal comma if the separator is a semicolon, also in a single new row."""
     rng = np.random.default_rng(0)
     x = rng.integers(1000, 9999, 80)
     rows = [f"{k // 1000},{k % 1000:03d};{'ab'[int(k > 5000)]}\n" for k in x]

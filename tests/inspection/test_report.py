@@ -53,7 +53,7 @@ def test_summary_agrees_with_the_metrics(model: SparseKLR, report: ProbabilityRe
 
 
 def test_distinguishes_raw_from_calibrated_probabilities() -> None:
-    """Of the same kernel of unscaled features."""
+    """Both models have the same kernel of unscaled features."""
     calibrated = SparseKLR(kernel="rbf", scale=None, relevance="shared").fit(X[train], y[train])
     report = probability_report(calibrated, X[test], y[test])
     raw = probability_report(SKLR(calibration=None).fit(X[train], y[train]), X[test], y[test])

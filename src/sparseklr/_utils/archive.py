@@ -42,7 +42,7 @@ class ModelFileError(ValueError):
 
 
 def versions() -> dict[str, str]:
-    """Return the version of this package, and those of ``LIBRARIES`` that are installed."""
+    """Return the versions of this package and of the ``LIBRARIES`` that are installed, by name."""
     found = {"sparseklr": __version__}
     for library in LIBRARIES:
         try:

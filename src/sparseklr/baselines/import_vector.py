@@ -245,7 +245,7 @@ class ImportVectorMachine(KernelClassifier):
         }
 
     def _search(self, machine: Machine, progress: ProgressBar) -> list[float]:
-        """Add import vectors until the stopping rule holds; return the objective for each number of them."""
+        """Add import vectors until the stopping rule is met; return the objective for each number of them."""
         random = check_random_state(self.random_state)
         converged = self.update == "converged"
         limit = min(self.max_points or len(machine.points), len(machine.points))

@@ -103,7 +103,7 @@ def check_output(path: str, force: bool) -> Path:
 
 @contextmanager
 def writing(output: Path, suffix: str = "") -> Iterator[Path]:
-    """Provide the path of a temporary file, whose content becomes that of ``output`` unless an error occurs.
+    """Provide the path of a temporary file, whose content is moved to ``output`` unless an error occurs.
 
     If the output is a stream, ``suffix`` is the suffix of the temporary file.
     """

@@ -294,8 +294,8 @@ class Model:
     def explain(self, rows: Dataset, row: int, label: Any, n_points: int, by: str) -> dict[str, Any]:
         """Return an explanation of the log-odds of a class for one row, as a dictionary.
 
-        It contains the contributions of the columns and those of ``n_points`` points of the model: the points
-        most similar to the row (``by="similarity"``), or those with the largest contributions.
+        It contains the contributions of the columns and of ``n_points`` points of the model: the points most
+        similar to the row (``by="similarity"``), or the points with the largest contributions.
         """
         query = rows.take(np.array([row]))
         with self._naming_large_cells(query):

@@ -146,7 +146,7 @@ def _write_table(
 
     result = pd.DataFrame(columns)
     if (args.keep or args.id is not None) and rows.table is None:
-        raise CliError(f"--{'keep' if args.keep else 'id'}: svmlight files have no columns")
+        raise CliError(f"--{'keep' if args.keep else 'id'}: svmlight files do not have named columns")
     if rows.table is not None:
         frame = rows.table.frame
         kept = list(frame.columns) if args.keep else _identifiers(args, model, list(frame.columns))

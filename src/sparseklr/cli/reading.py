@@ -167,7 +167,7 @@ def _read_parquet(name: str, data: bytes) -> pd.DataFrame:
     try:
         table = parquet.read_table(pa.BufferReader(data))
     except (pa.ArrowException, OSError) as error:
-        raise CliError(f"{name}: cannot be read as parquet: {str(error).splitlines()[0]}") from error
+        raise CliError(f"{name}: the file cannot be read as Parquet: {str(error).splitlines()[0]}") from error
     _check_distinct(name, table.column_names)
     # pandas stores the index of a data frame as columns with these names
     kept = [k for k in table.column_names if not (k.startswith("__index_level_") and k.endswith("__"))]
@@ -297,7 +297,7 @@ def _parse_csv(name: str, text: str, sep: str, names: list[str]) -> Any:
                 f"{name}: row {row - 1} has {found} cells; expected {expected}, one for each name in the "
                 f"header ({SEPARATORS.get(sep, repr(sep))} separated)"
             ) from error
-        raise CliError(f"{name}: cannot be read as CSV: {reason}") from error
+        raise CliError(f"{name}: the file cannot be read as CSV: {reason}") from error
 
 
 def _is_number(label: str) -> bool:
@@ -322,7 +322,7 @@ def _read_svmlight(
         # zero_based=True keeps the indices of the file; in a one-based file, column 0 is then empty
         X, y = load_svmlight_file(io.BytesIO(data), zero_based=True)
     except ValueError as error:
-        raise CliError(f"{name}: cannot be read as svmlight: {error}") from error
+        raise CliError(f"{name}: the file cannot be read as svmlight: {error}") from error
     if not X.nnz:
         raise CliError(f"{name}: no row has a non-zero feature")
     lowest, highest = int(X.indices.min()), int(X.indices.max())

@@ -60,7 +60,7 @@ def show_table(
         table.add_column(Text(printable(name)), justify=justify if k else "left")
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
-    # The width exceeds that of any terminal, because rich truncates numbers that do not fit.
+    # The table is wider than any terminal, because rich truncates numbers that do not fit.
     Terminal(width=500, stderr=stderr).print(table)
 
 
@@ -167,7 +167,7 @@ def show_measures(found: Mapping[str, Any], title: str, stderr: bool = False) ->
 
 
 def show_explanation(found: Mapping[str, Any]) -> None:
-    """Print the result of :meth:`.model.Model.explain`: contributions of columns, then those of points."""
+    """Print the result of :meth:`.model.Model.explain`: contributions of columns and points."""
     points = found["points"]
     head = ["", f"row {found['row']}"]
     head += [
