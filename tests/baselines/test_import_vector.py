@@ -40,7 +40,7 @@ def moons() -> Data:
 
 
 def objective(model: ImportVectorMachine, X: np.ndarray, y: np.ndarray) -> float:
-    """Return the objective of a fitted model, computed from its attributes and probabilities alone."""
+    """Return the documented objective of a fitted model, from its attributes and probabilities alone."""
     K = model.kernel_.matrix(model.support_vectors_, model.support_vectors_)
     codes = np.searchsorted(model.classes_, y)
     loss = -model.predict_log_proba(X)[np.arange(len(y)), codes].sum()

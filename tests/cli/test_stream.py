@@ -73,8 +73,7 @@ def test_fit_predict_evaluate(parts, model, tmp_path, ring, capsys):
 
 @pytest.mark.slow
 def test_evaluate_and_report_of_many_rows(parts, model, tmp_path, monkeypatch, capsys):
-    """Measures of blocks equal the measures of the whole table, and a report page shows a sample of the rows.
-    Measures of blocks equal the measures of the whole table, and a report page shows a sample of the rows."""
+    """Measures of blocks equal the measures of the whole table, and a report page shows a sample."""
     whole = tmp_path / "whole.parquet"
     pd.read_parquet(parts).to_parquet(whole)
     measures = []
@@ -132,7 +131,7 @@ def test_interrupted_fit_leaves_a_checkpoint(parts, tmp_path, small_is_large, mo
 
 
 BROKEN = {
-    "missing column": (lambda frame: frame.drop(columns="x3"), "part-1.parquet: no column 'x3'"),
+    "missing column": (lambda frame: frame.drop(columns="x3"), "part-1.parquet: there is no column 'x3'"),
     "another type": (lambda frame: frame.assign(x3="high"), "part-1.parquet: column 'x3' is of type"),
     "NaN": (
         lambda frame: frame.assign(x3=np.where(frame.index == 4007, np.nan, frame.x3)),

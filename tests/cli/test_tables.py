@@ -210,8 +210,7 @@ def test_reading_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_ambiguous_decimal_sign(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Values such as "1,234" have a decimal comma if the separator is a semicolon, also in a single new row.
-    Values such as "1,234" have a decimal comma if the separator is a semicolon, also in a single new row."""
+    """Values such as "1,234" have a decimal comma if the separator is a semicolon, also in new rows."""
     rng = np.random.default_rng(0)
     x = rng.integers(1000, 9999, 80)
     rows = [f"{k // 1000},{k % 1000:03d};{'ab'[int(k > 5000)]}\n" for k in x]

@@ -34,8 +34,7 @@ EXACT, SINGLE = 1e-6, 1e-4  # largest change of a probability in float64 and flo
 
 
 def same(found: tuple[Any, np.ndarray], model: Any, X: np.ndarray, tolerance: float) -> bool:
-    """Return whether probabilities agree, and labels too unless the two largest probabilities are too close.
-    Return whether probabilities agree, and labels too unless the two largest probabilities are too close."""
+    """Return whether probabilities agree, and labels too unless the two largest are too close."""
     expected = model.predict_proba(X)
     first, second = np.sort(expected, axis=1)[:, :-3:-1].T
     sure = first - second > 2 * tolerance

@@ -139,7 +139,7 @@ def test_findings_are_means_over_the_same_sets(summary: Summary) -> None:
 
 
 def test_findings_compare_like_with_like(summary: Summary) -> None:
-    """Means cover the sets that every column has; without such a set, no best value is shown."""
+    """Means are over the sets that every column has; without such a set, no best value is shown."""
     svm_on_sonar = cut(summary, dataset=("sonar",), method=("SVM",)).records
     part = Summary([*cut(summary, method=("S-KLR", "SparseKLR")).records, *svm_on_sonar], "converged")
     assert {values[0].ours for _, values in findings(part).rows} == {1}

@@ -271,7 +271,7 @@ def test_what_cannot_be_saved(tmp_path: Path) -> None:
     (tmp_path / "m.sklr").write_text("precious")
     with pytest.raises(
         ValueError,
-        match=r"stored in a model file: numpy\.nan_to_num .in sklearn.preprocessing.FunctionTransformer.func",
+        match=r"a model file cannot contain numpy\.nan_to_num .in sklearn.*FunctionTransformer.func",
     ):
         save(model, tmp_path / "m.sklr")
     with pytest.raises(

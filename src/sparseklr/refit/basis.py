@@ -33,8 +33,10 @@ from .._utils.threads import Map, threads_of
 from ..kernels import rounded
 from ..samples import DistinctPoints
 
-# Number of rows in a block of kernel columns.
-_BLOCK = 2048
+# Number of rows in a block of kernel columns. Two threads share the ten blocks of 10,000 points evenly.
+_BLOCK = 1024
+# Up to this number of points, features replace kernel columns.
+_FEW_POINTS = 2048
 # Kernel columns are kept in memory if they need at most this number of bytes.
 _KEEP_BYTES = 1 << 29
 # A product with a triangular matrix is computed for this number of its rows at a time. Larger blocks would
@@ -129,8 +131,8 @@ class Basis:
         return Basis(self.points, self.chosen, self.L, self.map_, columns, whitened=True)
 
     def whiten_if_few(self) -> Basis:
-        """Return the basis with stored features if all points fit into one block, otherwise ``self``."""
-        return self.whiten() if len(self.points) <= _BLOCK else self
+        """Return the basis with stored features if there are at most 2,048 points, otherwise ``self``."""
+        return self.whiten() if len(self.points) <= _FEW_POINTS else self
 
     @property
     def kept(self) -> list[np.ndarray] | None:
@@ -241,6 +243,22 @@ class Basis:
             for part in self._over_blocks(lambda rows, K: K.T @ e[rows], self.size, e.dtype == np.float32):
                 out += part
         return np.concatenate([self._from_left(out), e.sum(axis=0)[None]])
+
+    def product(self, information: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return ``outputs(v)`` and its product with ``information``, projected, in a single pass."""
+        coef = v[:-1] if self.whitened else self.coefficients(v)
+        out = np.zeros(self.size)
+
+        def block(rows: slice, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            f = K @ coef + v[-1]
+            return f, K.T @ (information[rows] * f)
+
+        blocks = []
+        for f, part in self._over_blocks(block, 2 * self.size):
+            blocks.append(f)
+            out += part
+        f = np.concatenate(blocks)
+        return f, np.append(self._from_left(out), information @ f)
 
     def curvature(self, information: np.ndarray) -> np.ndarray:
         """Return ``sum_i h_i [phi(x_i), 1] [phi(x_i), 1]'``, where h is ``information``.

@@ -295,8 +295,8 @@ def _newton_step(
     products = 0
     while products < most_products:
         products += 1
-        along = basis.outputs(direction)
-        product = basis.project(here.times(along)) + ridge * direction
+        along, product = basis.product(here.information, direction)  # kernel columns are not kept
+        product += ridge * direction
         length = size / max(float(np.vdot(direction, product)), 1e-300)
         step += length * direction
         change += length * along
