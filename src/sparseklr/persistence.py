@@ -147,7 +147,7 @@ def load_with_metadata(
         raise ModelFileError(damaged(name)) from error
     if not isinstance(model, BaseEstimator):
         kind = type(model).__name__
-        raise ModelFileError(f"{name}: not loaded, because the file contains a {kind} instead of a model")
+        raise ModelFileError(f"{name}: not loaded, because the file contains a {kind}, not a model")
     here, there = versions(), header["versions"]
     for library in LIBRARIES:
         if library in here and library in there and _minor(there[library]) != _minor(here[library]):

@@ -75,7 +75,8 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
     second class. A fit has four steps:
 
     1. Kernel: the features are scaled. The leave-one-out log-loss decides between the rbf and the Laplacian
-       kernel. Each feature gets a separate kernel coefficient if this lowers the loss on validation folds.
+       kernel, and whether a wider kernel is used. Each feature gets a separate kernel coefficient if this
+       lowers the loss on validation folds.
     2. Selection: S-KLR (:class:`SKLR`) with a large margin, which is nearly a support vector machine, selects
        some of the training rows. With more than 5000 rows, the problem is solved for a random sample first.
        Up to two further problems consist of the points selected so far and of other rows inside the margin.

@@ -281,7 +281,7 @@ class KernelSearch:
         """Evaluate a kernel and return it with its leave-one-out losses.
 
         If the evaluation fails, the error is appended to ``failed`` and the result is None. ``before`` is the
-        candidate with the previous width, if its C shall be tried first. The best C is then not searched if a
+        candidate with the previous width, if its C is to be tried first. The best C is then not searched if a
         narrower kernel is clearly worse than ``before`` at the same C, or if a wider kernel is worse at three
         times the C. With this larger C and a third of gamma, the prior variance of the difference of two
         nearby outputs, about :math:`2 C (1 - k)`, is the same.
