@@ -28,14 +28,14 @@ print(f"SVC:        {len(svc.support_):3d} points, accuracy {svc.score(X_test, y
 # Prototypes as images
 # --------------------
 # Above each prototype is the digit that it supports most, with its coefficient for this digit. Prototypes
-# are not training images: their values may lie outside the range of grey values, and a digit that is
-# written in two ways may have two prototypes.
+# are not training images, so their values may lie outside the range of grey values. A digit that is written
+# in two ways may have two prototypes.
 display = PrototypesDisplay.from_estimator(model, image_shape=(8, 8))
 plt.show()
 
 # %%
-# For comparison, the next figure shows the test image nearest to each prototype. The distance is the one in
-# the kernel of the model.
+# For comparison, the next figure shows the test image nearest to each prototype, according to the distance
+# that the kernel of the model uses.
 nearest = model.explain(X_test).distance.argmin(axis=0)[display.shown_]
 figure, axes = plt.subplots(2, 10, figsize=(11, 2.9), layout="constrained")
 for axis, row in zip(axes.flat, nearest, strict=True):

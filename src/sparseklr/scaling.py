@@ -1,4 +1,4 @@
-"""Scaling of the features as part of a model: standardised and clipped, or mapped by rank if skewed."""
+"""Scaling of the features as part of a model: standardisation and clipping, or ranks for skewed features."""
 
 from __future__ import annotations
 

@@ -127,18 +127,20 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         Parameter of the selection step: the C of the support vector machine that the selection approximates
         by S-KLR with ``lam=1000`` and ``C=1000 * box``. The name refers to the box constraint
         :math:`0 \le \alpha_i \le C` of the dual variables. A larger value usually selects fewer points. The
-        other steps do not use ``box``, so it affects the probabilities only through the selected points.
+        refit of the coefficients does not use ``box``, so its effect on the probabilities is small.
     prune : float, default=0.05
-        Tolerance of the pruning step. The model keeps the fewest points for which the mean Kullback-Leibler
-        divergence from the probabilities of the unpruned model is at most ``prune`` times the standard error
-        of the leave-one-out loss. A larger value keeps fewer points; 0 disables pruning.
+        Tolerance of the pruning step. Backward elimination ranks the points by importance, and the least
+        important points are dropped. The mean Kullback-Leibler divergence between the probabilities of the
+        unpruned and the pruned model must not exceed ``prune`` times the standard error of the leave-one-out
+        loss. A larger value keeps fewer points; 0 disables pruning.
     max_points : int or None, default=None
         Maximum number of points of the model; None for no limit.
     tol : float, default=1e-3
         The selection stops when the KKT violation, divided by the margin, is at most ``tol``.
     cache_size : float or "auto", default="auto"
-        Memory for rows of the kernel matrix in MB. ``"auto"`` means half of the available memory, but at
-        most 256 MB, or 2 GB for sparse data and for more than 64 features.
+        Memory for rows of the kernel matrix in MB. ``"auto"`` means 8 MB for each feature, but at least 64 MB
+        and at most 256 MB. With sparse data or more than 64 features, ``"auto"`` means 2 GB. Above 64 MB, the
+        cache never takes more than half of the available memory.
     class_weight : dict, "balanced" or None, default=None
         Factor by which the sample weights of each class are multiplied. ``"balanced"`` gives all classes the
         same total weight.
@@ -189,12 +191,13 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         only the kernel of the model.
     loo_log_loss_ : float
         Leave-one-out log-loss of the class probabilities, an estimate of the log-loss on new rows. In two
-        cases, cross-validation with five folds, or ten up to 500 observations, replaces leave-one-out: with
-        more than two classes, and with separate kernel coefficients of the features and up to 300 distinct
-        rows. In the second case, the coefficients are learned again without each fold.
+        cases, cross-validation replaces leave-one-out: with more than two classes, and with up to 300
+        distinct rows if the features have separate kernel coefficients. In the second case, these
+        coefficients are learned again without each fold. There are ten folds up to 500 observations, and
+        otherwise five.
     validation_log_loss_ : float or None
         Log-loss of the chosen kernel on validation folds, if ``gamma="auto"`` and leave-one-out preferred
-        another kernel or width than the first one; otherwise None. Report this estimate instead of
+        a kernel or width other than the first one; otherwise None. Report this estimate instead of
         ``loo_log_loss_``, which is optimistic because the width was chosen to minimise it.
     loo_decision_function_ : array (n_samples,) or (n_samples, n_classes)
         Approximate leave-one-out decision values; with more than two classes, cross-validated decision
@@ -336,7 +339,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         with fit_task(self, X, y, len(rows.signs()) * most_parts(len(rows.codes))) as part:
             report("selection of points", 0.2)
             selected, selection = self._select(rows, point_of_row, part)
-        with np.errstate(over="ignore", invalid="ignore"):  # expansion raises on non-finite coefficients
+        with np.errstate(over="ignore", invalid="ignore"):  # expansion() checks the coefficients
             model, losses = self._refit(sample.points, selected, chosen, seed, between(report, 0.3, 0.8))
             if not sample.whole:
                 report("likelihood of all rows", 0.8)

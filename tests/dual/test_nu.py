@@ -126,7 +126,7 @@ def test_every_margin_is_solved_once() -> None:
 
 def test_invalid_input_raises(moons) -> None:
     X, y = moons
-    with pytest.raises(ValueError, match="lam and nu exclude each other; got lam=1 and nu=5"):
+    with pytest.raises(ValueError, match="lam and nu cannot both be given; got lam=1 and nu=5"):
         SKLR(lam=1, nu=5).fit(X, y)
     with pytest.raises(ValueError, match="'nu' parameter"):
         SKLR(nu=-1).fit(X, y)

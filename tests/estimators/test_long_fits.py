@@ -178,7 +178,7 @@ def test_scikit_learn_callbacks(moons) -> None:
     assert seen == ["setup", "begin fit", *["begin split", "end split"] * 2, "end fit", "teardown"]
     assert all(estimator is search for estimator in estimators)
     seen.clear()
-    with pytest.raises(ValueError, match="lam and nu exclude each other"):
+    with pytest.raises(ValueError, match="lam and nu cannot both be given"):
         clone(model).set_params(nu=1.0, lam=1.0).set_callbacks(Recorder()).fit(*moons)
     assert seen == []
     X, y = moons

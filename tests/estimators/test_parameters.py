@@ -79,7 +79,7 @@ def test_parameters_with_an_effect_do_not_warn(moons, model) -> None:
 
 
 def test_lam_and_nu_contradict_each_other(moons) -> None:
-    with pytest.raises(ValueError, match="lam and nu exclude each other"):
+    with pytest.raises(ValueError, match="lam and nu cannot both be given"):
         SKLR(lam=1.0, nu=1.0).fit(*moons)
 
 

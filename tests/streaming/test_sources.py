@@ -383,7 +383,7 @@ def test_bad_generators():
         GeneratorSource(lambda: [(X, y), (X[:, :1], y)]).n_rows  # noqa: B018
     with pytest.raises(ValueError, match=r"y of item 0"):
         GeneratorSource(lambda: [(X, y[1:])])
-    with pytest.raises(ValueError, match=r"all items of factory\(\) or none must have labels; item"):
+    with pytest.raises(ValueError, match=r"all or none of the items of factory\(\) must have labels; item"):
         GeneratorSource(lambda: [(X, y), (X, None)]).n_rows  # noqa: B018
     once = iter([(X, y)] * 3)
     with pytest.raises(ValueError, match="same rows each time"):

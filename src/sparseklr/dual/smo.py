@@ -1,6 +1,7 @@
 """Solution of the dual problem by sequential minimal optimisation (SMO) in the compiled core.
 
-:func:`solve_dual` solves the problem for a kernel matrix. The classifiers use :func:`solve_above_bound`.
+SMO optimises two dual variables at a time. Such an update is called a *pair step*. :func:`solve_dual` solves
+the problem for a kernel matrix. The classifiers use :func:`solve_above_bound`.
 """
 
 from __future__ import annotations
@@ -49,10 +50,10 @@ class Settings:
     Parameters
     ----------
     working_set : {"mixed", "second-order", "first-order"}
-        Rule for the second variable of a pair. ``"second-order"`` takes the largest decrease of a quadratic
-        model, as in the paper. ``"first-order"`` takes the most violating variable (Keerthi et al. 2005).
-        ``"mixed"`` uses the second-order rule, and the first-order rule in every tenth step; it needs the
-        fewest steps.
+        Rule for the second variable of a pair. ``"second-order"`` takes the variable with the largest
+        decrease of a quadratic model, as in the paper. ``"first-order"`` takes the most violating variable
+        (Keerthi et al. 2005). ``"mixed"`` uses the second-order rule, and the first-order rule in every tenth
+        step; it needs the fewest steps.
     tol : float
         The solver stops when the KKT violation is at most ``tol * max(1, lam)``, or ``tol`` if ``scale_tol``
         is False.

@@ -70,12 +70,12 @@ def labels_agree(count: np.ndarray, P: np.ndarray) -> bool:
     pq, pairs = P * (1 - P), n * (n - 1)
     differ, expected = 0.5 * float((count * (n - count)).sum()), 0.5 * float((pairs * pq).sum())
     variance = pairs * pq * (1 + (n - 2) * (1 + (n - 3) * pq) - pairs * pq)
-    deviation = 0.5 * np.sqrt(np.maximum(variance, 0.0)).sum(axis=1)  # of each point
+    deviation = 0.5 * np.sqrt(np.maximum(variance, 0.0)).sum(axis=1)  # for each point
     return differ < 0.5 * expected and expected - differ > 3 * float(np.linalg.norm(deviation))
 
 
 def _probabilities(points: DistinctPoints, seed: int) -> np.ndarray:
     """Return class probabilities of all points, estimated by a penalised likelihood on a label-free basis."""
     basis, labels = LabelFreeBases(points, np.random.default_rng(seed))[0], Labels.of(points.weight)
-    fit = fit_likelihood(basis, labels, SETTINGS.start, tol=1e-4, fresh=False)
+    fit = fit_likelihood(basis, labels, SETTINGS.start, near=labels.guess(), tol=1e-4, fresh=False)
     return np.exp(log_probabilities(fit.f.reshape(len(points), -1), SOFTMAX))

@@ -94,8 +94,8 @@ class ChosenKernel:
     # than 300 training points.
     origin: tuple[Basis, EvaluatedFit] | None
     tried: list[Candidate]  # all evaluated kernels in order of evaluation; the first one is the default
-    # Smallest mean log-loss on validation folds. None if no other kernel than the first one was a candidate
-    # for validation, or if validation folds are impossible.
+    # Mean log-loss of the chosen kernel on validation folds. None if widths were not searched, if the first
+    # kernel had the smallest leave-one-out loss, or if a class has too few observations for folds.
     validation_loss: float | None
 
     def applied(self, data: T) -> T:

@@ -71,7 +71,8 @@ class Posterior:
     def usual_variance(self, kernel: Kernel, rows: Any, weight: np.ndarray, information: np.ndarray) -> float:
         """Return the 90% quantile of the leave-one-out variances of the given training points.
 
-        ``rows`` are the first distinct training points, with their weights and information.
+        ``rows`` contains the first of the distinct training points, in their order.
+        ``information`` is the Fisher information of each row (:mod:`~.labels`), multiplied by its weight.
         """
         explained, within = self._parts(self._kernel_values(kernel, rows))
         within = within / np.maximum(1 - information * within, 1e-2)  # leave out the row itself
@@ -140,7 +141,7 @@ class Span:
         return _fraction(np.einsum("ij,ij->j", half, half), diagonal)
 
     def explained_by_others(self) -> np.ndarray:
-        """Return, in millionths, the fraction of each point z that the other points explain.
+        """Return, for each point, the fraction of its squared norm that the others explain, in millionths.
 
         The other points leave :math:`1/d_b - r` of the squared norm of point b unexplained, where r is the
         ridge and d is the diagonal of :math:`(K_{zz} + rI)^{-1}`.

@@ -85,10 +85,10 @@ def prune(
     probabilities are 0 or 1, points that matter for new rows would seem unnecessary. A recalibration that
     moves the training probabilities away from 0 and 1 prevents this.
 
-    The function searches for the smallest number s of most important points. One Newton step from ``fit``
-    approximates the model on s points; with more than two classes, the Newton matrix is computed with the
-    mean information of the classes. A refit on the s points then checks the approximation. The result has at
-    most ``max_points`` points, even if its divergence is larger than ``allowed``.
+    The function searches for the smallest number s such that the s most important points suffice. One Newton
+    step from ``fit`` approximates the model on s points; with more than two classes, the Newton matrix is
+    computed with the mean information of the classes. A refit on the s points then checks the approximation.
+    The result has at most ``max_points`` points, even if its divergence is larger than ``allowed``.
     """
     order, m = elimination_order(basis, fit)[::-1], basis.size  # most important first
     distance, step = _divergence(labels, fit, maps), _newton_steps(basis, fit, order)
@@ -102,7 +102,7 @@ def prune(
             labels,
             fit.C,
             part.coordinates(*step(size)),
-            curvature=projection @ fit.curvature @ projection.T,
+            curvature=None if labels.several else projection @ fit.curvature @ projection.T,
             fresh=False,
             tol=1e-4,
         )
@@ -139,9 +139,10 @@ def prune(
 def _divergence(
     labels: Labels, fit: LikelihoodFit, maps: Sequence[Recalibration]
 ) -> Callable[[np.ndarray], float]:
-    """Return a function of outputs f: the mean Kullback-Leibler divergence of f from the model ``fit``.
+    """Return a function that measures how far outputs f are from those of the model ``fit``.
 
-    The function takes the largest divergence over the recalibrations ``maps``.
+    The distance is the mean Kullback-Leibler divergence between the probabilities. It is computed after each
+    recalibration in ``maps``, and the function returns the largest value.
     """
     unpruned = [replace(labels, target=labels.probabilities(each(fit.f))) for each in maps]
     entropy = [one.at(each(fit.f)).value for one, each in zip(unpruned, maps, strict=True)]

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from math import log
 
 import numpy as np
 
@@ -116,7 +115,7 @@ def choose_C(
     report(f"choice of C on {bases[0].size} basis points", 0.0)
     first = start
     if not isinstance(first, EvaluatedFit):
-        first = _evaluate(bases[0], labels, first or SETTINGS.start, near=_guess(labels))
+        first = _evaluate(bases[0], labels, first or SETTINGS.start, near=labels.guess())
     best = _best_decade(bases[0], labels, first, local=start is not None)
     for level, basis in enumerate(islice(bases, 1, None), start=1):
         report(f"choice of C on {basis.size} basis points", ends[level])
@@ -168,20 +167,11 @@ def fit_at(bases: Sequence[Basis], labels: Labels, C: float, near: np.ndarray | 
     The optimisation starts from a rough solution on the first basis. ``near`` contains approximate outputs of
     the solution, if known.
     """
-    near = _guess(labels) if near is None else near
+    near = labels.guess() if near is None else near
     if len(bases) == 1:
         return _evaluate(bases[0], labels, C, near=near)
     rough = fit_likelihood(bases[0], labels, C, near=near, fresh=False, tol=0.1)
     return _evaluate(bases[-1], labels, C, embedded(rough.v, bases[-1]))
-
-
-def _guess(labels: Labels) -> np.ndarray:
-    """Return initial outputs: the log-odds of the class fractions, plus or minus 2 depending on the label."""
-    if labels.several:
-        weight = labels.by_class().sum(axis=1)
-        return 4 * labels.target - 2 + np.log(np.maximum(weight / weight.sum(), 1e-9))
-    fraction = float(np.average(labels.target, weights=labels.weight))
-    return 4 * labels.target - 2 + log(max(fraction, 1e-9) / max(1 - fraction, 1e-9))
 
 
 def _neighbour(basis: Basis, labels: Labels, one: EvaluatedFit, factor: float) -> EvaluatedFit:

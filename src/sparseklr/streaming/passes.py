@@ -192,7 +192,7 @@ class NotFiniteError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """Number of rows, labels and moments of rows; ``+`` combines two summaries.
+    """The number of rows, their labels and their moments; ``+`` combines two summaries.
 
     Rows of weight 0 affect only the number of rows. Moments are combined by the formulas of P. Pébay,
     "Formulas for robust, one-pass parallel computation of covariances and arbitrary-order statistical

@@ -338,7 +338,8 @@ class GeneratorSource(Source):
                     )
             if number and (y is None) == self.has_labels:
                 raise ValueError(
-                    f"all items of factory() or none must have labels; item {number} differs from item 0."
+                    "all or none of the items of factory() must have labels; "
+                    f"item {number} differs from item 0."
                 )
             yield Block.of(start, X, y, weight)
             start += len(X)

@@ -114,7 +114,7 @@ class TableSource(Source):
 
     @property
     def _form(self) -> str:
-        """The format, for messages."""
+        """The name of the format, for messages."""
         return f"csv separated by {self.sep!r} (sep= changes it)" if self.format == "csv" else self.format
 
     def _columns(self, schema: Any) -> str:
@@ -345,7 +345,8 @@ def _check_number(kind: Any, name: str, where: str) -> None:
     """Raise an error unless a column is numeric."""
     if not _is_number(kind):
         raise ValueError(
-            f"{where}: column {name!r} is of type {kind}; expected numbers. Exclude it by the parameter drop."
+            f"{where}: column {name!r} is of type {kind}; expected numbers. "
+            "Exclude the column with the parameter drop."
         )
 
 
