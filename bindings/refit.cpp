@@ -18,12 +18,12 @@ using namespace sparseklr::python;
 
 namespace {
 
-// Stores the losses and derivatives of points in the three rows of `out`; returns the weighted sum of the
-// losses.
+// Stores the losses of points, and their first and second derivatives, in the three rows of `out`; returns the weighted
+// sum of the losses.
 double cross_entropy(vector<double> f, vector<double> target, vector<double> weight, out_matrix<double> out) {
     const std::size_t n = f.shape(0);
     if (target.shape(0) != n || weight.shape(0) != n || out.shape(0) != 3 || out.shape(1) != n)
-        throw nb::value_error("f, target and weight must be of one length n, out (3, n)");
+        throw nb::value_error("f, target and weight must have the same length n, and out must have shape (3, n)");
     const MatrixView<double> rows = view(out);
     nb::gil_scoped_release release;
     return logistic_loops().cross_entropy(f.data(), target.data(), weight.data(), n, rows.row(0).data(),
@@ -55,7 +55,7 @@ void sign_sums_of(matrix<double> X, matrix<double> Z, matrix<double> weight, out
 RowBlocks row_blocks(const std::vector<matrix<double>>& blocks, std::size_t m, std::size_t n) {
     RowBlocks out;
     for (const auto& block : blocks) {
-        if (block.shape(1) != m) throw nb::value_error("blocks must have a column for each coefficient");
+        if (block.shape(1) != m) throw nb::value_error("blocks must have one column for each coefficient");
         out.push_back(view(block));
         n -= block.shape(0);
     }
@@ -81,8 +81,8 @@ void weighted_sum_of_rows(const std::vector<matrix<double>>& blocks, vector<doub
     weighted_row_sum(rows, view(weight), view(out), threads);
 }
 
-// `blocks` are kernel columns with the factor L of their kernel matrix, or features without one.  Returns the number of
-// products.
+// `blocks` contain kernel columns, with L the Cholesky factor of their kernel matrix, or features, with an empty L.
+// Returns the number of products.
 std::size_t solve_newton(const std::vector<matrix<double>>& blocks, std::optional<matrix<double>> L,
                          vector<double> information, vector<double> ridge, vector<double> gradient,
                          matrix<double> factor, double reduction, std::size_t most_products, out_vector<double> step,
@@ -91,10 +91,11 @@ std::size_t solve_newton(const std::vector<matrix<double>>& blocks, std::optiona
     const std::size_t size = ridge.shape(0);
     if (size == 0 || gradient.shape(0) != size || step.shape(0) != size || factor.shape(0) != size ||
         factor.shape(1) != size)
-        throw nb::value_error("ridge, gradient, step and factor must be of one size, at least 1");
+        throw nb::value_error("ridge, gradient, step and factor must have the same size, at least 1");
     if (L && (L->shape(0) + 1 != size || L->shape(1) + 1 != size))
-        throw nb::value_error("L must be smaller than factor by one");
-    if (information.shape(0) != change.shape(0)) throw nb::value_error("information and change must be of one length");
+        throw nb::value_error("L must have one row and one column less than factor");
+    if (information.shape(0) != change.shape(0))
+        throw nb::value_error("information and change must have the same length");
     const NewtonSystem system{row_blocks(blocks, size - 1, information.shape(0)),
                               L ? view(*L) : MatrixView<const double>{},
                               view(information),
@@ -105,7 +106,7 @@ std::size_t solve_newton(const std::vector<matrix<double>>& blocks, std::optiona
     return newton_step(system, reduction, most_products, view(step), view(change), threads);
 }
 
-// Eliminates as many points as V has rows; `gone` receives their indices.
+// Eliminates as many points as V has rows, and stores their indices in `gone`.
 void eliminate_some(matrix<double> sigma, out_matrix<double> beta, out_vector<std::int64_t> gone,
                     out_matrix<double> V) {
     const std::size_t n = beta.shape(1), size = gone.shape(0);

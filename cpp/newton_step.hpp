@@ -1,4 +1,4 @@
-// Products with stored rows, and the solution of the Newton equations for a penalised likelihood.
+// Products with stored rows, and the solution of the Newton equations of a penalised likelihood.
 #pragma once
 
 #include <cstddef>
@@ -38,8 +38,9 @@ struct NewtonSystem {
     std::size_t m() const { return ridge.size() - 1; }
 };
 
-// Conjugate gradients from zero, preconditioned by the factor, until the residual has fallen by `reduction` or after
-// `most_products` products.  Sets the step [m + 1] and its change of the outputs [n]; returns the number of products.
+// Solves the system by conjugate gradients, preconditioned with the factor and started from zero.  Stops when the
+// residual is `reduction` times the initial one, or after `most_products` products.  Sets the step [m + 1] and the
+// change of the outputs [n] that it causes; returns the number of products.
 std::size_t newton_step(const NewtonSystem& system, double reduction, std::size_t most_products, std::span<double> step,
                         std::span<double> change, int threads);
 

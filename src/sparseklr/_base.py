@@ -397,7 +397,7 @@ class PointClassifier(SVCParameters, ClassifierMixin, BaseEstimator):
             raise ValueError(f"by must be 'points' or 'features'; got {by!r}.")
         if background is not None or groups is not None or interactions:
             raise ValueError("background, groups and interactions need by='features'.")
-        self._outputs(X)  # raises if a value overflows
+        self._outputs(X)  # raises an error if a value overflows
         rows = self._checked(X)
         contributions = self._kernel_to_points(rows)[:, None, :] * self.dual_coef_
         outputs = contributions.sum(axis=2) + self.intercept_
@@ -555,6 +555,7 @@ class FamiliarityMixin(PointClassifier):
 
         Notes
         -----
+        The fraction of the training rows is estimated from a sample of at most 2000 distinct training rows.
         With a kernel of low rank, such as the linear kernel, a few points represent every row, and all rows
         are equally familiar. An error is raised for a precomputed kernel, for which k(x, x) is unknown, and
         for a kernel that is not positive semidefinite.
@@ -840,7 +841,7 @@ class KernelClassifier(PointClassifier):
 
     def _check_parameters(self) -> None:
         """Raise an error if a parameter is invalid, and warn about parameters that have no effect."""
-        given = self.get_params(deep=False)
+        given = {name: getattr(self, name) for name in self._parameter_constraints}
         check_parameters(self._parameter_constraints, given, type(self).__name__)
         warn_of_unused(type(self).__init__, given, self._unused_parameters())
 

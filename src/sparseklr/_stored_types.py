@@ -338,8 +338,8 @@ def _one_hot(encoder: Any) -> None:
 
 _KERNEL_CLASSIFIER = """classes_ support_ support_vectors_ dual_coef_ intercept_ n_support_ kernel_ n_iter_
     converged_ n_samples_fit_"""
-# Name in model files: module of the class, stored attributes besides its parameters (fields of a dataclass),
-# and the check.
+# For each name in model files: the module of the class, the stored attributes (in addition to the parameters
+# of the constructor), and the check.
 _OWN: dict[str, tuple[str, str, Callable[[Any], None]]] = {
     "SKLR": (
         "sklr",
@@ -473,7 +473,7 @@ class StoredType:
             vars(made).update(attributes)
             if self.check:
                 self.check(made)
-        except (AttributeError, TypeError, LookupError) as error:  # missing parts, or wrong types
+        except (AttributeError, TypeError, LookupError) as error:  # missing attributes, or wrong types
             raise ValueError(f"{self.name}: {error}") from error
         return made
 

@@ -137,7 +137,7 @@ def pointing_to_tables(X: Any, estimator: Any) -> Iterator[None]:
     """Add a hint about ``tabular_pipeline`` to the errors for missing values, text and dates in X."""
     name = type(estimator).__name__
     hint = f"sparseklr.tabular_pipeline({name}()) accepts data frames with text, dates and missing values."
-    dtypes = getattr(X, "dtypes", None)  # of a data frame
+    dtypes = getattr(X, "dtypes", None)  # column types of a data frame
     types = [X.dtype] if dtypes is None and hasattr(X, "dtype") else [] if dtypes is None else list(dtypes)
     if any(getattr(dtype, "kind", "") in ("M", "m") for dtype in types):
         raise TypeError(f"X contains dates; {name} expects numbers. {hint}")
@@ -190,7 +190,7 @@ def naming_rows(X: Any, weight: np.ndarray | None, *, kernel: Any, **parameters:
         yield
     except NonFiniteKernel as error:
         parameters["gamma"] = 1.0  # a callable ignores gamma
-        if error.kernel is not None:  # the fit may have chosen the kernel
+        if error.kernel is not None:  # the fit may have chosen another kernel
             kernel, parameters["gamma"] = error.kernel.kind.name, error.kernel.gamma
         resolved = Kernel.resolve(kernel, X, **parameters)
         error.args = (naming_row(error, _row_not_finite(resolved, X, weight)),)

@@ -505,7 +505,7 @@ def _held_out(fit: CompactFit) -> HeldOut | None:
     some = np.flatnonzero(fit.validation.repeat == 0)
     rows, n_observations = fit.validation.rows.take(some), float(fit.validation.count[some].sum())
     outputs = fit.plan.shrinkage * fit.chosen.outputs[some]
-    if fit.model.n_points == 0:  # use the same class fractions for all rows instead of those of the folds
+    if fit.model.n_points == 0:  # use the class fractions of all rows, not of the folds
         outputs = np.tile(fit.model.coef[:, -1], (len(rows), 1))
     return HeldOut.of(outputs, rows.label, rows.weight, n_observations)
 
@@ -533,7 +533,7 @@ def _warn_of_fit(fit: CompactFit, settings: CompactSettings, n_varying: int) -> 
         return
     if validation is None or baseline is None:
         return
-    if validation >= baseline:  # only if the number of points is given
+    if validation >= baseline:  # this can happen only if the number of points is given
         warn(
             f"No signal found: with n_points={settings.n_points}, the validation log-loss is "
             f"{validation:.3g}, which is not below that of the class fractions, {baseline:.3g}. "

@@ -38,7 +38,7 @@ class HeldOut:
 
     @classmethod
     def of_observations(cls, outputs: np.ndarray, observations: Observations) -> HeldOut:
-        """Return the held-out values for leave-one-out decision values of groups of observations.
+        """Return the held-out values, given leave-one-out decision values of groups of observations.
 
         A group has one class. If equal rows are copies, it may have several classes.
         """
@@ -108,7 +108,7 @@ def upper_probability(
         (w, e), (right_w, right_e) = corners[-1], corners[-2]
         values[j] = (right_e - e) / (right_w - w)
         before = P[j + 1] - 1
-        if (before[1] - e) * (right_w - w) < (right_e - e) * (before[0] - w):  # the point is below
+        if (before[1] - e) * (right_w - w) < (right_e - e) * (before[0] - w):  # below the line
             corners.pop()
             _add_corner(corners, before.tolist())
     return values[np.searchsorted(scores, new)]

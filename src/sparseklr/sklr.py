@@ -117,8 +117,9 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
     coefficients are called the kept points. With more than two classes, either one binary problem is solved
     for each class against the other classes, or a single problem with the softmax loss.
 
-    The decision values f(x) are not logits. ``calibration`` determines how they are converted into
-    probabilities.
+    The values f(x) are not logits. ``calibration`` determines how they are converted into probabilities.
+    ``decision_function`` returns the calibrated values: the logit of the second class, or one score for each
+    class.
 
     Parameters
     ----------
@@ -147,15 +148,16 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
         solutions: ``calibration="sigmoid"`` uses ``tol / 10``, and ``calibration="link"`` does not multiply
         the tolerance by the margin.
     max_iter : int, default=-1
-        Maximum number of pair steps for each binary problem; -1 for no limit.
+        Maximum number of pair steps for each binary problem; -1 for no limit. A pair step updates two dual
+        variables.
     bound : float or None, default=None
         The model drops training rows whose dual variable is at most ``bound``. None means
         ``1e-9 * C * weight``.
     calibration : {"sigmoid", "link"} or None, default="sigmoid"
-        Method that converts decision values f(x) into probabilities.
+        Method that converts values f(x) into probabilities.
 
         - ``"sigmoid"``: the probability is ``sigmoid(slope * f + intercept)`` (Platt scaling). Slope and
-          intercept are fitted to cross-validated decision values: each training row is evaluated by a model
+          intercept are fitted to cross-validated values of f: each training row is evaluated by a model
           that was fitted without it.
         - ``"link"``: the probability is the one for which f minimises the expected margin loss. It follows
           from the loss, so nothing is fitted.
@@ -171,8 +173,9 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
         points, so the model keeps fewer points. With ``"softmax"``, the solver also stops when the relative
         duality gap is at most ``tol / 10``.
     cache_size : float or "auto", default="auto"
-        Memory for rows of the kernel matrix in MB. ``"auto"`` means half of the available memory, but at
-        most 256 MB, or 2 GB for sparse data and for more than 64 features.
+        Memory for rows of the kernel matrix in MB. ``"auto"`` means at most half of the available memory. It
+        also means at most 8 MB for each feature, but between 64 and 256 MB, or 2 GB for sparse data and for
+        more than 64 features.
     class_weight : dict, "balanced" or None, default=None
         Factor by which C is multiplied for each class. ``"balanced"`` gives all classes the same total
         weight.
@@ -1040,7 +1043,7 @@ def _results_table(params: list[dict[str, float]], measured: np.ndarray) -> dict
         results[f"mean_{name}"], results[f"std_{name}"] = values.mean(axis=1), values.std(axis=1)
     n = scores.shape[1]
     results["standard_error"] = scores.std(axis=1, ddof=1) / np.sqrt(n) if n > 1 else np.zeros(len(params))
-    if np.isfinite(scores).all():  # otherwise the search raises
+    if np.isfinite(scores).all():  # otherwise the search raises an error
         ranks = rankdata(-np.round(results["mean_test_score"] / _SAME_SCORE), method="min")
         results["rank_test_score"] = ranks.astype(np.int32)
     return results

@@ -1,6 +1,7 @@
 """Solution of the dual problem by sequential minimal optimisation (SMO) in the compiled core.
 
-:func:`solve_dual` solves the problem for a kernel matrix. The classifiers use :func:`solve_above_bound`.
+SMO optimises two dual variables at a time. Such an update is called a *pair step*. :func:`solve_dual` solves
+the problem for a kernel matrix. The classifiers use :func:`solve_above_bound`.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ _KEEP_BYTES = 1 << 29
 # A product with a triangular matrix is computed for this number of its rows at a time. Larger blocks would
 # multiply more zeros.
 _ROWS_OF_INVERSE = 64
-# A separate thread is used from this number of multiplications.
+# Threads are used for at least this number of multiplications.
 _WORTH_A_THREAD = 1_000_000
 
 
@@ -170,7 +170,7 @@ class Basis:
 
     @cached_property
     def _single(self) -> list[np.ndarray] | None:
-        """The kept columns in float32."""
+        """The stored kernel columns or features in float32; None if nothing is stored."""
         return None if self._columns is None else [block.astype(np.float32) for block in self._columns]
 
     def _over_blocks(
@@ -215,7 +215,7 @@ class Basis:
         """Return the values f(x) of all training points for the function with the coordinates v.
 
         The last entry of v is the intercept. Further axes of v contain further functions. If v is a matrix in
-        float32, so are the products, as in :meth:`project`.
+        float32, the products are computed in float32, as in :meth:`project`.
         """
         if v.ndim > 2:
             return self.outputs(v.reshape(len(v), -1)).reshape(-1, *v.shape[1:])
@@ -359,7 +359,7 @@ class RandomPivots:
             probability = self.residual / self.residual.sum()
             most = min(_DRAWN_AT_ONCE, size - m, int(np.count_nonzero(probability)))
             drawn = np.sort(self.rng.choice(len(probability), most, replace=False, p=probability))
-            # Drop drawn points whose kernel functions are nearly linear combinations of the other ones.
+            # Drop drawn points whose kernel functions are nearly in the span of other kernel functions.
             before = self._features(drawn, m)
             left = self.points.values(drawn, drawn) - before @ before.T
             kept, corner = independent(left, tolerance=1e-3)

@@ -70,7 +70,7 @@ def labels_agree(count: np.ndarray, P: np.ndarray) -> bool:
     pq, pairs = P * (1 - P), n * (n - 1)
     differ, expected = 0.5 * float((count * (n - count)).sum()), 0.5 * float((pairs * pq).sum())
     variance = pairs * pq * (1 + (n - 2) * (1 + (n - 3) * pq) - pairs * pq)
-    deviation = 0.5 * np.sqrt(np.maximum(variance, 0.0)).sum(axis=1)  # of each point
+    deviation = 0.5 * np.sqrt(np.maximum(variance, 0.0)).sum(axis=1)  # for each point
     return differ < 0.5 * expected and expected - differ > 3 * float(np.linalg.norm(deviation))
 
 

@@ -7,9 +7,9 @@ is used instead, leave-one-out is far too optimistic with many classes (docs/des
 
 For F folds, F + 1 models are fitted together: one model without each fold, and one model to all
 observations. They share the basis and the preconditioners, so one product with the features serves all of
-them. The iterations start from outputs that depend only on the labels of each model, or from the models of
-the same folds with a neighbouring C. A start that depends on all labels would make the estimates too
-optimistic.
+them. The iterations start from outputs that depend only on the labels to which a model is fitted, or from the
+models of the same folds with a neighbouring C. A start that depends on all labels would make the estimates
+too optimistic.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ SETTINGS = CrossFitSettings()
 def cross_fit(basis: Basis, labels: Labels, fit: LikelihoodFit) -> tuple[np.ndarray, np.ndarray]:
     """Return cross-fitted outputs of all observations, and the coordinates of the models.
 
-    With two classes, the models without a fold are fitted one after the other, preconditioned by the Newton
-    matrix of ``fit``, the model of all observations. The coordinates have one entry for each fold along their
-    first axis.
+    ``fit`` is the model of all observations. With two classes, the models without a fold are fitted one after
+    the other, preconditioned by the Newton matrix of ``fit``. With more classes, they are fitted together.
+    The coordinates have one entry for each fold along their first axis.
     """
     groups = labels.observations
     assert groups.fold is not None
@@ -77,7 +77,10 @@ def joint_cross_fit(
 def _fits(
     basis: Basis, problems: Labels, C: float, starts: np.ndarray | None, tol: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Outputs and coordinates of problems of several classes, as many at once as memory allows."""
+    """Return outputs and coordinates of simultaneous problems with more than two classes.
+
+    The problems are solved in groups whose size is limited by the memory.
+    """
     n, n_fits, n_classes = problems.target.shape
     at_once = max(1, SETTINGS.most_outputs // (n * n_classes))
     f, v = np.empty((n, n_fits, n_classes)), np.empty((basis.size + 1, n_fits, n_classes))

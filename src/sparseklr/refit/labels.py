@@ -96,7 +96,7 @@ class SoftmaxLossAt:
         return mean
 
     def single(self) -> SoftmaxLossAt:
-        """The second derivatives in float32."""
+        """Return the loss with second derivatives in float32."""
         return replace(
             self,
             probabilities=self.probabilities.astype(np.float32),
@@ -146,7 +146,7 @@ class Labels:
         return self.target.ndim > 1
 
     def guess(self) -> np.ndarray:
-        """Outputs to start from: the log-odds of the classes plus or minus two."""
+        """Return initial outputs: the log-odds of the class fractions, plus 2 or minus 2 by the label."""
         target, weight = self.target, self.weight[..., None] if self.several else self.weight
         fraction = (weight * target).sum(axis=0) / weight.sum(axis=0)
         odds = np.log(np.maximum(fraction, 1e-9))
@@ -173,7 +173,7 @@ class Labels:
         groups, by_class = self.observations, self.by_class().T
         weight = by_class.copy()
         np.subtract.at(weight, groups.point[held_out], groups.by_class().T[held_out])
-        weight[weight < 1e-9 * by_class] = 0.0  # rounding
+        weight[weight < 1e-9 * by_class] = 0.0  # rounding errors
         total = weight.sum(axis=1)
         target = weight / np.where(total > 0, total, 1.0)[:, None]
         return Labels(target if self.several else target[:, 1], total)

@@ -22,8 +22,8 @@ Computing a Newton matrix costs as much as tens of products with it. Newton's eq
 by conjugate gradients, preconditioned by the matrix of an earlier step or of a neighbouring C. The matrix is
 recomputed when conjugate gradients need too many products. A Newton matrix of all classes together would have
 millions of entries. Instead, each class has a preconditioner with its own information (:mod:`~.labels`),
-averaged over the problems. Conjugate gradients of several classes compute in float32, because they only
-reduce the residual by a factor; gradients, outputs and the line search are float64.
+averaged over the problems. With more than two classes, conjugate gradients use float32, because they only
+need to reduce the residual by a factor. Gradients, outputs and the line search use float64.
 """
 
 from __future__ import annotations
@@ -50,11 +50,13 @@ class NewtonSettings:
     reduction_coupled: float = 0.2  # ... and with more classes
     dropped: float = 1e-2  # fraction of the information that preconditioners omit
     dropped_at_end: float = 1e-3  # fraction of the information that the matrix at the solution omits
-    # With more than two classes: additional products per Newton step, because the preconditioners ignore the
-    # coupling of the classes.
+    # With more than two classes, the preconditioners ignore the coupling of the classes. A Newton step may
+    # therefore take this number of additional products.
     coupled: int = 60
-    coupled_enough: int = 5  # and the minimum number of products before the matrices are recomputed
-    worth: int = 50  # and the number of products that may cost as much as a preconditioner for each class
+    coupled_enough: int = 5  # minimum number of products before matrices of several classes are recomputed
+    # Each class has its own preconditioner if all of them together cost at most as much as this number of
+    # products.
+    worth: int = 50
     few_rows: int = 2000  # up to this number of rows, products stay in the processor cache and are cheap
     armijo: float = 1e-4  # constant of the sufficient decrease condition (Armijo) in the line search
     least_step: float = 1e-10  # smallest step length of the line search
@@ -71,7 +73,7 @@ class LikelihoodFit:
     f: np.ndarray  # outputs of all training points
     C: float
     # Second derivatives of the negative log-likelihood with respect to v. With more than two classes, they
-    # use the mean information of the classes, and are None unless the fit is ``fresh``.
+    # use the mean information of the classes, and are None unless ``fresh`` was set in ``fit_likelihood``.
     curvature: Any = None
     factor: Any = None  # lower Cholesky factor of the Newton matrix, the sum of curvature and ridge
 
@@ -133,7 +135,7 @@ def fit_likelihood(
     if near is not None:
         there = labels.at(near)
         information = there.information
-        if near.ndim == 2:  # the start needs the information of all classes, and a single matrix is cheaper
+        if near.ndim == 2:  # a single matrix with the mean information of the classes suffices for the start
             information = information.mean(axis=1, keepdims=True)
         information = _most_of(information, SETTINGS.dropped)
         curvature, factor = preconditioner(information)
@@ -198,11 +200,12 @@ def factors_at(basis: Basis, labels: Labels, f: np.ndarray, C: float) -> np.ndar
 
 
 def inverse_factors(basis: Basis, information: np.ndarray, ridge: np.ndarray, n_columns: int) -> np.ndarray:
-    """Inverses of the factors of the Newton matrices, (n_classes, size + 1, size + 1), in float32.
+    """Return inverses of the Cholesky factors of the Newton matrices of all classes, in float32.
 
-    If the matrices would cost too much, a single one with the mean information serves all classes.
-    ``n_columns`` is the number of outputs of a point. Products with the inverses and their transposes are
-    positive semidefinite in spite of rounding; those with a rounded inverse of a Newton matrix need not be.
+    The result has the shape (n_classes, size + 1, size + 1). If these matrices would cost too much, a single
+    matrix with the mean information serves all classes. ``n_columns`` is the number of outputs of a point,
+    over all classes and problems. The product of the transpose of such an inverse and the inverse is positive
+    semidefinite in spite of rounding errors. A rounded inverse of the Newton matrix itself may be indefinite.
     """
     n, n_classes = information.shape
     cost = basis.size * (np.count_nonzero(information) / n_classes + basis.size)
@@ -218,9 +221,9 @@ def inverse_factors(basis: Basis, information: np.ndarray, ridge: np.ndarray, n_
 def _most_of(information: np.ndarray, dropped: float) -> np.ndarray:
     """Return the information with its smallest values, which add up to the fraction ``dropped``, set to zero.
 
-    Several classes are columns. If the classes are well separated, few non-zero values remain, and sums over
-    the rows become cheap. The resulting Newton matrix is used only where errors of a few percent do not
-    matter: as a preconditioner, and for leverages and variances.
+    A matrix has one column for each class. If the classes are well separated, few non-zero values remain, and
+    sums over the rows become cheap. The resulting Newton matrix is used only where errors of a few percent do
+    not matter: as a preconditioner, and for leverages and variances.
     """
     if information.ndim > 1:
         return np.column_stack([_most_of(column, dropped) for column in information.T])
@@ -232,8 +235,8 @@ def _most_of(information: np.ndarray, dropped: float) -> np.ndarray:
 def solve_newton(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return ``H^-1 b`` for the Newton matrix H with the given Cholesky factor.
 
-    With more than two classes, ``factor`` contains the inverses of their factors, and the result is centred:
-    the classes sum to zero, as they do at the solution.
+    With more than two classes, ``factor`` contains the inverses from :func:`inverse_factors`, and the result
+    is centred: the classes sum to zero, as they do at the solution.
     """
     if b.ndim == 1:
         return solve_symmetric(factor, b)
@@ -273,8 +276,9 @@ def _newton_step(
     """Return the solution of Newton's equations, computed by conjugate gradients.
 
     The results are the step of the coordinates, the resulting change of the outputs, the number of products,
-    and with more than two classes an estimate of the decrement that is left. Preconditioners of an earlier
-    step may lack the information of rows that the step has moved; the residual then falls too early.
+    and, with more than two classes, an estimate of the remaining squared Newton decrement. Preconditioners of
+    an earlier step may lack the information of rows whose outputs have changed since. Conjugate gradients
+    then stop too early, and the remaining decrement is not negligible.
     """
     step, change = np.zeros_like(gradient), np.zeros_like(here.slope)
     if basis.kept is not None and gradient.ndim == 1:
@@ -313,7 +317,7 @@ def _coupled_step(
     inverses: np.ndarray,
     most_products: int,
 ) -> tuple[np.ndarray, np.ndarray, int, float]:
-    """The step of several classes, in float32."""
+    """Return the results of :func:`_newton_step` with more than two classes, computed in float32."""
     unit = max(float(np.abs(gradient).max()), np.finfo(float).tiny)
     residual, ridge = (-gradient / unit).astype(np.float32), ridge.astype(np.float32)
     here = here.single()

@@ -27,7 +27,7 @@ from .labels import Labels, LeftOut, SoftmaxLossAt
 class RecalibrationSettings:
     """Settings of the affine recalibration."""
 
-    # If fewer observations are outside the largest class, the slope is 1; an outlier might determine it.
+    # With fewer observations outside the largest class, the slope is 1; an outlier might determine it.
     least_of_class: int = 60
     # With two classes, the slope is also 1 if fewer observations than this are not basis points.
     least_away: int = 10
@@ -81,7 +81,7 @@ def _platt_targets(target: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         high, low = (sizes[1] + 1) / (sizes[1] + 2), 1 / (sizes[0] + 2)
         return low + (high - low) * target
     wrong, others = 1 / (sizes + 2), len(sizes) - 1
-    given = np.diag(1 - wrong - wrong / others) + (wrong / others)[:, None]  # a row for each class
+    given = np.diag(1 - wrong - wrong / others) + (wrong / others)[:, None]  # one row for each class
     mixed: np.ndarray = target @ given
     return mixed
 
@@ -159,7 +159,7 @@ def _fitted(labels: Labels, f: np.ndarray, line: Recalibration, *, free: bool) -
     to the slope.
     """
     loss_at = _softmax_at if labels.several else _logistic_at
-    centre = np.average(f, axis=0, weights=labels.weight)  # differences from it have accurate squares
+    centre = np.average(f, axis=0, weights=labels.weight)  # squares of centred outputs are accurate
     f, line = f - centre, line._replace(intercept=line.intercept + line.slope * centre)
     here = loss_at(labels, f, line)
     for _ in range(SETTINGS.max_steps):
@@ -181,22 +181,22 @@ def _fitted(labels: Labels, f: np.ndarray, line: Recalibration, *, free: bool) -
 
 
 class _LossAt(NamedTuple):
-    """The loss at a recalibration, with its derivatives with respect to slope and intercept."""
+    """The loss of recalibrated outputs, with its derivatives with respect to slope and intercepts."""
 
     value: float
-    steepness: float  # first derivative with respect to the slope ...
-    gradient: Any  # ... and to the intercepts
-    curvature: float  # second derivative with respect to the slope, ...
-    mixed: Any  # ... to both, ...
-    information: Any  # ... and to the intercepts
+    steepness: float  # first derivative with respect to the slope
+    gradient: Any  # first derivatives with respect to the intercepts
+    curvature: float  # second derivative with respect to the slope
+    mixed: Any  # second derivatives with respect to the slope and the intercepts
+    information: Any  # second derivatives with respect to the intercepts
 
     def step(self, free: bool) -> tuple[Recalibration, float]:
-        """Return the Newton step and the squared decrement, twice the predicted decrease of the loss."""
+        """Return the Newton step and the squared Newton decrement, twice the predicted decrease."""
         intercept = -_over_information(self.information, self.gradient)
         decrement = -float(np.dot(self.gradient, intercept))
         if not free:
             return Recalibration(0.0, intercept), decrement
-        # With outputs centred at ``middle``, the steps of intercept and slope are independent.
+        # After the outputs are centred at ``middle``, the steps of intercept and slope are independent.
         middle = _over_information(self.information, self.mixed)
         steepness = self.steepness - float(np.dot(self.gradient, middle))
         curvature = max(self.curvature - float(np.dot(self.mixed, middle)), 1e-200)
@@ -205,12 +205,14 @@ class _LossAt(NamedTuple):
 
 
 def _logistic_at(labels: Labels, f: np.ndarray, line: Recalibration) -> _LossAt:
+    """Return the loss of recalibrated outputs with two classes, with its derivatives."""
     found = _core.affine_loss(f, labels.target, labels.weight, line.slope, float(line.intercept))
     value, steepness, gradient, curvature, mixed, information = found
     return _LossAt(value, steepness, gradient, curvature, mixed, information)
 
 
 def _softmax_at(labels: Labels, f: np.ndarray, line: Recalibration) -> _LossAt:
+    """Return the loss of recalibrated outputs with more than two classes, with its derivatives."""
     here = labels.at(line(f))
     assert isinstance(here, SoftmaxLossAt)
     change = here.times(f)
@@ -231,8 +233,8 @@ def _over_information(information: Any, b: Any) -> Any:
     if np.ndim(information) == 0:
         return b / max(information, 1e-200)
     unit = max(float(np.trace(information)), 1e-200) / len(information)
-    regular = information + unit / len(information)  # adds the null space
-    regular.flat[:: len(regular) + 1] += 1e-12 * unit  # classes without information
+    regular = information + unit / len(information)  # makes the matrix regular in its null space
+    regular.flat[:: len(regular) + 1] += 1e-12 * unit  # a class may have no information
     _, x, failed = dposv(regular, b)
     if failed:
         raise FloatingPointError("the second derivatives of the recalibration are not finite")

@@ -174,7 +174,7 @@ def _as_array(values: Any, name: str) -> Any:
     if any(np.isnan(size) for sizes in values.chunks for size in sizes):
         client = running_client()  # the workers of a client keep the rows, so the rows are read only once
         values = copy.copy(values) if client is None else client.persist(values)
-        values.compute_chunk_sizes()  # modifies its object, so a copy is needed
+        values.compute_chunk_sizes()  # modifies the array, so a copy is needed
     return values
 
 
