@@ -64,7 +64,7 @@ def test_the_information_is_exact_for_two_classes_and_for_equal_ones(f: list[flo
     np.testing.assert_allclose(here.times(change), here.by_output * change, rtol=1e-12)
 
 
-@pytest.mark.parametrize("C", [0.1, 10.0, 1e3])
+@pytest.mark.parametrize("C", [0.1, 10.0, 1e3, 1e5])
 def test_the_joint_fit_minimises_the_penalised_loss(C: float) -> None:
     points = iris_points()
     labels, basis = Labels.of(points.weight), Basis.of(points, np.arange(0, 147, 7))
