@@ -91,7 +91,7 @@ static inline void {name}_table(const {real} x[{NAME}_N_FEATURES], {real} t[{n}]
     for (j = 0; j < {n}; ++j) {{
         const {real} v = x[{name}_table_column[j]];
         const int first = {name}_table_codes[j], last = {name}_table_codes[j + 1] - 1;
-        if (first <= last) /* a category: x is its index, any other value an unknown category */
+        if (first <= last) /* a category: x is its index (case is ignored), another value an unknown one */
             t[j] = {name}_table_values[v >= 0 && v < last - first ? first + (int)v : last];
         else if ({name}_table_filled[j]) t[j] = v != v ? {name}_table_fill[j] : v;
         else t[j] = v != v; /* 1 for a missing value, which is NaN */
