@@ -97,11 +97,11 @@ _UNIT = (
     rf"|[x\u00d7*]\s?10\^?\d{{1,2}}\s?/\s?{_WORD}"  # x10^9/L
     rf"|(?:sq|cu|square|cubic|fl)\.? {_WORD}"  # sq ft
 )
-# a bound, then sign and currency in any order, then the digits, then a unit, and "+" as in 65+
+# a bound, then sign and currency in any order, then the digits, then a unit; "+" as in 65+ or 10+ years
 _PARTS = re.compile(
     rf"(?P<bound>[<>]=?|[≤≥])?\s*(?P<sign>[+-]?)(?:[{_CURRENCY}]?|(?P<code>{'|'.join(_CODES.split())}))\s*"
     rf"(?P<sign2>[+-]?)(?P<body>\d(?:[\d.,{_SPACES}]*[\d.,])?{_EXPONENT}|[.,]\d+{_EXPONENT})"
-    rf"\s*[{_CURRENCY}]?(?P<unit>{_UNIT})?(?P<more>\+)?"
+    rf"(?P<more>\+)?\s*[{_CURRENCY}]?(?P<unit>{_UNIT})?(?P<plus>\+)?"
 )
 
 
@@ -159,7 +159,7 @@ def _plain_unit(unit: str) -> str:
 def is_bound(token: str) -> bool:
     """Whether a number is a bound, as in "<0.3" and "65+"."""
     match = _PARTS.fullmatch(token)
-    return bool(match and (match["bound"] or match["more"]))
+    return bool(match and (match["bound"] or match["more"] or match["plus"]))
 
 
 def _parse_digits(body: str, decimal: str) -> float:
@@ -211,11 +211,25 @@ def detect_decimal(columns: Iterable[np.ndarray]) -> str | None:
     return "," if comma > point else "."
 
 
-def most_frequent_unit(units: np.ndarray, counts: np.ndarray) -> str:
-    """The unit of most values, or "" if most have no unit."""
+def count_units(units: np.ndarray, counts: np.ndarray) -> dict[str, int]:
+    """The number of values in each unit; year and years are one unit, in its more frequent spelling."""
     weights: dict[str, int] = {}
     for unit, count in zip(units.tolist(), counts.tolist(), strict=True):
         weights[unit] = weights.get(unit, 0) + count
+    totals: dict[str, int] = {}
+    for unit in sorted(weights, key=lambda unit: -weights[unit]):
+        same = next((known for known in totals if _singular(known) == _singular(unit)), unit)
+        totals[same] = totals.get(same, 0) + weights[unit]
+    return totals
+
+
+def _singular(unit: str) -> str:
+    return unit[:-1] if len(unit) > 2 and unit.endswith("s") else unit
+
+
+def most_frequent_unit(units: np.ndarray, counts: np.ndarray) -> str:
+    """The unit of most values, or "" if most have no unit."""
+    weights = count_units(units, counts)
     return max(weights, key=lambda unit: weights[unit]) if weights else ""
 
 
@@ -225,7 +239,7 @@ def numbers_in_unit(values: np.ndarray, units: np.ndarray, unit: str) -> np.ndar
     A number without a unit has the unit of its column, except in a column of percentages, where 5 may mean 5%
     or 500%. Likewise, 5% in a column of plain numbers may mean 5 or 0.05.
     """
-    fits = units == unit
+    fits = np.array([_singular(one) == _singular(unit) for one in units], dtype=bool)
     if unit not in ("%", "‰"):
         fits |= units == ""
     return np.where(fits, values, np.nan)
@@ -237,13 +251,23 @@ ISO = "ISO8601"
 _DAYS = """%d.%m.%Y|%m/%d/%Y|%d/%m/%Y|%Y/%m/%d|%m-%d-%Y|%d-%m-%Y|%Y.%m.%d|%Y%m%d
 |%d %b %Y|%d %B %Y|%d-%b-%Y|%d. %B %Y|%b %d, %Y|%B %d, %Y|%b %d %Y
 |%d.%m.%y|%m/%d/%y|%d/%m/%y|%d-%b-%y""".replace("\n", "").split("|")
+_MONTHS = ["%b-%Y", "%b %Y", "%B %Y", "%B-%Y", "%m/%Y", "%Y-%m", "%Y/%m", "%b-%y"]  # the first day of a month
 _TIMES = ["", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S"]
-FORMATS = [day + time for time in _TIMES for day in _DAYS]
+FORMATS = [*(day + time for time in _TIMES for day in _DAYS), *_MONTHS]
 _ZONE = r"([T ].*?)\s*(?:Z|[+-]\d{2}(?::?\d{2})?)$"  # a time zone after the time
 
 
 def parse_dates(tokens: np.ndarray, form: str) -> np.ndarray:
-    """Return the local date and time of each token without time zone; NaT if the format does not fit."""
+    """Return the local date and time of each token without time zone; NaT if the format does not fit.
+
+    Several formats are separated by ``|``; the first that fits a token reads it.
+    """
+    if "|" in form:
+        first, rest = form.split("|", 1)
+        moments = parse_dates(tokens, first)
+        unread = np.isnat(moments)
+        moments[unread] = parse_dates(tokens[unread], rest)
+        return moments
     text = pd.Series(tokens, dtype=object)
     if form == ISO:  # pandas would also accept a year alone
         text = text.where([bool(re.match(r"\d{4}-\d{2}-\d{2}", token)) for token in tokens])
@@ -270,20 +294,44 @@ def find_format(tokens: np.ndarray, least: float) -> tuple[str | None, str | Non
     if not likely or len(likely) < least * len(tokens):
         return None, None
     sample = np.array(likely, dtype=object)[:: max(1, len(likely) // 50)]
-    candidates = [ISO, *(form for form in FORMATS if _has_signs_of(form, sample))]
+    candidates = [ISO, *(form for form in FORMATS if _has_signs_of(form, sample[:5]))]
     candidates = [form for form in candidates if _fraction_parsed(sample, form) >= 0.9 * least]
     fractions = {form: _fraction_parsed(tokens, form) for form in candidates}
     if not fractions or max(fractions.values()) < least:
-        return None, None
+        mixed = _several_formats(sample)
+        return mixed if _fraction_parsed(tokens, mixed) >= least else None, None
     best = max(fractions, key=lambda form: fractions[form])  # ties go to the first format
-    swapped = best.translate(str.maketrans("dm", "md"))
+    swapped = _swapped(best)
     return best, swapped if swapped != best and fractions.get(swapped) == fractions[best] else None
+
+
+def _several_formats(sample: np.ndarray) -> str:
+    """The formats of a column that mixes them, separated by ``|``, the most frequent first.
+
+    A format and the one with day and month swapped exclude each other.
+    """
+    found: list[str] = []
+    left, candidates = sample, [ISO, *(form for form in FORMATS if _has_signs_of(form, sample))]
+    while len(left) and candidates:
+        parsed = {form: ~np.isnat(parse_dates(left, form)) for form in candidates}
+        best = max(candidates, key=lambda form: parsed[form].sum())
+        if not parsed[best].any():
+            break
+        found.append(best)
+        left = left[~parsed[best]]
+        candidates = [form for form in candidates if parsed[form].any() and form != _swapped(best)]
+    return "|".join(found) or ISO
+
+
+def _swapped(form: str) -> str:
+    """The format with day and month swapped."""
+    return form.translate(str.maketrans("dm", "md"))
 
 
 def _has_signs_of(form: str, sample: np.ndarray) -> bool:
     """Whether some tokens have the punctuation of a format; this is faster than parsing them."""
     signs = set(re.sub("%.", "", form))
-    return any(signs.issubset(token) and (":" in token) == (":" in signs) for token in sample[:5])
+    return any(signs.issubset(token) and (":" in token) == (":" in signs) for token in sample)
 
 
 def _fraction_parsed(tokens: np.ndarray, form: str) -> float:

@@ -21,10 +21,10 @@ class TableReader(TransformerMixin, BaseEstimator):
     A column of text holds numbers if nearly all its values are numbers, possibly with currency signs, a
     unit, thousands separators or decimal commas; the remaining values count as missing, and so do numbers in
     another unit than most. Bounds such as "<0.3" are read as their numbers. A column holds dates if a format
-    fits nearly all its values. Codes with leading zeros stay text. Categories that differ only in case are
-    one category, unless their labels y differ. Columns that are empty or constant, or that identify the
-    rows, are dropped. The result is a pandas data frame of float64, datetime64 and strings; reading it again
-    changes nothing.
+    fits nearly all its values, or several formats together do. Codes with leading zeros stay text. Categories
+    that differ only in case are one category, unless their labels y differ. Columns that are empty or
+    constant, or that identify the rows, are dropped. The result is a pandas data frame of float64, datetime64
+    and strings; reading it again changes nothing.
 
     Parameters
     ----------
