@@ -1,1 +1,1 @@
-"""Measurements. Each module prints one table; run it with ``python -m benchmarks.NAME``."""
+"""Benchmarks of the package. ``python -m benchmarks.NAME`` runs the benchmark NAME and prints its results."""

@@ -1,4 +1,4 @@
-"""One adapter for each baseline, which creates the model and reports its convergence and number of points."""
+"""Adapters that give all compared models the same interface: creation, convergence and number of points."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ except ImportError:
     IntelSVC = None
 try:
     from thundersvm import SVC as ThunderSVC
-except (ImportError, OSError):  # OSError: its compiled library does not load
+except (ImportError, OSError):  # OSError is raised if its compiled library cannot be loaded
     ThunderSVC = None
 
 
 @dataclass(frozen=True)
 class Adapter:
-    """A named baseline; ``make(C, lam)`` creates the model that matches SKLR(C, lam=lam)."""
+    """A compared model; ``make(C, lam)`` creates the model that corresponds to ``SKLR(C, lam=lam)``."""
 
     name: str
     make: Callable[[float, float], Any]
-    threads: str  # the threads that it uses
+    threads: str  # number of threads that the model uses
 
 
 def points(model: Any) -> int:
-    """The number of training points that a fitted model keeps."""
+    """Return the number of training points that a fitted model keeps."""
     if hasattr(model, "calibrated_classifiers_"):
         return sum(points(part.estimator) for part in model.calibrated_classifiers_)
     if hasattr(model, "steps"):
@@ -45,7 +45,7 @@ def points(model: Any) -> int:
 
 
 def fit(adapter: Adapter, C: float, lam: float, X: Any, y: Any) -> tuple[Any, bool]:
-    """Fit a model; return it and whether it converged."""
+    """Fit a model, and return the model and whether it converged."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         model = adapter.make(C, lam).fit(X, y)
@@ -53,12 +53,12 @@ def fit(adapter: Adapter, C: float, lam: float, X: Any, y: Any) -> tuple[Any, bo
 
 
 def box(C: float, lam: float) -> float:
-    """The C of the SVC that S-KLR with margin lam approaches."""
+    """Return the C of the SVC that S-KLR with margin lam approaches."""
     return C / lam if lam > 0 else C
 
 
 def adapters(gamma: float = 0.5) -> list[Adapter]:
-    """All installed baselines, beginning with our own models."""
+    """Return the adapters of all installed models, beginning with those of this package."""
     found = [
         Adapter("SKLR", lambda C, lam: SKLR(C, lam=lam, gamma=gamma, calibration=None, n_jobs=-1), "all"),
         Adapter("SparseKLR", lambda C, lam: SparseKLR(box=box(C, lam), gamma=gamma), "1"),

@@ -1,4 +1,4 @@
-"""The tables and models of ``benchmarks.arena``, and a single measurement."""
+"""Tables and models of ``benchmarks.arena``, and the measurement of one model on one split."""
 
 from __future__ import annotations
 
@@ -28,12 +28,14 @@ import sparseklr
 from paper.datasets import BENCHMARKS, load_benchmark
 from sparseklr import CompactKLR, SparseKLR, baselines
 
-TRAINING_FRACTION = 0.7  # fraction of the rows, unless that exceeds the maximum
-TEST_ROWS = 5000  # largest number of test rows
+TRAINING_FRACTION = (
+    0.7  # fraction of the rows that are training rows, unless their number exceeds the maximum
+)
+TEST_ROWS = 5000  # maximum number of test rows
 SMALLEST_PROBABILITY = 1e-15
-WARNING_LENGTH = 120  # characters kept of a message
+WARNING_LENGTH = 120  # maximum length of a stored error message
 
-# One line per stratum: sets with text columns, sets with more than two classes, the other sets of data/arena, and
+# Each line is a stratum: sets with text columns, sets with more than two classes, other sets of data/arena, and
 # the twelve sets of the paper. Each is sorted by name and divided alternately, beginning with CHOOSE: both halves then
 # have the same mixture of types, numbers of classes and sizes. Do not edit: results of both halves are published.
 STRATA = (
@@ -52,7 +54,7 @@ Maker = Callable[[list[str], int], BaseEstimator]
 
 @lru_cache(maxsize=4)
 def table(name: str, data: str) -> tuple[pd.DataFrame, np.ndarray]:
-    """Features (floats and, in text columns, strings) and classes 0, 1, ... of a set.
+    """Return the features (floats and, in text columns, strings) and the classes 0, 1, ... of a set.
 
     The twelve sets of the paper are the binary tasks of ``load_benchmark``; others are ``arena/<name>.csv.gz``.
     """
@@ -65,13 +67,13 @@ def table(name: str, data: str) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def numbers_or_text(cells: pd.Series) -> pd.Series:
-    """Floats, missing cells NaN; if a cell is not a number, the strings themselves; "" is then another category."""
+    """Return a column as floats, with NaN for missing cells; if a cell is not a number, return the strings."""
     numbers = pd.to_numeric(cells, errors="coerce").astype(float)
     return cells.astype(object) if (numbers.isna() & (cells != "")).any() else numbers
 
 
 def divide(y: np.ndarray, split: int, rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draw stratified training and test rows, the same for all models."""
+    """Return stratified random training and test rows, which are the same for all models."""
     n_train = min(rows, int(TRAINING_FRACTION * len(y)))
     n_test = min(TEST_ROWS, len(y) - n_train)
     return train_test_split(
@@ -80,7 +82,7 @@ def divide(y: np.ndarray, split: int, rows: int, seed: int) -> tuple[np.ndarray,
 
 
 def numeric(text: Sequence[str]) -> ColumnTransformer:
-    """Medians of the training rows for missing values; an indicator for each category, all zero if it is unseen."""
+    """Return a transformer to numbers: medians for missing values, and one-hot categories."""
     return ColumnTransformer(
         [("text", OneHotEncoder(handle_unknown="ignore", sparse_output=False), list(text))],
         remainder=SimpleImputer(strategy="median"),
@@ -96,7 +98,7 @@ def unscaled(model: BaseEstimator) -> Maker:
 
 
 def seeded(model: BaseEstimator, seed: int) -> BaseEstimator:
-    """A copy. Baselines get the seed of the split; ours keep their parameters, since their defaults are measured."""
+    """Return a copy of a model; a baseline gets the seed of the split, our models keep their defaults."""
     model = clone(model)
     if "random_state" in model.get_params() and not type(model).__module__.startswith("sparseklr"):
         model.set_params(random_state=seed)
@@ -118,7 +120,7 @@ def lightgbm(text: list[str], seed: int) -> BaseEstimator:
 
 
 def pytabkit(name: str, **parameters: Any) -> Maker:
-    """A model of pytabkit with the defaults of its authors, tuned for the log-loss on a fifth of the rows."""
+    """Return a model of pytabkit with the defaults of its authors, tuned for the log-loss on a fifth of the rows."""
 
     def make(text: list[str], seed: int) -> BaseEstimator:
         import pytabkit
@@ -143,15 +145,18 @@ MODELS: dict[str, Maker] = {
     "SVC": scaled(CalibratedClassifierCV(SVC(), ensemble=False)),
     "forest": unscaled(RandomForestClassifier()),
     "HistGradientBoosting": unscaled(HistGradientBoostingClassifier()),
-    "CatBoost": catboost,  # this one and the following need the extra sparseklr[arena]
+    "CatBoost": catboost,  # this model and the following ones need sparseklr[arena]
     "LightGBM": lightgbm,
-    "RealMLP": pytabkit("RealMLP_TD_Classifier", use_ls=False),  # smoothed labels harm the log-loss
+    "RealMLP": pytabkit("RealMLP_TD_Classifier", use_ls=False),  # label smoothing increases the log-loss
     "xRFM": pytabkit("XRFM_D_Classifier"),
 }
 
 
 def maker(model: str) -> Maker:
-    """A name of ``MODELS``, or an expression such as ``SparseKLR(gamma='auto')`` with the public names of sparseklr and its baselines."""
+    """Return the function that creates a model, given its name in ``MODELS`` or an expression.
+
+    An expression, such as ``SparseKLR(gamma='auto')``, may use the public names of sparseklr and its baselines.
+    """
     if model in MODELS:
         return MODELS[model]
     names = {name: getattr(module, name) for module in (sparseklr, baselines) for name in module.__all__}
@@ -159,14 +164,14 @@ def maker(model: str) -> Maker:
 
 
 def log_loss(y: np.ndarray, p: np.ndarray) -> float:
-    """Mean of -log p of the true class, p clipped at ``SMALLEST_PROBABILITY``; an error if p is not finite."""
+    """Return the mean of -log p of the true class, where p is at least ``SMALLEST_PROBABILITY``."""
     if not np.isfinite(p).all():
         raise ValueError("probabilities are not finite")
     return float(-np.log(np.maximum(p[np.arange(len(y)), y], SMALLEST_PROBABILITY)).mean())
 
 
 def auc(y: np.ndarray, p: np.ndarray) -> float:
-    """Area under the ROC curve; for several classes one against the rest, weighted by their fractions of y."""
+    """Return the area under the ROC curve; with several classes, the weighted mean of one-vs-rest areas."""
     if p.shape[1] == 2:
         return float(roc_auc_score(y, p[:, 1]))
     classes, counts = np.unique(y, return_counts=True)
@@ -174,7 +179,7 @@ def auc(y: np.ndarray, p: np.ndarray) -> float:
 
 
 def points(model: Any) -> int | None:
-    """The number of points that a fitted model keeps; None if it is not a sum over points."""
+    """Return the number of points that a fitted model keeps; None if it is not a sum over points."""
     if hasattr(model, "calibrated_classifiers_"):
         return sum(len(part.estimator.support_) for part in model.calibrated_classifiers_)
     kept = getattr(model, "n_points_", None)
@@ -182,7 +187,7 @@ def points(model: Any) -> int | None:
 
 
 def own_estimate(model: Any) -> float | None:
-    """The model's own estimate of its log-loss: leave-one-out, or on validation rows."""
+    """Return the model's own estimate of its log-loss: leave-one-out, or on validation rows."""
     model = getattr(model, "best_estimator_", model)
     names = "validation_log_loss_", "loo_log_loss_"
     found = [value for name in names if (value := getattr(model, name, None)) is not None]
@@ -197,7 +202,9 @@ Key = tuple[str, int, str, int, int]
 
 
 def measure(key: Key, model: str, data: str) -> dict[str, Any]:
-    """One row of results, with one thread. ``key`` has the label of the model, ``model`` its name or expression.
+    """Return one row of results, measured with one thread.
+
+    ``key`` contains the label of the model, and ``model`` is its name in ``MODELS`` or an expression.
 
     ``base_log_loss`` is the test loss of the class fractions of the training rows, ``train_base_log_loss`` their
     loss on the training rows. An exception of the model becomes the text in ``error``.
@@ -230,9 +237,9 @@ def measure(key: Key, model: str, data: str) -> dict[str, Any]:
 def evaluate(
     model: Any, X: pd.DataFrame, y: np.ndarray, train: np.ndarray, test: np.ndarray, n_classes: int
 ) -> dict[str, Any]:
-    """Losses, accuracy, AUC and size of a fitted model."""
+    """Return the losses, accuracy, AUC and number of points of a fitted model."""
     p, p_train = (np.zeros((len(part), n_classes)) for part in (test, train))
-    # A class without training rows has probability 0.
+    # a class without training rows has probability 0
     p[:, model.classes_] = model.predict_proba(X.iloc[test])
     p_train[:, model.classes_] = model.predict_proba(X.iloc[train])
     last = model[-1] if hasattr(model, "steps") else model
@@ -248,6 +255,6 @@ def evaluate(
 
 
 def short(problem: Warning | Exception | str) -> str:
-    """Shorten a message to its type and beginning, on one line."""
+    """Return the type of an exception and the beginning of its message, on one line."""
     text = " ".join(str(problem).split())
     return f"{type(problem).__name__}: {text}"[:WARNING_LENGTH]

@@ -1,4 +1,4 @@
-"""Write ``docs/arena.md``, its picture, and parts of other pages from stored results of ``benchmarks.arena``."""
+"""Generation of ``docs/arena.md``, its picture, and parts of other pages from results of ``benchmarks.arena``."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ Two commands repeat the comparison: `python -m benchmarks.arena run arena.csv --
 
 
 def write(rows: pd.DataFrame) -> None:
-    """Write ``docs/results/arena.csv``, and everything that is made from it."""
+    """Write ``docs/results/arena.csv``, and all pages and pictures that are generated from it."""
     rows = common(rows[rows["model"].isin(NAMES)])
     rows.drop(columns="loss").to_csv(RESULTS / "arena.csv", index=False)
     record("arena", set(rows.loc[rows["model"].isin(OURS), "sources"]))
@@ -103,7 +103,7 @@ def write(rows: pd.DataFrame) -> None:
 
 
 def means(rows: pd.DataFrame, brief: bool = False) -> str:
-    """One line for each model, the smallest mean log-loss first."""
+    """Return a table with one line for each model, sorted by mean log-loss."""
     found = summary(rows, "CatBoost")
     columns = ["model", "log-loss", "geometric mean", "mean rank", "within 5%", "points", "CPU time"]
     lines = [
@@ -126,7 +126,7 @@ def means(rows: pd.DataFrame, brief: bool = False) -> str:
 
 
 def lost_table(losses: pd.DataFrame) -> str:
-    """The data sets on which another model is better, with that model; the largest ratio first."""
+    """Return the data sets on which another model is clearly better than ours, sorted by the ratio of losses."""
     others = losses[losses.columns.difference(OURS)]
     ratio = losses[list(OURS)].min(axis=1).clip(lower=FLOOR) / others.min(axis=1).clip(lower=FLOOR)
     lines = [
@@ -137,7 +137,7 @@ def lost_table(losses: pd.DataFrame) -> str:
 
 
 def set_table(losses: pd.DataFrame) -> str:
-    """The log-loss of every model on every data set; the smallest is bold."""
+    """Return a table with the log-loss of every model on every data set; the smallest is bold."""
     order = [model for model in NAMES if model in losses]
     lines = []
     for name, row in losses[order].iterrows():
@@ -147,7 +147,7 @@ def set_table(losses: pd.DataFrame) -> str:
 
 
 def draw(ratios: pd.DataFrame, path: Path) -> None:
-    """Draw the fraction of the data sets on which the log-loss of each model is within a factor of the lowest."""
+    """Draw, for each model, the fraction of data sets on which its loss is within a factor of the lowest loss."""
     import matplotlib
 
     matplotlib.use("Agg")

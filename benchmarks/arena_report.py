@@ -1,8 +1,8 @@
-"""Tables of ``benchmarks.arena``: summaries of stored runs, comparisons, and contradictory estimates.
+"""Reports of ``benchmarks.arena``: summaries of stored runs, comparisons, and contradictory losses.
 
-Losses are means over splits. Losses below ``FLOOR`` count as ``FLOOR`` in ratios, because a set on which
-0.0002 becomes 0.0001 is not informative and would otherwise dominate a geometric mean. A fit that raised an
-error counts with the loss of the class fractions.
+Losses are means over splits. In ratios, losses below ``FLOOR`` are replaced by ``FLOOR``. Otherwise a set on which
+the loss falls from 0.0002 to 0.0001, which is not informative, would dominate a geometric mean. The loss of a fit
+that raised an error is the loss of the class fractions.
 """
 
 from __future__ import annotations
@@ -18,19 +18,22 @@ from .arena_measure import COLUMNS, HALVES
 from .common import show
 
 FLOOR = 1e-3
-CLOSE = 1.05  # a model is close if its loss is at most this factor times the best
+CLOSE = 1.05  # a model is close to the best if its loss is at most this factor times the lowest loss
 KEY = list(COLUMNS[:5])
 CELL = ["set", "split", "seed", "rows"]  # columns that identify the training and test rows of a fit
 TEXT = ["set", "model", "warnings", "error", "sources"]
 
 
 def read(paths: Sequence[Path]) -> pd.DataFrame:
-    """Rows of stored runs, the last one of every measurement; ``loss`` is the log-loss, also of fits that raised."""
+    """Return the rows of stored runs; if a measurement was repeated, only the last one.
+
+    The column ``loss`` is the log-loss; for fits that raised an error, it is the loss of the class fractions.
+    """
     rows = pd.concat([pd.read_csv(path, dtype={column: str for column in TEXT}) for path in paths])
     rows = (
         rows.dropna(subset=[*KEY, "base_log_loss"]).drop_duplicates(KEY, keep="last").reset_index(drop=True)
     )
-    rows = rows.reindex(columns=COLUMNS)  # files of older runs have no column "sources"
+    rows = rows.reindex(columns=COLUMNS)  # older files do not have the column "sources"
     rows[["warnings", "error", "sources"]] = rows[["warnings", "error", "sources"]].fillna("")
     return rows.assign(loss=rows["log_loss"].where(rows["error"] == "", rows["base_log_loss"]))
 
@@ -44,8 +47,10 @@ def halves(sets: pd.Index) -> Iterator[tuple[str, pd.Index]]:
 
 
 def compare(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
-    """Two models on the rows that both have: for each set losses ``a`` and ``b``, ``difference`` b - a with its
-    standard error over splits, and ``ratio`` b / a; the worst for b first."""
+    """Return a comparison of two models on the splits that both have, sorted by decreasing ratio.
+
+    For each set, it contains the losses ``a`` and ``b``, the ``difference`` b - a with its standard error over splits,
+    and the ``ratio`` b / a."""
     pairs = a.merge(b, on=CELL, suffixes=("_a", "_b"))
     pairs["difference"] = pairs["loss_b"] - pairs["loss_a"]
     sets = pairs.groupby("set")
@@ -63,8 +68,10 @@ def compare(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
 
 
 def totals(found: pd.DataFrame) -> dict[str, float]:
-    """Means over sets of a comparison, the standard error of the paired difference, and the geometric mean ratio
-    with the factor of its standard error."""
+    """Return the means of a comparison over sets.
+
+    These are the mean losses, the standard error of the paired difference, and the geometric mean of the ratios with
+    the exponential of its standard error."""
     logs = np.log(found["ratio"])
     return {
         "sets": len(found),
@@ -82,7 +89,7 @@ def totals(found: pd.DataFrame) -> dict[str, float]:
 def compare_files(
     a: Path, b: Path, model_a: str | None = None, model_b: str | None = None, brief: bool = False
 ) -> None:
-    """Print comparisons of two labels, or of every label that two files share."""
+    """Print the comparison of two labels, or of every label that occurs in both files."""
     first, second = read([a]), read([b])
     if model_a is None and model_b is None:
         labels = [label for label in first["model"].unique() if label in set(second["model"])]
@@ -92,11 +99,11 @@ def compare_files(
     else:
         pairs = [(model_a or model_b or "", model_b or model_a or "")]
     if not pairs:
-        raise SystemExit(f"{a} and {b} have no model in common; name two with --model-a and --model-b")
+        raise SystemExit(f"{a} and {b} have no label in common; give two labels with --model-a and --model-b")
     for label_a, label_b in pairs:
         found = compare(first[first["model"] == label_a], second[second["model"] == label_b])
         if found.empty:
-            raise SystemExit(f"no split has both {label_a!r} in {a} and {label_b!r} in {b}")
+            raise SystemExit(f"no split was measured both for {label_a!r} in {a} and for {label_b!r} in {b}")
         title = f"{label_b} of {b.name} (b) against {label_a} of {a.name} (a)"
         if not brief:
             columns = ["set", "half", "splits", "loss a", "loss b", "b - a", "± (splits)", "b / a"]
@@ -117,12 +124,12 @@ def half_of(name: str) -> str:
 
 
 def common(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the splits on which every model was measured."""
+    """Return the rows of the splits on which every model was measured."""
     return rows[rows.groupby(CELL)["model"].transform("nunique") == rows["model"].nunique()]
 
 
 def summary(rows: pd.DataFrame, reference: str) -> pd.DataFrame:
-    """One line for each model, from the rows of ``common``: means over splits, averaged over sets."""
+    """Return a table with one line for each model, from the rows of ``common``: means over splits and sets."""
     losses = rows.pivot_table(index="set", columns="model", values="loss")
     floored = losses.clip(lower=FLOOR)
     to_best = floored.div(floored.min(axis=1), axis=0)
@@ -143,7 +150,7 @@ def summary(rows: pd.DataFrame, reference: str) -> pd.DataFrame:
     return found.sort_values("loss")
 
 
-# For a sound model the training loss is at most its estimate, which is at most the loss of the class fractions.
+# The training loss of a sound model is at most its estimated loss, which is at most the loss of the class fractions.
 ORDER = (
     ("training loss > estimate", "train_log_loss", "estimate"),
     ("estimate > class fractions", "estimate", "train_base_log_loss"),
@@ -151,7 +158,7 @@ ORDER = (
 
 
 def contradictory(rows: pd.DataFrame, larger: str, smaller: str) -> pd.Series:
-    """Whether a column exceeds another by more than rounding; False where one is missing."""
+    """Return for each row whether one column exceeds another by more than rounding; False if one is missing."""
     return rows[larger] > rows[smaller] * (1 + 1e-6)
 
 
@@ -160,14 +167,14 @@ def summarise(rows: pd.DataFrame, models: Sequence[str] | None = None, reference
     labels = list(models or rows["model"].unique())
     if missing := set(labels) - set(rows["model"]):
         raise SystemExit(
-            f"no results of {', '.join(sorted(missing))}; there are {', '.join(rows['model'].unique())}"
+            f"there are no results of {', '.join(sorted(missing))}; the models are {', '.join(rows['model'].unique())}"
         )
     reference = reference or ("CatBoost" if "CatBoost" in labels else labels[0])
     if reference not in labels:
         raise SystemExit(f"the reference {reference!r} is not among the models: {', '.join(labels)}")
     shared = common(rows[rows["model"].isin(labels)])
     if shared.empty:
-        raise SystemExit("no split has results of all models; choose models with --models")
+        raise SystemExit("no split has results of all models; choose fewer models with --models")
     columns = ["model", "log-loss", f"geo. to {reference}", "mean rank", "within 5%", "worst", "on", "accuracy", "AUC",
                "points", "seconds", "CPU s", "warned", "failed", "Lt > Le", "Le > L0"]  # fmt: skip
     for half, part in halves(pd.Index(sorted(shared["set"].unique()))):
@@ -183,7 +190,7 @@ def dash(cell: Any) -> Any:
 
 
 def violations(rows: pd.DataFrame) -> None:
-    """Print the fits whose training loss, estimate and class fractions are in the wrong order, the worst first."""
+    """Print the fits whose training loss, estimated loss and loss of the class fractions are in the wrong order."""
     for title, larger, smaller in ORDER:
         found = rows[contradictory(rows, larger, smaller)]
         found = found.assign(ratio=found[larger] / found[smaller]).sort_values("ratio", ascending=False)

@@ -1,4 +1,4 @@
-"""Names of the models of ``benchmarks.arena`` as the pages show them, Markdown tables, and generated parts of pages."""
+"""Text helpers of ``benchmarks.arena``: display names of models, Markdown tables, and generated parts of pages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BEGIN, END = "<!-- written by python -m benchmarks.arena page -->\n", "<!-- end 
 
 
 def plain(model: str) -> str:
-    """The name of a model as plain text."""
+    """Return the name of a model as plain text."""
     return NAMES[model].replace("`", "").replace("()", "").removesuffix("Classifier")
 
 
@@ -37,6 +37,6 @@ def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def replace_part(page: Path, text: str) -> None:
-    """Replace what lies between the two markers of a page."""
+    """Replace the text between the two markers of a page."""
     before, rest = page.read_text(encoding="utf-8").split(BEGIN)
     page.write_text(before + BEGIN + text + END + rest.split(END, 1)[1], encoding="utf-8")

@@ -1,8 +1,7 @@
-"""Fit times of the paper's baselines.
+"""Fit times of the baselines of the paper: the Import Vector Machine and HalfKLR.
 
-The script times the Import Vector Machine with 200 points on magic and HalfKLR on ring, each on the
-training rows of one of five folds. ``python -m paper --methods IVM l1/2-KLR`` measures their accuracy under
-the paper's protocol.
+The Import Vector Machine is fitted to magic with 200 points, and HalfKLR to ring, each on the training rows of one
+of five folds. ``python -m paper --methods IVM l1/2-KLR`` measures their accuracy under the protocol of the paper.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def folds(name: str) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.nd
 
 
 def speed(repeats: int, threads: int) -> None:
-    """Measure the two fits that have a time limit, and HalfKLR with values of C other than the default."""
+    """Print the times of the two fits that have a limit, and of HalfKLR with other values of C."""
     rows = []
     fits: list[tuple[str, str, str, Any]] = [
         (
@@ -50,7 +49,9 @@ def speed(repeats: int, threads: int) -> None:
         for _ in range(repeats):
             start = time.perf_counter()
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # of the published algorithm
+                warnings.simplefilter(
+                    "ignore", ConvergenceWarning
+                )  # maximum number of iterations of the published algorithm
                 model.fit(X, y)
             seconds.append(time.perf_counter() - start)
         objective = float(np.concatenate([np.ravel(path) for path in model.objective_path_])[-1])
@@ -65,7 +66,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--repeats", type=int, default=3, help="runs of each timed fit")
+    parser.add_argument("--repeats", type=int, default=3, help="number of runs of each fit")
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
     with threadpool_limits(arguments.threads):

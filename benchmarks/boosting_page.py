@@ -1,4 +1,4 @@
-"""The measured part of ``docs/coming-from-boosting.md``, from stored results of ``benchmarks.arena``."""
+"""Generation of the tables in ``docs/coming-from-boosting.md`` from results of ``benchmarks.arena``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WITH_TEXT = STRATA[0]
 
 
 def comparison(rows: pd.DataFrame) -> str:
-    """Tables of wins and losses against boosting, by kind of data set, and of the data sets on which boosting is better."""
+    """Return Markdown that compares our models with boosted trees, overall and by kind of data set."""
     losses = rows.pivot_table(index="set", columns="model", values="loss").clip(lower=FLOOR)
     seconds = rows.groupby("model")["cpu_seconds"].mean()
     facts = rows.groupby("set")[["n_train", "n_classes"]].max()
@@ -63,7 +63,7 @@ def geometric(losses: pd.DataFrame, ours: str, other: str) -> float:
 
 
 def groups(facts: pd.DataFrame) -> Iterator[tuple[str, pd.Index]]:
-    """The data sets by number of rows, number of classes and type of their columns."""
+    """Yield groups of data sets by size, number of classes and types of columns."""
     rows = facts["n_train"]
     yield "at most 300 training rows", facts.index[rows <= 300]
     yield "301 to 1,000 training rows", facts.index[rows.between(301, 1000)]

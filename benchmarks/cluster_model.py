@@ -1,8 +1,8 @@
 """Simulation of a pass over all rows on a cluster.
 
-Workers of measured speed process their parts of the rows. A scheduler that needs some time for every task, like that of
-Dask, distributes the work, and sums are returned along a tree of tasks over a network of given latency and bandwidth.
-The simulation follows every task. ``--measure`` measures the speed of a worker on this machine.
+Workers process parts of the rows at a measured speed. A scheduler, which like Dask's needs some time for every task,
+distributes the work. The sums are added along a tree of tasks over a network of given latency and bandwidth. The
+simulation follows every task. ``--measure`` measures the speed of a worker on this machine.
 
     python -m benchmarks.cluster_model --rows 1e9 --points 16 --cores 1 10 100 1000 10000
 """
@@ -31,19 +31,19 @@ class Cluster:
     ----------
     cores : int
     row_seconds : float
-        Time of one core for a row.
+        Time that one core needs for a row.
     n_numbers : int
-        Numbers in a sum: 1 + k p + p + k + 1 for a model of k points and p features.
+        Number of values in a sum: 1 + k p + p + k + 1 for a model with k points and p features.
     latency, bandwidth : float
-        Of a message in seconds, and in bytes per second and direction for each worker.
+        Latency of a message in seconds, and bandwidth of each worker in bytes per second and direction.
     task_seconds : float
         Time that the scheduler needs for a task; it handles one task at a time.
     part_rows : int
-        Rows of a part: 10^6 rows of 20 features are 92 MB.
+        Number of rows of a part; 10^6 rows of 20 features have 92 MB.
     arity : int
-        Sums that one task adds up.
+        Number of sums that one task adds.
     jitter : float
-        Standard deviation of the logarithm of a task's time; one task in a hundred takes twice as long.
+        Standard deviation of the logarithm of the time of a task; one task in a hundred takes twice as long.
     """
 
     cores: int
@@ -58,7 +58,7 @@ class Cluster:
 
 
 def simulate(rows: float, cluster: Cluster, seed: int = 0) -> float:
-    """The seconds of a pass; follows each task of the parts and of the tree of sums from queue to result."""
+    """Return the simulated time of a pass in seconds; every task is followed from the queue to its result."""
     rng = np.random.default_rng(seed)
     n_parts = max(1, round(rows / cluster.part_rows), min(cluster.cores, round(rows / 20_000)))
     size = 8 * cluster.n_numbers
@@ -80,7 +80,7 @@ def simulate(rows: float, cluster: Cluster, seed: int = 0) -> float:
         for k in range(0, len(done), cluster.arity):
             group = done[k : k + cluster.arity]
             scheduler = max(scheduler, max(group)) + cluster.task_seconds
-            # one of the sums is already on the worker, and the others share one network connection
+            # one of the sums is already on the worker, and all other sums share one network connection
             transfer = (len(group) - 1) * size / cluster.bandwidth
             adding = len(group) * size / 4e9
             level.append(scheduler + 2 * cluster.latency + transfer + adding)
@@ -89,7 +89,7 @@ def simulate(rows: float, cluster: Cluster, seed: int = 0) -> float:
 
 
 def measured(points: int, features: int = 20, rows: int = 200_000) -> float:
-    """Measure the seconds that one core of this machine takes for a row."""
+    """Return the measured time in seconds that one core of this machine needs for a row."""
     from sparseklr.compact.model import CompactModel
     from sparseklr.streaming.gauss_newton import LossPass
     from sparseklr.streaming.sources import Block

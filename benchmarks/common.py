@@ -1,4 +1,4 @@
-"""Data directory, folds and tables for all measurements."""
+"""Data directory, folds and printed tables, which all benchmarks use."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ NAMES = tuple(BENCHMARKS)
 
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Features scaled to [0, 1] and labels 0/1 of a benchmark set."""
+    """Return the features, scaled to [0, 1], and the labels 0 and 1 of a benchmark set."""
     data = load_benchmark(name, data_home=DATA)
     return np.ascontiguousarray(minmax_scale(data.data)), data.target
 
 
 def show(title: str, columns: list[str], rows: list[list[Any]]) -> None:
-    """Print a table, as wide as it needs to be; numbers to four significant digits."""
+    """Print a table; numbers have four significant digits."""
     table = Table(title=title)
     for k, column in enumerate(columns):
         table.add_column(column, justify="left" if k == 0 else "right")

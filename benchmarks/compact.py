@@ -1,18 +1,19 @@
 """Quality, size and speed of CompactKLR, compared with SparseKLR, a tuned SVC and boosted trees.
 
-Parts, each with limits and goals for its results:
+The benchmark has these parts, each with limits and goals for its results:
 
-- quality: 12 sets, 5 folds, all rows; log-loss, accuracy and points of CompactKLR and three baselines
-- noise: 20 noise features appended to four sets, ``relevance="sparse"``
-- multiclass: digits, iris, wine and the three-class waveform, against SparseKLR
-- sparse-gp: 400 rows of ringnorm and twonorm, 20 draws. Limit and goal are the log-losses of the sparse (2 points) and
-  the full Gaussian process of Naish-Guzman and Holden (NIPS 2007) from memory: check them before you quote them
-- time: fits against a calibrated SVC (large sets) and HistGradientBoosting (small sets)
-- predict: a million rows, against an SVC with its support vectors
+- quality: log-loss, accuracy and number of points of CompactKLR and three baselines on 12 sets, in 5 folds
+- noise: 20 noise features are appended to four sets, and CompactKLR has ``relevance="sparse"``
+- multiclass: comparison with SparseKLR on digits, iris, wine and the three-class waveform
+- sparse-gp: 20 samples of 400 rows of ringnorm and twonorm. The limit and the goal are the log-losses of the sparse
+  Gaussian process with 2 points and of the full one in Naish-Guzman and Holden (NIPS 2007). They were quoted from
+  memory and must be checked before they are published.
+- time: fit times compared with a calibrated SVC (large sets) and HistGradientBoosting (small sets)
+- predict: prediction times for a million rows, compared with an SVC
 
-``python -m benchmarks.compact quality noise`` measures the rows that docs/compact.csv does not contain, and
-stores them one by one, so that the same command resumes an interrupted run; ``--again`` repeats stored
-measurements. Every run prints all tables and writes docs/compact.md; without a part it does nothing else.
+``python -m benchmarks.compact quality noise`` measures what docs/compact.csv does not contain yet. Results are
+stored one by one, so that the same command resumes an interrupted run; ``--again`` repeats stored measurements.
+Every run prints all tables and writes docs/compact.md. Without the name of a part, it measures nothing.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 class TunedSVC(CalibratedClassifierCV):
-    """SVC with C and gamma chosen by accuracy on three folds of at most 2000 rows, and a sigmoid fitted to all rows."""
+    """SVC whose C and gamma are chosen by accuracy in three folds of at most 2000 rows, with sigmoid calibration."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TunedSVC:
         some = np.random.default_rng(0).permutation(len(y))[:2000]
@@ -114,7 +115,7 @@ def many_classes(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def kept_points(model: Any) -> int:
-    """The number of points of a fitted model; 0 for trees."""
+    """Return the number of points of a fitted model; 0 for trees."""
     if hasattr(model, "steps"):
         model = model[-1]
     if hasattr(model, "calibrated_classifiers_"):
@@ -123,7 +124,7 @@ def kept_points(model: Any) -> int:
 
 
 def evaluated(model: Any, split: Split) -> Row:
-    """A model fitted to the first half of a split and evaluated on the second; seconds of processor time."""
+    """Return the results of a model that is fitted to the first part of a split and evaluated on the second part."""
     X, y, X_test, y_test = split
     began = time.process_time()
     with warnings.catch_warnings():
@@ -156,7 +157,7 @@ def quality() -> Work:
 
 
 def noise() -> Work:
-    """Fits with noise features; those without are in the part ``quality``."""
+    """Yield the fits with noise features; the part ``quality`` contains the fits without noise features."""
     sparse = CompactKLR(relevance="sparse")
     for name in ("diabetes", "ring", "waveform", "magic"):
         X, y = benchmark(name)
@@ -192,8 +193,9 @@ def fit_seconds(model: Any, X: np.ndarray, y: np.ndarray) -> Row:
 
 
 def fit_time() -> Work:
-    """Three runs of each, alternating, on the training rows of the first fold, with the default n_jobs: one
-    thread for CompactKLR and the SVC, all processors for the trees."""
+    """Yield fit times from three alternating runs of each model, on the training rows of the first fold.
+
+    With the default ``n_jobs``, CompactKLR and the SVC use one thread, and the trees use all processors."""
     for name in NAMES:
         X, y, _, _ = next(folds(*benchmark(name)))
         baseline, label = HistGradientBoostingClassifier(), "HistGradientBoosting"
@@ -212,7 +214,7 @@ def predict_seconds(model: Any, X: np.ndarray, points: int) -> Row:
 
 
 def predict() -> Work:
-    """Measure predictions with one thread; the SVC predicts a hundredth of the rows, and its time is scaled up."""
+    """Yield prediction times with one thread; the SVC predicts 1% of the rows, and its time is multiplied by 100."""
     X, y = make_twonorm(1_000_000, random_state=0)
     ours = CompactKLR(n_points=16, C=10.0).fit(X[:5000], y[:5000])
     svc = SVC().fit(X[:5000], y[:5000])

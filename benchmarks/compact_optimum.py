@@ -1,9 +1,9 @@
-"""Measure how much the losses of CompactKLR vary between fits that should agree.
+"""Variation of the losses of CompactKLR between fits that should agree.
 
-Every set is fitted unchanged, with features changed by a relative 1e-9, and with other folds (``random_state``).
-These fits differ in the minimum of a non-convex objective and in the choice of size and C, not in the data.
-Two ratios are reported: training over validation loss, which should not exceed 1.05, and test loss over the best
-of these fits, which should not exceed 1.15::
+Every set is fitted unchanged, with features changed by a relative 1e-9, and with other folds (``random_state``). The
+data of these fits are practically the same, but they may find different minima of the non-convex objective and choose
+different sizes and C. Two ratios are reported. The ratio of training loss to validation loss should not exceed 1.05,
+and the ratio of test loss to the smallest test loss of these fits should not exceed 1.15::
 
     python -m benchmarks.compact_optimum
     python -m benchmarks.compact_optimum --sets 2 --rows 150 300
@@ -51,7 +51,7 @@ KINDS: dict[str, Callable[[int, int], Data]] = {
 
 
 def siblings(X: np.ndarray, n_siblings: int) -> Iterator[tuple[np.ndarray, int]]:
-    """Yield the features and seed of each fit: first the given ones, then perturbed features or other folds in turn."""
+    """Yield the features and seed of each fit: the original ones first, then perturbed features or another seed."""
     yield X, 0
     for turn in range(1, n_siblings):
         noise = 1e-9 * np.random.default_rng(turn).normal(size=X.shape)
@@ -59,7 +59,7 @@ def siblings(X: np.ndarray, n_siblings: int) -> Iterator[tuple[np.ndarray, int]]
 
 
 def measured(kind: str, n: int, seed: int, n_siblings: int) -> np.ndarray:
-    """The number of points, the validation, training and test loss, and the seconds of each fit."""
+    """Return the number of points, the validation, training and test loss, and the seconds of each fit."""
     X, y = KINDS[kind](n, seed)
     new, labels = KINDS[kind](5000, 1000 + seed)
     found = []
@@ -76,8 +76,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--sets", type=int, default=8, help="sets of each kind and size (default: 8)")
-    parser.add_argument("--siblings", type=int, default=3, help="fits of each set (default: 3)")
+    parser.add_argument(
+        "--sets", type=int, default=8, help="number of sets of each kind and size (default: 8)"
+    )
+    parser.add_argument("--siblings", type=int, default=3, help="number of fits of each set (default: 3)")
     parser.add_argument("--rows", type=int, nargs="+", default=[150, 300, 1000])
     given = parser.parse_args()
     warnings.simplefilter("ignore")

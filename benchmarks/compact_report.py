@@ -1,4 +1,4 @@
-"""Tables of benchmarks/compact.py. The terminal also shows limits and goals; docs/compact.md does not."""
+"""Tables of benchmarks/compact.py. The printed tables contain limits and goals; those in docs/compact.md do not."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Table = tuple[str, list[str], list[list[Any]]]  # title, columns, rows
 
 OURS = "CompactKLR"
 BASELINES = ("SparseKLR", "SVC tuned", "HistGradientBoosting")
-FRESH = (3, 4)  # folds that were not used to choose constants
+FRESH = (3, 4)  # folds that were not used to choose constants of CompactKLR
 
 
 class Measured:
-    """The stored rows of one part."""
+    """Stored results of one part of the benchmark."""
 
     def __init__(self, rows: list[Row], part: str) -> None:
         self.rows = [row for row in rows if row["part"] == part]
@@ -38,7 +38,7 @@ class Measured:
         return float(values.mean()) if len(values) else np.nan
 
     def means(self, model: str, column: str, folds: tuple[int, ...] = ()) -> float:
-        """Mean over sets of the means over folds."""
+        """Return the mean over sets of the means over folds."""
         return float(np.mean([self.mean(name, model, column, folds) for name in self.sets]))
 
     def fraction(self, name: str, model: str) -> float:
@@ -238,7 +238,7 @@ def write_report(rows: list[Row], path: Path) -> None:
             show(title, columns, table)
             if title != "bars":
                 lines += [f"## {title}", "", *([NOTES[title], ""] if title in NOTES else [])]
-            if columns == BARS:  # the page shows no limits and goals
+            if columns == BARS:  # the page does not show limits and goals
                 columns, table = ["CompactKLR", "value"], [row[:2] for row in table]
             rule = ["---", *["---:"] * (len(columns) - 1)]
             lines += [f"| {' | '.join(row)} |" for row in (columns, rule, *aligned(table))] + [""]

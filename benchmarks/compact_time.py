@@ -1,7 +1,7 @@
-"""Fit time of CompactKLR: many classes against CatBoost, wide rows, and growing numbers of rows, on one thread.
+"""Fit time of CompactKLR on one thread: with many classes, with many features, and with many rows.
 
-Fits of the two models alternate in one process, and the least CPU seconds of each count, so that a busy machine
-changes the ratio little::
+With many classes, the time is compared with CatBoost. The fits of the two models alternate in one process, and the
+smallest CPU time of each is reported, so that other processes hardly affect the ratio::
 
     python -m benchmarks.compact_time classes wide rows --runs 2
 """
@@ -24,20 +24,20 @@ from .arena_measure import catboost, divide, table
 from .common import DATA, show
 
 Data = tuple[np.ndarray, np.ndarray]
-LARGEST_RATIO = 1.0  # of the seconds to CatBoost's
+LARGEST_RATIO = 1.0  # largest acceptable ratio to the time of CatBoost
 LARGEST_WIDE = 3.0  # seconds
-LARGEST_EXPONENT = 1.05  # of the seconds as a power of the number of rows
+LARGEST_EXPONENT = 1.05  # largest acceptable exponent with which the time grows with the number of rows
 
 
 def from_arena(name: str) -> Data:
-    """At most 1500 training rows of a numeric set of the arena."""
+    """Return at most 1500 training rows of a numeric set of the arena."""
     frame, y = table(name, str(DATA))
     train, _ = divide(y, 0, 1500, 0)
     return frame.to_numpy(dtype=float)[train], y[train]
 
 
 def clusters(n_classes: int, n_rows: int) -> Data:
-    """One cluster for each class in 16 dimensions."""
+    """Return a sample with one normal cluster for each class in 16 dimensions."""
     X, y = make_classification(
         n_rows,
         16,
@@ -72,14 +72,14 @@ ROWS = (1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
 
 
 def seconds(model: Any, X: np.ndarray, y: np.ndarray) -> float:
-    """CPU seconds of a fit."""
+    """Return the CPU seconds of a fit."""
     began = time.process_time()
     model.fit(X, y)
     return time.process_time() - began
 
 
 def classes(runs: int) -> None:
-    """Many classes, against CatBoost."""
+    """Print the times with many classes, and the ratios to CatBoost."""
     found = []
     for name, make in CLASSES.items():
         X, y = make()
@@ -95,7 +95,7 @@ def classes(runs: int) -> None:
 
 
 def wide(runs: int) -> None:
-    """More features than rows."""
+    """Print the time with more features than rows."""
     X, y = wide_rows()
     least = min(seconds(CompactKLR(), X, y) for _ in range(runs))
     show(
@@ -106,7 +106,7 @@ def wide(runs: int) -> None:
 
 
 def rows(runs: int) -> None:
-    """The same distribution with more and more rows."""
+    """Print the times for growing samples from the same distribution."""
     X, y = make_waveform(max(ROWS), random_state=0)
     found: list[list[Any]] = []
     for n in ROWS:
@@ -130,7 +130,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("parts", nargs="+", choices=list(PARTS))
-    parser.add_argument("--runs", type=int, default=2, help="fits of each model, of which the fastest counts")
+    parser.add_argument(
+        "--runs", type=int, default=2, help="number of fits of each model; the fastest is reported"
+    )
     given = parser.parse_args()
     with threadpool_limits(1):
         for part in given.parts:

@@ -1,11 +1,11 @@
-"""Coverage and size of prediction sets from few training rows, and probability intervals on known densities.
+"""Coverage and size of prediction sets, quality of probability intervals, and time of Shapley values.
 
-``sets`` fits a model to draws of 100, 200 and 400 rows of every table, and compares its sets on other rows with split
-conformal prediction, which holds out a quarter of the training rows, and with MAPIE's cross-conformal prediction if it
-is installed and ``--mapie`` is given. The jackknife+ and jackknife-minmax rules (``--rules``) use a one-step
-approximation of the models without each row, for two classes. ``intervals`` measures Venn-Abers intervals on generated
-data with known class probabilities. ``shapley`` measures time and additivity of Shapley values, and the time of
-shap's KernelExplainer if shap is installed::
+``sets`` fits a model to random samples of 100, 200 and 400 rows of every table, and evaluates its prediction sets on
+other rows. They are compared with split conformal prediction, which does not fit the model to a quarter of the training
+rows, and with ``--mapie`` with cross-conformal prediction by MAPIE. ``--rules`` adds the jackknife+ and jackknife-minmax
+rules, for two classes, in which the leave-one-out models are approximated by one Newton step. ``intervals`` measures
+Venn-Abers intervals on synthetic data whose class probabilities are known. ``shapley`` measures the time and additivity
+of Shapley values, and the time of shap's KernelExplainer if shap is installed::
 
     python -m benchmarks.coverage sets coverage.csv --draws 20
     python -m benchmarks.coverage summary coverage.csv
@@ -45,7 +45,10 @@ BELOW, ABOVE, BELOW_BY_CLASS = 0.015, 0.03, 0.025  # allowed deviations
 
 
 def draw_rows(y: np.ndarray, n: int, seed: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """Training and test rows, stratified if every class has two rows; None if too few rows are left for a test."""
+    """Return random training and test rows, or None if too few test rows remain.
+
+    They are stratified if every class has two rows.
+    """
     if n > 0.8 * len(y):
         return None
     rows, n_test = np.arange(len(y)), min(TEST_ROWS, len(y) - n)
@@ -57,7 +60,7 @@ def draw_rows(y: np.ndarray, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]
 def split_conformal(
     made: Any, X: pd.DataFrame, y: np.ndarray, rows: np.ndarray, test: np.ndarray, seed: int
 ) -> Any:
-    """p-values from a quarter of the rows, which the model does not see."""
+    """Return p-values of split conformal prediction, calibrated on a quarter of the training rows."""
     fitted, held_out = train_test_split(rows, test_size=0.25, random_state=seed)
     if len(np.unique(y[fitted])) < 2:
         return None
@@ -72,7 +75,7 @@ def split_conformal(
 
 
 def mapie_sets(made: Any, X: Any, y: np.ndarray, rows: np.ndarray, test: np.ndarray, seed: int) -> Any:
-    """Sets of MAPIE's cross-conformal classifier with 10 folds, which refits the model 11 times."""
+    """Return prediction sets of MAPIE's cross-conformal classifier with 10 folds, which fits 11 models."""
     from mapie.classification import CrossConformalClassifier
 
     mapie = CrossConformalClassifier(made, confidence_level=list(COVERAGES), cv=10, random_state=seed)
@@ -83,7 +86,7 @@ def mapie_sets(made: Any, X: Any, y: np.ndarray, rows: np.ndarray, test: np.ndar
 def jackknife_rules(
     model: Any, rows: np.ndarray, labels: np.ndarray, test: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """p-values of further rules; one Newton step gives the models without each row."""
+    """Return p-values of the jackknife rules, with leave-one-out models from one Newton step."""
     posterior, n = model._posteriors_[0], len(rows)
 
     def whitened(X: np.ndarray) -> np.ndarray:
@@ -112,7 +115,7 @@ def jackknife_rules(
 
 
 def quality(sets: np.ndarray, classes: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-    """Coverage, also of each class with 50 test rows, mean size, and fractions of empty and full sets."""
+    """Return the coverage, also of each class with 50 test rows, and the sizes of prediction sets."""
     inside = np.zeros(len(y), dtype=bool)
     for k, label in enumerate(classes):
         inside[y == label] = sets[y == label, k]
@@ -128,14 +131,14 @@ def quality(sets: np.ndarray, classes: np.ndarray, y: np.ndarray) -> dict[str, A
 
 
 def least_by_class(cells: pd.Series) -> float:
-    """Mean over the draws of the coverage of each class, and the least of them; NaN if no class has enough rows."""
+    """Return the smallest of the coverages of the classes, which are means over the samples; NaN if unknown."""
     return float(pd.DataFrame([json.loads(cell) for cell in cells]).mean().min())
 
 
 def measure(
     model: str, name: str, n: int, seed: int, *, rules: bool, mapie: bool
 ) -> Iterator[dict[str, Any]]:
-    """Quality of the sets of all methods for one draw of n rows."""
+    """Yield the quality of the prediction sets of each method for one sample of n rows."""
     X, y = table(name, str(DATA))
     if (drawn := draw_rows(y, n, seed)) is None:
         return
@@ -187,7 +190,7 @@ def run_sets(arguments: argparse.Namespace) -> None:
 
 
 def run_summary(arguments: argparse.Namespace) -> None:
-    """Means over draws for each set, then over sets; deviations of the coverage in percentage points."""
+    """Print means over samples and data sets; deviations of the coverage are in percentage points."""
     results = pd.read_csv(arguments.path)
     if arguments.half == "report":
         results = results[results["set"].isin(REPORT)]
@@ -238,14 +241,15 @@ MERGES: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]] = 
     "middle": lambda p, lower, upper: (lower + upper) / 2,
     "geometric": lambda p, lower, upper: np.sqrt(p * upper / (1 - lower + upper)),
 }
-"""Ways to merge the probability p and the ends of its interval into one number; the sums are then divided by their total."""
+"""Formulas that merge the probability p and the ends of its interval; the results are then normalised to sum to one."""
 
 
 def run_intervals(arguments: argparse.Namespace) -> None:
-    """Widths, true probabilities inside, and log-losses of merged probabilities relative to the plain ones.
+    """Print the widths and coverages of intervals, and log-losses of merged probabilities relative to plain ones.
 
-    ``rows`` is the fraction of rows whose true probability is inside; ``rates`` that of rows for which the
-    mean true probability of rows with the same prediction is inside (isotonic regression on all test rows).
+    ``rows`` is the fraction of rows whose true probability is inside the interval. ``rates`` is the fraction of rows for
+    which the interval contains the mean true probability of all rows with the same prediction, estimated by isotonic
+    regression on all test rows.
     """
     lines = []
     for make, name in ((make_ringnorm, "ringnorm"), (make_twonorm, "twonorm"), (make_waveform, "waveform")):
@@ -273,7 +277,7 @@ def run_intervals(arguments: argparse.Namespace) -> None:
 def compare_with_shap(
     model: CompactKLR, X: np.ndarray, exact: np.ndarray, seconds: float, n_samples: int
 ) -> None:
-    """Time and error of shap's KernelExplainer with the same background, if shap is installed."""
+    """Print the time and error of shap's KernelExplainer with the same background rows, if shap is installed."""
     try:
         import shap
     except ImportError:
@@ -293,16 +297,17 @@ def compare_with_shap(
 
 
 def run_shapley(arguments: argparse.Namespace) -> None:
-    """Time of 1000 rows, 27 points and 100 background rows against shap's KernelExplainer; additivity on every set.
+    """Print the time of Shapley values for 1000 rows, 27 points and 100 background rows, and their additivity.
 
-    With 12 features, KernelExplainer evaluates all 4094 subsets and is exact too; with 20 it samples them.
+    The time is compared with shap's KernelExplainer. With 12 features, KernelExplainer evaluates all 4094 subsets and is
+    exact too; with 20 features, it samples subsets.
     """
     for n_features, samples in ((12, (4094,)), (20, (500, 2000))):
         rng = np.random.default_rng(0)
         X = rng.normal(size=(2000, n_features))
         model = CompactKLR(n_points=27).fit(X, X[:, 0] * X[:, 1] + X[:, 2] > 0)
         with threadpool_limits(1):
-            model.explain(X[:1], by="features")  # computes the background
+            model.explain(X[:1], by="features")  # the first call computes the background
             start = time.process_time()
             exact = model.explain(X[:1000], by="features")
             seconds = (time.process_time() - start) / 1000

@@ -1,10 +1,9 @@
-"""Log-loss and AUC of an estimator with its defaults on the 12 sets, compared with another version.
+"""Log-loss and AUC of an estimator with default parameters on the 12 sets, compared with another version.
 
-Features are in [0, 1], and every row is a test row once per repeat (stratified folds). ``--store FILE`` writes the results, and
-``--against FILE`` compares with those that another version wrote: run it with the same
-``--model``, ``--folds``, ``--repeats`` and ``--rows``, from
-this directory, with the interpreter of an environment in which that version is installed. The limit of the ratio of
-mean losses is 1.
+Features are in [0, 1], and every row is a test row once per repeat (stratified folds). ``--store FILE`` writes the
+results to a file, and ``--against FILE`` compares them with the file of another version. That version must run this
+script with the same ``--model``, ``--folds``, ``--repeats`` and ``--rows``, in an environment in which it is installed.
+The limit of the ratio of mean losses is 1.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from .common import NAMES, load, show
 
 
 def measure(name: str, model: str, folds: int, repeats: int, rows: int) -> list[float]:
-    """Held-out log-loss, AUC and number of points, means over the folds."""
+    """Return the test log-loss, the AUC and the number of points, averaged over the folds."""
     X, y = load(name)
     kept = np.random.default_rng(0).permutation(len(y))[:rows]
     X, y = X[kept], y[kept]
@@ -43,16 +42,16 @@ def main() -> None:
     parser.add_argument("--model", choices=["SparseKLR", "CompactKLR"], default="SparseKLR")
     parser.add_argument("--folds", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=1)
-    parser.add_argument("--rows", type=int, default=10**9, help="rows of a set at most")
-    parser.add_argument("--store", type=Path, help="a JSON file for the figures")
-    parser.add_argument("--against", type=Path, help="a JSON file of the figures of another version")
+    parser.add_argument("--rows", type=int, default=10**9, help="maximum number of rows of a set")
+    parser.add_argument("--store", type=Path, help="JSON file to which the results are written")
+    parser.add_argument("--against", type=Path, help="JSON file with the results of another version")
     arguments = parser.parse_args()
     plan = {name: getattr(arguments, name) for name in ("model", "folds", "repeats", "rows")}
     before = {}
     if arguments.against:
         stored = json.loads(arguments.against.read_text())
         if stored["plan"] != plan:
-            parser.error(f"{arguments.against} has figures for {stored['plan']}, not for {plan}")
+            parser.error(f"{arguments.against} contains results for {stored['plan']}, not for {plan}")
         before = stored["sets"]
     now = {}
     for name in arguments.sets:

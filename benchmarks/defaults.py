@@ -1,6 +1,6 @@
-"""Accuracy and sparsity of the default selection, compared with a default SVC.
+"""Accuracy and sparsity of SKLR with default parameters, compared with a default SVC.
 
-Five folds on the 12 sets, features scaled to [0, 1] and standardised, ``gamma="scale"``.
+The means are over five folds of the 12 sets, with features scaled to [0, 1] and standardised, and ``gamma="scale"``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Fit times of S-KLR and LIBSVM in ten cases: ``python -m benchmarks.dual_speed``.
 
-Five tables, features in [0, 1], rbf kernel with gamma = 0.5; C = 1e4 with lam = 1e3 and 1e2 against
-``SVC(C=10)`` and ``SVC(C=100)``, whose problems are nearly the same. One thread, smallest CPU times of alternating fits,
-which other programs disturb least; only ratios within a run are meaningful.
+The benchmark uses five tables with features in [0, 1] and the rbf kernel with gamma = 0.5. S-KLR with C = 1e4 and
+lam = 1e3 or 1e2 is compared with ``SVC(C=10)`` and ``SVC(C=100)``, whose optimisation problems are nearly the same. The
+fits alternate on one thread, and the smallest CPU times are reported, because other programs affect them least. Only
+ratios within a run are meaningful.
 """
 
 from __future__ import annotations

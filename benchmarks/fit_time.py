@@ -1,11 +1,11 @@
 """Fit time of SparseKLR relative to a calibrated SVC, on one thread.
 
-The script divides the CPU seconds of ``SparseKLR`` (without and with the search for the width) by those of
-``CalibratedClassifierCV(SVC(), ensemble=False)`` (a sigmoid from five folds). It uses the 12 sets, with
-features in [0, 1] or standardised (``--standard``), and 3000 rows of 26 classes. ``--arena`` uses the tables of
-``benchmarks.arena`` with two classes instead, with at most 1500 standardised training rows. Fits of the models
-alternate, and the fastest of each counts. Results are stored in ``--results`` and not measured again;
-``--fresh`` deletes them.
+The script divides the CPU time of ``SparseKLR``, without and with the search for the kernel width, by the CPU time of
+``CalibratedClassifierCV(SVC(), ensemble=False)``, which fits a sigmoid in five folds. The data are the 12 sets, with
+features in [0, 1] or standardised (``--standard``), and 3000 rows of 26 classes. With ``--arena``, the data are the
+two-class tables of ``benchmarks.arena``, with at most 1500 standardised training rows. Fits of the models alternate,
+and the fastest fit of each is reported. Results are stored in ``--results`` and not measured again; ``--fresh`` deletes
+them.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ MODELS: dict[str, Callable[[], ClassifierMixin]] = {
     "SparseKLR": lambda: SparseKLR(gamma="scale"),
     "width by leave-one-out": lambda: SparseKLR(gamma="auto"),
 }
-# Upper limits for the ratios, without and with the search for the width: for each set with two classes, and
-# for 26 classes.
+# Upper limits for the ratios, without and with the search for the kernel width, on each set with two classes, and with
+# 26 classes.
 BARS = {"SparseKLR": 0.8, "width by leave-one-out": 1.5}
 BAR_OF_LETTERS = 2.0
-ARENA = "arena "  # prefix of the names of the tables of the arena
+ARENA = "arena "  # prefix of the names of arena tables
 
 
 def load_any(name: str, standard: bool) -> tuple[np.ndarray, np.ndarray]:
-    """A benchmark set, or a mixture of one cluster for each of 26 classes in 16 dimensions."""
+    """Return a benchmark set, or a mixture of one cluster for each of 26 classes in 16 dimensions."""
     if name == LETTERS:
         X, y = make_classification(
             3000,
@@ -65,12 +65,12 @@ def load_any(name: str, standard: bool) -> tuple[np.ndarray, np.ndarray]:
 
 
 def arena_tables() -> list[str]:
-    """The tables of the arena with two classes."""
+    """Return the tables of the arena with two classes."""
     return [ARENA + name for name in HALVES["all"] if table(name, str(DATA))[1].max() == 1]
 
 
 def arena_rows(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """The training rows of the first split, as the models of the arena get them."""
+    """Return the training rows of the first split, preprocessed as in the arena."""
     X, y = table(name, str(DATA))
     train, _ = divide(y, 0, 1500, 0)
     text = [column for column in X if X[column].dtype == object]
@@ -78,7 +78,7 @@ def arena_rows(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def seconds(name: str, standard: bool) -> dict[str, float]:
-    """CPU seconds of the fastest fit of each model; small sets are fitted more often."""
+    """Return the CPU seconds of the fastest fit of each model; small sets are fitted more often."""
     arena = name.startswith(ARENA)
     X, y = arena_rows(name.removeprefix(ARENA)) if arena else load_any(name, standard)
     models = dict(MODELS)
@@ -98,7 +98,7 @@ def measure(sets: list[str], standard: bool, results: Path) -> dict[str, dict[st
     scaling = "standardised" if standard else "in [0, 1]"
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        SparseKLR().fit([[0.0], [1.0]], [0, 1])  # the first fit imports modules and is not counted
+        SparseKLR().fit([[0.0], [1.0]], [0, 1])  # the first fit imports modules and is not timed
         for name in sets:
             if f"{name}, {scaling}" not in found:
                 found[f"{name}, {scaling}"] = seconds(name, standard)

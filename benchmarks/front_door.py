@@ -1,11 +1,11 @@
 """``sparseklr fit --model sparse`` on messy files, compared with ``SparseKLR`` on clean arrays.
 
-Eight of the twelve sets are written as messy CSV files of the kinds that occur in practice: with semicolons
-and decimal commas, an index, row names, an identifier, currency and percent signs, odd tokens, other
-encodings, or empty and constant columns. ``SparseKLR()`` gets the same rows as clean arrays. Both are
-fitted to the training rows and evaluated on the same test rows, which the command line reads from files
-with the same quirks: log-loss and accuracy. Limit on every set: the ratio of the mean log-losses exceeds 1.00 by at most its standard
-error over the splits. ``--sets``, ``--rows`` and ``--splits`` choose a part.
+Eight of the twelve sets are written as messy CSV files of the kinds that occur in practice: with semicolons and decimal
+commas, an index, row names, an identifier, currency and percent signs, unreadable values, other encodings, or empty and
+constant columns. ``SparseKLR()`` gets the same rows as clean arrays. Both models are fitted to the same training rows,
+and their log-loss and accuracy are measured on the same test rows, which the command line reads from equally messy
+files. On every set, the ratio of the mean log-losses may exceed 1.00 by at most its standard error over the splits.
+``--sets``, ``--rows`` and ``--splits`` run a part of the benchmark.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def with_identifier(frame: pd.DataFrame) -> bytes:
 
 
 def with_odd_tokens(frame: pd.DataFrame) -> bytes:
-    """Write a file in which one of a hundred values in every fifth column cannot be read."""
+    """Write a file in which 1% of the values in every fifth column cannot be read as numbers."""
     frame = frame.astype(object)
     for k, name in enumerate(frame.columns[:-1:5]):
         frame.iloc[7 + k :: 101, 5 * k] = ("n/k", "-", "unknown")[k % 3]
@@ -110,8 +110,10 @@ def _call(*argv: str) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sets", nargs="*", default=list(QUIRKS), help="data sets to use")
-    parser.add_argument("--rows", type=int, default=800, help="training rows at most")
-    parser.add_argument("--splits", type=int, default=10, help="random splits, 70%% of the rows to train on")
+    parser.add_argument("--rows", type=int, default=800, help="maximum number of training rows")
+    parser.add_argument(
+        "--splits", type=int, default=10, help="number of random splits, with 70%% of the rows for training"
+    )
     args = parser.parse_args()
     rows, ratios, worse = [], [], []
     for name in args.sets:

@@ -1,4 +1,4 @@
-"""Draw ``docs/front.png``: probabilities and kept points of an SVC and of SparseKLR, legible at the width of a phone."""
+"""Picture ``docs/front.png``: predicted probabilities and points of an SVC and of SparseKLR, legible on a phone."""
 
 from __future__ import annotations
 

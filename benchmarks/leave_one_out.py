@@ -1,9 +1,9 @@
-"""Does the leave-one-out log-loss agree with the log-loss on new rows?
+"""Agreement between the leave-one-out log-loss and the log-loss on new rows.
 
-On the 12 sets and the multi-class sets of scikit-learn, with features in [0, 1] and the test folds of a
-5-fold split, the script compares the log-loss of ``SparseKLR()`` on the held-out rows with its
-``loo_log_loss_``, and does the same for the model without pruning. The goal is a ratio of the mean losses
-within 10% of 1. ``--sets``, ``--folds`` and ``--rows`` choose a part.
+The script compares the log-loss of ``SparseKLR()`` on test folds with its attribute ``loo_log_loss_``, for the default
+model and for the model without pruning. The data are the 12 sets and the multi-class sets of scikit-learn, with
+features in [0, 1] and five folds. The goal is a ratio of the mean losses within 10% of 1. ``--sets``, ``--folds`` and
+``--rows`` run a part of the benchmark.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ def load_any(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def measure(name: str, folds: int, rows: int, gamma: float | str) -> list[float]:
-    """Held-out loss, leave-one-out loss, held-out loss without pruning, points: means over folds."""
+    """Return the test loss, the leave-one-out loss, the test loss without pruning, and the number of points.
+
+    All are means over folds.
+    """
     X, y = load_any(name)
     splits = list(StratifiedKFold(5, shuffle=True, random_state=0).split(X, y))[:folds]
     found = []
@@ -50,7 +53,7 @@ def main() -> None:
     )
     parser.add_argument("--sets", nargs="*", default=[*NAMES, *MULTICLASS])
     parser.add_argument("--folds", type=int, default=5)
-    parser.add_argument("--rows", type=int, default=10**9, help="training rows at most")
+    parser.add_argument("--rows", type=int, default=10**9, help="maximum number of training rows")
     parser.add_argument("--gamma", default="scale")
     arguments = parser.parse_args()
     gamma = arguments.gamma if arguments.gamma in ("scale", "auto") else float(arguments.gamma)

@@ -1,9 +1,10 @@
 """Results of ``sparseklr fit`` on 53 messy files.
 
-One table (400 rows to fit and 4000 to measure, of two numbers, a category, a date and two classes) is written with
-the defects that occur in practice. Each file is fitted with ``--target y`` alone (and the option that its defect needs)
-and evaluated on rows with the same defects. ``python -m benchmarks.messy_tables`` prints a line for each: the kinds of
-columns found, the accuracy relative to the clean file, and the messages; the tests check the same files.
+One table is written with the defects that occur in practice. It has two columns of numbers, a category, a date and two
+classes, with 400 training rows and 4000 test rows. ``sparseklr fit`` reads each file with ``--target y`` and, if a defect
+requires it, one further option. The model is evaluated on rows with the same defects. ``python -m
+benchmarks.messy_tables`` prints for each file the detected kinds of columns, the accuracy relative to the clean file, and
+the messages. The test suite checks the same files.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ class Messy:
     kinds: dict[str, str] = field(default_factory=lambda: CLEAN)
     messages: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
-    declared: tuple[str, ...] = ()  # options for fit only
+    declared: tuple[str, ...] = ()  # options of fit that evaluate does not have
     suffix: str = ".csv"
-    worse: float = 0.015  # accuracy that the defect may cost
-    error: tuple[str, ...] = ()  # words in the error message, if the file cannot be used
+    worse: float = 0.015  # acceptable loss of accuracy
+    error: tuple[str, ...] = ()  # parts of the expected error message, if the file cannot be read
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Outcome:
 
 
 def clean_table(n: int = 4400) -> pd.DataFrame:
-    """A table whose classes depend on all four columns."""
+    """Return a table whose classes depend on all four columns."""
     rng = np.random.default_rng(7)
     age, income = rng.normal(45, 12, n).round(1), np.round(np.exp(rng.normal(10, 0.5, n)))
     city = rng.choice(["Oslo", "Rome", "Zürich"], n)
@@ -69,7 +70,7 @@ def clean_table(n: int = 4400) -> pd.DataFrame:
 
 
 def with_tokens(column: str, *tokens: str, every: int = 97) -> Callable[[pd.DataFrame], pd.DataFrame]:
-    """Turn a column into text in which tokens replace some values."""
+    """Return a function that turns a column into text and replaces some values by tokens."""
 
     def spoil(frame: pd.DataFrame) -> pd.DataFrame:
         text = frame[column].astype(str).to_numpy().astype(object)
@@ -81,7 +82,7 @@ def with_tokens(column: str, *tokens: str, every: int = 97) -> Callable[[pd.Data
 
 
 def written(column: str, form: Callable[[Any], str]) -> Callable[[pd.DataFrame], pd.DataFrame]:
-    """Write the values of a column in another notation."""
+    """Return a function that writes the values of a column in another notation."""
     return lambda frame: frame.assign(**{column: [form(value) for value in frame[column]]})
 
 
@@ -184,35 +185,35 @@ MESSY = [
     Messy("gzip, quoted cells", write=lambda frame: gzip.compress(frame.to_csv(index=False, quoting=1).encode()), suffix=".csv.gz"),
     Messy("bzip2 without a suffix of its own", write=lambda frame: bz2.compress(frame.to_csv(index=False).encode())),
     Messy("Parquet with dates and categories", write=parquet, suffix=".parquet"),
-    Messy("index without a name", write=csv(index=True), messages=("column 1 has no name and is left out",)),
-    Messy("names of rows as R writes them", write=r_table, messages=("column 1 has no name and is left out",)),
-    Messy("separators at the ends of rows", write=trailing, messages=("column 6 has no name and is left out",)),
+    Messy("index without a name", write=csv(index=True), messages=("column 1 has no name and is ignored",)),
+    Messy("names of rows as R writes them", write=r_table, messages=("column 1 has no name and is ignored",)),
+    Messy("separators at the ends of rows", write=trailing, messages=("column 6 has no name and is ignored",)),
     Messy("spaces around cells and names", write=padded),
     Messy(
         "one odd token among numbers",
         both(with_tokens("age", "n/k", every=10**6), with_tokens("income", "-", every=10**6)),
-        messages=("column 'age': 1 of 400 values is not a number and counts as missing: 'n/k' (row 11)", "column 'income': 1 of 400 values"),
+        messages=("column 'age': 1 of 400 values is not a number and is treated as missing: 'n/k' (row 11)", "column 'income': 1 of 400 values"),
     ),
     Messy("money", written("income", lambda value: f"${value:,.2f}")),
     Messy("money of mixed form", with_tokens("income", "$21,300", "21,300", "21300 €", every=101)),
     Messy("percent signs", written("age", lambda value: f"{value}%")),
-    Messy("one percent sign among numbers", with_tokens("age", "5%", every=10**6), messages=("column 'age': 1 of 400 values is not a number and counts as missing: '5%' (row 11)",)),
+    Messy("one percent sign among numbers", with_tokens("age", "5%", every=10**6), messages=("column 'age': 1 of 400 values is not a number and is treated as missing: '5%' (row 11)",)),
     Messy("units", written("age", lambda value: f"{value} yr")),
     Messy("negative numbers in brackets", both(lambda frame: frame.assign(age=frame["age"] - 45), written("age", lambda value: f"({-value:.1f})" if value < 0 else f"{value:.1f}"))),
     Messy("missing values in every column", with_holes),
     Messy("a custom token for missing values", with_tokens("age", "-999", every=151), options=("--na=-999",)),
     Messy("German dates", german_date),
-    Messy("a token among dates", both(german_date, with_tokens("joined", "unknown", every=10**6)), messages=("column 'joined': 1 of 400 values is not a date and counts as missing: 'unknown' (row 11)",)),
+    Messy("a token among dates", both(german_date, with_tokens("joined", "unknown", every=10**6)), messages=("column 'joined': 1 of 400 values is not a date and is treated as missing: 'unknown' (row 11)",)),
     Messy("days as whole numbers", written("joined", lambda day: day.replace("-", ""))),
     Messy("codes with leading zeros", written("city", CODES.__getitem__)),
-    Messy("identifiers", with_identifiers, messages=("column 'customer_id' is left out", "column 'token' is left out")),
-    Messy("empty and constant columns", with_useless, messages=("column 'comment' is left out: empty in every row", "column 'source' is left out: the same value")),
+    Messy("identifiers", with_identifiers, messages=("column 'customer_id' is dropped", "column 'token' is dropped")),
+    Messy("empty and constant columns", with_useless, messages=("column 'comment' is dropped: empty in every row", "column 'source' is dropped: the same value")),
     Messy("free text", with_comments, kinds={**CLEAN, "comment": "text"}),
     Messy(
         "nearly everything at once",
         both(with_identifiers, with_useless, german_date, with_tokens("joined", "unknown", every=10**6), written("income", lambda value: f"{value:,} €".replace(",", "."))),
         csv("cp1252", sep=";", decimal=",", index=True),
-        messages=("';' separated, decimal comma, windows-1252", "column 1 has no name", "column 'customer_id' is left out", "column 'token' is left out", "column 'comment' is left out", "column 'source' is left out", "column 'joined': 1 of 400 values"),
+        messages=("';' separated, decimal comma, windows-1252", "column 1 has no name", "column 'customer_id' is dropped", "column 'token' is dropped", "column 'comment' is dropped", "column 'source' is dropped", "column 'joined': 1 of 400 values"),
     ),
     Messy("units with a slash and a power", written("age", lambda value: f"{value} kg/m2")),
     Messy("units with a superscript", written("age", lambda value: f"{value} kg/m²")),
@@ -222,16 +223,16 @@ MESSY = [
     Messy("m2, decimal commas", written("age", lambda value: f"{value} m2".replace(".", ",")), csv(sep=";"), messages=("decimal comma",)),
     Messy("currency codes", written("income", lambda value: f"USD {value:,.2f}")),
     Messy("powers of ten in the unit", written("age", lambda value: f"{value} x10^9/L")),
-    Messy("upper bounds", written("age", lambda value: "65+" if value > 65 else f"{value}"), messages=("column 'age': 9 of 400 values are bounds, read as their numbers: '65+'",), worse=0.05),
-    Messy("detection limits", written("age", lambda value: "<30" if value < 30 else f"{value}"), messages=("column 'age': 45 of 400 values are bounds, read as their numbers: '<30'",), worse=0.05),
-    Messy("two units", in_two_units, kinds={**CLEAN, "age": "text"}, messages=("column 'age' has numbers in several units",), worse=0.2),
-    Messy("two units, one declared", in_two_units, declared=("--number", "age"), messages=("column 'age': 134 of 400 values are not numbers and count as missing",), worse=0.2),
+    Messy("upper bounds", written("age", lambda value: "65+" if value > 65 else f"{value}"), messages=("column 'age': 9 of 400 values are bounds and are read as numbers: '65+'",), worse=0.05),
+    Messy("detection limits", written("age", lambda value: "<30" if value < 30 else f"{value}"), messages=("column 'age': 45 of 400 values are bounds and are read as numbers: '<30'",), worse=0.05),
+    Messy("two units", in_two_units, kinds={**CLEAN, "age": "text"}, messages=("column 'age' contains numbers in several units",), worse=0.2),
+    Messy("two units, one declared", in_two_units, declared=("--number", "age"), messages=("column 'age': 134 of 400 values are not numbers and are treated as missing",), worse=0.2),
     Messy("categories in mixed case", in_mixed_case, messages=("column 'city': 'Oslo', ", "column 'city': 'Rome', ", "column 'city': 'Zürich', ")),
     Messy("a sentinel below", with_tokens("age", "-99", every=40), messages=("column 'age': -99 in 10 rows is far from the other values",), worse=0.05),
     Messy("a sentinel above", with_tokens("age", "999", every=40), messages=("column 'age': 999 in 10 rows is far from the other values",), worse=0.05),
     Messy("a row with too many cells", write=ragged, error=("row 8 has 6 cells; expected 5",)),
-    Messy("a column named twice", write=lambda frame: frame.to_csv(index=False).replace("income", "age", 1).encode(), error=("more than one column is called age",)),
-    Messy("no header", write=lambda frame: frame[["age", "income"]].to_csv(index=False, header=False).encode(), error=("the first row holds numbers", "Add a header")),
+    Messy("a column named twice", write=lambda frame: frame.to_csv(index=False).replace("income", "age", 1).encode(), error=("several columns have the same name: age",)),
+    Messy("no header", write=lambda frame: frame[["age", "income"]].to_csv(index=False, header=False).encode(), error=("the first row contains numbers", "Add a header")),
     Messy("the wrong encoding given", write=csv("cp1252"), options=("--encoding", "utf-8"), error=("is not utf-8", "row")),
     Messy("a spreadsheet", write=lambda frame: b"PK\x03\x04" + bytes(100), error=("looks like a spreadsheet",)),
     Messy("cut in the middle of a gzip file", write=lambda frame: gzip.compress(frame.to_csv().encode())[:3000], suffix=".csv.gz", error=("truncated or damaged",)),
@@ -274,7 +275,7 @@ def _call(*argv: str) -> tuple[int, str, str]:
 
 
 def as_expected(messy: Messy, found: Outcome) -> bool:
-    """Whether the kinds are right and every expected message was printed, or the right error."""
+    """Return whether the kinds are right and every expected message was printed, or the right error."""
     if messy.error:
         return found.code == 2 and all(words in found.stderr for words in messy.error)
     return found.kinds == messy.kinds and all(words in found.stderr for words in messy.messages)

@@ -1,4 +1,4 @@
-"""Comparison for users of SVC(probability=True): five sets, features standardised, default parameters.
+"""Comparison for users of SVC(probability=True), on five sets with standardised features and default parameters.
 
 The baselines are ``SVC(probability=True)``, which scikit-learn 1.9 deprecates, and the replacement it recommends,
 ``CalibratedClassifierCV(SVC(), ensemble=False)``. ``python -m benchmarks.migration`` writes the table of
@@ -41,7 +41,7 @@ NOTE = (
 
 
 def n_points(model: Any) -> int:
-    """The number of training rows or prototypes that a fitted model keeps."""
+    """Return the number of points of a fitted model: training rows that it keeps, or fitted locations."""
     if isinstance(model, CalibratedClassifierCV):
         model = model.calibrated_classifiers_[0].estimator
     return model.n_points_ if isinstance(model, CompactKLR) else len(model.support_)

@@ -1,17 +1,18 @@
-"""Compare SparseKLR(kernel="auto", gamma="auto") with GridSearchCV(SVC) over 4 x 4 values of C and gamma.
+"""Comparison of SparseKLR(kernel="auto", gamma="auto") with GridSearchCV(SVC) over 4 x 4 values of C and gamma.
 
 Features are in [0, 1], and searches use 5 folds. Both models are fitted to the training part of an outer fold and
-evaluated on the test part: CPU seconds of the search, log-loss, accuracy and number of points. SVC is searched as
-usual, by accuracy and without probabilities; its log-loss uses a sigmoid that is cross-fitted afterwards to the
-chosen SVC (``CalibratedClassifierCV``), which does not count in the time. Limits on each of spambase, ring and magic:
-at most a quarter of the time (goal: a tenth) and a lower log-loss.
+evaluated on its test part. The results are the CPU time of the search, log-loss, accuracy and number of points. The
+search for SVC maximises the accuracy, without probabilities. For its log-loss, a sigmoid is cross-fitted afterwards to
+the chosen SVC (``CalibratedClassifierCV``); this does not count in the time. On each of spambase, ring and magic,
+SparseKLR must take at most a quarter of the time (goal: a tenth) and have a lower log-loss.
 
-``--grid`` compares the choice of C and lam by SKLRCV with that of C for SVC, with equal numbers of values and folds.
-Limits: half the time on spambase; accuracy within 0.5 percentage points of SVC on 10 of the 12 sets; with the rule
-"sparsest of the three most accurate", at most 1.2 times its points on 9.
+``--grid`` compares the choice of C and lam by SKLRCV with the choice of C for SVC, with equal numbers of values and
+folds. SKLRCV must take at most half the time on spambase, have an accuracy at most 0.5 percentage points below SVC on 10
+of the 12 sets and, with the rule "sparsest of the three most accurate", keep at most 1.2 times as many points as SVC on
+9 sets.
 
-Every search is stored (``--store``) and not repeated: that of SVC takes long and does not depend on this package.
-``--again`` repeats those of SparseKLR.
+Every search is stored (``--store``) and not repeated, because the search for SVC takes long and does not depend on this
+package. ``--again`` repeats the searches of SparseKLR.
 """
 
 from __future__ import annotations
@@ -39,19 +40,19 @@ SVC_CS = (1, 10, 100)
 
 
 def n_support(model: Any, X: np.ndarray, y: np.ndarray) -> int:
-    """A scorer that returns the number of points kept."""
+    """Return the number of points of a fitted model, as a scorer."""
     return len(model.support_)
 
 
 def timed(model: Any, X: np.ndarray, y: np.ndarray) -> float:
-    """The CPU seconds of a fit."""
+    """Return the CPU seconds of a fit."""
     start = time.process_time()
     model.fit(X, y)
     return time.process_time() - start
 
 
 def search_svc(X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> dict[str, Any]:
-    """Evaluate SVC in one outer fold of the search over kernels."""
+    """Return the results of the search for SVC in one outer fold."""
     svc = GridSearchCV(SVC(), SVC_GRID)
     seconds = timed(svc, X[train], y[train])
     sigmoid = CalibratedClassifierCV(SVC(**svc.best_params_), ensemble=False).fit(X[train], y[train])
@@ -65,7 +66,7 @@ def search_svc(X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray
 
 
 def search_klr(X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> dict[str, Any]:
-    """Evaluate SparseKLR in one outer fold of the search over kernels."""
+    """Return the results of SparseKLR in one outer fold."""
     klr = SparseKLR(kernel="auto", gamma="auto")
     seconds = timed(klr, X[train], y[train])
     return {
@@ -92,7 +93,7 @@ def report_kernels(names: list[str], means: list[dict[str, Any]]) -> None:
 
 
 def compare_grids(X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> dict[str, float]:
-    """One outer fold of the search over C and lam: accuracies, fractions of points kept, seconds."""
+    """Return accuracies, fractions of points kept and seconds of the searches over C and lam in one outer fold."""
     scoring = {"score": "accuracy", "n_support": n_support}
     svc = GridSearchCV(SVC(), {"C": SVC_CS}, scoring=scoring, refit="score")
     klr = SKLRCV(estimator=SKLR(calibration=None))
@@ -137,25 +138,25 @@ SEARCHES = {"SVC": search_svc, "KLR": search_klr, "grids": compare_grids}
 
 
 def n_outer(n_samples: int) -> int:
-    """The number of outer folds to use: fewer for large sets, whose folds are informative and slow."""
+    """Return the number of outer folds: fewer for large sets, whose folds are slow and already informative."""
     return 5 if n_samples < 3000 else 2 if n_samples < 9000 else 1
 
 
 def measure(name: str, fold: int, rows: int, search: str) -> dict[str, Any]:
-    """Measure one search in one outer fold, on at most ``rows`` rows."""
+    """Return the results of one search in one outer fold, on at most ``rows`` rows."""
     X, y = load(name)
     train, test = list(StratifiedKFold(5, shuffle=True, random_state=0).split(X, y))[fold]
     return SEARCHES[search](X, y, np.random.default_rng(fold).permutation(train)[:rows], test)
 
 
 def stored(path: Path) -> dict[tuple, dict[str, Any]]:
-    """Stored results by the arguments of :func:`measure`; the last one if there are several."""
+    """Return the stored results by the arguments of :func:`measure`; if there are several, the last one."""
     lines = path.read_text().splitlines() if path.exists() else []
     return {tuple(key): record for key, record in map(json.loads, lines)}
 
 
 def mean(values: list[Any]) -> Any:
-    """Mean of numbers; other values are returned as a list."""
+    """Return the mean of numbers; other values are returned as a list."""
     return values if isinstance(values[0], str) else float(np.mean(values))
 
 
@@ -163,10 +164,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--grid", action="store_true", help="compare the choice of C and lam instead")
-    parser.add_argument("--sets", nargs="*", help="data sets (default: those of the bars)")
-    parser.add_argument("--folds", type=int, default=5, help="outer folds at most")
-    parser.add_argument("--rows", type=int, default=10**9, help="training rows at most")
+    parser.add_argument(
+        "--grid", action="store_true", help="compare the choice of C and lam by SKLRCV instead"
+    )
+    parser.add_argument("--sets", nargs="*", help="data sets (default: those with limits)")
+    parser.add_argument("--folds", type=int, default=5, help="maximum number of outer folds")
+    parser.add_argument("--rows", type=int, default=10**9, help="maximum number of training rows")
     parser.add_argument("--store", type=Path, default=Path("build/model_selection.jsonl"))
     parser.add_argument("--again", action="store_true", help="repeat the searches of SparseKLR")
     arguments = parser.parse_args()

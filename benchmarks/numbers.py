@@ -1,4 +1,4 @@
-"""Numbers in the tables of the site: the same format for all numbers of a column."""
+"""Format of numbers in the tables of the documentation, the same for all numbers of a column."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 
 def aligned(rows: Sequence[Sequence[Any]]) -> list[list[str]]:
-    """Format the cells of a table; cells that are not numbers remain as they are, and None becomes empty."""
+    """Return the cells of a table as text; None becomes "", and other cells that are not numbers stay unchanged."""
     return [list(row) for row in zip(*map(column, zip(*rows, strict=True)), strict=True)]
 
 
 def column(cells: Sequence[Any]) -> list[str]:
-    """Format a column with fixed decimals, or with three significant digits if these would hide a small number."""
+    """Return a column as text, with fixed decimals, or three significant digits if decimals would hide a number."""
     sizes = [abs(cell) for cell in cells if is_number(cell) and cell]
     largest, smallest = max(sizes, default=1), min(sizes, default=1)
     decimals = 0 if largest >= 100 else 2 if largest >= 10 else 3

@@ -1,10 +1,10 @@
 """``sparseklr fit`` without options on six messy tables, compared with baselines after manual preprocessing.
 
-The tables are generated: churn, medical (units, bounds, missing values), wide (200 columns), flights (42,000 rows),
-fraud (a rare class) and reviews (free text). The command line reads a messy CSV file; LogisticRegression and
-HistGradientBoostingClassifier get the same rows parsed, with imputed and standardised numbers, encoded categories,
-parts of dates and TF-IDF of the text. All are evaluated on the same 30% of the rows. Limit on every table: the
-log-loss of the command line is at most 1.02 times the lower one of the baselines.
+The tables are synthetic: churn, medical (units, bounds, missing values), wide (200 columns), flights (42,000 rows),
+fraud (a rare class) and reviews (free text). The command line reads a messy CSV file. LogisticRegression and
+HistGradientBoostingClassifier get the same rows after manual preprocessing: imputed and standardised numbers, encoded
+categories, components of dates, and TF-IDF of the text. All models are evaluated on the same 30% of the rows. On every
+table, the log-loss of the command line must be at most 1.02 times the lower log-loss of the two baselines.
 
     python -m benchmarks.own_tables [--tables churn medical] [--seeds 1]
 """
@@ -44,7 +44,7 @@ LIMIT = 1.02
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table as an analyst would parse it, and the content of the file."""
+    """A table after manual preprocessing, and the content of the messy file."""
 
     clean: pd.DataFrame  # numbers, categories, and text in columns that begin with "text"
     messy: pd.DataFrame
@@ -56,7 +56,7 @@ def _labels(log_odds: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _with_parts(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Replace a date by its number of days, month and weekday, as in manual preprocessing."""
+    """Return a table in which the number of days, the month and the weekday replace a date."""
     day = frame[name].dt
     parts = {f"{name}_days": (frame[name] - pd.Timestamp("2020-01-01")).dt.days.astype(float)}
     parts |= {f"{name}_month": day.month.astype(float), f"{name}_weekday": day.day_of_week.astype(float)}
@@ -231,7 +231,7 @@ TABLES: dict[str, Callable[[np.random.Generator], Table]] = {
 
 
 def baselines(clean: pd.DataFrame) -> dict[str, Any]:
-    """The two baselines with preprocessing for the columns of a table."""
+    """Return pipelines of the two baselines, with preprocessing for the columns of a table."""
     text = [name for name in clean.columns if name.startswith("text")]
     numbers = [name for name in clean.columns if clean[name].dtype.kind == "f"]
     categories = [name for name in clean.columns if name not in (*text, *numbers)]
@@ -252,7 +252,7 @@ def baselines(clean: pd.DataFrame) -> dict[str, Any]:
 
 
 def command_line(train: pd.DataFrame, test: pd.DataFrame) -> tuple[float, str, float]:
-    """Log-loss of ``fit`` without options, the model that it chose, and its CPU seconds."""
+    """Return the log-loss of ``sparseklr fit`` without options, the model that it chose, and its CPU seconds."""
     with tempfile.TemporaryDirectory() as folder:
         paths = {name: str(Path(folder) / name) for name in ("train.csv", "test.csv", "model.sklr")}
         train.to_csv(paths["train.csv"], index=False)

@@ -1,7 +1,7 @@
-"""Width of the paper's kernel: fractions of points at C = 10,000 and lam = 1000 for gamma = 0.5 and gamma = 1.
+"""Fractions of points that S-KLR keeps at C = 10,000 and lam = 1000, for two widths of the kernel of the paper.
 
-The paper's rule lam = C / 10 chooses these parameters on most sets, so its appendix prints the fraction of a single
-known model, to which neither ties nor validation rows contribute.
+With the rule lam = C / 10, the paper chooses these parameters on most sets. Its appendix therefore contains the fraction
+of points of a single known model, which does not depend on ties or validation rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .store import store
 
 C, LAM = 1e4, 1e3
 GAMMAS = (0.5, 1.0)
-LARGE = 9000  # from this number of rows on, one fold instead of five
+LARGE = 9000  # with at least this number of rows, one fold is used instead of five
 HEADS = [
     f"{what}, {setting}"
     for what in ("points", "accuracy")

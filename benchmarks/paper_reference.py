@@ -1,7 +1,7 @@
-"""Literal implementation of the paper's SMO algorithm as a Python loop, with SciPy's Newton-CG for every pair.
+"""Literal implementation of the SMO algorithm of the paper in Python, with SciPy's Newton-CG for every pair.
 
-Written from the text of the paper, with its first three errors corrected (docs/errata.md), to measure the speed of the
-compiled solver and to compare results.
+It follows the text of the paper, except for three corrected errors (docs/errata.md), and serves to compare the speed and
+the results of the compiled solver.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def solve(
     """Return alpha and the number of iterations."""
     n, low, high = len(y), gamma, C - gamma
     positive = y > 0
-    alpha = np.full(n, low)  # feasible: class sums equal, inside the box
+    alpha = np.full(n, low)  # a feasible start: inside the box, with equal sums over the two classes
     small = positive if positive.sum() <= (~positive).sum() else ~positive
     alpha[small] = low * (~small).sum() / small.sum()
     F = K @ (alpha * y)
@@ -50,7 +50,7 @@ def solve(
 
 
 def pair_minimum(pair: np.ndarray, sign: np.ndarray, gap: float, eta: float, C: float, low: float) -> float:
-    """The step t that minimises the dual along ``pair + t * sign``, by Newton-CG."""
+    """Return the step t that minimises the dual along ``pair + t * sign``, by Newton-CG."""
     logit = np.log(pair / (C - pair))
 
     def at(t: np.ndarray) -> np.ndarray:

@@ -1,8 +1,9 @@
-"""The paper's 9 x 10 grid as one path, compared with separate fits.
+"""Time of a warm-started path over the 9 x 10 grid of the paper, compared with separate fits.
 
-The training part (80%) of ring, features in [0, 1], ``exp(-||x - x'||^2 / 2)``, tol 1e-5. Times are wall-clock
-times of one run; only their ratio matters. Limit: at most 1/3 of the time (goal 1/8), and every
-dual objective (of the dual variables found, with the kernel in float64) the same to 1e-6.
+The data are 80% of the rows of ring, with features in [0, 1]. The kernel is ``exp(-||x - x'||^2 / 2)``, and the tolerance
+is 1e-5. Times are wall-clock times of one run, of which only the ratio is meaningful. The path must take at most 1/3 of
+the time of separate fits (goal: 1/8). Every dual objective, computed with the kernel in float64, must agree to a relative
+1e-6.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Objective = Callable[[int, int, np.ndarray], float]
 
 
 def objective_of(X: np.ndarray, y: np.ndarray) -> Objective:
-    """The dual objective at a point of the grid, from ``alpha * y``."""
+    """Return the dual objective at a point of the grid, from ``alpha * y``."""
     K, signs = rbf_kernel(X, gamma=0.5), np.where(y == 1, 1.0, -1.0)
 
     def value(c: int, k: int, coef: np.ndarray) -> float:
@@ -40,7 +41,7 @@ def objective_of(X: np.ndarray, y: np.ndarray) -> Objective:
 def cold_fits(
     X: np.ndarray, y: np.ndarray, objective: Objective, options: dict
 ) -> tuple[float, int, np.ndarray]:
-    """Seconds, pair steps and objectives of a fit for each point of the grid."""
+    """Return the seconds, pair steps and objectives of separate fits for all points of the grid."""
     seconds, steps, values = 0.0, 0, np.empty((len(CS), len(RATIOS)))
     for c, k in np.ndindex(*values.shape):
         model = SKLR(C=CS[c], lam=CS[c] * RATIOS[k], calibration=None, **options)
@@ -64,7 +65,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--set", default="ring", help="data set")
     parser.add_argument("--tol", type=float, default=1e-5)
-    parser.add_argument("--n-jobs", type=int, nargs="*", default=[1, -1], help="for path and fits alike")
+    parser.add_argument(
+        "--n-jobs",
+        type=int,
+        nargs="*",
+        default=[1, -1],
+        help="number of threads, of the path and of the separate fits",
+    )
     arguments = parser.parse_args()
     X, y = load(arguments.set)
     train, _ = next(StratifiedKFold(5, shuffle=True, random_state=0).split(X, y))
@@ -73,7 +80,9 @@ def main() -> None:
     rows = []
     for n_jobs in arguments.n_jobs:
         options = {"gamma": 0.5, "tol": arguments.tol, "n_jobs": n_jobs}
-        before, _ = follow(X, y, options)  # and after, because other programs may slow down either
+        before, _ = follow(
+            X, y, options
+        )  # the path is timed again afterwards, because other programs may slow down a run
         cold_seconds, cold_steps, cold = cold_fits(X, y, objective, options)
         after, path = follow(X, y, options)
         seconds = (before + after) / 2

@@ -1,8 +1,8 @@
 """Tables and figure of docs/reproduction.md, from the results of ``python -m paper``.
 
-``docs/results/reproduction.csv`` contains the mean over the folds of each method on each set, with its date.
-``python -m benchmarks.reproduction results.sqlite`` replaces the rows of which a file of results has at
-least ``--folds`` folds (default: all five); without a file, only tables and figure are written again.
+``docs/results/reproduction.csv`` contains, for each method and set, the mean over the folds and the date.
+``python -m benchmarks.reproduction results.sqlite`` replaces the rows for which results.sqlite contains at least
+``--folds`` folds (default: all five). Without a file, only the tables and the figure are written again.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def stored() -> dict[Key, Row]:
 
 
 def renewed(path: str, folds: int) -> dict[Key, Row]:
-    """The rows of all methods and sets of which a file of results has at least this number of folds."""
+    """Return the rows of all methods and sets of which a file of results has at least this number of folds."""
     with Results(path, readonly=True) as results:
         cells = results.cells(seed=0)
     rows = {}
@@ -98,18 +98,18 @@ def paper(column: str, name: str, method: str, rule: str) -> float:
 
 
 def mean(values: Iterable[float]) -> float | None:
-    """Mean over the sets, None if one of them has no value."""
+    """Return the mean over the sets, or None if a set has no value."""
     result = float(np.mean(list(values)))
     return round(result, 3) if math.isfinite(result) else None
 
 
 def number(value: float | None) -> str:
-    """Three decimals, so that a table has one format; a dash if there is no value."""
+    """Return a number with three decimals, or a dash if there is no value."""
     return "-" if value is None or not math.isfinite(value) else f"{value:.3f}"
 
 
 def overview(rows: dict[Key, Row]) -> list[list[str]]:
-    """Means over the twelve sets, ours and the paper's."""
+    """Return our means over the twelve sets, and the means of the paper."""
     made = []
     for method, rule in (*TABLE_2, ("KLR-2ord", "best"), *((method, "best") for method in UNTUNED)):
         label = method if method in UNTUNED else f"{method}, {rule.replace('-', ' ')}"
@@ -122,7 +122,7 @@ def overview(rows: dict[Key, Row]) -> list[list[str]]:
 
 
 def by_set(rows: dict[Key, Row], column: str) -> list[list[str]]:
-    """One metric of the main methods on every set."""
+    """Return one metric of the main methods on every set."""
     columns = (("S-KLR", "best"), ("SVM", "best"), ("SparseKLR", "best"), ("CompactKLR", "best"))
     table = []
     for name in NAMES:
@@ -137,7 +137,7 @@ def by_set(rows: dict[Key, Row], column: str) -> list[list[str]]:
 
 
 def modes(rows: dict[Key, Row], rule: str) -> list[list[str]]:
-    """The fraction of points that S-KLR keeps under three settings, and the paper's."""
+    """Return the fractions of points that S-KLR keeps under three settings, and the fractions of the paper."""
     table = []
     for name in NAMES:
         found = [value(rows, "fraction", mode, name, "S-KLR", rule) for mode in MODES]
@@ -146,7 +146,7 @@ def modes(rows: dict[Key, Row], rule: str) -> list[list[str]]:
 
 
 def draw(rows: dict[Key, Row]) -> None:
-    """Mean accuracy against the mean fraction of points: filled marks are ours, hollow ones the paper's."""
+    """Draw the mean accuracy against the mean fraction of points; hollow marks are the numbers of the paper."""
     figure, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
     for method, rule, label, colour, offset in MARKS:
         ours = [
@@ -177,14 +177,14 @@ def draw(rows: dict[Key, Row]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("results", nargs="?", help="file of results that `python -m paper` wrote")
-    parser.add_argument("--folds", type=int, default=N_FOLDS, help="number of folds that a row needs")
+    parser.add_argument("--folds", type=int, default=N_FOLDS, help="minimum number of folds for a row")
     given = parser.parse_args()
     rows = stored()
     if given.results:
         rows |= renewed(given.results, given.folds)
         write(rows)
     dates = {row["measured"] for row in rows.values()}
-    versions = dates if len(dates) > 1 else ()  # rows of several days were measured with several versions
+    versions = dates if len(dates) > 1 else ()  # rows from several days were measured with several versions
     heads = ["", "accuracy", "paper", "points", "paper", "log-loss"]
     note = "Means over the twelve sets, solved to tolerance; points: fraction of the training points kept."
     store("reproduction", COMMAND, note, heads, overview(rows), versions)

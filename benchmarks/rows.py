@@ -1,10 +1,11 @@
-"""SparseKLR with many rows: time, memory and log-loss, compared with HistGradientBoostingClassifier.
+"""Time, memory and log-loss of SparseKLR with many rows, compared with HistGradientBoostingClassifier.
 
-The data are ``make_classification`` with 10 features and 5% wrong labels; 20,000 further rows are the test rows. Every size
-runs in its own process, in which both models are fitted in turn. The table has CPU seconds of one thread, the ratio of the two, the
-peak memory of the fit of SparseKLR above that before it, points and log-losses; the last line is the exponent with which
-the time grows. ``--whole`` adds fits whose selection, choice of C and pruning use all rows, and ``--threads`` compares
-wall-clock times of ``n_jobs=1`` and 2, which needs an idle machine.
+The data are from ``make_classification`` with 10 features and 5% wrong labels; 20,000 further rows are the test rows.
+Every size runs in its own process, in which both models are fitted in turn. The table contains the CPU seconds on one
+thread and their ratio, the peak memory of the fit of SparseKLR minus the memory before it, the numbers of points, and
+the log-losses. The last line is the exponent with which the time grows with the number of rows. ``--whole`` adds fits
+whose selection, choice of C and pruning use all rows. ``--threads`` compares wall-clock times of ``n_jobs=1`` and
+``n_jobs=2``, which requires an idle machine.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ COLUMNS = ["rows", "method", "CPU seconds", "/ HistGradientBoosting", "memory (M
 
 
 def data(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Training rows, followed by the test rows."""
+    """Return the training rows, followed by the test rows."""
     return make_classification(
         n + TEST_ROWS,
         10,
@@ -50,7 +51,7 @@ def data(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def status(key: str) -> float:
-    """A memory figure of this process, in MB."""
+    """Return an entry of /proc/self/status about the memory of this process, in MB."""
     return int(Path("/proc/self/status").read_text().split(key + ":")[1].split()[0]) / 1024
 
 
@@ -61,20 +62,20 @@ def timed(action: Callable[[], Any], clock: Callable[[], float] = time.process_t
 
 
 def on_all_rows() -> None:
-    """Let every stage of SparseKLR use all rows."""
+    """Change the settings of SparseKLR such that every stage uses all rows instead of a sample."""
     sample.SETTINGS = replace(sample.SETTINGS, points=sys.maxsize)
     parts.SETTINGS = replace(parts.SETTINGS, rows=sys.maxsize)
 
 
 def one_size(n: int, whole: bool) -> None:
-    """Print CPU seconds of both models, memory, points and log-losses."""
+    """Print the results of both models for one number of rows."""
     X, y = data(n)
     if whole:
         on_all_rows()
     with threadpool_limits(1):
         SparseKLR().fit(X[:200], y[:200])
         baseline, trees = timed(lambda: HistGradientBoostingClassifier().fit(X[:n], y[:n]))
-        Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+        Path("/proc/self/clear_refs").write_text("5")  # reset the peak memory
         before = status("VmRSS")
         seconds, model = timed(lambda: SparseKLR().fit(X[:n], y[:n]))
         memory = status("VmHWM") - before
@@ -83,7 +84,7 @@ def one_size(n: int, whole: bool) -> None:
 
 
 def threads(n: int, repetitions: int) -> float:
-    """The least wall-clock time with two threads relative to that with one; fits alternate."""
+    """Return the smallest wall-clock time with two threads divided by the smallest with one; fits alternate."""
     X, y = data(n)
     fastest = {1: np.inf, 2: np.inf}
     for _ in range(repetitions):
@@ -96,7 +97,7 @@ def threads(n: int, repetitions: int) -> float:
 
 
 def measured(n: int, whole: bool) -> list[list[Any]]:
-    """The rows of the table for one size."""
+    """Return the lines of the table for one number of rows."""
     command = [sys.executable, "-m", "benchmarks.rows", "--one", str(n), *(["--whole"] if whole else [])]
     run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     baseline, seconds, memory, points, *losses = map(float, run.stdout.split())
@@ -112,7 +113,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES))
-    parser.add_argument("--whole", action="store_true", help="also without samples and parts")
+    parser.add_argument(
+        "--whole", action="store_true", help="also fit SparseKLR with every stage on all rows"
+    )
     parser.add_argument("--threads", action="store_true", help="compare n_jobs=1 and 2 at 20,000 rows")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Many rows: time, memory and log-loss of CompactKLR and of baselines on data whose best log-loss is known.
+"""Time, memory and log-loss of CompactKLR and baselines with many rows, on data whose best log-loss is known.
 
     python -m benchmarks.scale million          10^6 rows of four generators, with baselines
     python -m benchmarks.scale growth           10^5, 10^6 and 10^7 rows from Parquet: time, memory, exponent
@@ -7,9 +7,9 @@
     python -m benchmarks.scale predict          10^7 rows from Parquet to Parquet
     python -m benchmarks.scale show [--docs]    the table; --docs writes docs/scale.md
 
-Every measurement runs in its own process and is stored in ``scale.json`` of ``--folder`` at once; the same command
-resumes an interrupted run. Log-losses are expectations under the true probabilities of 200,000 new rows, so they
-have no label noise. ``--rows`` reduces all sizes for a trial run.
+Every measurement runs in its own process and is stored at once in the file ``scale.json`` of ``--folder``; the same
+command resumes an interrupted run. Log-losses are expectations under the true class probabilities of 200,000 new rows,
+so they do not depend on random labels. ``--rows`` reduces all numbers of rows for a trial run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BASELINES = ("HistGradientBoosting", "Nystroem 300 + logistic", "RBFSampler 300 
 
 
 class Store:
-    """Results stored on disk, by key."""
+    """Results that are stored in a file, by key."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "scale.json"
@@ -74,7 +74,7 @@ class Store:
 
 
 def our_sources(store: Store) -> set[str]:
-    """The hashes of the sources with which CompactKLR was measured."""
+    """Return the hashes of the sources with which CompactKLR was measured."""
     return {
         found.get("sources", "")
         for found in store.results.values()
@@ -89,7 +89,7 @@ def million(store: Store, rows: int, folder: str) -> None:
 
 
 def growth(store: Store, rows: int, folder: str) -> None:
-    for name in ("ring", "waveform"):  # a model of two points, and one of many
+    for name in ("ring", "waveform"):  # a model with two points, and one with many
         for n in (rows // 10, rows, 10 * rows):
             store.run("growth", name=name, n=n, folder=folder)
 
@@ -110,7 +110,7 @@ def predict(store: Store, rows: int, folder: str) -> None:
 
 
 def table(store: Store) -> list[list[Any]]:
-    """The rows of the table: quantity, value and target; the page omits the targets."""
+    """Return the lines of the table: quantity, value and target; docs/scale.md omits the targets."""
     out: list[list[Any]] = []
     by_name: dict[str, dict[str, Any]] = {}
     for result in store.of("million"):

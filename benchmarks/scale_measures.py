@@ -1,4 +1,4 @@
-"""The measurements of benchmarks/scale.py, each run in its own process on data with a known best log-loss."""
+"""Measurements of benchmarks/scale.py, each of which runs in its own process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TEST_ROWS = 200_000
 
 
 def draw(name: str, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows (float32) and labels 0/1; the waveform task is class 1 against the others."""
+    """Return a sample as float32 and labels 0 and 1; for waveform, class 1 is the positive class."""
     if name == "waveform":
         X, y = make_waveform(n, random_state=seed)
         return X.astype(np.float32), (y == 1).astype(np.int64)
@@ -59,7 +59,7 @@ def arrays(name: str, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def parquet_folder(folder: Path, name: str, n: int) -> Path:
-    """Write files of a million rows each, unless they exist."""
+    """Write Parquet files of a million rows each, unless they exist."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -88,7 +88,7 @@ def parquet_folder(folder: Path, name: str, n: int) -> Path:
 
 
 def peak_above(start: float) -> float:
-    """The peak memory of this process in MB, minus ``start``."""
+    """Return the peak memory of this process in MB, minus ``start``."""
     return status("VmHWM") - start
 
 
@@ -140,7 +140,7 @@ def measure_million(name: str, method: str, n: int) -> dict[str, Any]:
     model = fit_model(method, -1)(X, y)
     seconds = time.perf_counter() - start
     true = truth(name, fresh)
-    # baselines that compute in float32 round small probabilities to zero
+    # baselines in float32 round small probabilities to zero
     log_proba = np.log(np.clip(model.predict_proba(fresh).astype(np.float64), 1e-12, 1.0))
     best = float(expected_log_loss(true, true).mean())
     loss = float(expected_log_loss(true, log_proba).mean())
@@ -159,7 +159,9 @@ def measure_growth(name: str, n: int, folder: str) -> dict[str, Any]:
     from sparseklr import CompactKLR
     from sparseklr.streaming import TableSource
 
-    CompactKLR(n_points=2, C=10.0).fit(*draw(name, 2000, 0))  # loads everything that is needed on first use
+    CompactKLR(n_points=2, C=10.0).fit(
+        *draw(name, 2000, 0)
+    )  # imports all libraries that are loaded on first use
     source = TableSource(parquet_folder(Path(folder), name, n), "y")
     Path("/proc/self/clear_refs").write_text("5")
     base, start = status("VmRSS"), time.perf_counter()
@@ -173,7 +175,10 @@ def measure_growth(name: str, n: int, folder: str) -> dict[str, Any]:
 
 
 def difference(model: Any, other: Any) -> float:
-    """Largest difference of points, coefficients and widths, relative to the largest of each."""
+    """Return the largest difference between two models in points, coefficients and widths.
+
+    Each difference is divided by the largest absolute value of the quantity.
+    """
     if model.n_points_ != other.n_points_:
         return float("inf")
     pairs = [
@@ -183,10 +188,9 @@ def difference(model: Any, other: Any) -> float:
 
 
 def measure_cluster(name: str, n: int, folder: str) -> dict[str, Any]:
-    """Fit the same estimator to files and to a Dask data frame; the workers wait while it works on its
-    sample.
+    """Return the times of fits to files with threads and to a Dask data frame, and the difference of the models.
 
-    A first fit to a few rows loads all libraries.
+    The workers are idle while the estimator works on its sample. A first fit to a few rows loads all libraries.
     """
     import dask.dataframe as dd
     from distributed import Client, LocalCluster
@@ -218,7 +222,7 @@ def _import() -> None:
 
 
 def measure_dead_worker(name: str, n: int, folder: str) -> dict[str, Any]:
-    """Kill one of two workers during the second pass over all rows."""
+    """Return the difference between a fit during which one of two workers is killed and an undisturbed fit."""
     import dask.dataframe as dd
     from distributed import Client, LocalCluster
 
@@ -264,7 +268,7 @@ CompactKLR(n_jobs=-1).fit_source(TableSource(sys.argv[1], "y"), checkpoint=sys.a
 
 
 def measure_killed_fit(name: str, n: int, folder: str) -> dict[str, Any]:
-    """Kill a fit (SIGKILL) after three checkpoints, then run the same fit again."""
+    """Return the difference between a fit that is killed and resumed from its checkpoint, and an undisturbed fit."""
     from sparseklr import CompactKLR
     from sparseklr.streaming import TableSource
 
@@ -285,7 +289,7 @@ def measure_killed_fit(name: str, n: int, folder: str) -> dict[str, Any]:
 
 
 def measure_predict(name: str, n: int, folder: str) -> dict[str, Any]:
-    """Measure the command line: fit a model to 10^5 rows and predict all rows."""
+    """Return the speed and memory of ``sparseklr predict`` on all rows, with a model fitted to 10^5 rows."""
     path = parquet_folder(Path(folder), name, n)
     small = parquet_folder(Path(folder), name, min(n, 100_000))
     with tempfile.TemporaryDirectory(dir=folder) as scratch:

@@ -1,21 +1,21 @@
-"""SparseKLR with more than two classes: points, log-loss, accuracy of the estimated loss, and time.
+"""SparseKLR with more than two classes: number of points, log-loss, error of the estimated loss, and time.
 
-``bars`` measures SparseKLR, one SparseKLR for each class against the rest, CompactKLR, the two duals of SKLR, and the
-time of 26 classes, and states which bars are reached::
+``bars`` measures SparseKLR, one-vs-rest models of SparseKLR, CompactKLR, the two dual problems of SKLR, and the time with
+26 classes, and prints which limits are kept::
 
     python -m benchmarks.several_classes bars results.csv
 
 A run writes one row of a CSV file per set, split and model; rows that the file contains are not measured again. To
-measure a change, run it before and after with two files, and compare them set by set::
+measure the effect of a change, run the benchmark before and after the change with two files, and compare the files::
 
     python -m benchmarks.several_classes run before.csv
     python -m benchmarks.several_classes run after.csv
     python -m benchmarks.several_classes compare before.csv after.csv
     python -m benchmarks.several_classes time        # 26 classes, 3000 rows, against a calibrated SVC
 
-The sets are those of ``data/arena`` with several classes, digits of scikit-learn, Breiman's waveforms, and two samples
-of 20 classes: one of 4000 rows, and one of 250 rows, on which estimates of the loss are easily too optimistic; ``bars``
-omits it.
+The sets are those of ``data/arena`` with more than two classes, the digits of scikit-learn, Breiman's waveforms, and two
+samples with 20 classes. One sample has 4000 rows. The other has 250 rows, on which estimates of the loss are easily too
+optimistic; ``bars`` omits it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ COLUMNS = (
 
 
 class OneVsRest(OneVsRestClassifier):
-    """A model for each class against the rest; its points are those of all models."""
+    """One-vs-rest classifier, with one model per class; its points are the union of the points of all models."""
 
     @property
     def support_(self) -> np.ndarray:
@@ -66,7 +66,7 @@ class OneVsRest(OneVsRestClassifier):
 
 
 def blobs(n_rows: int, n_classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Overlapping classes in 20 features."""
+    """Return a sample of overlapping classes with 20 features."""
     return make_classification(
         n_rows,
         n_classes=n_classes,
@@ -78,7 +78,7 @@ def blobs(n_rows: int, n_classes: int, seed: int = 0) -> tuple[np.ndarray, np.nd
 
 
 def several(name: str) -> tuple[pd.DataFrame, np.ndarray]:
-    """Features and classes of a set."""
+    """Return the features and classes of a set."""
     if name in ARENA:
         return table(name, str(DATA))
     if name == "waveform":
@@ -93,7 +93,7 @@ def training_rows(name: str) -> int:
 
 
 def measure(name: str, split: int, model: str) -> dict[str, object]:
-    """Results of one fit, with one thread."""
+    """Return the results of one fit with one thread."""
     X, y = several(name)
     train, test = divide(y, split, training_rows(name), seed=0)
     make = scaled(OneVsRest(SparseKLR())) if model == ONE_VS_REST else maker(model)
@@ -109,7 +109,7 @@ def measure(name: str, split: int, model: str) -> dict[str, object]:
 
 
 def run(path: Path, model: str, sets: list[str], splits: int) -> pd.DataFrame:
-    """All rows of the file, after measuring those that are missing."""
+    """Measure the rows that are missing in the file, and return all its rows."""
     rows = pd.read_csv(path) if path.exists() else pd.DataFrame(columns=COLUMNS)
     for name in sets:
         for split in range(splits):
@@ -127,7 +127,7 @@ def geometric(ratios: pd.Series) -> float:
 
 
 def bars(path: Path, splits: int) -> None:
-    """Measure everything and print every bar, with the sets on which it was measured."""
+    """Measure everything, and print every limit with the measured value."""
     for model in ("SparseKLR", ONE_VS_REST, "CompactKLR"):
         rows = run(path, model, SHOWN, splits)
     means = rows.groupby(["model", "set"])[["points", "log_loss"]].mean()
@@ -163,7 +163,7 @@ def bars(path: Path, splits: int) -> None:
 
 
 def compare(before: Path, after: Path) -> None:
-    """Means of each set over the splits, and ratios after / before with their geometric mean."""
+    """Print the means of each set over the splits, and the ratios after / before with their geometric mean."""
     numbers = ["points", "log_loss", "estimate", "cpu_seconds"]
     a, b = (pd.read_csv(path).groupby("set", sort=False)[numbers].mean() for path in (before, after))
     both = a.index.intersection(b.index, sort=False)
@@ -177,7 +177,7 @@ def compare(before: Path, after: Path) -> None:
 
 
 def compare_times(repeats: int = 3) -> float:
-    """Ratio of the CPU times of SparseKLR and a calibrated SVC, alternating, on 3000 rows with 26 classes."""
+    """Return the ratio of the CPU times of SparseKLR and a calibrated SVC on 3000 rows with 26 classes."""
     X, y = blobs(3000, 26)
     X = StandardScaler().fit_transform(X)
     models = {"SparseKLR": SparseKLR(), "SVC": CalibratedClassifierCV(SVC(), ensemble=False)}
@@ -209,7 +209,7 @@ def main() -> None:
     two.add_argument("before", type=Path)
     two.add_argument("after", type=Path)
     commands.add_parser("time", help="time against a calibrated SVC")
-    three = commands.add_parser("bars", help="measure everything, and state which bars are reached")
+    three = commands.add_parser("bars", help="measure everything, and print which limits are kept")
     three.add_argument("file", type=Path)
     three.add_argument("--splits", type=int, default=1)
     given = parser.parse_args()

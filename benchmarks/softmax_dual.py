@@ -1,9 +1,10 @@
-"""S-KLR for several classes in one problem against one-vs-rest: ``python -m benchmarks.softmax_dual``.
+"""S-KLR with several classes in a single softmax problem, compared with one-vs-rest.
 
-Nine tables of the arena, digits, waveform-like data with three classes, 4000 rows with 20 classes and 3000 rows with
-26. Features are standardised (categories one-hot), 70% of the rows train. For both models: points, fit time without
-calibration (CPU seconds, medians of alternating fits), relative duality gap at the default tolerance, and log-loss with
-the default calibration. Only ratios within a run are meaningful.
+The data are nine tables of the arena, digits, waveform data with three classes, 4000 rows with 20 classes, and 3000 rows
+with 26 classes. Features are standardised, categories are one-hot encoded, and 70% of the rows are training rows. The
+results of both models are the number of points, the fit time without calibration (median CPU seconds of alternating
+fits), the relative duality gap at the default tolerance, and the log-loss with the default calibration. Only ratios
+within a run are meaningful.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ OTHERS = "digits", "waveform3", "classes20", "classes26"
 
 
 def waveform(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Breiman's three waveforms: convex combinations of two of three triangles on 21 points, with noise."""
+    """Return a sample of Breiman's waveform: noisy mixtures of two of three triangular waves with 21 features."""
     rng = np.random.default_rng(seed)
     triangles = np.maximum(6 - np.abs(np.arange(1, 22) - np.array([[7], [15], [11]])), 0)
     y, u = rng.integers(0, 3, n), rng.uniform(size=(n, 1))
@@ -40,7 +41,7 @@ def waveform(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def data(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Standardised features and labels of a set."""
+    """Return the standardised features and the labels of a set."""
     if name in ARENA:
         features, y = table(name, str(DATA))
         codes = make_column_transformer(
@@ -67,7 +68,7 @@ def seconds(model: Any, X: np.ndarray, y: np.ndarray) -> float:
 
 
 def measure(name: str, seed: int, repeats: int) -> tuple[int, list[tuple[int, float, float, float]]]:
-    """Training rows, and points, seconds, log-loss and relative gap of softmax and of one-vs-rest."""
+    """Return the number of training rows, and the results of the softmax problem and of one-vs-rest."""
     X, y = data(name)
     train, test, label, truth = train_test_split(X, y, test_size=0.3, random_state=seed, stratify=y)
     found = []
@@ -86,7 +87,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--seed", type=int, default=0, help="of the split into training and test rows")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the split into training and test rows")
     parser.add_argument("--sets", nargs="+", default=[*ARENA, *OTHERS])
     arguments = parser.parse_args()
     rows, ratios = [], []

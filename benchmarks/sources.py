@@ -1,13 +1,12 @@
 """Check that no stored result is older than the code it measures.
 
-    python -m benchmarks.sources              names the outdated results; part of ``make lint``
-    python -m benchmarks.sources --strict     and fails if there are any: ``make lint-figures``
-    python -m benchmarks.sources --measured NAME    declares that NAME was measured with the present code
+    python -m benchmarks.sources              prints the outdated results; part of ``make lint``
+    python -m benchmarks.sources --strict     also fails if there are any; ``make lint-figures``
+    python -m benchmarks.sources --measured NAME    records that NAME was measured with the present code
 
-``docs/results/sources.json`` has a hash of the sources for every result, written by the script that stores the result;
-a result without a hash counts as outdated.
-The hash ignores everything that cannot change a measurement: comments, docstrings, messages and other text
-with blanks, annotations, and the layout of the code.
+``docs/results/sources.json`` contains a hash of the sources for every result. The script that stores a result writes
+the hash. A result without a hash counts as outdated. The hash ignores everything that cannot change a measurement:
+comments, docstrings, strings with blanks such as messages, type annotations, and the layout of the code.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ MODELS = (*SPARSE, *COMPACT)
 
 
 class Figure(NamedTuple):
-    """A stored result: the command that measures it again, and the files on which it depends."""
+    """The command that measures a stored result again, and the source files on which the result depends."""
 
     command: str
     sources: tuple[str, ...]
@@ -97,7 +96,7 @@ FIGURES = {
 
 
 def fingerprint(name: str, root: Path = ROOT) -> str:
-    """The hash of everything that result ``name`` depends on; it does not depend on the names of the files."""
+    """Return the hash of everything that result ``name`` depends on; it does not depend on the names of the files."""
     files = {path for pattern in FIGURES[name].sources for path in root.glob(pattern)}
     return digest(" ".join(sorted(map(file_digest, files))))
 
@@ -113,9 +112,9 @@ def digest(text: str) -> str:
 
 
 def meaning(node: Any) -> Any:
-    """A syntax tree as nested lists, without anything that cannot change a measurement.
+    """Return a syntax tree as nested lists, without the parts that cannot change a measurement.
 
-    The lists have no empty fields, so that the releases of Python, which differ in those, agree.
+    Empty fields are omitted, because releases of Python differ in them.
     """
     if isinstance(node, list):
         return [meaning(part) for part in node if not is_inert(part)]
@@ -132,7 +131,7 @@ def meaning(node: Any) -> Any:
 
 
 def is_inert(node: Any) -> bool:
-    """Whether a statement is a docstring or only serves type checkers."""
+    """Return whether a statement is a docstring or is only for type checkers."""
     if isinstance(node, ast.Expr):
         return isinstance(node.value, ast.Constant)
     if isinstance(node, ast.ImportFrom):
@@ -141,12 +140,12 @@ def is_inert(node: Any) -> bool:
 
 
 def cpp_meaning(text: str) -> str:
-    """C++ without comments and blanks."""
+    """Return C++ code without comments and blanks."""
     return re.sub(r"//[^\n]*|/\*.*?\*/|\s+", "", text, flags=re.S)
 
 
 def at_start(name: str) -> str:
-    """The hash of the sources when this process first needed it: files may be edited during a run of hours."""
+    """Return the hash of the sources when this process first needed it: files may be edited during a run of hours."""
     return _AT_START.setdefault(name, fingerprint(name))
 
 
@@ -154,7 +153,7 @@ _AT_START: dict[str, str] = {}
 
 
 def record(name: str, measured: Iterable[str] = ()) -> None:
-    """Store the hashes with which the rows of a result were measured; by default that of this process."""
+    """Store the hashes of the sources with which a result was measured, by default the hash of this process."""
     found = set(measured) or {at_start(name)}
     known = recorded()
     known[name] = found.pop() if len(found) == 1 else MIXED
@@ -166,7 +165,7 @@ def recorded() -> dict[str, str]:
 
 
 def outdated() -> list[str]:
-    """The results that were measured with other sources than those of today."""
+    """Return the names of the results that were measured with other sources than the present ones."""
     known = recorded()
     return [name for name in FIGURES if known.get(name) != fingerprint(name)]
 
@@ -183,7 +182,7 @@ def main() -> None:
     if not (names := outdated()):
         return
     print(
-        f"{len(names)} of {len(FIGURES)} stored results were measured with other code than the present one; to renew them:"
+        f"{len(names)} of {len(FIGURES)} stored results were measured with other code than the present code; the following commands measure them again:"
     )
     for name in names:
         print(f"  {name}: {FIGURES[name].command}")

@@ -1,7 +1,7 @@
-"""Number of points that S-KLR keeps over the paper's grid, beside predictions from nine support vector machines.
+"""Number of points that S-KLR keeps on the grid of the paper, compared with predictions from nine SVMs.
 
-``python -m benchmarks.sparsity`` measures, stores ``docs/results/sparsity.csv`` and the table of
-``docs/method/sparsity.md``, and draws its figure; ``--draw`` only draws.
+``python -m benchmarks.sparsity`` measures the numbers, writes ``docs/results/sparsity.csv`` and the table of
+``docs/method/sparsity.md``, and draws the figure of this page; ``--draw`` does not measure.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ NOTE = (
 
 
 def measure(name: str) -> list[list[Any]]:
-    """One line of the file for each bound and each pair (C, lam) of the paper's grid."""
+    """Return one line of the file for each bound and each pair (C, lam) of the grid of the paper."""
     X, codes = load(name)
     if len(X) > ROWS:
         X, _, codes, _ = train_test_split(X, codes, train_size=ROWS, stratify=codes, random_state=0)
     y = np.where(codes == 1, 1, -1)
-    # f / lam is nearly a machine with parameter C / lam, which the grid gives nine values
+    # f / lam is nearly an SVM with parameter C / lam, which has nine values on the grid
     machines = {ratio: SVC(C=1 / ratio, gamma=GAMMA).fit(X, y) for ratio in RATIOS[1:]}
     margins = {ratio: y * machine.decision_function(X) for ratio, machine in machines.items()}
     rows = []
     for label, bound in BOUNDS.items():
-        smallest = 0 if bound is None else 1e-3  # below, the box of the paper's bound may be infeasible
+        smallest = 0 if bound is None else 1e-3  # with a smaller C, the bound of the paper may be infeasible
         Cs = CS[0.99 * smallest <= CS]
         path = klr_path(X, y, Cs=Cs, lams=RATIOS, lam_scale="ratio", gamma=GAMMA, tol=1e-5, bound=bound)
         for (i, j), solution in np.ndenumerate(path.solutions[..., 0]):
@@ -74,7 +74,7 @@ def stored() -> list[dict[str, Any]]:
 
 
 def table(lines: list[dict[str, Any]]) -> list[list[Any]]:
-    """One row for each set: errors of the formula and of the prediction."""
+    """Return a table with one row for each set: errors of the formula and of the prediction."""
     rows = []
     for name in NAMES:
         own = [line for line in lines if line["set"] == name]
@@ -89,7 +89,7 @@ def table(lines: list[dict[str, Any]]) -> list[list[Any]]:
 
 
 def draw(lines: list[dict[str, Any]]) -> None:
-    """Predicted against found fractions, one panel for each set, coloured by C."""
+    """Draw the observed against the predicted fractions, with one panel for each set, coloured by C."""
     plt.rcParams.update({"font.size": 10, "svg.hashsalt": "sparsity"})
     figure, axes = plt.subplots(3, 4, figsize=(8.4, 7), sharex=True, sharey=True, layout="constrained")
     colours = plt.get_cmap("viridis")

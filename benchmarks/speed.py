@@ -47,7 +47,7 @@ def timed(action: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def fits(names: list[str], repeats: int, methods: list[str] | None) -> list[Row]:
-    """Fit times of all methods, run in turn, and their ratios to SVC."""
+    """Return the fit times of all methods, which run in turn, and their ratios to SVC."""
     rows = []
     for name in names:
         X, y = load(name)
@@ -76,7 +76,7 @@ def fits(names: list[str], repeats: int, methods: list[str] | None) -> list[Row]
 
 
 def paper(iterations: int) -> list[Row]:
-    """Time 10,000 iterations with the paper's settings, here and in a literal implementation."""
+    """Return the times of 10,000 iterations with the settings of the paper, here and in a literal implementation."""
     X, y01 = load("spambase")
     y, K = np.where(y01 == 1, 1.0, -1.0), rbf_kernel(X, gamma=0.5)
     ours, solution = timed(lambda: solve_dual(K, y, C=1e4, lam=100.0, **Settings.paper()))
@@ -94,10 +94,11 @@ def paper(iterations: int) -> list[Row]:
 
 
 def predictions(n_rows: int, repeats: int) -> list[Row]:
-    """Measure decision values of rows of 20 features by models of 16, 200 and 2000 points, one thread, CPU time.
+    """Return CPU times of decision values for rows of 20 features, with models of 16, 200 and 2000 points.
 
-    The bound is the time of the matrix product of rows and points alone; it and ONNX take blocks of 8192 rows. With lam = 0 SKLR keeps
-    every training row. SVC predicts a tenth of the rows; its time is multiplied by ten and scaled to the same points.
+    All models use one thread. The bound is the time of the matrix product of rows and points alone. The matrix product
+    and ONNX use blocks of 8192 rows. With lam = 0, SKLR keeps every training row. SVC predicts a tenth of the rows; its
+    time is multiplied by ten and scaled to the same number of points.
     """
     rng = np.random.default_rng(0)
     queries = rng.normal(size=(n_rows, 20))
@@ -135,7 +136,7 @@ def predictions(n_rows: int, repeats: int) -> list[Row]:
 
 
 def onnx_session(model: Any) -> Any:
-    """An ONNX session of one thread; None if onnxruntime or skl2onnx is not installed."""
+    """Return an ONNX session of one thread; None if onnxruntime or skl2onnx is not installed."""
     try:
         import onnxruntime
 
@@ -148,13 +149,13 @@ def onnx_session(model: Any) -> Any:
 
 
 def cpu(action: Callable[[], Any]) -> float:
-    """CPU seconds."""
+    """Return the CPU seconds of a call."""
     start = time.process_time()
     action()
     return time.process_time() - start
 
 
-# Reads the peak memory of the process itself, because ru_maxrss also includes that of its parent.
+# Reads the peak memory of the process itself, because ru_maxrss also includes the peak memory of its parent.
 MEMORY_SCRIPT = """
 import sys, time
 from pathlib import Path
@@ -173,7 +174,10 @@ seconds = time.perf_counter() - start print(seconds, status("VmHWM") - before, X
 
 
 def memory() -> list[Row]:
-    """Fits to magic with the default cache and one of 64 MB, each in its own process."""
+    """Return the time and memory of fits to magic with the default cache and a cache of 64 MB.
+
+    Each fit runs in its own process.
+    """
     rows, base = [], 0.0
     for cache in ("auto", "64"):
         run = subprocess.run(
@@ -191,7 +195,7 @@ def memory() -> list[Row]:
 
 
 def growth(sizes: list[int]) -> list[Row]:
-    """The exponent with which the fit time grows with the number of rows, on subsets of magic."""
+    """Return the exponent with which the fit time grows with the number of rows, on subsets of magic."""
     X, y = load("magic")
     order = np.random.default_rng(0).permutation(len(y))
     seconds = []
@@ -209,7 +213,7 @@ def growth(sizes: list[int]) -> list[Row]:
 
 
 def csr(n: int) -> list[Row]:
-    """A random sparse set, 5000 features, 0.5% non-zeros, labels of a noisy linear rule."""
+    """Return the times on random sparse data with 5000 features, 0.5% non-zeros and labels of a noisy linear rule."""
     rng = np.random.default_rng(0)
     X = sparse.random_array((n, 5000), density=0.005, format="csr", rng=rng)
     f = X @ rng.normal(size=5000)
@@ -239,7 +243,7 @@ Machine: {machine}.
 
 
 def machine() -> str:
-    """The processor, the instruction set of the core, and the versions of the libraries that are compared."""
+    """Return the processor, the instruction set of the core, and the versions of the libraries that are compared."""
     info = Path("/proc/cpuinfo")
     names = [
         line.split(":")[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")
@@ -265,7 +269,7 @@ def machine() -> str:
 
 
 def write_docs(rows: list[Row]) -> None:
-    """CSV, Markdown table and figure under docs/."""
+    """Write the results to docs/ as a CSV file, a page and a figure."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -316,7 +320,9 @@ def main() -> None:
     )
     parser.add_argument("--quick", action="store_true", help="about a minute")
     parser.add_argument("--docs", action="store_true", help="write the results under docs/")
-    parser.add_argument("--repeats", type=int, default=3, help="runs of each fit; their median counts")
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="number of runs of each fit, of which the median is reported"
+    )
     parser.add_argument("--methods", nargs="*", help="names of methods (default: all; --quick: SVC)")
     arguments = parser.parse_args()
     quick = arguments.quick

@@ -1,7 +1,7 @@
-"""Steadiness of CompactKLR: the largest change of a probability after changes that should not matter.
+"""Stability of CompactKLR: the largest change of a predicted probability after changes that should not matter.
 
-Four fits are compared with the first one, on the test rows of every set of the arena: permuted features, relative noise
-of 1e-9 on the features, and two other seeds::
+On the test rows of every set of the arena, a fit is compared with four further fits: with permuted features, with
+features changed by a relative 1e-9, and with two other seeds::
 
     python -m benchmarks.steadiness
 """
@@ -26,7 +26,7 @@ KINDS = "columns", "noise", "seeds"
 
 
 def changes(name: str, rows: int, data: str) -> tuple[dict[str, float], set[int]]:
-    """The largest change of each kind, and the numbers of points of all fits."""
+    """Return the largest change of a probability for each kind of change, and the numbers of points of all fits."""
     frame, y = table(name, data)
     train, test = divide(y, 0, rows, 0)
     text = [column for column in frame if frame[column].dtype == object]
@@ -73,7 +73,7 @@ def main() -> None:
     )
     parser.add_argument("--half", choices=list(HALVES), default="all")
     parser.add_argument("--sets", nargs="+", help="instead of a half")
-    parser.add_argument("--rows", type=int, default=500, help="training rows at most")
+    parser.add_argument("--rows", type=int, default=500, help="maximum number of training rows")
     parser.add_argument("--data", default=str(DATA))
     given = parser.parse_args()
     warnings.simplefilter("ignore")

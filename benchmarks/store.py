@@ -1,4 +1,4 @@
-"""Store result tables for the documentation in ``docs/results/NAME.json``, with the conditions of the measurement."""
+"""Storage of result tables for the documentation in ``docs/results/NAME.json``, with machine and versions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESULTS = ROOT / "docs" / "results"
 
 
 def conditions() -> str:
-    """Describe the machine, the threads and the versions."""
+    """Return a description of the machine, the numbers of threads and the versions."""
     cpu = Path("/proc/cpuinfo")
     names = (
         [line for line in cpu.read_text().splitlines() if line.startswith("model name")]
@@ -41,10 +41,10 @@ def store(
     rows: Sequence[Sequence[Any]],
     measured: Iterable[str] | None = (),
 ) -> None:
-    """Print a table and write it for the directive ``measured`` of the documentation.
+    """Print a table, and write it to the file that the directive ``measured`` of the documentation reads.
 
-    ``measured`` has the hashes of the sources with which the rows were measured, if an earlier run may have done it;
-    None leaves the recorded hash as it is.
+    ``measured`` contains the hashes of the sources with which the rows were measured, in this run and in earlier runs.
+    None leaves the recorded hash unchanged.
     """
     plain = [[value.item() if isinstance(value, np.generic) else value for value in row] for row in rows]
     show(name, list(columns), plain)

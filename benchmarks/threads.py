@@ -1,12 +1,13 @@
 """Speed-up by a second thread: wall-clock time of a fit with ``n_jobs=2`` relative to ``n_jobs=1``.
 
-Four sizes (300 to 19,020 rows, and 26 classes), on an idle machine and beside a process that keeps one core busy, which
-this program starts and ends. Fits with one and two threads alternate, the fastest of each counts. Two threads
-must never be slower by more than 10%, and on the largest set they must be 1.5 times as fast where two cores are free.
+The fits are to data of four sizes (300 to 19,020 rows, and 26 classes), on an idle machine and while another process,
+which this program starts and ends, keeps one core busy. Fits with one and two threads alternate, and the fastest of each
+is reported. A fit with two threads must never be slower by more than 10%. On the largest set, it must be 1.5 times as
+fast if two cores are free.
 
-The last column is the limit of the machine: half the time that two processes of one thread each need for the same fit at
-the same time, relative to one process. It is 0.5 if two cores are independent; shared caches, memory bandwidth, other
-programs and the clock rate increase it. Threads cannot do better.
+The last column is the limit of the machine. It is half the time of two processes that run the same fit with one thread
+at the same time, divided by the time of one process. It would be 0.5 if the two cores were independent; shared caches,
+memory bandwidth, other programs and the clock rate increase it. Threads cannot be faster than this limit.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def seconds(X: np.ndarray, y: np.ndarray, repetitions: int) -> dict[int, float]:
 
 
 def side_by_side(name: str, repetitions: int) -> float:
-    """Half the time of a fit in two processes at once, relative to the time in one process alone."""
+    """Return half the time of a fit in two processes at once, divided by the time in one process alone."""
     code = (
         "import sys, time; from benchmarks.fit_time import load_any; from sparseklr import SparseKLR\n"
         f"X, y = load_any({name!r}, standard=False); SparseKLR(gamma='scale', n_jobs=1).fit(X, y)\n"
@@ -92,7 +93,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="*", default=list(SETS))
     arguments = parser.parse_args()
     load("diabetes")
-    SparseKLR(n_jobs=2).fit([[0.0], [1.0]], [0, 1])  # the first fit imports modules and is not counted
+    SparseKLR(n_jobs=2).fit([[0.0], [1.0]], [0, 1])  # the first fit imports modules and is not timed
     table = []
     for busy in (False, True):
         with load_on_one_core(busy):

@@ -1,7 +1,7 @@
 """Number of pair steps to convergence for each working-set rule, on the 12 sets.
 
-Features are in [0, 1], the kernel is rbf with gamma = 0.5, and the tolerance is the default; one setting
-gives sparse models and one dense models.
+Features are in [0, 1], the kernel is rbf with gamma = 0.5, and the tolerance is the default. One setting of C and lam
+gives sparse models, and the other gives dense models.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-// Helpers for the bindings: view Python arrays, return arrays to Python, validate arguments.
+// Helpers for the bindings: views of Python arrays, arrays returned to Python, and validation of arguments.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -20,7 +20,7 @@ namespace nb = nanobind;
 // Read-only arrays.
 template <class T> using matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <class T> using vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-// Arrays that are modified in place; bind them with noconvert().
+// Arrays that are modified in place; their arguments must be bound with noconvert().
 template <class T> using out_matrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <class T> using out_vector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
@@ -48,7 +48,7 @@ inline void check_threads(int threads) {
     if (threads < 1) throw nb::value_error("threads must be at least 1");
 }
 
-// Handles signals; called with or without the interpreter's lock.
+// Lets Python handle signals; may be called with or without the GIL.
 inline void check_signals() {
     nb::gil_scoped_acquire gil;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();

@@ -1,4 +1,4 @@
-// Python bindings of CompactKLR's sums and inner solver.
+// Python bindings of the sums over rows and of the inner solver of CompactKLR.
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -55,7 +55,7 @@ CompactModel make_model(const CompactRowSet& rows, const matrix<double>& points,
             throw nb::value_error("points and gamma must have one column per feature of the rows");
         if (model.n_outputs() != held.n_outputs() || coef.shape(1) != model.n_points() ||
             intercept.shape(0) != model.n_outputs())
-            throw nb::value_error("coef must be (n_outputs, n_points), intercept (n_outputs,)");
+            throw nb::value_error("coef must have shape (n_outputs, n_points), and intercept (n_outputs,)");
     });
     return model;
 }
@@ -103,8 +103,8 @@ void make_inner(CompactSolver* self, const CompactRowSet& rows, int threads) {
         rows.rows);
 }
 
-// Calls body(inner) without the GIL.  Every twentieth of a second Python handles signals and calls `check` unless it is
-// None; an exception from either stops the body.
+// Calls body(inner) without the GIL.  Every 0.05 seconds, Python handles signals and calls `check`, unless it is None.
+// An exception from a signal handler or from `check` stops the body.
 template <class Body> auto watched(CompactSolver& self, nb::handle check, const Body& body) {
     const auto monitor = [check, last = std::chrono::steady_clock::now()]() mutable {
         const auto now = std::chrono::steady_clock::now();
@@ -120,7 +120,7 @@ template <class Body> auto watched(CompactSolver& self, nb::handle check, const 
         [&](const auto& inner) {
             struct Watch {
                 decltype(*inner) watched;
-                ~Watch() { watched.watch({}); }  // `check` belongs to this call
+                ~Watch() { watched.watch({}); }  // `check` must not outlive this call
             } watch{*inner};
             inner->watch(monitor);
             return body(*inner);
@@ -140,7 +140,7 @@ void move(CompactSolver& self, matrix<double> points, vector<double> gamma) {
 InnerOutcome solve(CompactSolver& self, coefficients coef, double C, double tol, int max_steps) {
     return watched(self, nb::none(), [&](auto& inner) {
         if (coef.size() != inner.n_outputs() * (inner.n_points() + 1))
-            throw nb::value_error("coef must be (n_outputs, n_points + 1)");
+            throw nb::value_error("coef must have shape (n_outputs, n_points + 1)");
         return inner.solve(view(coef), {C, tol, max_steps});
     });
 }
@@ -152,7 +152,8 @@ MoveOutcome descend(CompactSolver& self, out_matrix<double> points, out_vector<d
                 m] = self.rows.visit([](const auto& held) { return std::pair{held.n_features(), held.n_outputs()}; });
     if (points.shape(1) != p || log_gamma.shape(0) != (shared ? 1 : p))
         throw nb::value_error(
-            "points must have one column, log_gamma one entry per feature of the rows, or one entry if shared");
+            "points must have one column per feature of the rows, and log_gamma one entry per feature, or one entry "
+            "if shared is set");
     if (coef.size() != m * (points.shape(0) + 1)) throw nb::value_error("coef must be (n_outputs, n_points + 1)");
     const MoveSettings settings{C, rho, tau, shared, max_iter, tol, inner_tol};
     return watched(self, check, [&](auto& inner) {
@@ -198,7 +199,7 @@ void bind_compact(nb::module_& m) {
         .def("decision", &decision, "points"_a, "gamma"_a, "coef"_a, "intercept"_a, "threads"_a);
     m.def("compact_rows", &make_rows<float>, "X"_a.noconvert(), "label"_a, "weight"_a, "n_classes"_a, "single"_a);
     m.def("compact_rows", &make_rows<double>, "X"_a.noconvert(), "label"_a, "weight"_a, "n_classes"_a, "single"_a);
-    nb::class_<CompactSolver>(m, "CompactInner", "The best coefficients for given points and widths.")
+    nb::class_<CompactSolver>(m, "CompactInner", "Solver for the coefficients, given points and widths.")
         .def("__init__", &make_inner, "rows"_a, "threads"_a)
         .def("move", &move, "points"_a, "gamma"_a)
         .def("solve", &solve, "coef"_a.noconvert(), "C"_a, "tol"_a, "max_steps"_a)

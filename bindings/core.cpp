@@ -1,4 +1,4 @@
-// Python bindings of the core; the GIL is released during computations.
+// Python bindings of the compiled core.  The GIL is released during computations.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -27,7 +27,7 @@ using namespace sparseklr::python;
 
 namespace {
 
-// Points of either precision.
+// Points in float or double precision.
 struct PointSet {
     std::variant<std::shared_ptr<const Points<float>>, std::shared_ptr<const Points<double>>> points;
     bool single() const { return points.index() == 0; }
@@ -45,7 +45,7 @@ struct PointSet {
     }
 };
 
-// A RowSource of either precision. The solver modifies its cache, so only one solver may use it at a time.
+// A RowSource in float or double precision.  The solver modifies its cache, so only one solver may use it at a time.
 struct AnyRowSource {
     std::variant<std::shared_ptr<RowSource<float>>, std::shared_ptr<RowSource<double>>> source;
     nb::object keep_alive;  // the matrix behind GramRows
@@ -60,7 +60,7 @@ template <class T> AnyRowSource gram_row_source(matrix<T> K) {
     return {std::shared_ptr<RowSource<T>>(std::make_shared<GramRows<T>>(view(K))), nb::cast(K)};
 }
 
-// make<T>() creates points in the precision T: float if requested and accurate enough, else double.
+// Returns make<T>(), which creates points in the precision T: float if requested and accurate enough, otherwise double.
 template <class Make> PointSet make_points(const Kernel& kernel, bool single, const Make& make) {
     nb::gil_scoped_release release;
     if (single) {
@@ -84,7 +84,7 @@ template <class In, class Index>
 PointSet make_csr(vector<In> values, vector<Index> columns, vector<Index> indptr, std::size_t n_features,
                   const Kernel& kernel, bool single) {
     if (indptr.shape(0) == 0) throw nb::value_error("indptr must not be empty");
-    if (columns.shape(0) != values.shape(0)) throw nb::value_error("values and columns must be of one length");
+    if (columns.shape(0) != values.shape(0)) throw nb::value_error("values and columns must have the same length");
     if (n_features > std::size_t(INT32_MAX)) throw nb::value_error("n_features must be below 2**31");
     const std::size_t n = indptr.shape(0) - 1;
     if (indptr(0) != 0) throw nb::value_error("indptr must begin with 0");
@@ -108,9 +108,9 @@ AnyRowSource kernel_row_source(const PointSet& set, std::size_t cache_bytes) {
 
 void check_alike(const PointSet& data, const PointSet& queries) {
     if (data.single() != queries.single() || data.layout() != queries.layout())
-        throw nb::value_error("data and queries must be of one precision, and both dense or both CSR");
+        throw nb::value_error("data and queries must have the same precision, and must both be dense or both be CSR");
     if (data.n_features() != queries.n_features())
-        throw nb::value_error("data and queries must have the same features");
+        throw nb::value_error("data and queries must have the same number of features");
     if (!(data.kernel() == queries.kernel())) throw nb::value_error("data and queries must have the same kernel");
 }
 
@@ -154,7 +154,8 @@ nb::object kernel_sum(const PointSet& data, const PointSet& queries, matrix<doub
     return to_numpy(std::move(out), {outputs, m});
 }
 
-// Translates NonFiniteKernel to a ValueError of the given class that gives advice, with the kernel and the row.
+// Translates NonFiniteKernel to a Python exception of the given class.  Its message contains the kernel, the row and
+// advice.
 void translate_non_finite_kernel(const std::exception_ptr& thrown, void* python_class) {
     try {
         std::rethrow_exception(thrown);
@@ -167,8 +168,8 @@ void translate_non_finite_kernel(const std::exception_ptr& thrown, void* python_
         if (kernel.kind == KernelKind::poly || kernel.kind == KernelKind::sigmoid) text << ", coef0=" << kernel.coef0;
         text << " gives NaN or infinity in row " << error.row << " (counted from 0): ";
         if (kernel.kind == KernelKind::poly && kernel.degree != std::floor(kernel.degree))
-            text << "a degree that is not a whole number needs gamma * <x, y> + coef0 >= 0 for all rows.";
-        else text << "features are too large to compute with; scale them.";
+            text << "if degree is not a whole number, gamma * <x, y> + coef0 must be >= 0 for every pair of rows.";
+        else text << "the features are too large; scale them.";
         const nb::handle type(static_cast<PyObject*>(python_class));
         nb::object raised = type(text.str());
         raised.attr("kernel") = kernel;
@@ -177,7 +178,7 @@ void translate_non_finite_kernel(const std::exception_ptr& thrown, void* python_
     }
 }
 
-// Computes K @ coef from the rows of the solver.
+// Returns K @ coef, computed from the kernel rows of the solver.
 nb::object row_sum(AnyRowSource& row_source, vector<double> coef, int threads) {
     check_threads(threads);
     const std::size_t n = row_source.size();
@@ -200,7 +201,8 @@ nb::object row_sum(AnyRowSource& row_source, vector<double> coef, int threads) {
     return to_numpy(std::move(out), {n});
 }
 
-// A monitor that handles signals and calls `callback`; an exception that they raise ends the run and is stored.
+// A monitor that lets Python handle signals and calls `callback`.  If one of them raises an exception, it is stored and
+// the run ends.
 Monitor calling(const nb::object& callback, nb::object& error) {
     return [&](const Snapshot& snapshot) {
         nb::gil_scoped_acquire gil;
@@ -214,8 +216,8 @@ Monitor calling(const nb::object& callback, nb::object& error) {
     };
 }
 
-// Runs the solver on above (alpha - bound) and F in place.  Returns the SolveInfo and the exception raised by a signal
-// handler or the callback (None if there was none): the state is valid in either case.
+// Runs the solver, which updates above (alpha - bound) and F in place.  Returns the SolveInfo, and the exception raised
+// by a signal handler or the callback, or None.  The state is valid in either case.
 nb::tuple solve_in_place(AnyRowSource& row_source, vector<double> y, vector<double> box, vector<double> bound,
                          double lam, out_vector<double> above, out_vector<double> F, const Settings& settings,
                          nb::object callback) {
@@ -225,7 +227,7 @@ nb::tuple solve_in_place(AnyRowSource& row_source, vector<double> y, vector<doub
     for (std::size_t i = 0; i < n; ++i)
         if (!(bound(i) > 0 && bound(i) < box(i) / 2 && std::isfinite(box(i)) && std::isfinite(above(i)) &&
               std::isfinite(F(i))))
-            throw nb::value_error("0 < bound < box / 2 must hold, and above and F must be finite");
+            throw nb::value_error("bound must satisfy 0 < bound < box / 2, and above and F must be finite");
     check_threads(settings.threads);
     const Problem problem{view(y), view(box), view(bound), lam};
     nb::object error = nb::none();
@@ -250,7 +252,7 @@ nb::tuple shapley(matrix<double> points, matrix<double> coef, vector<std::size_t
     if (rows.shape(1) != p || background.shape(1) != p)
         throw nb::value_error("points, rows and background must have the same number of columns");
     if (background.shape(0) == 0 || weight.shape(0) != background.shape(0))
-        throw nb::value_error("background must not be empty, and weight must have one entry per row of it");
+        throw nb::value_error("background must not be empty, and weight must have one entry per row of background");
     if (group_start.shape(0) == 0 || group_start(0) != 0 || group_start(n_groups) != p)
         throw nb::value_error("group_start must begin with 0 and end with the number of columns");
     for (std::size_t g = 0; g < n_groups; ++g)
@@ -268,7 +270,8 @@ nb::tuple shapley(matrix<double> points, matrix<double> coef, vector<std::size_t
     return nb::make_tuple(to_numpy(std::move(values), {n, m, n_groups}), both);
 }
 
-// The same for the softmax problem: above, F and the intercepts in place; matrices have a row per class.
+// Runs the solver of the softmax problem, which updates above, F and the intercepts in place.  Matrices have one row
+// per class.
 nb::tuple solve_softmax_in_place(AnyRowSource& row_source, vector<std::int64_t> label, vector<double> box,
                                  vector<double> bound, double lam, out_matrix<double> above, out_matrix<double> F,
                                  out_vector<double> intercept, const Settings& settings, double gap_tol,
@@ -281,7 +284,7 @@ nb::tuple solve_softmax_in_place(AnyRowSource& row_source, vector<std::int64_t> 
     for (std::size_t i = 0; i < n; ++i)
         if (!(label(i) >= 0 && std::size_t(label(i)) < n_classes && bound(i) > 0 &&
               double(n_classes) * bound(i) < box(i) && std::isfinite(box(i))))
-            throw nb::value_error("0 < n_classes * bound < box must hold, and labels must be below n_classes");
+            throw nb::value_error("bound must satisfy 0 < n_classes * bound < box, and labels must be below n_classes");
     for (std::size_t s = 0; s < n * n_classes; ++s)
         if (!(above.data()[s] >= 0 && std::isfinite(above.data()[s]) && std::isfinite(F.data()[s])))
             throw nb::value_error("above must be non-negative, and above and F must be finite");
@@ -307,7 +310,7 @@ void bind_compact(nb::module_& m);  // compact.cpp
 void bind_refit(nb::module_& m);    // refit.cpp
 
 NB_MODULE(_core, m) {
-    m.doc() = "Compiled core of sparseklr; use it through the Python layer.";
+    m.doc() = "Compiled core of sparseklr, for internal use.";
     m.attr("instruction_set") = isa_name(isa());
 
     const nb::object non_finite_kernel = nb::steal(
@@ -348,7 +351,7 @@ NB_MODULE(_core, m) {
             [](Settings* self, WorkingSet working_set, double tol, std::int64_t max_iter, int threads,
                double poll_seconds) { new (self) Settings{working_set, tol, max_iter, threads, poll_seconds}; },
             "working_set"_a, "tol"_a, "max_iter"_a, "threads"_a, "poll_seconds"_a);
-    nb::class_<Snapshot>(m, "Snapshot", "A moment of a run: what the callback gets.")
+    nb::class_<Snapshot>(m, "Snapshot", "Progress of a solver run, which is passed to the callback.")
         .def_ro("n_iter", &Snapshot::n_iter)
         .def_ro("violation", &Snapshot::violation)
         .def_ro("seconds", &Snapshot::seconds);

@@ -1,9 +1,10 @@
-// The model of CompactKLR and the results of a pass over the rows.
+// The model of CompactKLR, and sums over rows of data from which it is fitted.
 //
 //     f_o(x) = sum_b coef[o][b] k(x, z_b) + intercept[o],   k(x, z) = exp(-sum_j gamma_j (x_j - z_j)^2)
 //
-// One output with labels 0 and 1 is logistic regression, one output per class is a softmax.  Fitting needs only sums
-// over rows: CompactRows::sums() returns them for its rows, and sums of several blocks of rows add up.
+// With two classes, there is one output o and the loss is logistic; with more, there is one output per class and the
+// loss is the softmax loss.  Fitting needs only sums over rows, which CompactRows::sums() returns.  Sums over several
+// sets of rows can be added.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +33,7 @@ struct CompactModel {
     std::size_t n_outputs() const { return coef.rows; }
 };
 
-// Required second derivatives: none, those within each output, or those between all pairs of outputs.
+// Second derivatives to compute: none, those of each output with itself, or those of all pairs of outputs.
 enum class Curvature { none, diagonal, full };
 
 struct CompactSums {
@@ -43,15 +44,15 @@ struct CompactSums {
     std::vector<double> width_gradient;  // [n_features], in log gamma
 };
 
-// Blocks of rows are grouped into chunks that do not depend on the number of threads; the sums of the chunks are added
-// in order.  So results do not depend on the number of threads.
+// Blocks of rows are grouped into chunks that do not depend on the number of threads.  The sums over the chunks are
+// added in a fixed order, so results do not depend on the number of threads either.
 inline std::size_t compact_chunks(std::size_t n_blocks, std::size_t bytes_per_chunk) {
     const std::size_t affordable = (std::size_t{256} << 20) / std::max<std::size_t>(bytes_per_chunk, 1);
     return std::min(n_blocks, std::clamp<std::size_t>(affordable, 1, 32));
 }
 
-// Calls body(worker, chunk, first block, end of blocks), which is noexcept, for every chunk.  Between chunks the calling
-// thread calls the monitor, if there is one; an exception that it throws ends the loop.
+// Calls body(worker, chunk, first block, end of blocks) for every chunk; the body must be noexcept.  Between chunks the
+// calling thread calls the monitor, if there is one.  If the monitor throws, the loop ends.
 template <class Body>
 void over_chunks(std::size_t n_blocks, std::size_t n_chunks, Team& team, const Body& body,
                  const std::function<void()>& monitor = {}) {
@@ -73,7 +74,7 @@ void over_chunks(std::size_t n_blocks, std::size_t n_chunks, Team& team, const B
     if (reason) std::rethrow_exception(reason);
 }
 
-// Points and widths in the layout of the kernel loop.
+// Points and kernel coefficients in the layout of the loop that computes kernel values.
 template <class T> struct ScaledPoints {
     std::vector<T> root, points;  // square root of gamma; points times it
     ScaledPoints(MatrixView<const double> z, std::span<const double> gamma);
@@ -118,8 +119,8 @@ private:
     std::vector<double> weight_;
 };
 
-// Sums over rows r from which the gradient in points and widths follows.  With e_or the derivative of the loss of row r
-// in output o, and W_rb = k(x_r, z_b) sum_o e_or coef_ob,
+// Sums over rows r that determine the gradient with respect to points and widths.  Let e_or be the derivative of the
+// loss of row r with respect to output o, and W_rb = k(x_r, z_b) sum_o e_or coef_ob.  Then
 //
 //     first_bj = sum_r W_rb x_rj,   mass_b = sum_r W_rb,   second_j = sum_r sum_b W_rb x_rj^2.
 struct Moments {
@@ -128,16 +129,16 @@ struct Moments {
     std::span<double> second;  // [n_features]
 
     static std::size_t size(std::size_t k, std::size_t p) { return k * p + k + p; }
-    // A view of size(k, p) numbers owned by the caller.
+    // A view of an array of size(k, p) numbers, which the caller owns.
     Moments(std::span<double> memory, std::size_t k, std::size_t p)
         : first{memory.data(), k, p}, mass(memory.subspan(k * p, k)), second(memory.subspan(k * p + k, p)) {}
 };
 
-// Adds the derivatives of the loss.  Since d k(x, z_b) / d z_bj = 2 gamma_j (x_j - z_bj) k and
-// d k(x, z_b) / d log gamma_j = -gamma_j (x_j - z_bj)^2 k, they are
+// Adds the derivatives of the loss with respect to points and log gamma to the given arrays.  Since
+// d k(x, z_b) / d z_bj = 2 gamma_j (x_j - z_bj) k and d k(x, z_b) / d log gamma_j = -gamma_j (x_j - z_bj)^2 k, they are
 //
-//     in z_bj:         2 gamma_j (first_bj - mass_b z_bj),
-//     in log gamma_j:  -gamma_j (second_j - 2 sum_b first_bj z_bj + sum_b mass_b z_bj^2).
+//     for z_bj:         2 gamma_j (first_bj - mass_b z_bj),
+//     for log gamma_j:  -gamma_j (second_j - 2 sum_b first_bj z_bj + sum_b mass_b z_bj^2).
 void gradient_from_moments(MatrixView<const double> points, std::span<const double> gamma, const Moments& moments,
                            MatrixView<double> point_gradient, std::span<double> width_gradient);
 

@@ -1,4 +1,5 @@
-// Loops of CompactKLR, losses, dense algebra and Shapley values for the smallest machine the build targets.
+// Loops of CompactKLR, losses, dense algebra and Shapley values for the least capable processor that the build
+// supports.
 #define SPARSEKLR_ISA baseline
 #include "compact_loops_impl.hpp"
 #include "dense_algebra_impl.hpp"

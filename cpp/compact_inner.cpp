@@ -35,7 +35,7 @@ bool CompactInner<T>::move(MatrixView<const double> points, std::span<const doub
                                       scaled[worker].data(), K_.data() + b * block * k);
         },
         monitor_);
-    // The kernel matrix of the points: they form another block of rows, in double.
+    // The kernel matrix of the points, which are treated as another block of rows, in double precision.
     const std::size_t lines = (k + 15) / 16 * 16;
     points_transposed_.assign(lines * p_, 0.0);
     for (std::size_t a = 0; a < k; ++a)
@@ -50,7 +50,7 @@ bool CompactInner<T>::move(MatrixView<const double> points, std::span<const doub
         std::copy_n(K_zz_.begin() + std::ptrdiff_t(a * lines), k, L_.begin() + std::ptrdiff_t(a * k));
         L_[a * k + a] += jitter;
     }
-    return cholesky({L_.data(), k, k});  // the jitter is far above rounding errors
+    return cholesky({L_.data(), k, k});  // the jitter is much larger than rounding errors
 }
 
 // -- sums over rows -----------------------------------------------------------------------------
@@ -134,8 +134,9 @@ template <class T> void CompactInner<T>::take_hessian() {
     factor_C_ = 0;
 }
 
-// out = Hessian times direction, both in (v, c).  In (beta, c) the losses contribute sum_r u_or (k_r, 1) for output o,
-// u_or = w_r p_or (d_or - sum_q p_qr d_qr), with k_r the kernel values of row r and d_r the outputs of the direction.
+// out = Hessian times direction, with both vectors in the variables (v, c).  In the variables (beta, c), the losses
+// contribute sum_r u_or (k_r, 1) for output o, where u_or = w_r p_or (d_or - sum_q p_qr d_qr), k_r are the kernel
+// values of row r, and d_r are the outputs of the direction at row r.
 template <class T>
 void CompactInner<T>::multiply(const std::vector<double>& direction, double C, std::vector<double>& out) {
     const std::size_t n = k_ + 1, size = m_ * n;
@@ -186,19 +187,22 @@ template <class T> std::vector<double> CompactInner<T>::unwhitened(const std::ve
     return beta;
 }
 
-// The preconditioner as a Cholesky factor: of the whole Hessian, or of the block of each output.  With h_r the second
-// derivative of the loss of row r in two outputs, the block of the losses in (beta, c) is
+// Computes the Cholesky factor of the preconditioner, which is the whole Hessian or its diagonal blocks, one per
+// output.  Let h_r be the second derivative of the loss of row r with respect to two outputs.  In the variables (beta,
+// c), the block of the Hessian of the losses for these outputs is
 //
 //     [ H   h ]     H = sum_r h_r k_r k_r',  h = sum_r h_r k_r,  s = sum_r h_r,
 //     [ h'  s ]
 //
-// and in (v, c), with beta = L^-T v and the penalty |v|^2 / (2C) within an output, that of the objective is
+// In the variables (v, c), with beta = L^-T v and the penalty |v|^2 / (2C), a diagonal block of the Hessian of the
+// objective is
 //
 //     M = [ L^-1 H L^-T + I/C   L^-1 h ]
 //         [ h' L^-T             s      ].
 //
-// A constant added to all intercepts changes nothing, so the whole Hessian is singular in this direction.  Gradients
-// have no component in it, so its curvature is arbitrary: 1 is added to the entries of all pairs of intercepts.
+// A constant added to all intercepts does not change the probabilities, so the whole Hessian is singular in this
+// direction.  Gradients have no component in this direction, so its curvature is arbitrary: 1 is added to the entries
+// of all pairs of intercepts.
 template <class T> bool CompactInner<T>::factorise(double C) {
     if (factor_C_ == C) return true;
     const std::size_t n = k_ + 1, line = full_ ? m_ * n : n;
@@ -209,7 +213,7 @@ template <class T> bool CompactInner<T>::factorise(double C) {
         for (std::size_t q = full_ ? 0 : o; q <= o; ++q, H += n * n) {
             double* corner = factor_.data() + (full_ ? (o * line + q) * n : o * n * n);
             const auto M = [&](std::size_t a, std::size_t b) -> double& { return corner[a * line + b]; };
-            // left = L^-1 [H, h], and right its transpose: H L^-T above h' L^-T
+            // left = L^-1 [H, h]; right is its transpose, H L^-T above h' L^-T
             std::copy_n(H, k_ * n, left.begin());
             solve_lower(L(), {left.data(), k_, n});
             for (std::size_t a = 0; a < k_; ++a)
@@ -225,7 +229,7 @@ template <class T> bool CompactInner<T>::factorise(double C) {
             M(k_, k_) = full_ ? total + 1 : total;
             if (o != q) continue;
             for (std::size_t a = 0; a < k_; ++a) M(a, a) += 1 / C;
-            M(k_, k_) += 1e-12 * (1 + total);  // the intercept is undetermined if all rows are saturated
+            M(k_, k_) += 1e-12 * (1 + total);  // without it, M is singular if all probabilities are 0 or 1
             if (!full_ && !cholesky({corner, n, n})) return false;
         }
     if (full_ && !cholesky({factor_.data(), line, line})) return false;
@@ -245,7 +249,7 @@ void CompactInner<T>::precondition(const std::vector<double>& g, std::vector<dou
     }
 }
 
-// step = -H^-1 g, up to a relative residual of `reduction` in the norm of the preconditioner.
+// step = -H^-1 g, solved until the residual is `reduction` times the initial one in the norm of the preconditioner.
 template <class T>
 int CompactInner<T>::conjugate_gradients(const std::vector<double>& g, double C, double reduction,
                                          std::vector<double>& step) {
@@ -275,9 +279,9 @@ int CompactInner<T>::conjugate_gradients(const std::vector<double>& g, double C,
     return iterations;
 }
 
-// Number of iterations that cost as much as a new Hessian and its factor, by counts of multiplications.  The sums of a
-// Hessian run two to four times as fast as those of an iteration, in spite of double precision; the whole Hessian also
-// stays useful for longer, and saves more iterations.
+// Number of iterations that take as long as computing and factorising a new Hessian, by the numbers of multiplications.
+// Multiplications for the Hessian are two to four times as fast as in an iteration, despite double precision.
+// The whole Hessian also remains useful for longer, and saves more iterations.
 template <class T> int CompactInner<T>::iterations_worth_a_hessian(bool full) const {
     const double m = double(m_), k = double(k_), rows = double(rows_.size()), order = full ? m * k : k;
     const double pairs = full ? m * (m + 1) / 2 : m, factors = full ? 1 : m;
@@ -360,7 +364,7 @@ InnerOutcome CompactInner<T>::solve(std::span<double> coef, const InnerSettings&
             if (value <= outcome.value + 1e-4 * t * slope || t < 1e-10) break;
             t /= 2;
         }
-        if (!(value < outcome.value)) {  // the remaining decrease is below rounding
+        if (!(value < outcome.value)) {  // the remaining decrease is smaller than rounding errors
             outcome.loss = evaluate(0);
             outcome.converged = outcome.decrement <= 1e-9 * std::abs(outcome.value);
             break;
@@ -370,7 +374,7 @@ InnerOutcome CompactInner<T>::solve(std::span<double> coef, const InnerSettings&
         outcome.value = value;
         ++outcome.steps;
         fresh_ = false;
-        if (k_ <= 16 && m_ == 1) has_hessian_ = false;  // a new one costs less than an iteration
+        if (k_ <= 16 && m_ == 1) has_hessian_ = false;  // a new Hessian takes less time than an iteration
     }
     coef_ = unwhitened(v);
     std::copy(coef_.begin(), coef_.end(), coef.begin());
@@ -401,8 +405,9 @@ void CompactInner<T>::gradient(double C, MatrixView<double> point_gradient, std:
     const MatrixView<const double> points{points_.data(), k_, p_};
     gradient_from_moments(points, gamma_, Moments(total, k_, p_), point_gradient, width_gradient);
 
-    // The penalty is half a sum over pairs of points, 1/2 sum_o,a,b beta_oa beta_ob k(z_a, z_b) / C: with the points as
-    // rows and e = beta / C, its derivative in a point is that of a loss, and in a width half of that.
+    // The penalty is 1/2 sum_o,a,b beta_oa beta_ob k(z_a, z_b) / C, a sum over pairs of points.  Its derivatives with
+    // respect to points are those of a loss whose rows are the points, with e = beta / C.  The derivatives with respect
+    // to widths are half of those.
     const std::size_t lines = (k_ + 15) / 16 * 16;
     std::vector<double> e(m_ * lines, 0.0), memory(size, 0.0), own_scratch((k_ + 2) * lines), widths(p_, 0.0);
     for (std::size_t o = 0; o < m_; ++o)

@@ -1,12 +1,14 @@
-// The convex problem inside CompactKLR: the optimal coefficients for given points and widths,
+// The inner problem of CompactKLR, which is convex: find the coefficients beta and intercepts c that minimise, for
+// given points and widths,
 //
 //     J(beta, c) = sum_i w_i loss(y_i, f(x_i)) + 1/(2C) sum_o beta_o' (K_zz + jitter I) beta_o,
 //
-// and the gradient of its minimum in points and widths.  With K_zz + jitter I = L L' and v = L' beta the penalty is
-// |v|^2 / (2C).  Newton steps in (v, c) are computed by conjugate gradients.  The preconditioner is the Hessian at an
-// earlier point.  With several outputs it consists only of the diagonal blocks, one per output, as long as the
-// additional iterations take less time than computing the other blocks.  With m outputs an iteration costs 2 n m k, the
-// diagonal blocks n m k^2 / 2, the whole Hessian n m^2 k^2 / 4.
+// and compute the gradient of the minimum with respect to points and widths.  With K_zz + jitter I = L L' and
+// v = L' beta, the penalty is |v|^2 / (2C).  Newton steps in (v, c) are computed by conjugate gradients.  The
+// preconditioner is the Hessian of an earlier step.  With several outputs, it consists only of the diagonal blocks, one
+// per output, as long as the additional iterations take less time than computing the other blocks.  With n rows, k
+// points and m outputs, an iteration takes 2 n m k multiplications, the diagonal blocks n m k^2 / 2, and the whole
+// Hessian n m^2 k^2 / 4.
 #pragma once
 
 #include <functional>
@@ -18,8 +20,8 @@ namespace sparseklr {
 
 struct InnerSettings {
     double C = 1;
-    double tol = 1e-7;    // stop when half the Newton decrement, an estimate of J - min J, is at most tol * J
-    int max_steps = 100;  // Newton steps
+    double tol = 1e-7;    // stop when half the squared Newton decrement, an estimate of J - min J, is at most tol * J
+    int max_steps = 100;  // maximum number of Newton steps
 };
 
 struct InnerOutcome {
@@ -38,15 +40,15 @@ public:
     // The monitor is called many times per second; it may throw to stop the computation.
     void watch(std::function<void()> monitor) { monitor_ = std::move(monitor); }
 
-    // Sets points and widths: computes kernel values and the Cholesky factor.  The Hessian of the last solve is kept as
-    // a preconditioner if the number of points is the same.  Returns false if points or gamma are not finite, or if
-    // K_zz + jitter I is not positive definite; solve() then needs other points first.
+    // Sets points and widths, and computes kernel values and the Cholesky factor.  The Hessian of the last solve
+    // remains the preconditioner if the number of points is the same.  Returns false if points or gamma are not finite,
+    // or if K_zz + jitter I is not positive definite; move() must then be called with other points before solve().
     [[nodiscard]] bool move(MatrixView<const double> points, std::span<const double> gamma);
 
-    // Minimises J from coef ([n_outputs][n_points + 1], the intercept last), in place.
+    // Minimises J, starting from coef ([n_outputs][n_points + 1], with the intercept last), which it overwrites.
     InnerOutcome solve(std::span<double> coef, const InnerSettings& settings);
 
-    // Adds the gradient of J in points and log gamma at the coefficients of the last solve.
+    // Adds the gradient of J with respect to points and log gamma, at the coefficients of the last solve.
     void gradient(double C, MatrixView<double> point_gradient, std::span<double> width_gradient) const;
 
     std::size_t n_points() const { return k_; }

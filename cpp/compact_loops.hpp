@@ -1,8 +1,8 @@
 // The time-critical loops of CompactKLR, compiled once per instruction set (isa.hpp).
 //
-// Rows are stored side by side: a block holds `rows` of them (a multiple of 16), and every array over the rows of a
-// block is contiguous.  Vector lanes are rows, so all lanes are used for any number of points or features.
-// T is the type of the data and of kernel values (float or double); sums over all rows are doubles.
+// A block consists of `rows` rows of data, a multiple of 16.  Every array over the rows of a block is contiguous, so
+// the lanes of a vector are rows, and all lanes are used for any number of points or features.  T is the type of the
+// data and of kernel values (float or double); sums over all rows are doubles.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 namespace sparseklr {
 
 template <class T> struct CompactLoops {
-    // K[b][r] = exp(-sum_j (root_j x_jr - z_bj)^2); X is [p][rows], points are [k][p], already times root
-    // (the square root of gamma); scaled is scratch of the size of X.
+    // K[b][r] = exp(-sum_j (root_j x_jr - z_bj)^2), where root is the square root of gamma, X is [p][rows], and the
+    // points z, [k][p], are already multiplied by root.  `scaled` is scratch memory of the size of X.
     void (*kernel)(const T* X, std::size_t rows, std::size_t p, const T* root, const T* points, std::size_t k,
                    T* scaled, T* K);
 
@@ -23,7 +23,8 @@ template <class T> struct CompactLoops {
     // out[o][b] += sum_r K[b][r] e[o][r], and out[o][k] += sum_r e[o][r]
     void (*project)(const T* K, std::size_t rows, std::size_t k, const double* e, std::size_t outputs, double* out);
 
-    // The same with coefficients, residuals and sums in T: for directions, whose errors do not accumulate.
+    // The same two products with coefficients, residuals and sums in T.  This precision suffices for search directions,
+    // whose rounding errors do not accumulate.
     void (*fast_values)(const T* K, std::size_t rows, std::size_t k, const T* coef, const T* start, std::size_t outputs,
                         T* f);
     void (*fast_project)(const T* K, std::size_t rows, std::size_t k, const T* e, std::size_t outputs, double* out);

@@ -40,7 +40,7 @@ void compact_kernel(const T* X, std::size_t rows, std::size_t p, const T* root, 
 
 // -- products with coefficients and residuals ---------------------------------------------------
 
-// One vector of type E of values of type T.
+// Returns a vector of type E with values of type T.
 template <class T, class E> inline vec<E> loaded(const T* p) {
     if constexpr (sizeof(T) == sizeof(E)) return load<E>(p);
     else return widened(p);
@@ -114,7 +114,8 @@ void compact_project(const T* K, std::size_t rows, std::size_t k, const E* e, st
 
 template <class T>
 void compact_curvature(const T* K, std::size_t rows, std::size_t k, const double* h, double* scratch, double* H) {
-    // Sub-blocks of rows such that the doubles of all points stay in the second-level cache.
+    // Rows are processed in parts, so that the kernel values of all points, as doubles, fit into the second-level
+    // cache.
     const std::size_t part = k <= 128 || rows % 64 ? rows : 64, n = k + 1;
     double* wide = scratch;              // [k + 1][part], the last line all ones
     double* panel = scratch + n * part;  // [4][part], times h
@@ -126,7 +127,7 @@ void compact_curvature(const T* K, std::size_t rows, std::size_t k, const double
         in_tiles<4>(n, [&]<int P>(std::size_t a) {
             for (int i = 0; i < P; ++i)
                 for (std::size_t r = 0; r < part; ++r) panel[i * part + r] = h[first + r] * wide[(a + i) * part + r];
-            // whole tiles up to the diagonal: entries above it are never read
+            // whole tiles up to the diagonal; entries above the diagonal are never read
             in_tiles<3>(a + P, [&]<int Q>(std::size_t b) {
                 dot_tile<double, P, Q>(panel, part, wide + b * part, part, part, H + a * n + b, n);
             });

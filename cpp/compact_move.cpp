@@ -10,7 +10,7 @@ namespace {
 
 using Vector = std::vector<double>;
 
-// F at x = (points, log-widths), and the best point so far.
+// The objective F at x = (points, log-widths), with the best x so far.
 template <class T> class Outer {
 public:
     Outer(CompactInner<T>& inner, std::size_t k, std::size_t p, Vector coef, const MoveSettings& settings)
@@ -22,13 +22,13 @@ public:
         const auto log_gamma = [&](std::size_t j) { return widths[settings_.shared ? 0 : j]; };
         double mean = 0;
         for (std::size_t j = 0; j < p_; ++j) {
-            // finite even for long steps of the line search
+            // clipped, so that gamma stays finite even for long steps of the line search
             gamma_[j] = std::exp(std::clamp(log_gamma(j), -50.0, 50.0));
             mean += log_gamma(j) / double(p_);
         }
         gradient.assign(k_ * p_ + p_, 0.0);
         const std::span<double> by_width = std::span(gradient).subspan(k_ * p_);
-        if (!inner_.move({x.data(), k_, p_}, gamma_)) {  // the step is so long that a point is not finite
+        if (!inner_.move({x.data(), k_, p_}, gamma_)) {  // after a very long step, a point is not finite
             gradient.resize(x.size());
             return INFINITY;
         }
@@ -65,12 +65,13 @@ private:
     Vector coef_, gamma_;
 };
 
-// The last steps and changes of the gradient; direction() is minus their approximate inverse Hessian times g.
+// The latest steps and changes of the gradient g.  direction() returns minus the product of g and the approximate
+// inverse Hessian that they define.
 class Memory {
 public:
     void add(Vector step, Vector change) {
         const double curvature = dot(step, change);
-        if (!(curvature > 1e-10 * dot(change, change))) return;  // would not be positive definite
+        if (!(curvature > 1e-10 * dot(change, change))) return;  // the Hessian would not be positive definite
         if (pairs_.size() == 10) pairs_.pop_front();
         pairs_.push_back({std::move(step), std::move(change), curvature});
     }
@@ -104,7 +105,8 @@ private:
     std::deque<Pair> pairs_;
 };
 
-// The minimum of the cubic with the given values and slopes at a and b, restricted to the middle 80% between them.
+// Returns the minimum of the cubic polynomial with the given values and slopes at a and b, clipped to the middle 80% of
+// the interval between a and b.
 double cubic_minimum(double a, double fa, double da, double b, double fb, double db) {
     const double d = da + db - 3 * (fb - fa) / (b - a);
     const double root = std::sqrt(std::max(0.0, d * d - da * db)) * (b > a ? 1 : -1);
@@ -129,11 +131,11 @@ MoveOutcome move_points(CompactInner<T>& inner, MatrixView<double> points, std::
         const Vector direction = memory.direction(g);
         const double slope = dot(g, direction);
         if (!(slope < 0)) {
-            if (memory.empty()) break;  // stationary
+            if (memory.empty()) break;  // the gradient is zero
             memory.clear();
             continue;
         }
-        // Find a step with sufficient decrease of F (Armijo) and of the slope (Wolfe).
+        // Find a step that satisfies the Armijo condition on F and the Wolfe condition on the slope.
         double low = 0, low_value = value, low_slope = slope, high = 0, high_value = 0, high_slope = 0;
         double t = memory.empty() ? std::min(1.0, 1 / std::sqrt(-slope)) : 1.0, trial_value = 0;
         bool found = false;
@@ -156,8 +158,8 @@ MoveOutcome move_points(CompactInner<T>& inner, MatrixView<double> points, std::
             else t = (low + high) / 2;
         }
         if (!found) {
-            if (memory.empty()) break;  // the remaining decrease is below rounding
-            memory.clear();             // restart from the smallest F
+            if (memory.empty()) break;  // the remaining decrease is smaller than rounding errors
+            memory.clear();             // restart from the best x
             continue;
         }
         const double gain = value - trial_value;

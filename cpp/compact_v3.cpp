@@ -1,4 +1,5 @@
-// Loops of CompactKLR, losses, dense algebra and Shapley values for x86-64-v3 (AVX2, FMA); compiled with -march=x86-64-v3, used only where present.
+// Loops of CompactKLR, losses, dense algebra and Shapley values for x86-64-v3 (AVX2, FMA).  They are compiled with
+// -march=x86-64-v3 and used only on processors that support it.
 #define SPARSEKLR_ISA v3
 #include "compact_loops_impl.hpp"
 #include "dense_algebra_impl.hpp"

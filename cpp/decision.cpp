@@ -33,8 +33,8 @@ private:
     Scratch<T> scratch_;
 };
 
-// Carries an exception out of a parallel loop. It is that of the first failing block, whatever the number
-// of threads.
+// Carries an exception out of a parallel loop.  If several blocks fail, it is the exception of the first of them, so
+// that it does not depend on the number of threads.
 class FirstFailure {
 public:
     template <class Work> void attempt(std::size_t block, const Work& work) noexcept {
@@ -80,7 +80,7 @@ void kernel_matrix(const Points<T>& data, const Points<T>& queries, MatrixView<T
 template <class T>
 void decision(const Points<T>& data, const Points<T>& queries, MatrixView<const double> coef, MatrixView<double> out,
               int threads) {
-    // Queries are the lanes: sums need no addition across lanes, and rows of any number of points fill the vectors.
+    // The lanes of a vector are queries, so sums over points need no additions across lanes.
     constexpr std::size_t step = 256;
     const std::size_t n_blocks = (queries.size() + step - 1) / step;
     Team team(threads_for(threads, queries.size() * data.size(), data.n_features()), n_blocks);

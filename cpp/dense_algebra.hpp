@@ -1,5 +1,5 @@
-// Dense linear algebra for matrices of the size of a model; triangular matrices are lower.  CompactKLR and
-// the refit of SparseKLR use it.
+// Dense linear algebra for matrices whose size is the number of points of a model, as used by CompactKLR and by the
+// refit of SparseKLR.  Triangular matrices are lower triangular.
 #pragma once
 
 #include <span>
@@ -9,7 +9,8 @@
 
 namespace sparseklr {
 
-// A = L L', L in place of the lower triangle; false if A is not positive definite (or not finite).
+// Overwrites the lower triangle of A by its Cholesky factor L, A = L L'.  Returns false if A is not positive definite
+// or not finite.
 [[nodiscard]] inline bool cholesky(MatrixView<double> A) { return dense_algebra().cholesky(A.data(), A.rows); }
 // B = L^-1 B
 inline void solve_lower(MatrixView<const double> L, MatrixView<double> B) {

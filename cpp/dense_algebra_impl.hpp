@@ -36,8 +36,8 @@ inline void subtract_tile(const double* A, std::size_t stride_a, const double* B
         for (int v = 0; v < V; ++v) store<double>(C + i * stride_c + 4 * v, acc[i][v]);
 }
 
-// Works on panels of columns.  The update by the columns before a panel multiplies rows with rows at the speed of
-// dot_tile; inside the panel the factorisation proceeds entry by entry.
+// Factorises panels of columns in turn.  The contribution of the columns before a panel is a product of rows, computed
+// by dot_tile; within the panel, the factorisation proceeds entry by entry.
 inline bool cholesky(double* A, std::size_t n) {
     constexpr std::size_t panel = 24;
     double taken[4 * panel];
@@ -99,7 +99,7 @@ inline void solve_lower(const double* L, std::size_t n, double* B, std::size_t m
     }
 }
 
-// A single column uses sums instead of updates, because sums read L along its rows.
+// With a single column, the entries are computed by dot products, which read L along its rows.
 inline void solve_vector(const double* L, std::size_t n, double* x) {
     for (std::size_t i = 0; i < n; ++i) x[i] = (x[i] - dense_dot(L + i * n, x, i)) / L[i * n + i];
 }

@@ -32,8 +32,8 @@ SPARSEKLR_DECLARE(v3)
 SPARSEKLR_DECLARE_SIMD(v4)
 
 namespace {
-// Whether the processor supports everything that -march=x86-64-v3 allows the compiler to use (System V x86-64 ABI,
-// section 3.1.1, beyond avx2).  Not every compiler recognises the names of the last three features.
+// Returns whether the processor supports every feature that -march=x86-64-v3 lets the compiler use (System V x86-64
+// ABI, section 3.1.1).  Not every compiler recognises the names of the last three features.
 bool has_v3() {
     if (!(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
           __builtin_cpu_supports("bmi2")))

@@ -16,9 +16,9 @@ struct LogisticLoops {
     double (*softmax)(const double* f, const std::int32_t* label, const double* weight, std::size_t rows,
                       std::size_t outputs, double* e, double* p);
 
-    // Points of which the fraction `target` = t belongs to the positive class, with p = 1 / (1 + exp(-f)):
-    //     loss = -t log p - (1 - t) log(1 - p),   slope = w (p - t),   curvature = w p (1 - p).
-    // Returns sum w loss; everything is NaN where f is not finite.
+    // Loss and derivatives of points with weight w, of which the fraction `target` = t belongs to the positive class:
+    //     loss = -t log p - (1 - t) log(1 - p),   slope = w (p - t),   curvature = w p (1 - p),
+    // where p = 1 / (1 + exp(-f)).  Returns sum w loss.  The results of a point are NaN if f is not finite.
     double (*cross_entropy)(const double* f, const double* target, const double* weight, std::size_t n, double* loss,
                             double* slope, double* curvature);
 };

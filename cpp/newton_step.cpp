@@ -4,14 +4,15 @@
 #include <type_traits>
 
 #include "dense_algebra.hpp"
+#include "logistic_loops.hpp"
 #include "simd.hpp"
 #include "team.hpp"
 
 namespace sparseklr {
 namespace {
 
-// The rows of all blocks in pieces that do not depend on the number of threads.  Sums are accumulated piece by piece
-// in order, so they do not depend on it either.
+// The rows of all blocks, divided into pieces that do not depend on the number of threads.  The sums over the pieces
+// are added in a fixed order, so results do not depend on the number of threads either.
 class Pieces {
 public:
     struct Piece {
@@ -35,7 +36,8 @@ public:
         team_.each(pieces_.size(), [&](std::size_t p, std::size_t) noexcept { body(pieces_[p]); });
     }
 
-    // body(piece, sums) adds the contributions of a piece to `sums`, which starts from zero; out is the total.
+    // Calls body(piece, sums) for every piece, which adds the contributions of the piece to `sums`, initially zero.
+    // Sets `out` to the total over all pieces.
     template <class Body> void sum(std::span<double> out, const Body& body) {
         static_assert(std::is_nothrow_invocable_v<const Body&, const Piece&, double*>, "the body must be noexcept");
         const std::size_t size = out.size();
@@ -48,7 +50,7 @@ public:
 
 private:
     static constexpr std::size_t rows_at_once = 256;
-    // Below about half a millisecond, starting a thread does not pay.
+    // Starting a thread does not save time if the work takes less than about half a millisecond.
     static int threads_for(const RowBlocks& blocks, std::size_t m, int threads) {
         std::size_t n = 0;
         for (const MatrixView<const double>& block : blocks) n += block.rows;
@@ -70,7 +72,7 @@ public:
         A_d.resize(pieces_.n());
     }
 
-    // Sets A_d to A d, row i of A being a_i, and H_d to (A' diag(h) A + diag(ridge)) d; returns d'H d.
+    // Sets A_d to A d, where row i of A is a_i, and H_d to H d, where H = A' diag(h) A + diag(ridge).  Returns d'H d.
     double operator()(const std::vector<double>& d) {
         const std::size_t m = system_.m();
         const auto& loops = simd<double>();
@@ -133,6 +135,31 @@ void weighted_row_sum(const RowBlocks& blocks, std::span<const double> weight, s
             loops.add_rows(sums, rows, weight.data() + piece.first + first, count, 0, m);
         }
     });
+}
+
+AffineLoss affine_loss(std::span<const double> f, std::span<const double> target, std::span<const double> weight,
+                       double a, double b) {
+    constexpr std::size_t strip = 256;
+    double moved[strip], loss[strip], slope[strip], curvature[strip];
+    AffineLoss sum{};
+    for (std::size_t first = 0; first < f.size(); first += strip) {
+        const std::size_t count = std::min(strip, f.size() - first);
+        for (std::size_t i = 0; i < count; ++i) moved[i] = a * f[first + i] + b;
+        sum.value += logistic_loops().cross_entropy(moved, &target[first], &weight[first], count, loss, slope,
+                                                    curvature);
+        double part[5] = {};
+        for (std::size_t i = 0; i < count; ++i) {
+            const double x = f[first + i], h = curvature[i];
+            part[0] += slope[i] * x;
+            part[1] += slope[i];
+            part[2] += h * x * x;
+            part[3] += h * x;
+            part[4] += h;
+        }
+        for (int k = 0; k < 2; ++k) sum.slope[k] += part[k];
+        for (int k = 0; k < 3; ++k) sum.curvature[k] += part[2 + k];
+    }
+    return sum;
 }
 
 std::size_t newton_step(const NewtonSystem& system, double reduction, std::size_t most_products, std::span<double> step,

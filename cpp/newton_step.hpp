@@ -1,4 +1,4 @@
-// Products with stored rows, and the solution of the Newton equations for a penalised likelihood.
+// Products with stored rows, and the solution of the Newton equations of a penalised likelihood.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,13 @@ void row_products(const RowBlocks& blocks, std::span<const double> coef, double 
 // out[k] = sum_i weight[i] (row i)[k].
 void weighted_row_sum(const RowBlocks& blocks, std::span<const double> weight, std::span<double> out, int threads);
 
+// The weighted sum of the cross-entropies of points at the outputs a f + b, and its derivatives in (a, b).
+struct AffineLoss {
+    double value, slope[2], curvature[3];  // d/da, d/db; d2/da2, d2/dadb, d2/db2
+};
+AffineLoss affine_loss(std::span<const double> f, std::span<const double> target, std::span<const double> weight,
+                       double a, double b);
+
 // The system (sum_i h_i a_i a_i' + diag(ridge)) step = -gradient, a_i = (phi_i, 1), phi_i = L^-1 (row i).
 struct NewtonSystem {
     RowBlocks blocks;
@@ -31,8 +38,9 @@ struct NewtonSystem {
     std::size_t m() const { return ridge.size() - 1; }
 };
 
-// Conjugate gradients from zero, preconditioned by the factor, until the residual has fallen by `reduction` or after
-// `most_products` products.  Sets the step [m + 1] and its change of the outputs [n]; returns the number of products.
+// Solves the system by conjugate gradients, preconditioned with the factor and started from zero.  Stops when the
+// residual is `reduction` times the initial one, or after `most_products` products.  Sets the step [m + 1] and the
+// change of the outputs [n] that it causes; returns the number of products.
 std::size_t newton_step(const NewtonSystem& system, double reduction, std::size_t most_products, std::span<double> step,
                         std::span<double> change, int threads);
 

@@ -1,4 +1,4 @@
-// Kernel rows of a pair of classes: some columns of the rows of another source, doubled.
+// Kernel rows for the binary problem of two classes: some columns of the rows of another source, multiplied by 2.
 #pragma once
 
 #include <algorithm>
@@ -10,14 +10,14 @@
 
 namespace sparseklr {
 
-// An error of the source behind PairRows, whose row is counted there: smo.cpp must not translate it.
+// An error of the underlying source.  Its row number already refers to that source, so smo.cpp must not translate it.
 struct SourceError {
     NonFiniteKernel error;
 };
 
-// Mass that moves from one class to another changes the coefficients of both, so the kernel of a pair of classes is
-// 2 K.  Rows are gathered on first use and kept in two generations of capacity() rows: a requested row joins the young
-// one, and when that is full the old one is dropped.
+// Mass that moves from one class to another changes the coefficients of both classes, so the kernel of the binary
+// problem is 2 K.  Rows are gathered at their first use and cached in two generations of capacity() rows.  A requested
+// row joins the young generation; when the young generation is full, it replaces the old one.
 template <class T> class PairRows final : public RowSource<T> {
 public:
     PairRows(RowSource<T>& source, std::vector<std::size_t> indices)

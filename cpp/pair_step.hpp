@@ -1,4 +1,4 @@
-// The two-variable subproblem of SMO: a strictly convex function of one number.
+// The two-variable subproblem of SMO: minimisation of a strictly convex function of one variable.
 #pragma once
 
 #include <algorithm>
@@ -6,8 +6,8 @@
 
 namespace sparseklr {
 
-// A dual variable, stored as its distances from the lower and the upper bound so that neither suffers from
-// cancellation (Yu, Huang and Lin, Machine Learning 85, 2011, for the ends of the box itself).
+// A dual variable, stored as its distances from the lower and the upper bound, so that neither distance suffers from
+// cancellation (Yu, Huang and Lin, Machine Learning 85, 2011, use the distances from 0 and C).
 struct Dual {
     double above, below, lo;  // alpha = lo + above, C - alpha = lo + below
 
@@ -17,8 +17,9 @@ struct Dual {
     double curvature() const { return 1 / alpha() + 1 / rest(); }  // G''(alpha / C) / C
     Dual moved(double by) const { return {above + by, below - by, lo}; }
 
-    // Moves the variable by `by` between the bounds, keeps both distances consistent, and ends exactly on a bound that
-    // it reaches; `room` is above + below.  Returns the change of alpha, which rounding and the bounds may make smaller.
+    // Adds `by` to the variable, clipped to the bounds, and keeps both distances consistent; a bound is reached
+    // exactly.  `room` is above + below, the distance between the bounds.  Returns the actual change of alpha, which
+    // rounding and the bounds may make smaller than `by`.
     double move(double by, double room) {
         const Dual before = *this;
         if (above <= below) {
@@ -41,10 +42,10 @@ struct Dual {
 // Minimises the dual along alpha_i += y_i t, alpha_j -= y_j t for 0 <= t <= t_max.
 // The derivative is
 //     phi(t) = -gap + eta t + y_i [logit_i(t) - logit_i(0)] - y_j [logit_j(t) - logit_j(0)],
-// gap = E_i - E_j > 0, eta = K_ii + K_jj - 2 K_ij >= 0; every term but -gap rises with t, so
-// t <= gap / eta bounds the root from above and is nearly exact when the kernel term dominates:
-// Newton starts there.  A bracket is kept; a step that leaves it is replaced by bisection, on a
-// logarithmic scale while the bracket spans orders of magnitude (alpha grows from its bound).
+// where gap = E_i - E_j > 0 and eta = K_ii + K_jj - 2 K_ij >= 0.  Every term except -gap increases with t, so
+// gap / eta is an upper bound on the root.  It is nearly exact if the kernel term dominates, and Newton's
+// method starts there.  If a Newton step leaves the bracket of the root, it is replaced by bisection.  The
+// bisection is on a logarithmic scale while the bracket spans orders of magnitude.
 inline double pair_step(const Dual& i, double yi, const Dual& j, double yj, double gap, double eta, double t_max,
                         double accuracy) {
     const double ui = i.logit(), uj = j.logit();
@@ -55,7 +56,7 @@ inline double pair_step(const Dual& i, double yi, const Dual& j, double yj, doub
     double high = eta * t_max > gap ? gap / eta : t_max, low = 0;
     double t = high;
     double value = phi(t);
-    if (value <= 0) return t;  // the minimum lies at or beyond the end of the box
+    if (value <= 0) return t;  // the minimum is at t_max or beyond
     for (int step = 0; step < 100 && std::abs(value) > accuracy; ++step) {
         (value > 0 ? high : low) = t;
         double next = t - value / slope(t);

@@ -1,4 +1,4 @@
-// Dense and CSR points, stored in the layout that the hot loops need; threads divide the data.
+// Dense and CSR points, stored in the layout that the time-critical loops need.
 #include "points.hpp"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace sparseklr {
 
 namespace {
 
-// Minimum amount of work for a thread: some microseconds.
+// Minimum amount of work for a thread, which takes a few microseconds.
 constexpr std::size_t least_operations = std::size_t{1} << 16;
 
 bool by_distance(const Kernel& kernel) {
@@ -37,7 +37,7 @@ bool float_suffices(const Kernel& kernel, double largest_norm) {
     constexpr double large = 1e30;
     if (!(largest_norm <= large && largest_value(kernel, largest_norm) <= large)) return false;
     if (!by_distance(kernel)) return true;
-    // A distance has the absolute rounding error of the norms.
+    // The absolute rounding error of a distance is as large as the rounding error of the norms.
     return kernel.gamma >= 1 / large && kernel.gamma <= large && kernel.gamma * largest_norm <= 128;
 }
 
@@ -66,7 +66,8 @@ template <class T> void Points<T>::find_largest_norm() {
     largest_norm_ = std::max(largest_norm_, 0.0);
 }
 
-// The norms and the parameters nearly always guarantee that kernel values are finite; otherwise every value is checked.
+// The norms and the kernel parameters nearly always imply that kernel values are finite; if not, every value is
+// checked.
 template <class T> bool Points<T>::surely_finite(const Points& queries) const {
     if (queries.layout_ != layout_) throw std::logic_error("points and queries differ in layout");
     constexpr double largest = std::numeric_limits<T>::max();
@@ -96,9 +97,9 @@ void Points<T>::kernel_rows(const Points& queries, std::span<const std::size_t> 
 template <class T>
 void Points<T>::kernel_sums(const Points& points, MatrixView<const double> coef, std::size_t begin, std::size_t end,
                             MatrixView<double> sum, Scratch<T>& scratch) const {
-    constexpr std::size_t most = 48;  // points at once: their rows stay in the first-level caches
+    constexpr std::size_t most = 48;  // number of points at once, whose rows fit into the first-level cache
     const bool sure = surely_finite(points);
-    // Whole vectors: the rounding of a sum does not depend on its place.
+    // Only whole vectors are computed, so that the rounding of a sum does not depend on its position.
     const std::size_t count = end - begin, stride = (count + lanes<float> - 1) / lanes<float> * lanes<float>;
     scratch.rows.resize(most * stride);
     scratch.sums.assign(coef.rows * stride, 0.0);
@@ -149,7 +150,7 @@ public:
             simd<T>().panel_norms(kernel.kind, panel, p, norms_.data() + first);
         }
         this->find_largest_norm();
-        // a single point may have made the center, and thus all norms, overflow
+        // one point may have made the center overflow, and with it all norms
         if (this->norms_overflow()) this->largest_ = largest_entry(X.flat()) / p;
     }
 
@@ -172,8 +173,8 @@ public:
 protected:
     T norm(std::size_t i) const override { return norms_[i]; }
 
-    // Every value is computed separately in a fixed order, so it is bit-identical for any number of threads and any
-    // other values computed with it.
+    // Every kernel value is computed separately and in a fixed order.  It is therefore bit-identical for any number of
+    // threads, and does not depend on the values that are computed with it.
     void compute_rows(const Points<T>& other, std::span<const std::size_t> indices, std::span<T* const> out,
                       std::size_t from, std::size_t to, Team& team, Scratch<T>& scratch) const override {
         const auto& queries = static_cast<const DensePoints&>(other);
@@ -187,7 +188,7 @@ protected:
             for (std::size_t k = 0; k < p; ++k) rows[q * p + k] = lane[k * L];
             norms[q] = queries.norms_[i];
         }
-        // Groups of panels stay in L1 for all queries and are written in long runs.
+        // A group of panels stays in the first-level cache for all queries, and results are written in long runs.
         const std::size_t first_panel = from / L, n_panels = (to + L - 1) / L - first_panel;
         const std::size_t group = std::clamp<std::size_t>((std::size_t{16} << 10) / (64 * std::max<std::size_t>(p, 1)),
                                                           1, 16);

@@ -1,4 +1,4 @@
-// The four types shared by all parts of the solver: Problem, Settings, State, SolveInfo.
+// Types that all parts of the solver use: Problem, Settings, State and SolveInfo.
 //
 // The problem is the dual of kernel logistic regression with a margin lam in the loss
 // (formulation 2BM of Consolo, Manno and Amaldi, 2025, with one box per sample):
@@ -6,9 +6,9 @@
 //     min_alpha  1/2 alpha'Q alpha + sum_i C_i G(alpha_i / C_i) - lam sum_i alpha_i
 //     s.t.       y'alpha = const,  lo_i <= alpha_i <= C_i - lo_i,     Q_ij = y_i y_j K_ij
 //
-// with G(d) = d log d + (1 - d) log(1 - d).  The variables are above_i = alpha_i - lo_i: for a huge C_i, lo_i is huge
-// too, and alpha_i would lose the digits that matter.  F_i = sum_j above_j y_j K_ij, up to a constant vector of the
-// caller: the solver only adds the effect of changes of alpha.
+// with G(d) = d log d + (1 - d) log(1 - d).  The solver stores above_i = alpha_i - lo_i instead of alpha_i, which would
+// lose relevant digits if C_i and lo_i are huge.  F_i = sum_j above_j y_j K_ij plus a constant that the caller chooses,
+// because the solver only adds the effect of changes of alpha.
 #pragma once
 
 #include <cstddef>
@@ -29,19 +29,19 @@ struct Problem {
 };
 
 enum class WorkingSet { first_order, second_order, mixed };
-// stalled: rounding errors prevent further progress before the tolerance is reached
+// stalled: rounding errors prevent further progress, although the tolerance has not been reached
 enum class Status { optimal, max_iter, interrupted, stalled };
 
 struct Settings {
     WorkingSet working_set = WorkingSet::mixed;
-    double tol = 1e-5;                   // accepted violation max_up E - min_low E, absolute
-    std::int64_t max_iter = 10'000'000;  // pair steps
+    double tol = 1e-5;                   // largest accepted violation max_up E - min_low E (see workspace.hpp)
+    std::int64_t max_iter = 10'000'000;  // maximum number of pair steps
     int threads = 1;
     double poll_seconds = 0.05;  // interval between calls of the monitor
 };
 
-// The iterate, in the caller's memory, so that a stopped run can resume.  It is written when the solver returns, with
-// above and F consistent even after an interruption, and unchanged if the solver throws.
+// The current iterate, in memory of the caller, so that an interrupted run can resume.  The solver writes it when it
+// returns, also after an interruption, with consistent values of above and F.  It is unchanged if the solver throws.
 struct State {
     std::span<double> above;  // alpha - lo, from 0 to C - 2 lo
     std::span<double> F;
@@ -61,11 +61,12 @@ struct SolveInfo {
     double violation = 0;         // at the end
     double upper = 0, lower = 0;  // max_up E and min_low E: the intercept lies between them;
                                   // -infinity or +infinity where I_up or I_low is empty
-    double min_curvature = 0;     // smallest K_ii + K_jj - 2 K_ij seen, relative to its terms; negative: not PSD
+    double min_curvature = 0;     // smallest K_ii + K_jj - 2 K_ij, relative to its terms; negative if K is not PSD
     std::vector<Snapshot> history;
 };
 
-// Called regularly with the latest snapshot; returning false stops the run with Status::interrupted.
+// A function that the solver calls regularly with the latest snapshot.  If it returns false, the run stops with
+// Status::interrupted.
 using Monitor = std::function<bool(const Snapshot&)>;
 
 }  // namespace sparseklr

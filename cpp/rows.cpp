@@ -1,4 +1,4 @@
-// The row cache.
+// Cache of kernel rows.
 #include "rows.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace sparseklr {
 template <class T> void RowMemory<T>::grow() {
     const std::size_t huge_page = std::size_t{2} << 20;
     const std::size_t bytes = (chunk_values_ * sizeof(T) + huge_page - 1) / huge_page * huge_page;
-    // Huge pages only for large chunks; a small cache stays small.
+    // Huge pages are used only for large chunks, so that a small cache stays small.
     const bool large = bytes > 4 * huge_page;
     const std::align_val_t alignment{large ? huge_page : 64};
     void* memory = ::operator new(large ? bytes : chunk_values_ * sizeof(T), alignment);
@@ -35,7 +35,7 @@ KernelRows<T>::KernelRows(std::shared_ptr<const Points<T>> points, std::size_t c
                            std::clamp<std::size_t>((std::size_t{32} << 20) / sizeof(T), stride_, slots_ * stride_))),
       chunk_rows_(memory_->chunk_values() / stride_), slot_of_(points_->size(), none) {}
 
-// Returns a free slot: a new one, or that of the least recently used row.
+// Returns a free slot: a new slot, or the slot of the least recently used row.
 template <class T> std::uint32_t KernelRows<T>::claim_slot() {
     if (slot_.size() < slots_) {
         slot_.emplace_back();
@@ -66,7 +66,7 @@ template <class T> void KernelRows<T>::fetch(std::span<const std::size_t> indice
     if (memory_->changes_to(this)) clear();
     try {
         find_or_compute(indices, out, team);
-    } catch (...) {  // some slots may be claimed but not filled: an empty cache is consistent
+    } catch (...) {  // some slots may be claimed but not filled, so the cache is emptied
         clear();
         throw;
     }

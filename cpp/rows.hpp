@@ -13,19 +13,19 @@
 
 namespace sparseklr {
 
-// The solver's interface to a kernel: its diagonal and its rows.
+// Interface through which the solver accesses a kernel matrix: its diagonal and its rows.
 template <class T> class RowSource {
 public:
     virtual ~RowSource() = default;
     virtual std::size_t size() const = 0;
     virtual double diagonal(std::size_t i) const = 0;
-    // Number of rows that can be held at once, at least 4.
+    // Number of rows that can be stored at once, at least 4.
     virtual std::size_t capacity() const = 0;
-    // Sets out[k] to row indices[k]; at most capacity() distinct indices.  The pointers stay valid until rows are
-    // requested that do not fit beside them; the least recently requested rows are evicted first.
+    // Sets out[k] to row indices[k]; there may be at most capacity() distinct indices.  A pointer stays valid until its
+    // row is evicted to make space for other rows; the least recently requested rows are evicted first.
     virtual void fetch(std::span<const std::size_t> indices, std::span<const T*> out, Team& team) = 0;
-    // The same kernel for some of the points.  The two may share memory: a fetch from one of them then invalidates rows
-    // fetched from the other.
+    // The same kernel for a subset of the points.  A source and its subset may share memory: fetching rows from one of
+    // them then invalidates rows fetched from the other.
     virtual std::unique_ptr<RowSource> subset(const std::vector<std::size_t>& indices) = 0;
 };
 
@@ -45,18 +45,18 @@ private:
     MatrixView<const T> K_;
 };
 
-// Memory for kernel rows in chunks of equal size, which grows as needed.  A source and its subsets use it in turns:
-// touching new memory costs more than computing the rows of a few features.
+// Memory for kernel rows, in chunks of equal size, which grows as needed.  A source and its subsets use the same memory
+// in turns, because touching new memory takes more time than computing kernel rows with few features.
 template <class T> class RowMemory {
 public:
     explicit RowMemory(std::size_t chunk_values) : chunk_values_(chunk_values) {}
     std::size_t chunk_values() const { return chunk_values_; }
-    // Chunk number `index`, at most one past those in use.
+    // Returns chunk number `index`, which is at most the number of existing chunks; a new chunk is then allocated.
     T* chunk(std::size_t index) {
         if (index == chunks_.size()) grow();
         return chunks_[index].get();
     }
-    // Whether `user` did not use this memory last, so that none of its rows are stored here.
+    // Returns whether another user has used this memory since `user` did, so that the rows of `user` are lost.
     bool changes_to(const void* user) { return std::exchange(user_, user) != user; }
 
 private:
@@ -70,8 +70,8 @@ private:
     const void* user_ = nullptr;
 };
 
-// Kernel rows of a set of points with itself, in a cache of at most `cache_bytes` with least-recently-used
-// eviction.  It always holds at least four rows: SMO needs two, and rows are added in groups of four.
+// Rows of the kernel matrix of a set of points, in a cache of at most `cache_bytes`; the least recently used rows are
+// evicted first.  The cache has space for at least four rows: SMO needs two, and rows are added in groups of four.
 template <class T> class KernelRows final : public RowSource<T> {
 public:
     KernelRows(std::shared_ptr<const Points<T>> points, std::size_t cache_bytes,

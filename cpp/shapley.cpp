@@ -10,7 +10,7 @@
 namespace sparseklr {
 namespace {
 
-// Rows that share the factors of the background.
+// Number of rows that are explained with the same factors of the background rows.
 constexpr std::size_t rows_at_once = 16;
 
 // Gauss-Legendre rules on [0, 1]: rules()[k] is exact for polynomials of degree k - 1, for k up to `most`.
@@ -21,7 +21,7 @@ public:
         std::vector<std::size_t> sizes, first;
         for (std::size_t k = 1; k <= most; ++k) {
             if (sizes.empty() || 2 * sizes.back() < k) {
-                // Every even size up to 32 nodes, then an eighth more: a larger rule is exact too.
+                // Every even number of nodes up to 32, then each one an eighth larger; a larger rule is exact too.
                 const std::size_t needed = (k + 1) / 2;
                 sizes.push_back((needed + (needed > 32 ? needed / 8 : 0) + 1) / 2 * 2);
                 first.push_back(node_.size());
@@ -66,7 +66,7 @@ private:
     std::vector<QuadratureRule> rules_;
 };
 
-// out[i][l] = rows(begin + l, i) for l below `size`; the row before `end` repeats.
+// out[i][l] = rows(begin + l, i) for l < `size`; beyond `end`, the last row is repeated.
 void transpose(MatrixView<const double> rows, std::size_t begin, std::size_t end, std::size_t size, double* out) {
     for (std::size_t l = 0; l < size; ++l)
         for (std::size_t i = 0; i < rows.columns; ++i) out[i * size + l] = rows(std::min(begin + l, end - 1), i);

@@ -19,17 +19,18 @@ struct ProductModel {
     std::size_t n_groups() const { return group_start.size() - 1; }
 };
 
-// The Shapley value of group g in the game v(S) = sum_r weight_r f(x_S, r_rest) of the background rows r is
+// The players of the game are the groups of features, and the value of a set S of groups is
+// v(S) = sum_r weight_r f(x_S, r_rest), where r are the background rows.  The Shapley value of group g is
 //
 //     phi_g = sum_r weight_r sum_b coef_b (a_g - c_g) int_0^1 prod_{h != g} ((1 - t) c_h + t a_h) dt,
-//     a_g = k_g(x, z_b),  c_g = k_g(r, z_b):
+//     a_g = k_g(x, z_b),  c_g = k_g(r, z_b),
 //
-// t^|S| (1 - t)^(n - 1 - |S|) integrates to the Shapley weight of the set S of groups.  The integrand is a polynomial,
-// for which Gauss-Legendre quadrature with ceil(n / 2) nodes is exact.  The interaction index of two groups is the same
-// integral without both factors (Grabisch and Roubens 1999).
+// because t^|S| (1 - t)^(n - 1 - |S|) integrates to the Shapley weight of S.  The integrand is a polynomial, so
+// Gauss-Legendre quadrature with ceil(n / 2) nodes is exact.  The interaction index of two groups is a similar
+// integral, in which the factors of both groups are removed from the product (Grabisch and Roubens 1999).
 //
-// values is [n_rows][n_outputs * n_groups].  interactions is [n_rows][n_outputs * n_groups^2], of which the entries
-// above the diagonal are set; or it is empty.  Results do not depend on the number of threads.
+// values is [n_rows][n_outputs * n_groups].  interactions is empty, or [n_rows][n_outputs * n_groups^2], of which only
+// the entries above the diagonal are set.  Results do not depend on the number of threads.
 void shapley_values(const ProductModel& model, MatrixView<const double> rows, MatrixView<const double> background,
                     std::span<const double> weight, MatrixView<double> values, MatrixView<double> interactions,
                     int threads);

@@ -5,7 +5,7 @@
 
 namespace sparseklr {
 
-// Background rows that are integrated side by side.
+// Number of background rows whose integrals are computed at the same time.
 inline constexpr std::size_t shapley_lanes = 8;
 
 // Nodes t and weights of a quadrature rule on [0, 1]; their number is even.
@@ -22,8 +22,8 @@ struct ShapleyLoops {
                     bool squared, double* out);
 
     // sums[g] = sum_r weight[r] (a_g - c_gr) int_0^1 prod_{h != g} ((1 - t) c_hr + t a_h) dt, with c as [groups][rows]
-    // and rows a multiple of shapley_lanes; for several groups, pairs[g][h], g < h, likewise without both of them,
-    // unless it is null.  rules[k] is exact for polynomials of degree k - 1.
+    // and rows a multiple of shapley_lanes.  Unless `pairs` is null, pairs[g][h] for g < h is set to the corresponding
+    // integral without the factors of g and h.  rules[k] is exact for polynomials of degree k - 1.
     // scratch: 56 * groups values, and 8 * groups^2 more for pairs; active: groups entries.
     void (*integrals)(const double* a, const double* c, const double* weight, std::size_t rows, std::size_t groups,
                       const QuadratureRule* rules, double* scratch, std::size_t* active, double* sums, double* pairs);

@@ -1,5 +1,5 @@
 // The time-critical loops, compiled once per instruction set (isa.hpp).
-// T is the storage type of kernel values (float or double); sums that matter are double.
+// T is the storage type of kernel values (float or double); long sums are in double precision.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct Kernel {
     bool operator==(const Kernel&) const = default;
 };
 
-// Points are stored side by side in panels: one cache line of each feature.
+// Points are stored in panels of `lanes` points, whose values of a feature fill one cache line.
 template <class T> inline constexpr std::size_t lanes = 64 / sizeof(T);
 
 struct Extreme {
@@ -29,17 +29,17 @@ struct Extreme {
     std::size_t index;
 };
 
-// The largest E of I_up and the smallest of I_low; -infinity or +infinity if the set is empty.  The `side` of a
-// point is 1 for I_up only, -1 for I_low only, 0 for both.
+// The largest E in I_up and the smallest E in I_low; -infinity or +infinity if the set is empty.  The `side` of a point
+// is 1 if it is only in I_up, -1 if it is only in I_low, and 0 if it is in both sets (see workspace.hpp).
 struct Extremes {
     Extreme up, low;
 };
 
 template <class T> struct Simd {
-    // norm of a row as needed by the kernel: squared (rbf), absolute sum (laplacian)
+    // norm of a row that the kernel needs: squared norm (rbf) or l1 norm (laplacian)
     T (*norm)(KernelKind, const T* row, std::size_t n_values);
 
-    // out[j] = norm of point j of a panel, rounded as norm of its row is
+    // out[j] = norm of point j of a panel, with the same rounding as `norm`
     void (*panel_norms)(KernelKind, const T* panel, std::size_t n_features, T* out);
 
     // out[r][offset + j] = k(queries[r], point j of the panels); a panel is n_features x lanes,
@@ -53,9 +53,13 @@ template <class T> struct Simd {
                      const T* norms, std::size_t begin, std::size_t end, const T* queries, const T* query_norm,
                      std::size_t n_queries, T* const* out);
 
-    // F[k] += sum_b weight[b] rows[b][k] for k in [begin, end), rows added up in groups of four
+    // F[k] += sum_b weight[b] rows[b][k] for k in [begin, end); rows are added in groups of four
     void (*add_rows)(double* F, const T* const* rows, const double* weight, std::size_t n_rows, std::size_t begin,
                      std::size_t end);
+
+    // out[k] = sum_b weight[b] sign(x[k] - rows[b][k])
+    void (*sign_sums)(double* out, const T* x, const T* const* rows, const double* weight, std::size_t n_rows,
+                      std::size_t n);
 
     // sum_k a[k] row[k]
     double (*dot)(const T* row, const double* a, std::size_t n);
@@ -68,8 +72,8 @@ template <class T> struct Simd {
 
     // max_j ((e - E_j) / reach)^2 / (curvature_e + curvature_j - 2 row_j) over j with E_j < e, for a point with E = e
     // and kernel row `row`, in float; curvature_j = K_jj + G''(alpha_j / C_j) / C_j in I_low, infinity elsewhere.
-    // `reach`, the largest e - E_j, keeps squares away from the limits of float.  Not above 0 if no j yields a finite
-    // decrease: a dual within 1e-38 of its bound has infinite curvature.
+    // `reach`, the largest e - E_j, keeps the squares within the range of float.  The result is at most 0 if no j has a
+    // finite decrease; the curvature of a dual variable within 1e-38 of its bound is infinite.
     Extreme (*second_order)(const double* E, const float* curvature, const T* row, double e, double reach,
                             double curvature_e, std::size_t n);
 };

@@ -1,9 +1,10 @@
-// Bodies of the hot loops.  Included by one translation unit per instruction set, each of which
-// defines SPARSEKLR_ISA (a namespace) and is compiled with its own -march.  Nothing here may call
-// a library template that the linker could share with a unit built for a smaller machine.
+// Bodies of the time-critical loops.  One translation unit per instruction set includes this file; it
+// defines SPARSEKLR_ISA (a namespace) and is compiled with its own -march.  No code here may call a
+// library template, because the linker could use the instance in units for other instruction sets.
 //
-// Vectors are the types of GCC and Clang, of 64 bytes with AVX-512 and of 32 bytes otherwise; the compiler splits them
-// on machines with narrower registers.  Values do not depend on the size: lanes are separate values, not partial sums.
+// Vectors are the vector types of GCC and Clang, of 64 bytes with AVX-512 and of 32 bytes otherwise; the compiler
+// splits them on processors with narrower registers.  Results do not depend on this size, because lanes are separate
+// values, not partial sums.
 #pragma once
 
 #include <math.h>
@@ -60,8 +61,8 @@ constexpr double inverse_factorial[] = {
     1.,        1.,         1. / 2,      1. / 6,       1. / 24,       1. / 120,      1. / 720,
     1. / 5040, 1. / 40320, 1. / 362880, 1. / 3628800, 1. / 39916800, 1. / 479001600};
 
-// e^x for x <= 0: x = n ln 2 + r, |r| <= ln(2)/2, Taylor series of e^r, exponent set by its bits.
-// Within 2 units in the last place; flushes to e^least below it.
+// Returns e^x for x <= 0, as 2^n e^r with x = n ln 2 + r and |r| <= ln(2)/2, by the Taylor series of e^r.  The error is
+// at most 2 units in the last place.  For x < least, the result is e^least.
 template <class T> inline vec<T> exp_nonpositive(vec<T> x) {
     using V = Vec<T>;
     x = larger<T>(x, vec<T>{} + V::least);
@@ -78,7 +79,7 @@ template <class T> inline vec<T> exp_nonpositive(vec<T> x) {
     return sum * scale;
 }
 
-// From the accumulated product (or distance) to the kernel value, one vector at a time.
+// Returns kernel values, given the inner products or distances, one vector at a time.
 template <class T, KernelKind kind>
 inline vec<T> finish(const Kernel& kernel, vec<T> acc, T norm_a, vec<T> norm_b) {
     const T gamma = T(kernel.gamma);
@@ -107,8 +108,8 @@ template <class Body> inline void with_kind(KernelKind kind, const Body& body) {
     }
 }
 
-// a * b + c, with a single rounding where the machine supports it.  The fusion is explicit: otherwise it would depend
-// on compiler options, and norms and products of equal points must be rounded alike.
+// Returns a * b + c, with a single rounding if the processor supports it.  The fusion is explicit, because norms and
+// products of equal points must have the same rounding, which would otherwise depend on compiler options.
 template <class T> inline T multiply_add(T a, T b, T c) {
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
     if constexpr (sizeof(T) == sizeof(float)) return __builtin_fmaf(a, b, c);
@@ -136,7 +137,7 @@ template <class T> T norm(KernelKind kind, const T* row, std::size_t n_values) {
     T sum = 0;
     if (kind == KernelKind::laplacian)
         for (std::size_t k = 0; k < n_values; ++k) sum += row[k] < 0 ? -row[k] : row[k];
-    else  // in the order and with the rounding of the panels: the distance of equal points is exactly 0
+    else  // same order and rounding as in the panels, so that the distance of equal points is exactly 0
         for (std::size_t k = 0; k < n_values; ++k) sum = multiply_add<T>(row[k], row[k], sum);
     return sum;
 }
@@ -153,8 +154,8 @@ template <class T> void panel_norms(KernelKind kind, const T* panel, std::size_t
     }
 }
 
-// R queries against N consecutive panels.  Each panel line is loaded once for R queries; the accumulators stay in
-// registers, which requires explicit unrolling.
+// Computes kernel values between R queries and N consecutive panels.  Each panel line is loaded once for R queries.
+// The accumulators stay in registers, which requires explicit unrolling.
 template <class T, KernelKind kind, int R, int N>
 inline void dense_tile(const Kernel& kernel, const T* panels, const T* norms, const T* queries, const T* query_norm,
                        std::size_t n_features, T* const* out, std::size_t offset) {
@@ -183,7 +184,7 @@ inline void dense_tile(const Kernel& kernel, const T* panels, const T* norms, co
                      finish<T, kind>(kernel, acc[r][v], query_norm[r], load<T>(norms + v * width<T>)));
 }
 
-// Each addition of a sum waits for the one before, so a tile has at least eight sums.
+// Each addition to a sum must wait for the previous one, so a tile has at least eight independent sums.
 template <class T>
 void dense_panels(const Kernel& kernel, const T* panels, const T* norms, std::size_t n_panels, const T* queries,
                   const T* query_norm, std::size_t n_queries, std::size_t n_features, T* const* out,
@@ -214,7 +215,7 @@ void csr_rows(const Kernel& kernel, const T* values, const std::int32_t* columns
               std::size_t n_queries, T* const* out) {
     with_kind(kernel.kind, [&]<KernelKind kind>() {
         constexpr int V = per_panel<T>;
-        constexpr std::size_t batch = lanes<T>;  // rows per tile, transposed on the way out
+        constexpr std::size_t batch = lanes<T>;  // rows per tile, which is transposed when it is written
         alignas(64) T tile[batch][lanes<T>];
         vec<T> base[V];
         for (int v = 0; v < V; ++v) base[v] = load<T>(query_norm + v * width<T>);
@@ -222,8 +223,8 @@ void csr_rows(const Kernel& kernel, const T* values, const std::int32_t* columns
             const std::size_t last = first + batch < end ? first + batch : end;
             for (std::size_t i = first; i < last; ++i) {
                 vec<T> acc[V] = {};
-                // |a - b| summed over all features = sum |b| + sum over a != 0 of (|a - b| - |b|); for equal points the
-                // second sum is minus the first, rounded alike
+                // The sum of |a - b| over all features is sum |b| plus the sum of |a - b| - |b| over features with a !=
+                // 0.  For equal points, the second sum is minus the first, with the same rounding.
                 for (std::int64_t s = indptr[i]; s < indptr[i + 1]; ++s) {
                     const T* line = queries + std::size_t(columns[s]) * lanes<T>;
 #pragma GCC unroll 8
@@ -248,7 +249,7 @@ void csr_rows(const Kernel& kernel, const T* values, const std::int32_t* columns
 template <class T>
 void add_rows(double* F, const T* const* rows, const double* weight, std::size_t n_rows, std::size_t begin,
               std::size_t end) {
-    constexpr std::size_t strip = 1024;  // part of F that stays in L1 while the rows stream by
+    constexpr std::size_t strip = 1024;  // length of the part of F that stays in the first-level cache
     for (std::size_t first = begin; first < end; first += strip) {
         const std::size_t last = first + strip < end ? first + strip : end;
         std::size_t b = 0;
@@ -260,6 +261,16 @@ void add_rows(double* F, const T* const* rows, const double* weight, std::size_t
         }
         for (; b < n_rows; ++b)
             for (std::size_t k = first; k < last; ++k) F[k] += weight[b] * double(rows[b][k]);
+    }
+}
+
+template <class T>
+void sign_sums(double* out, const T* x, const T* const* rows, const double* weight, std::size_t n_rows, std::size_t n) {
+    for (std::size_t k = 0; k < n; ++k) out[k] = 0;
+    for (std::size_t b = 0; b < n_rows; ++b) {
+        const T* z = rows[b];
+        const double w = weight[b];
+        for (std::size_t k = 0; k < n; ++k) out[k] += (x[k] > z[k] ? w : 0.0) - (x[k] < z[k] ? w : 0.0);
     }
 }
 
@@ -331,36 +342,64 @@ struct Largest {
     }
 };
 
-// The extremes of E, which moves by the pair step on the way (`moves`) or stays.  Indices are found by block
-// afterwards: the loop only compares values.
+// The points of width<float> consecutive ones that are in I_up and in I_low, and the running extremes of E among them.
+struct Ends {
+    vd highest = vd{} - infinity, lowest = vd{} + infinity;
+#if defined(__AVX512F__)
+    __mmask16 up, low;
+    void enter(const float* side) {
+        const __m512 s = __m512(load<float>(side));
+        up = _mm512_cmp_ps_mask(s, _mm512_setzero_ps(), _CMP_GE_OQ);
+        low = _mm512_cmp_ps_mask(s, _mm512_setzero_ps(), _CMP_LE_OQ);
+    }
+    void offer(vd e, int first) {  // of the eight points from `first` on
+        highest = vd(_mm512_mask_max_pd(__m512d(highest), __mmask8(up >> first), __m512d(e), __m512d(highest)));
+        lowest = vd(_mm512_mask_min_pd(__m512d(lowest), __mmask8(low >> first), __m512d(e), __m512d(lowest)));
+    }
+#else
+    const float* sides;
+    void enter(const float* side) { sides = side; }
+    void offer(vd e, int first) {
+        const vd s = widen(sides + first), none = vd{} - infinity;
+        highest = larger<double>(s >= 0 ? e : none, highest);
+        lowest = smaller<double>(s <= 0 ? e : -none, lowest);
+    }
+#endif
+};
+
+// Returns the extremes of E; with `moves`, E is first updated by the pair step.  The loop only compares values; the
+// indices of the extremes are found afterwards.
 template <class T, bool moves>
 inline Extremes scan(double* E, const float* side, const T* row_i, const T* row_j, double t_i, double t_j,
                      std::size_t n) {
-    constexpr std::size_t W = width<double>, block = 8 * W;
-    const std::size_t whole = n / W * W;
-    const vd none = vd{} - infinity;
+    constexpr std::size_t W = width<double>, both = width<float>, block = 8 * W;
+    const std::size_t whole = n / both * both;
     Largest up, low;  // low: of -E
     for (std::size_t first = 0; first < whole; first += block) {
         const std::size_t last = first + block < whole ? first + block : whole;
-        vd highest = none, lowest = -none;
-        for (std::size_t k = first; k < last; k += W) {
-            vd e = load<double>(E + k);
-            if constexpr (moves) {
-                e -= t_i * widen(row_i + k) - t_j * widen(row_j + k);
-                store<double>(E + k, e);
+        Ends ends;
+        for (std::size_t k = first; k < last; k += both) {
+            ends.enter(side + k);
+#pragma GCC unroll 2
+            for (std::size_t h = 0; h < both; h += W) {
+                vd e = load<double>(E + k + h);
+                if constexpr (moves) {
+                    e = multiply_add<double>(vd{} - t_i, widen(row_i + k + h), e);
+                    e = multiply_add<double>(vd{} + t_j, widen(row_j + k + h), e);
+                    store<double>(E + k + h, e);
+                }
+                ends.offer(e, int(h));
             }
-            const vd s = widen(side + k);
-            highest = larger<double>(s >= 0 ? e : none, highest);
-            lowest = smaller<double>(s <= 0 ? e : -none, lowest);
         }
-        up.offer(highest, first);
-        low.offer(-lowest, first);
+        up.offer(ends.highest, first);
+        low.offer(-ends.lowest, first);
     }
     const auto of_up = [=](std::size_t k) { return k < whole && side[k] >= 0 ? E[k] : -infinity; };
     const auto of_low = [=](std::size_t k) { return k < whole && side[k] <= 0 ? -E[k] : -infinity; };
     Extreme u = up.result(block, of_up), l = low.result(block, of_low);
     for (std::size_t k = whole; k < n; ++k) {
-        if constexpr (moves) E[k] -= t_i * double(row_i[k]) - t_j * double(row_j[k]);
+        if constexpr (moves)
+            E[k] = multiply_add<double>(t_j, double(row_j[k]), multiply_add<double>(-t_i, double(row_i[k]), E[k]));
         if (side[k] >= 0 && E[k] > u.value) u = {E[k], k};
         if (side[k] <= 0 && -E[k] > l.value) l = {-E[k], k};
     }
@@ -411,8 +450,8 @@ Extreme second_order(const double* E, const float* curvature, const T* row, doub
 }
 
 template <class T>
-constexpr Simd<T> table{norm<T>, panel_norms<T>, dense_panels<T>, csr_rows<T>,    add_rows<T>,
-                        dot<T>,  extremes,       update<T>,       second_order<T>};
+constexpr Simd<T> table{norm<T>,      panel_norms<T>, dense_panels<T>, csr_rows<T>, add_rows<T>,
+                        sign_sums<T>, dot<T>,         extremes,        update<T>,   second_order<T>};
 
 }  // namespace sparseklr::SPARSEKLR_ISA
 

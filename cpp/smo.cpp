@@ -10,8 +10,9 @@
 
 #include "workspace.hpp"
 
-// Working sets are pairs.  Blocks of 256..1024 points solved by an inner SMO (ThunderSVM, oneDAL) are faster only if
-// the support fits into one block; otherwise they are 5 to 40 times slower, because each block undoes the previous one.
+// Working sets are pairs.  Working sets of 256 to 1024 points, solved by an inner SMO as in ThunderSVM and oneDAL, are
+// faster only if the support fits into one of them.  Otherwise they are 5 to 40 times slower, because each one undoes
+// the progress of the previous one.
 
 namespace sparseklr {
 namespace {
@@ -36,7 +37,7 @@ private:
 constexpr double epsilon = std::numeric_limits<double>::epsilon();
 
 enum class Stop { tolerance, max_iter, interrupted, stalled, shrink };
-// Kind of the latest step: between points of very unequal weight, or lost to rounding.
+// Kind of the latest step: normal, between points of very unequal weight, or without effect because of rounding.
 enum class Latest { usual, unequal, lost };
 
 template <class T> class Solver {
@@ -61,8 +62,8 @@ public:
         const std::vector<Dual> start_dual = all_.dual;
         const std::vector<double> start_E = all_.E;
         Stop stop = optimise_and_shrink();
-        // The certificate depends on the accuracy of E: if accumulated rounding errors may reach the tolerance, E is
-        // recomputed and the solver continues from there.
+        // The violation is correct only if E is accurate.  If accumulated rounding errors may reach the tolerance, E is
+        // recomputed, and the solver continues with the new E.
         for (int trial = 0; stop == Stop::tolerance && rounding_ > settings_.tol; ++trial) {
             all_.E = start_E;
             if (!add_changes(all_, start_dual)) stop = Stop::interrupted;
@@ -83,7 +84,7 @@ public:
                                                  : Status::optimal;
         info_.history.push_back({info_.n_iter, info_.violation, clock_.seconds()});
         for (std::size_t i = 0; i < problem_.n(); ++i) state_.above[i] = all_.dual[i].above;
-        // The next run may start from F with a smaller margin, so F is recomputed if it lost digits at this margin.
+        // The next run may start from F with a smaller margin, so F is recomputed if it has lost accuracy.
         const bool digits_lost = epsilon * problem_.lam * std::max(1.0, problem_.lam) > 1e-2 * settings_.tol;
         if (digits_lost) add_changed_rows(all_, start_dual, 1, state_.F, [] {});
         else
@@ -105,9 +106,9 @@ private:
         return stop;
     }
 
-    // The SMO Algorithm of the paper on the points of w.
+    // The SMO algorithm of Consolo, Manno and Amaldi (2025), on the points of w.
     Stop optimise_pairs(Workspace<T>& w) {
-        // about every 10^6 kernel values: a step on many points takes long
+        // about every 10^6 kernel values, because a step on many points takes long
         const std::int64_t poll_every = std::clamp<std::int64_t>((std::int64_t{1} << 20) / std::int64_t(w.n + 1), 1,
                                                                  256);
         std::int64_t next_poll = info_.n_iter + poll_every;
@@ -116,7 +117,7 @@ private:
         Extremes ends = w.extremes();
         Latest latest = Latest::usual;
         while (true) {
-            // 1. stop when no point of I_low lies below one of I_up
+            // 1. stop when the smallest E in I_low is not below the largest E in I_up
             const double violation = ends.up.value - ends.low.value;
             if (!(violation > settings_.tol)) return Stop::tolerance;
             if (violation == std::numeric_limits<double>::infinity())
@@ -131,12 +132,12 @@ private:
                 if (violation <= attainable(w, ends)) return Stop::stalled;
                 if (4 * unsettled_points(w, ends).size() < 3 * w.n) return Stop::shrink;
             }
-            // 2. the pair to move
+            // 2. choose a pair
             const auto [i, j] = select_working_set(w, ends, latest);
             if (i == j) return Stop::stalled;
             const T *row_i = w.row(i), *row_j = w.row(j);
             const double stiffness = w.dual[i].curvature() / w.dual[j].curvature();
-            // 3. the two-variable problem: alpha_i += y_i t, alpha_j -= y_j t
+            // 3. solve the two-variable problem: alpha_i += y_i t, alpha_j -= y_j t
             const double gap = w.E[i] - w.E[j];
             const double eta = w.diagonal[i] + w.diagonal[j] - 2 * double(row_i[j]);
             info_.min_curvature = std::min(
@@ -146,14 +147,14 @@ private:
             const double t_max = std::min(w.y[i] > 0 ? a.below : a.above, w.y[j] > 0 ? b.above : b.below);
             const double t = pair_step(a, w.y[i], b, w.y[j], gap, std::max(eta, 0.0), t_max,
                                        1e-3 * std::min(gap, settings_.tol));
-            // 4. move, and keep E up to date
+            // 4. move the pair, and update E
             const double logit_a = a.logit(), logit_b = b.logit();
             const double t_i = w.y[i] * a.move(w.y[i] * t, w.room[i]);
             const double t_j = -w.y[j] * b.move(-w.y[j] * t, w.room[j]);
             const bool none = t_i == 0 && t_j == 0,
                        lost = std::abs(t_i - t_j) > 0.5 * std::max(std::abs(t_i), std::abs(t_j));
             if (none && latest == Latest::lost)
-                return Stop::stalled;  // nothing has changed: the next step would be the same
+                return Stop::stalled;  // no variable has changed, so the next step would be the same
             if (none) latest = Latest::lost;
             else if (latest != Latest::unequal && (stiffness > 1e10 || stiffness < 1e-10)) latest = Latest::unequal;
             else latest = latest == Latest::usual && lost ? Latest::lost : Latest::usual;
@@ -167,21 +168,21 @@ private:
         }
     }
 
-    // i: the most violating point of I_up.  j: the largest decrease of the second-order model (in double, if float is
-    // not accurate enough), or the most violating point of I_low.
+    // Chooses the pair (i, j).  i is the point of I_up with the largest E.  j is the point of I_low with the largest
+    // decrease in the second-order model (in double, if float is not accurate enough), or with the smallest E.
     //
-    // A dual close to an end of its box is stiff: its violation may be large, but its decrease is small.  The
-    // second-order rule ignores such points of I_low until all others are solved to much higher accuracy; the mixed
-    // rule takes the most violating pair in every tenth step, which needs fewer steps.
+    // The curvature of a dual variable close to its bound is large, so its violation may be large although the possible
+    // decrease is small.  The second-order rule ignores such points of I_low until all others are solved to much higher
+    // accuracy.  The mixed rule takes the most violating pair in every tenth step, which needs fewer steps in total.
     //
-    // If weights differ by many orders of magnitude, a point of small weight moves from one end of its box to the
-    // other and back while its partners of large weight, the extremes, hardly move.  A step of such an unequal pair
-    // is therefore followed by one of the pair with the largest decrease among those that violate the tolerance:
-    // points of large weight are solved first, then those of small weight.  (Points of equal weight are never so
-    // unequal: the bound keeps the curvature below 1e9 / C.)
+    // If weights differ by many orders of magnitude, a point of small weight may move from one end of its box to the
+    // other and back, while its partner of large weight hardly moves.  A step of such an unequal pair is therefore
+    // followed by a step of the pair with the largest decrease among the pairs that violate the tolerance.  Points of
+    // large weight are thus solved before points of small weight.  (Points of equal weight are never so unequal,
+    // because the bound keeps the curvature below 1e9 / C.)
     //
-    // The step of a pair of large weight may be lost to rounding.  The next pair is then the most violating one among
-    // those that can move, or {i, i} if no pair can move.
+    // Because of rounding, the step of a pair of large weight may have no effect.  The next pair is then the most
+    // violating pair that can move, or {i, i} if no pair can move.
     std::pair<std::size_t, std::size_t> select_working_set(Workspace<T>& w, const Extremes& ends, Latest latest) {
         if (latest == Latest::lost) return most_promising_movable(w, ends);
         if (latest == Latest::unequal) {
@@ -198,7 +199,7 @@ private:
         return {i, solved ? ends.low.index : promised.index};
     }
 
-    // argmax of the decrease of a step against the most violating point of I_low.
+    // Returns the point of I_up with the largest decrease together with the most violating point of I_low.
     std::size_t most_promising_up(const Workspace<T>& w, const Extremes& ends) const {
         Extreme best{0, ends.up.index};
         for (std::size_t k = 0; k < w.n; ++k) {
@@ -210,7 +211,7 @@ private:
         return best.index;
     }
 
-    // argmax of the decrease of a step against i; in double, where the curvature is finite.
+    // Returns the point of I_low with the largest decrease together with i, computed in double.
     std::size_t most_promising_low(Workspace<T>& w, std::size_t i, const Extremes& ends) const {
         const T* row = w.row(i);
         Extreme best{0, ends.low.index};
@@ -225,8 +226,8 @@ private:
         return best.index;
     }
 
-    // Among the pairs of an extreme and another point that violate at least half as much as the extremes do, and whose
-    // step changes a dual, the one with the largest decrease.
+    // Returns the pair with the largest decrease among pairs of an extreme point and another point, if their violation
+    // is at least half of the largest violation and their step changes a dual variable.
     std::pair<std::size_t, std::size_t> most_promising_movable(Workspace<T>& w, const Extremes& ends) const {
         const std::size_t up = ends.up.index, low = ends.low.index;
         std::pair<std::size_t, std::size_t> best{up, up};
@@ -247,8 +248,7 @@ private:
         return best;
     }
 
-    // The violation below which steps are pointless, because of rounding errors in E and in the duals.  (If the box is
-    // huge, so is the bound at which a point counts as absent; its rounding errors are irrelevant.)
+    // The violation below which steps make no progress, because of rounding errors in E and in the dual variables.
     static double attainable(const Workspace<T>& w, const Extremes& ends) {
         double largest = std::max(std::abs(ends.up.value), std::abs(ends.low.value));
         for (std::size_t k = 0; k < w.n; ++k)
@@ -256,8 +256,8 @@ private:
         return 8 * epsilon * largest;
     }
 
-    // The points that are not settled at a bound.  A point only in I_up with E below min_low E (only in I_low with E
-    // above max_up E) is settled: it would not move.
+    // Returns the points that are not settled at a bound.  A point is settled if it is only in I_up and its E is below
+    // min_low E, or if it is only in I_low and its E is above max_up E; no step would then move it.
     static std::vector<std::size_t> unsettled_points(const Workspace<T>& w, const Extremes& ends) {
         std::vector<std::size_t> unsettled;
         for (std::size_t k = 0; k < w.n; ++k) {
@@ -268,7 +268,8 @@ private:
         return unsettled;
     }
 
-    // Solves for the unsettled points of w (recursively), then writes their duals back; E of w is not updated.
+    // Solves the problem for the unsettled points of w (recursively), and writes their dual variables back to w.  E of
+    // w is not updated.
     Stop solve_unsettled(Workspace<T>& w) {
         const std::vector<std::size_t> indices = unsettled_points(w, w.extremes());
         const std::unique_ptr<RowSource<T>> row_source = w.row_source.subset(indices);
@@ -285,8 +286,8 @@ private:
         return stop;
     }
 
-    // Updates E of all points for duals that were changed elsewhere.  False if the monitor requested a stop meanwhile;
-    // the update is completed nevertheless, so that duals and E stay consistent.
+    // Updates E of all points after dual variables were changed by solve_unsettled.  Returns false if the monitor
+    // requested a stop; the update is completed nevertheless, so that dual variables and E stay consistent.
     bool add_changes(Workspace<T>& w, const std::vector<Dual>& before) {
         bool go_on = true;
         for (std::size_t i = 0; i < w.n; ++i) {
@@ -299,7 +300,7 @@ private:
         return go_on;
     }
 
-    // out += sign * K (y * change of the duals)
+    // out += sign * K (y * change of the dual variables)
     void add_changed_rows(Workspace<T>& w, const std::vector<Dual>& before, double sign, std::span<double> out,
                           const std::function<void()>& before_batch) {
         std::vector<std::size_t> changed;
@@ -313,7 +314,7 @@ private:
         add_weighted_rows<T>(w.row_source, changed, weight, out, team_, before_batch);
     }
 
-    // Calls the monitor when it is due; stores a snapshot whenever the number of steps has grown by a sixty-fourth.
+    // Calls the monitor if it is due, and stores a snapshot whenever the number of steps has grown by a 64th.
     bool poll_monitor(double violation) {
         latest_violation_ = violation;
         const Snapshot now{info_.n_iter, violation, clock_.seconds()};
@@ -332,7 +333,7 @@ private:
     Workspace<T> all_;
     std::int64_t next_snapshot_ = 0;
     double rounding_ = 0;          // approximate rounding error of the steps in E
-    double latest_violation_ = 0;  // last shown to the monitor
+    double latest_violation_ = 0;  // violation that was last passed to the monitor
     Clock clock_;
     SolveInfo info_;
 };
@@ -342,7 +343,7 @@ private:
 template <class T>
 void add_weighted_rows(RowSource<T>& row_source, std::span<const std::size_t> indices, std::span<const double> weight,
                        std::span<double> out, Team& team, const std::function<void()>& before_batch) {
-    // in whole groups of add_rows: the cache size does not affect rounding
+    // rows are added in whole groups of add_rows, so that the cache size does not affect rounding
     const std::size_t n = row_source.size(), batch = std::min<std::size_t>(row_source.capacity() / 4 * 4, 512);
     std::vector<const T*> row(batch);
     for (std::size_t first = 0; first < indices.size(); first += batch) {

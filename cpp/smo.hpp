@@ -1,4 +1,4 @@
-// Sequential minimal optimisation: solves the dual two variables at a time.
+// Sequential minimal optimisation (SMO), which solves the dual problem by changing two variables at a time.
 #pragma once
 
 #include <functional>
@@ -9,15 +9,15 @@
 
 namespace sparseklr {
 
-// Solves the problem from state.above and stores the solution there, by the SMO algorithm of the paper with either
-// working-set rule, and with shrinking: points settled at a bound are set aside until the others are solved
-// (Joachims, 1998).
+// Solves the problem, starting from state.above, where it stores the solution.  The algorithm is the SMO algorithm of
+// Consolo, Manno and Amaldi (2025) with shrinking: points that are settled at a bound are ignored until the problem is
+// solved for all other points (Joachims, 1998).
 template <class T>
 SolveInfo solve(const Problem& problem, RowSource<T>& row_source, const Settings& settings, State state,
                 const Monitor& monitor);
 
-// Adds sum_k weight[k] row(indices[k]) to `out`, in double, with the rows of the solver.  `before_batch` is called
-// regularly; an exception that it throws ends the sum.
+// Adds sum_k weight[k] row(indices[k]) to `out`, in double.  `before_batch` is called before each batch of rows; it may
+// throw to stop the sum.
 template <class T>
 void add_weighted_rows(RowSource<T>& row_source, std::span<const std::size_t> indices, std::span<const double> weight,
                        std::span<double> out, Team& team, const std::function<void()>& before_batch);

@@ -11,16 +11,17 @@
 #include "pair_rows.hpp"
 #include "smo.hpp"
 
-// With G_ik = log a_ik - f_k(x_i) - lam [k != y_i], the derivative of the dual with respect to a_ik up to a constant of
-// row i, a point is optimal iff there are intercepts b such that
+// Let G_ik = log a_ik - f_k(x_i) - lam [k != y_i], which is the derivative of the dual objective with respect to a_ik
+// up to a constant that depends only on i.  The masses a are optimal if and only if there are intercepts b such that
 //
 //     G_ik - b_k <= G_il - b_l   for all i, k, l with above_ik > 0.
 //
-// Between two classes p and q, with all other masses fixed, the problem is that of binary S-KLR: the variable of row i is
-// its mass of p (or of q, whichever is smaller), its box is a_ip + a_iq, and the kernel is 2 K.  So the solver sweeps
-// over the pairs of classes, solves the binary problems that violate the optimality conditions by the methods of smo.cpp,
-// and tightens the accepted violation from sweep to sweep.  A binary problem contains only rows with a mass of p or q
-// that are not settled, about 2 n / K of them: a pair step is much cheaper than one of a class against all others.
+// If only the masses of two classes p and q may change, the problem is that of binary S-KLR: the variable of row i is
+// its mass of p or of q, whichever is smaller, its box is a_ip + a_iq, and the kernel is 2 K.  The solver sweeps over
+// the pairs of classes and solves the binary problems that violate the optimality conditions by the methods of smo.cpp.
+// The accepted violation decreases from sweep to sweep.  A binary problem contains only rows with mass of p or q that
+// are not settled, about 2 n / K rows.  Its steps are therefore much cheaper than those of a problem of one class
+// against all others.
 
 namespace sparseklr {
 namespace {
@@ -50,7 +51,7 @@ public:
         for (int trial = 0;; ++trial) {
             const std::int64_t before = info_.n_iter;
             stop = sweep_until_solved();
-            // The certificate must not depend on accumulated rounding errors: F is recomputed.
+            // F is recomputed, because the final violation must not contain accumulated rounding errors.
             F.assign(state_.F.flat().begin(), state_.F.flat().end());
             add_changes_since_start(F);
             set_gradient(F);
@@ -106,9 +107,10 @@ private:
     }
 
     // Sweeps over the pairs of classes until the optimality conditions hold up to the tolerance, or the duality gap is
-    // small enough.  A sweep solves the pairs whose violation exceeds a target, half of the largest violation of the
-    // sweep before: a smaller target would solve pairs to an accuracy that the next pairs undo.  Cycles of three or more
-    // classes are moved if no pair violates the tolerance, and after sweeps that hardly reduce the largest violation.
+    // small enough.  A sweep solves the pairs whose violation exceeds a target, which is half of the largest violation
+    // in the previous sweep; with a smaller target, the next pairs would undo the additional accuracy.  Mass is moved
+    // along cycles of three or more classes if no pair violates the tolerance, and after sweeps that hardly reduce the
+    // largest violation.
     Stop sweep_until_solved() {
         double target = infinity, checked = infinity;
         while (true) {
@@ -128,7 +130,7 @@ private:
             info_.history.push_back({info_.n_iter, worst, seconds()});
             if (!poll(worst)) return Stop::interrupted;
             const bool pairs_solved = worst <= settings_.tol;
-            if (pairs_solved || worst <= 0.8 * checked) {  // a check costs as much as many pair steps
+            if (pairs_solved || worst <= 0.8 * checked) {  // checking takes as long as many pair steps
                 checked = worst;
                 if (2 * balance_intercepts() <= settings_.tol || relative_gap() <= gap_tol_) return Stop::tolerance;
                 if (pairs_solved && info_.n_iter >= settings_.max_iter) return Stop::max_iter;
@@ -142,7 +144,7 @@ private:
         }
     }
 
-    // The row with the largest violation of the edge from class k to another, see balance_intercepts.
+    // Returns the row with the largest violation of an edge from class k to another class (see balance_intercepts).
     struct Edge {
         double violation;
         std::size_t row, to;
@@ -157,9 +159,10 @@ private:
         return worst;
     }
 
-    // Moves mass along cycles of classes.  Pairs of classes do not suffice: three rows may each have mass of two of three
-    // classes.  The worst edge of every class leads to a cycle, and with balanced intercepts all edges of some cycle
-    // violate about as much as the worst.  False if nothing can move.
+    // Moves mass along cycles of classes; returns false if no mass can move.  Pairs of classes do not suffice, for
+    // example if each of three rows has mass of two of three classes.  Following the worst edge of every class leads to
+    // a cycle.  With balanced intercepts, the violation of all edges of some cycle is about as large as the largest
+    // one.
     bool move_along_cycles() {
         bool moved = false;
         for (std::size_t round = 0; round < std::min<std::size_t>(n_classes_, 8); ++round) {
@@ -181,8 +184,8 @@ private:
         return moved;
     }
 
-    // Moves mass t from each class of the cycle to the next, each in the row of its edge: all sums over rows stay.  False
-    // if the cycle does not violate the tolerance.
+    // Moves mass t from each class of the cycle to the next class, each in the row of its edge, which preserves all
+    // sums over rows.  Returns false if the violation of the cycle is within the tolerance.
     bool move_along_cycle(const std::vector<Edge>& edge, const std::vector<std::size_t>& cycle) {
         const std::size_t m = cycle.size();
         double gain = 0, curvature = 0, most = infinity;
@@ -225,7 +228,8 @@ private:
         double up, low;
     };
 
-    // The extremes of E_i = G_iq - G_ip among the rows whose mass of p can grow (up) and can fall (low).
+    // Returns the largest E_i = G_iq - G_ip among the rows whose mass of p can grow, and the smallest among the rows
+    // whose mass of p can fall.
     Ends ends_of(std::size_t p, std::size_t q) {
         const double *Gp = &G(p, 0), *Gq = &G(q, 0);
         Ends ends{-infinity, infinity};
@@ -234,12 +238,12 @@ private:
         return ends;
     }
 
-    // Solves the binary problem of two classes; false if the monitor requested a stop.
+    // Solves the binary problem of two classes; returns false if the monitor requested a stop.
     bool solve_pair(std::size_t p, std::size_t q, const Ends& ends, double tol) {
         std::vector<std::size_t> rows;
         std::set_union(holders_[p].begin(), holders_[p].end(), holders_[q].begin(), holders_[q].end(),
                        std::back_inserter(rows));
-        std::erase_if(rows, [&](std::size_t i) {  // settled, see smo.cpp
+        std::erase_if(rows, [&](std::size_t i) {  // rows that are settled (see smo.cpp)
             const double E = G(q, i) - G(p, i);
             return (above(p, i) == 0 && E < ends.low) || (above(q, i) == 0 && E > ends.up);
         });
@@ -268,7 +272,7 @@ private:
         } catch (const SourceError& thrown) { throw thrown.error; }
         info_.n_iter += info.n_iter;
         info_.min_curvature = std::min(info_.min_curvature, info.min_curvature);
-        // move the masses, and keep G up to date
+        // move the masses, and update G
         std::vector<std::size_t> changed;
         std::vector<double> moved;
         for (std::size_t r = 0; r < m; ++r) {
@@ -317,7 +321,7 @@ private:
             for (std::size_t k = 0; k < n_classes_; ++k) {
                 used.clear();
                 weight.clear();
-                for (std::size_t r = 0; r < some.size(); r += 4) {  // the groups of add_rows, whatever the batch
+                for (std::size_t r = 0; r < some.size(); r += 4) {  // groups of add_rows, for any size of the batch
                     const std::size_t last = std::min(r + 4, some.size());
                     const auto change = [&](std::size_t j) { return above(k, some[j]) - start_[k * n_ + some[j]]; };
                     bool any = false;
@@ -334,10 +338,11 @@ private:
         }
     }
 
-    // Chooses intercepts that make the largest violation of a row, max_k (G_ik - b_k) - min_l (G_il - b_l) with
-    // above_ik > 0, as small as possible, and returns it.  A violation is an edge from k to l; raising b_k lowers the
-    // edges from k and raises those to k, so each class in turn makes its two extremes equal (max-balancing of a graph:
-    // Schneider and Schneider, Mathematics of Operations Research 16, 1991).  The limit is the largest mean of a cycle.
+    // Chooses intercepts that minimise the largest violation max_k (G_ik - b_k) - min_l (G_il - b_l) of a row i, where
+    // above_ik > 0, and returns this violation.  A violation is an edge from class k to class l of a graph.  Raising
+    // b_k lowers the edges from k and raises the edges to k, so the intercept of each class in turn is set such that
+    // its largest incoming and outgoing edges are equal (max-balancing: Schneider and Schneider, Mathematics of
+    // Operations Research 16, 1991).  The largest violation converges to the largest mean of a cycle.
     double balance_intercepts() {
         double largest = infinity;
         for (int pass = 0; pass < most_passes; ++pass) {
@@ -356,12 +361,12 @@ private:
             }
             if (largest > 0.99 * before) break;
         }
-        largest = 0;  // with the final intercepts
+        largest = 0;  // recomputed with the final intercepts
         for (std::size_t k = 0; k < n_classes_; ++k) largest = std::max(largest, worst_edge(k).violation);
         return largest;
     }
 
-    // (primal + dual) / max(|primal|, |dual|) in the variables above, where a row at its bound is absent.
+    // The relative duality gap (primal + dual) / max(|primal|, |dual|) of the problem in the variables above.
     double relative_gap() {
         double norm = 0, loss = 0, entropy = 0;
         std::vector<double> g(n_classes_);
@@ -393,7 +398,7 @@ private:
         return (primal + dual) / std::max({std::abs(primal), std::abs(dual), std::numeric_limits<double>::min()});
     }
 
-    // Calls the monitor when it is due; false once it has requested a stop.
+    // Calls the monitor if it is due; returns false once the monitor has requested a stop.
     bool poll(double violation) {
         using namespace std::chrono;
         const auto now = steady_clock::now();

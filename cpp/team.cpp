@@ -16,14 +16,13 @@
 namespace sparseklr {
 namespace {
 
-// Iterations of the loop, tens of microseconds in all, in which a thread stays awake and polls for work.
+// Number of times that an idle thread polls for work before it sleeps, which takes tens of microseconds.
 constexpr int turns_awake = 1000;
-// If the caller waits longer than this plus the time of two pieces, it was not waiting for the end of a
-// piece.
+// If the caller waits longer than this plus the time of two pieces, the thread that it waits for was not running.
 constexpr std::chrono::microseconds long_wait{50};
 constexpr int rest_per_wait = 10;
-// A woken thread may have to share the processor of the caller and delay it: wake rarely, unless loops are so long
-// that this does not matter.
+// A thread that wakes may share the processor of the caller and delay it.  Threads are therefore woken rarely, unless
+// loops are so long that the delay does not matter.
 constexpr std::chrono::milliseconds between_wakings{1};
 constexpr std::chrono::microseconds long_loop{200};
 
@@ -39,8 +38,8 @@ constexpr std::uint64_t pieces_between(std::uint32_t begin, std::uint32_t end) {
     return std::uint64_t{end} << 32 | begin;
 }
 
-// Number of forks between the first process and this one: if it differs, threads started before do not exist in
-// this process.
+// Number of forks between the first process and this one.  If it has changed since threads were started, they do not
+// exist in this process.
 std::atomic<unsigned> process = 0;
 #ifdef SPARSEKLR_FORKS
 [[maybe_unused]] const int counts_forks = pthread_atfork(nullptr, nullptr, [] { ++process; });
@@ -52,8 +51,8 @@ std::atomic<Team::clock::rep> Team::end_of_rest = 0;
 
 struct Team::Crew {
     std::size_t others = 0;
-    // The caller takes pieces from the front and the others from the back, so a thread finds the same data in its cache
-    // from loop to loop.
+    // The caller takes pieces from the front, and the other threads take pieces from the back.  A thread therefore
+    // works on the same data in successive loops, which are still in its cache.
     alignas(64) std::atomic<std::uint64_t> left = 0;      // remaining pieces: the first, and the end in the upper half
     alignas(64) std::atomic<std::uint32_t> finished = 0;  // pieces finished by the other threads
     alignas(64) Task task{};
@@ -69,7 +68,7 @@ struct Team::Crew {
             const std::uint32_t begin = std::uint32_t(before), end = std::uint32_t(before >> 32);
             if (begin == end) return false;
             piece = from_the_front ? begin : end - 1;
-            // On success the piece belongs to the current task, which lives until the piece is finished.
+            // On success, the piece belongs to the current task, which exists until the piece is finished.
             if (left.compare_exchange_weak(
                     before, from_the_front ? pieces_between(begin + 1, end) : pieces_between(begin, end - 1)))
                 return true;
@@ -84,7 +83,7 @@ struct Team::Crew {
                 task.call(task.body, piece, worker);
                 ++finished;
                 if (caller_asleep) {
-                    { const std::lock_guard<std::mutex> guard(mutex); }  // a thread about to sleep does so first
+                    { const std::lock_guard<std::mutex> guard(mutex); }  // wait until a thread about to sleep sleeps
                     done.notify_one();
                 }
                 turn = 0;
@@ -105,7 +104,7 @@ Team::Team(int threads, std::size_t n_pieces)
     : threads_(std::max(1, int(std::min(std::size_t(std::max(threads, 1)), n_pieces)))) {}
 
 Team::~Team() {
-    if (!crew_ || process_ != process) return;  // after a fork no thread exists that could release the mutex
+    if (!crew_ || process_ != process) return;  // after a fork, no thread exists that could release the mutex
     {
         const std::lock_guard<std::mutex> guard(crew_->mutex);
         crew_->over = true;
@@ -114,7 +113,7 @@ Team::~Team() {
 }
 
 void Team::share(Task task, std::uint32_t n_pieces) {
-    if (!crew_ || process_ != process) {  // after a fork the threads of the crew exist only in the parent
+    if (!crew_ || process_ != process) {  // after a fork, the threads of the crew exist only in the parent
         crew_ = std::make_shared<Crew>();
         process_ = process;
     }
@@ -131,7 +130,7 @@ void Team::share(Task task, std::uint32_t n_pieces) {
     const clock::time_point begin = clock::now();
     if (crew.asleep > 0 && begin >= next_waking_) {
         next_waking_ = begin + between_wakings;
-        { const std::lock_guard<std::mutex> guard(crew.mutex); }  // a thread about to sleep does so first
+        { const std::lock_guard<std::mutex> guard(crew.mutex); }  // wait until a thread about to sleep sleeps
         crew.work.notify_all();
     }
     std::uint32_t piece, own = 0;

@@ -1,4 +1,4 @@
-// Threads that share short loops, thousands of times per second.
+// Threads for short parallel loops that run thousands of times per second.
 #pragma once
 
 #include <algorithm>
@@ -11,29 +11,30 @@
 
 namespace sparseklr {
 
-// The caller and up to threads - 1 other threads.  A second thread speeds up a loop of some microseconds only if it is
-// already awake, so threads poll for work for a moment before they sleep.  Threads take the pieces of a loop one by
-// one, and the caller never waits for a thread that has not taken a piece.  If it waits much longer than a piece takes,
-// the other thread has lost its processor to another program: for ten times as long as that wait, the callers of all
-// teams work alone.  On a busy machine a team is therefore at most a tenth slower than one thread.
+// A team consists of the calling thread and up to threads - 1 other threads.  A second thread speeds up a loop of a few
+// microseconds only if it is already awake, so threads poll for work for a short time before they sleep.  Threads take
+// the pieces of a loop one by one, and the caller never waits for a thread that has not taken a piece.  If the caller
+// waits much longer than a piece takes, the other thread has lost its processor to another program.  All teams then
+// work without other threads for ten times as long as the caller waited.  On a busy machine, a team is therefore at
+// most 10% slower than one thread.
 //
-// The other threads start with the first loop that has a piece for them and end soon after the team, which does not
-// wait for them.  If the system cannot start a thread, the team works with those that it has.  A team created before a
-// fork starts new threads in the child.
+// The other threads start with the first loop that has a piece for them.  They end soon after the team is destroyed,
+// which does not wait for them.  If the system cannot start a thread, the team works with the threads that it has.  A
+// team created before a fork starts new threads in the child process.
 class Team {
 public:
-    // For loops of at most n_pieces pieces, because more threads would have nothing to do.
+    // n_pieces is the largest number of pieces of a loop; the team has at most this number of threads.
     explicit Team(int threads, std::size_t n_pieces = SIZE_MAX);
     ~Team();
     Team(const Team&) = delete;
     Team& operator=(const Team&) = delete;
 
-    // The largest number of workers, the caller included.
+    // The largest number of workers, including the caller.
     std::size_t size() const { return std::size_t(threads_); }
 
-    // Calls body(piece, worker) once for each piece below n_pieces, in any order.  A worker is a thread: 0 is the
-    // caller, the others are numbered below size().  The body is noexcept: an exception could not
-    // reach the caller from another thread, and one in the caller would destroy a body that others still use.
+    // Calls body(piece, worker) once for each piece from 0 to n_pieces - 1, in any order.  `worker` is the number of
+    // the thread, from 0 (the caller) to size() - 1.  The body must be noexcept, because an exception could not reach
+    // the caller from another thread, and an exception in the caller would destroy a body that other threads still use.
     template <class Body> void each(std::size_t n_pieces, const Body& body) {
         static_assert(std::is_nothrow_invocable_v<const Body&, std::size_t, std::size_t>, "the body must be noexcept");
         if (threads_ < 2 || n_pieces < 2 || n_pieces > UINT32_MAX || resting()) {
@@ -47,9 +48,9 @@ public:
               std::uint32_t(n_pieces));
     }
 
-    // Calls body(begin, end, piece) for pieces of [0, n) that begin at multiples of `step`, of at least `least` each but
-    // the last; returns the number of pieces.  Two per thread are best: every piece costs a message between processors,
-    // a fifth of a microsecond.
+    // Calls body(begin, end, piece) for pieces of [0, n) and returns the number of pieces.  Pieces begin at multiples
+    // of `step` and have a length of at least `least`, except for the last.  Two pieces per thread are best, because
+    // every piece requires a message between processors, which takes 0.2 microseconds.
     template <class Body> std::size_t over(std::size_t n, std::size_t step, std::size_t least, const Body& body) {
         static_assert(std::is_nothrow_invocable_v<const Body&, std::size_t, std::size_t, std::size_t>,
                       "the body must be noexcept");
@@ -84,8 +85,8 @@ private:
     clock::time_point next_waking_{};
 };
 
-// The number of threads that pays for the given number of kernel values: starting and joining threads costs as much as
-// 10^5 values, and far more on a busy machine.
+// Returns the number of threads that is worthwhile for the given number of kernel values.  Starting and joining threads
+// takes as long as 10^5 kernel values, and much longer on a busy machine.
 inline int threads_for(int threads, std::size_t values, std::size_t operations_each) {
     return double(values) * double(operations_each + 16) < 4e6 ? 1 : threads;
 }

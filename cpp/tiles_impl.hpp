@@ -1,4 +1,4 @@
-// Helpers for the loop bodies of several tables, for the instruction set SPARSEKLR_ISA; see simd_impl.hpp.
+// Helpers that several loop bodies use, for the instruction set SPARSEKLR_ISA; see simd_impl.hpp.
 #pragma once
 
 #include "simd_impl.hpp"
@@ -20,14 +20,14 @@ inline vd widened(const float* p) {
     return __builtin_convertvector(v, vd);
 }
 
-// Calls body.template operator()<count>() for whole tiles of N items, then singly.
+// Calls body.template operator()<count>() for whole tiles of N items, then for each remaining item.
 template <int N, class Body> inline void in_tiles(std::size_t n, const Body& body) {
     std::size_t i = 0;
     for (; i + N <= n; i += N) body.template operator()<N>(i);
     for (; i < n; ++i) body.template operator()<1>(i);
 }
 
-// C[a][b] += sum_r A[a][r] B[b][r] for a tile; accumulators stay in registers.
+// C[a][b] += sum_r A[a][r] B[b][r] for a tile of entries, whose sums stay in registers.
 template <class T, int P, int Q>
 inline void dot_tile(const T* A, std::size_t stride_a, const T* B, std::size_t stride_b, std::size_t rows, double* C,
                      std::size_t stride_c) {

@@ -1,4 +1,4 @@
-// The arrays used by a run of the pair loop, and the loops over all points in a step.
+// Arrays of the pair loop, and the loops over all points in a step.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,9 @@
 
 namespace sparseklr {
 
-// E_i = -y_i grad_i = -(F_i + y_i (logit(alpha_i / C_i) - lam)).  A point is in I_up if y_i alpha_i
-// can grow, in I_low if it can fall; alpha is optimal iff max_up E <= min_low E.
-// The arrays of one run of the pair loop, on all points or on some of them.
+// The arrays of one run of the pair loop, on all points or on some of them.  For each point, E_i = -y_i grad_i = -(F_i
+// + y_i (logit(alpha_i / C_i) - lam)).  A point is in the set I_up if y_i alpha_i can grow, and in I_low if it can
+// fall.  alpha is optimal if and only if the largest E in I_up is at most the smallest E in I_low.
 template <class T> struct Workspace {
     RowSource<T>& row_source;
     std::size_t n;
@@ -29,14 +29,14 @@ template <class T> struct Workspace {
         : row_source(source), n(size), team(threads), y(size), room(size), diagonal(size), dual(size), E(size),
           side(size), curvature(size) {}
 
-    // Updates side and curvature of point i after a change of its dual.
+    // Updates side and curvature of point i after its dual variable has changed.
     void refresh(std::size_t i) {
         const bool can_grow = dual[i].below > 0, can_fall = dual[i].above > 0;
         side[i] = float(y[i] * (int(can_grow) - int(can_fall)));
         curvature[i] = side[i] > 0 ? std::numeric_limits<float>::infinity() : float(diagonal[i] + dual[i].curvature());
     }
 
-    // The workspace of some of the points.
+    // Returns the workspace of some of the points.
     Workspace part(RowSource<T>& source, const std::vector<std::size_t>& indices) const {
         Workspace w(source, indices.size(), team);
         for (std::size_t k = 0; k < indices.size(); ++k) {
@@ -68,15 +68,15 @@ template <class T> struct Workspace {
             return found;
         });
         Extremes all = of_piece_[0];
-        for (const Extremes& next : of_piece_) {  // among equal values, the one with the lowest index
+        for (const Extremes& next : of_piece_) {  // among equal values, the lowest index wins
             if (next.up.value > all.up.value) all.up = next.up;
             if (next.low.value < all.low.value) all.low = next.low;
         }
         return all;
     }
 
-    // The point of I_low with the largest decrease together with i, whose E exceeds those of I_low by at most `reach`;
-    // the decrease is divided by reach^2.
+    // Returns the point of I_low with the largest decrease together with point i, and this decrease divided by reach^2.
+    // `reach` is the largest difference between E_i and an E in I_low.
     Extreme second_order(std::size_t i, const T* row, double reach) {
         const double own = diagonal[i] + dual[i].curvature();
         over_pieces([&](std::size_t begin, std::size_t count) {

@@ -2,9 +2,9 @@
 Replacing SVC(probability=True)
 ===============================
 
-scikit-learn 1.9 deprecates ``SVC(probability=True)``, whose ``predict`` may contradict its
-``predict_proba``. scikit-learn recommends ``CalibratedClassifierCV(SVC(), ensemble=False)`` instead, which
-needs six fits, applies a sigmoid to the scores, and keeps all support vectors. You can also replace it by
+scikit-learn 1.9 deprecates ``SVC(probability=True)``, whose ``predict`` may contradict its ``predict_proba``.
+scikit-learn recommends ``CalibratedClassifierCV(SVC(), ensemble=False)`` instead, which needs six fits,
+applies a sigmoid to the scores, and keeps all support vectors. You can also replace the ``SVC`` with
 :class:`~sparseklr.SparseKLR`, without further changes to a pipeline. ``SparseKLR`` needs one fit and fewer
 points, and its ``predict`` always returns the most probable class.
 """

@@ -2,14 +2,14 @@
 Selected points for increasing nu
 =================================
 
-This example repeats the paper's first illustration: sparse kernel logistic regression with a linear kernel
-and C = 60 separates two overlapping classes. ``nu`` is the sum of the dual variables. At ``nu=0`` the model
-is kernel logistic regression, which keeps nearly every point. As ``nu`` grows, so does the margin ``lam_``:
-points far from the boundary are dropped, and the boundary hardly moves. The data resemble the paper's data
-set Synth, which is not published.
+This example repeats the first illustration in the paper by Consolo, Manno and Amaldi (2025): sparse kernel
+logistic regression with a linear kernel and C = 60 separates two overlapping classes. ``nu`` is the sum of
+the dual variables. At ``nu=0`` the model is kernel logistic regression, which keeps nearly every point. As
+``nu`` grows, so does the margin ``lam_``: points far from the boundary are dropped, and the boundary hardly
+moves. The data resemble the paper's data set Synth, which is not published.
 
-The data and the figure come from the package ``paper`` of the repository. To run the example, call
-``PYTHONPATH=. python examples/plot_synth_scatter.py`` in the root of the repository.
+The data and the figure come from the package ``paper`` of the repository. To run the example, enter
+``PYTHONPATH=. python examples/plot_synth_scatter.py`` in the root folder of the repository.
 """
 
 from itertools import pairwise

@@ -2,15 +2,16 @@
 Sparse kernel logistic regression and the thresholding heuristic
 ================================================================
 
-Can a dense model be made sparse by dropping small coefficients? The paper argues against this thresholding
-heuristic. Sparse kernel logistic regression at ``nu = 1100`` selects 20 of 99 points and keeps the boundary
-of the dense model. The heuristic keeps the 20 largest dual variables of the dense model instead, which
-gives a different boundary: the balance ``sum(alpha * y) = 0`` and the influence of the many well-classified
-points are lost. The points that remain are mostly misclassified, and they usually reverse the boundary. On
-data like these, retraining on the kept points repairs the boundary; in the paper's example it did not.
+Can a dense model be made sparse by dropping small coefficients? Consolo, Manno and Amaldi (2025) argue
+against this thresholding heuristic. Sparse kernel logistic regression at ``nu = 1100`` selects 20 of 99
+points and keeps the boundary of the dense model. The heuristic keeps the 20 largest dual variables of the
+dense model instead, which gives a different boundary: the balance ``sum(alpha * y) = 0`` and the influence of
+the many well-classified points are lost. The points that remain are mostly misclassified, and they usually
+reverse the boundary. On data like these, retraining on the kept points repairs the boundary; in their example
+it did not.
 
-The data and the figure come from the package ``paper`` of the repository. To run the example, call
-``PYTHONPATH=. python examples/plot_synth_thresholding.py`` in the root of the repository.
+The data and the figure come from the package ``paper`` of the repository. To run the example, enter
+``PYTHONPATH=. python examples/plot_synth_thresholding.py`` in the root folder of the repository.
 """
 
 import matplotlib.pyplot as plt

@@ -8,8 +8,8 @@ have weights at or near the upper bound, as in a support vector machine. The sec
 heuristic, which keeps the 20 largest dual variables of kernel logistic regression. There, a few
 misclassified points dominate.
 
-The data and the figure come from the package ``paper`` of the repository. To run the example, call
-``PYTHONPATH=. python examples/plot_synth_weights.py`` in the root of the repository.
+The data and the figure come from the package ``paper`` of the repository. To run the example, enter
+``PYTHONPATH=. python examples/plot_synth_weights.py`` in the root folder of the repository.
 """
 
 import matplotlib.pyplot as plt

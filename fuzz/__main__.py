@@ -1,4 +1,4 @@
-"""The command line: run random cases for some time, or repeat one case."""
+"""Command line of the fuzz tests, which runs random cases for some time or repeats one case."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .subjects import SUBJECTS
 
 
 def try_case(seed: int, only: str | None, announce: Callable[[str], None]) -> Findings:
-    """Run the case with the given seed."""
+    """Run the case with the given seed and return its findings."""
     rng = np.random.default_rng(seed)
     parts = np.array([parts for parts, _ in SUBJECTS.values()], dtype=float)
     name = only or str(rng.choice(list(SUBJECTS), p=parts / parts.sum()))
@@ -45,10 +45,10 @@ def try_case(seed: int, only: str | None, announce: Callable[[str], None]) -> Fi
 
 
 def work(limit: float) -> None:
-    """Run the cases that arrive on standard input; print a line for each case, and one with its findings.
+    """Run the cases whose seeds arrive on standard input, and print the findings of each case.
 
-    A case that takes too long ends the process with a traceback. The limit applies to the CPU time, so that
-    other programs do not matter; a larger limit applies to the wall-clock time, in case the process sleeps.
+    A case that takes too long ends the process with a traceback. The limit applies to the CPU time, which
+    other programs do not affect. A larger limit applies to the wall-clock time, in case the process sleeps.
     """
     faulthandler.enable()
     faulthandler.register(signal.SIGPROF, chain=True)
@@ -79,7 +79,7 @@ class Worker:
         if self.process is None:
             command = [sys.executable, "-m", "fuzz", "--worker", "--limit", str(self.limit)]
             pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-            # Ctrl-C must reach only the command line: the current case is completed.
+            # Ctrl-C must reach only the command line, so that the current case is completed.
             self.process = subprocess.Popen(command, cwd=ROOT, text=True, start_new_session=True, **pipes)
         process: Any = self.process
         process.stdin.write(json.dumps([seed, only]) + "\n")
@@ -132,10 +132,14 @@ class Tally:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60, help="how long to run new cases")
+    parser.add_argument(
+        "--seconds", type=float, default=60, help="number of seconds for which new cases are run"
+    )
     parser.add_argument("--seed", type=int, help="repeat one case in this process")
     parser.add_argument("--only", choices=list(SUBJECTS), help="test only this subject")
-    parser.add_argument("--limit", type=float, default=60, help="CPU seconds after which a case is a hang")
+    parser.add_argument(
+        "--limit", type=float, default=60, help="CPU seconds after which a case is reported as a hang"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="number of processes")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()

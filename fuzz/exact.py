@@ -1,7 +1,7 @@
-"""Independent certificates: kernels in extended precision, and optimality conditions with rounding errors.
+"""Independent verification of results: kernels in extended precision, and optimality conditions.
 
 This module does not use the package. Every comparison allows only for the unavoidable rounding errors of
-double precision, computed from the sizes of the summands.
+double precision, which are bounded by the sizes of the summands.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Wide = np.longdouble  # 80 bits on x86-64; on other machines it may be double
 
 
 def kernel(name: str, gamma: float, coef0: float, degree: float, A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """Kernel values between rows, in extended precision, which does not overflow where a double does not."""
+    """Return kernel values between rows in extended precision, which overflow only if doubles do."""
     A, B = A.astype(Wide), B.astype(Wide)
     with np.errstate(all="ignore"):
         if name in ("rbf", "laplacian"):
@@ -42,7 +42,7 @@ def dual_violation(
     *,
     bound_counts: bool = False,
 ) -> float:
-    """A lower bound on the KKT violation of alpha = bound + above, whatever the rounding errors.
+    """Return a lower bound on the KKT violation of alpha = bound + above, whatever the rounding errors.
 
     ``E_i = -y_i (y_i F_i + log(alpha_i / (C_i - alpha_i)) - lam)`` with ``F = K (above y)``, or with alpha
     itself if ``bound_counts``. Each E_i is known up to the rounding errors of the sum and of alpha, which the
@@ -73,7 +73,7 @@ def dual_violation(
 def dual_gap(
     K: np.ndarray, y: np.ndarray, box: np.ndarray, lam: float, alpha: np.ndarray, intercept: float
 ) -> tuple[float, float]:
-    """Primal plus dual value, and the size of the larger, in extended precision."""
+    """Return the sum of the primal and dual objectives, and the larger of their absolute values."""
     K, alpha, box = K.astype(Wide), alpha.astype(Wide), box.astype(Wide)
     F = K @ (alpha * y)
     d = alpha / box
@@ -88,7 +88,7 @@ def dual_gap(
 def half_violation(
     K: np.ndarray, y: np.ndarray, weight: np.ndarray, coef: np.ndarray, f: np.ndarray, fit_intercept: bool
 ) -> float:
-    r"""A lower bound on the largest relative move of a non-zero coefficient under half thresholding.
+    r"""Return a lower bound on the largest relative move of a non-zero coefficient under half thresholding.
 
     The move is divided by the largest coefficient, or by ``4 / max |K|`` if that is larger. A step either
     sets the coefficient to zero or solves ``G + h d = 0`` to first order, where ``G`` is the derivative of
@@ -122,7 +122,7 @@ def likelihood_gain(
     codes: Any,
     fit_intercept: bool,
 ) -> tuple[float, float, float]:
-    """Decrease of ``sum_k b_k'K_SS b_k / 2 + sum_i w_i loss_i`` by a few Newton steps, and its value before.
+    """Return the decrease of ``sum_k b_k'K_SS b_k / 2 + sum_i w_i loss_i`` by Newton steps, and its value.
 
     The third number is the change of the value if every kernel value is rounded once more:
     ``EPS (|b|'|K_SS||b| / 2 + sum_i w_i (|K||b|)_i)``, because the slope of a loss is at most 1. If points
@@ -138,7 +138,7 @@ def likelihood_gain(
     weight, rows, m = weight.astype(Wide), np.arange(len(codes)), len(coef)
 
     def outputs(theta: np.ndarray) -> np.ndarray:
-        """The output of each class minus that of the true class."""
+        """Return the output of each class minus the output of the true class."""
         F = A @ theta.T
         F = F if fit_intercept else F + intercept
         F = np.hstack([np.zeros_like(F), F]) if m == 1 else F

@@ -1,4 +1,4 @@
-"""Findings of a case, and a context manager that records them during fits and predictions."""
+"""Errors found in a case, and a context manager that records them during fits and predictions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Findings:
     announce: Callable[[str], None] = lambda about: None
 
     def start(self, about: str) -> None:
-        """Print the next step before it can fail."""
+        """Print the name of the next step, before it can fail."""
         self.about = about
         self.announce(about)
 
@@ -77,18 +77,18 @@ class Findings:
 
 
 class Stopped(Exception):
-    """The case cannot continue; the finding was recorded."""
+    """Exception that ends a case after its finding was recorded."""
 
 
 def _place(error: BaseException) -> str:
-    """The innermost line of this repository that the error came through."""
+    """Return the innermost line of this repository in the traceback of an error."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if str(ROOT / "src") in frame.filename] or frames
     return f"{Path(ours[-1].filename).name}:{ours[-1].lineno}"
 
 
 def snapshot(given: Any) -> list[bytes]:
-    """The content of an argument, to check that a call does not modify it."""
+    """Return a copy of the content of an argument, to check later that a call did not modify it."""
     if given is None:
         return []
     if sparse.issparse(given):

@@ -1,4 +1,4 @@
-"""Random training data: values, containers, labels and weights of all kinds that occur in practice."""
+"""Random training data, with values, containers, labels and weights of all kinds that occur in practice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Rng = np.random.Generator
 class Data:
     """Arguments of ``fit``, and the same data as plain arrays."""
 
-    dense: np.ndarray  # float64 (n, p): the values that the container holds
+    dense: np.ndarray  # float64 (n, p): the values in the container
     labels: np.ndarray  # (n,)
     weight: np.ndarray | None
     contain: Callable[[np.ndarray], Any]  # puts an array into the container of this case
@@ -27,7 +27,7 @@ class Data:
     tame: bool  # no extreme values, so no error is acceptable
 
     def queries(self, rng: Rng) -> np.ndarray:
-        """Rows to predict: training rows, zeros, and rows far away."""
+        """Return rows to predict: training rows, zeros, and rows far from the training rows."""
         rows = self.dense[rng.integers(0, len(self.dense), 4)]
         far = np.clip(rows[:2] * rng.choice([-1e3, 30.0, 1e3]), -1e30, 1e30)
         if np.abs(self.dense).max() > 1e26:  # farther values might overflow
@@ -65,7 +65,7 @@ def draw(rng: Rng) -> Data:
 
 
 def _values(rng: Rng, signal: np.ndarray) -> tuple[np.ndarray, str, bool]:
-    """The signal with one or two defects."""
+    """Return features with one or two defects, such as constant columns, and a description."""
     n, p = signal.shape
     values, words, tame = signal.copy(), [], True
     kind = rng.choice(["normal", "grid", "duplicates", "constant feature", "constant", "zeros", "outlier"])
@@ -104,7 +104,7 @@ def _values(rng: Rng, signal: np.ndarray) -> tuple[np.ndarray, str, bool]:
 
 
 def _mapped(rng: Rng, rows: np.ndarray) -> np.ndarray:
-    """A memory-mapped array of a read-only file."""
+    """Return a memory-mapped array of a read-only file."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(rows.tobytes() or b"\0")
         file.flush()
@@ -118,14 +118,14 @@ def _read_only(rng: Rng, rows: np.ndarray) -> np.ndarray:
 
 
 def _strided(rng: Rng, rows: np.ndarray) -> np.ndarray:
-    """Every other row of a larger array, in reverse order."""
+    """Return an array as a view of every other row of a larger array, in reverse order."""
     larger = np.full((2 * len(rows), rows.shape[1]), 9, dtype=rows.dtype)
     larger[1::2] = rows[::-1]
     return larger[::-2]
 
 
 def _odd_csr(rng: Rng, rows: np.ndarray) -> sparse.csr_matrix:
-    """Unusual CSR: entries stored as two summands, explicit zeros, unsorted columns, 64-bit indices."""
+    """Return an unusual CSR matrix: entries as two summands, explicit zeros, unsorted columns."""
     columns, values, ends = [], [], [0]
     for row in rows:
         stored = np.flatnonzero((row != 0) | (rng.random(len(row)) < 0.2))

@@ -1,4 +1,4 @@
-"""Estimators and functions under test, with random parameters and the guarantees of each."""
+"""Estimators and functions under test, with random parameters and checks of what they guarantee."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BOUND_FRACTION = 1e-9  # the documented default of ``bound``, as a fraction of C
 
 
 def constant(rng: Rng, low: float, high: float) -> float:
-    """A number between two powers of ten, or rarely a far larger or smaller one."""
+    """Return a number between two powers of ten, or rarely a far larger or smaller one."""
     if rng.random() < 0.04:
         digits = rng.choice([20, 80, 300])
         return float(10 ** rng.uniform(-digits, digits))
@@ -82,7 +82,7 @@ def limit_steps(parameters: dict[str, Any], data: Data) -> None:
 
 
 def illegal(rng: Rng, parameters: dict[str, Any]) -> bool:
-    """Rarely replace one parameter by an invalid value; the error must name the parameter."""
+    """Rarely replace one parameter by an invalid value, for which the error must name the parameter."""
     if rng.random() > 0.03:
         return False
     name = str(rng.choice(sorted(parameters)))
@@ -161,7 +161,7 @@ def sparse_klr(rng: Rng, data: Data, findings: Findings) -> None:
 
 
 def left_out_error(trial: Trial, outputs: np.ndarray) -> float:
-    """Standard error of the mean leave-one-out log-loss over the rows."""
+    """Return the standard error of the mean leave-one-out log-loss over the rows."""
     weight = trial.weights()
     kept = weight > 0
     codes = np.searchsorted(trial.model.classes_, trial.data.labels[kept])
@@ -177,7 +177,7 @@ def left_out_error(trial: Trial, outputs: np.ndarray) -> float:
 
 
 def dual_certificate(trial: Trial, model: SKLR) -> None:
-    """The optimality conditions of every binary problem, if the model reports that they hold."""
+    """Check the optimality conditions of every binary problem, if the model reports that it converged."""
     if model.converged_:
         rows = trial.weighted_rows()
         rows = (*rows, rows[0])
@@ -193,7 +193,7 @@ def optimality(
     lams: np.ndarray,
     bound: float | None,
 ) -> None:
-    """The conditions for rows from :meth:`Trial.merged_rows`, and coefficients of training rows."""
+    """Check the optimality conditions, given rows from :meth:`Trial.merged_rows` and coefficients."""
     findings, (kept, group, weight, seen) = trial.findings, rows
     K = trial.kernel_values(trial.data.dense)[np.ix_(seen, seen)]
     if not np.isfinite(K.astype(np.float64)).all():

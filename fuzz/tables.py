@@ -1,4 +1,4 @@
-"""Random realistic tables for the pipeline of the command line."""
+"""Random realistic tables for the pipeline that the command line fits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MISSING: list[Any] = [None, np.nan, "", "NA", "n/k", "-", pd.NA]
 
 
 def _with_missing(rng: Rng, cells: list[Any]) -> list[Any]:
-    """Replace some cells by a missing value in one of its usual notations."""
+    """Return a column in which some cells are replaced by a common notation of missing values."""
     fraction, token = rng.choice([0.0, 0.0, 0.1, 0.9]), _MISSING[rng.integers(len(_MISSING))]
     return [token if rng.random() < fraction else cell for cell in cells]
 
@@ -60,7 +60,7 @@ _COLUMNS: dict[str, Callable[[Rng, np.ndarray], Any]] = {
 
 
 def table(rng: Rng, data: Data, findings: Findings) -> None:
-    """Predictions must be finite and consistent for any columns, or an error must name the problem."""
+    """Check that predictions for a table are finite and consistent, or that an error names the problem."""
     kinds = [str(rng.choice(list(_COLUMNS))) for _ in range(min(data.dense.shape[1], 6))]
     frame = pd.DataFrame(
         {
@@ -78,7 +78,7 @@ def table(rng: Rng, data: Data, findings: Findings) -> None:
 
 
 def _changed(rng: Rng, frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows to predict: in another order, with cells of other rows, new categories and missing values."""
+    """Return rows to predict: reordered rows with exchanged cells, new categories and missing values."""
     rows = frame.iloc[rng.permutation(len(frame))].reset_index(drop=True)
     for name in rows.columns:
         if rng.random() < 0.3:

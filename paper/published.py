@@ -1,4 +1,4 @@
-"""The numbers printed in the paper's Tables 2 to 5, for comparison.
+"""Numbers printed in Tables 2 to 5 of the paper.
 
 Consolo, Manno and Amaldi (2025), Computers & Operations Research 188, 107363. Its Table 1 is in
 :data:`paper.datasets.BENCHMARKS` (``paper_shape``).
@@ -13,7 +13,7 @@ Column = tuple[str, str]
 
 
 def _by_column(columns: tuple[Column, ...], text: str) -> dict[Column, dict[str, tuple[float, float]]]:
-    """Parse a table into (accuracy, fraction of points) by column and data set."""
+    """Return (accuracy, fraction of points) of a printed table, by column and data set."""
     rows = {
         name: [float(number) for number in numbers]
         for name, *numbers in map(str.split, text.strip().splitlines())

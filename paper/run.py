@@ -1,4 +1,4 @@
-"""Compute cells in local processes or on a Dask cluster, and store each as soon as it is finished."""
+"""Computation of cells in local processes or on a Dask cluster; each finished cell is stored at once."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .methods import compute
 from .protocol import Cell, split
 from .store import Results
 
-# The seconds that a cell takes with n = 1000 training rows, and the power of n with which they grow. They
-# determine the order of work and the estimate of the time left.
+# The seconds that a cell takes with n = 1000 training rows, and the exponent with which they grow with n.
+# They determine the order of the cells and the estimate of the remaining time.
 _COST = {
     "S-KLR": (0.6, 2.0),
     "S-KLR refit": (0.4, 1.2),
@@ -62,7 +62,7 @@ class Failure:
 
 
 def expected_cost(cell: Cell) -> float:
-    """The expected time of a cell, relative to other cells."""
+    """Return the expected time of a cell, relative to other cells."""
     seconds, power = _COST[cell.method]
     return seconds * (BENCHMARKS[cell.dataset].n_samples / 1000) ** power
 
@@ -89,8 +89,8 @@ def run(
     jobs : int, default=-1
         Number of processes; -1 means one per core.
     scheduler : str, optional
-        Address of the scheduler of a Dask cluster to compute on, instead of this machine's processes. Its
-        workers need sparseklr, this package on their path, and the data at the same ``data_home``.
+        Address of the scheduler of a Dask cluster, which replaces local processes. Its workers need
+        sparseklr, this package on their path, and the data at the same ``data_home``.
     data_home : path, optional
         Directory of the data, see :func:`~paper.datasets.load_benchmark`.
     progress : callable, optional
@@ -104,10 +104,10 @@ def run(
     cells = list(dict.fromkeys(cells))
     home = None if data_home is None else os.path.abspath(data_home)
     with Results(path) as results:
-        todo = sorted(results.missing(cells), key=expected_cost, reverse=True)  # the longest come first
+        todo = sorted(results.missing(cells), key=expected_cost, reverse=True)  # the longest cells come first
         if todo and scheduler is None:
             for name in dict.fromkeys(cell.dataset for cell in todo):
-                load_benchmark(name, data_home=home)  # raises for a missing set before any work
+                load_benchmark(name, data_home=home)  # a missing set raises an error before any work is done
         run_id = results.start_run(jobs=jobs, scheduler=scheduler, cells=len(todo))
         costs, start = {cell: expected_cost(cell) for cell in todo}, time.perf_counter()
         total, done, work, failures = sum(costs.values()) or 1.0, 0, 0.0, []
@@ -137,7 +137,7 @@ def _compute(cell: Cell, data_home: str | None) -> tuple[Cell, float, Any]:
 
 @contextmanager
 def _interrupts_ignored() -> Iterator[None]:
-    """Let processes that are started here ignore Ctrl-C; this process handles it and ends them.
+    """Make processes that are started inside this context ignore Ctrl-C, which this process handles.
 
     Without this, a worker that is interrupted while it still imports its modules prints a traceback.
     """
@@ -153,7 +153,7 @@ def _interrupts_ignored() -> Iterator[None]:
 
 @contextmanager
 def _backend(jobs: int, scheduler: str | None) -> Iterator[Callable[[Any], Iterable[Any]]]:
-    """Provide a function that maps delayed calls to results, in the order in which they finish."""
+    """Provide a function that yields the results of delayed calls, in the order in which they finish."""
     if scheduler is None:
         if effective_n_jobs(jobs) == 1:
             yield lambda calls: (function(*args, **kwargs) for function, args, kwargs in calls)

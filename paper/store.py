@@ -1,4 +1,4 @@
-"""Store results in an SQLite file, with one row for each finished cell."""
+"""Storage of results in an SQLite file, with one row for each finished cell."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class StoredCell:
 
 
 class Results:
-    """A file of results, opened for adding cells or, with ``readonly``, for reading.
+    """A file of results, to which cells can be added unless it is opened with ``readonly``.
 
     Examples
     --------
@@ -64,32 +64,32 @@ class Results:
             mark = self._db.execute("PRAGMA application_id").fetchone()[0]
             tables = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
             if mark != _FORMAT and (readonly or tables):
-                raise ResultsError(f"{self.path}: a database, but not of sparseklr results.")
+                raise ResultsError(f"{self.path}: the file is a database without results of python -m paper.")
             if not readonly:
-                # all at once: another process that looks finds either nothing or everything
+                # in one transaction, so that another process sees either no table or all tables
                 self._db.executescript(f"BEGIN IMMEDIATE;{_SCHEMA};PRAGMA application_id={_FORMAT};COMMIT")
         except sqlite3.Error as error:
-            raise ResultsError(f"{self.path}: not a file of results that can be used ({error}).") from error
+            raise ResultsError(f"{self.path}: the file cannot be used for results ({error}).") from error
 
     def start_run(self, **facts: Any) -> int:
-        """Store the circumstances under which the following cells are computed."""
+        """Store facts about the machine and the versions, to which the following cells refer."""
         cursor = self._db.execute("INSERT INTO runs (facts) VALUES (?)", [json.dumps(facts | environment())])
         self._db.commit()
         return int(cursor.lastrowid or 0)
 
     def add(self, cell: Cell, run: int, seconds: float, result: dict[str, Any]) -> None:
-        """Store a finished cell; it is on disk when this returns."""
+        """Store a finished cell, which is on disk when this method returns."""
         values = [*astuple(cell), run, _now(), seconds, json.dumps(result)]
         self._db.execute(f"INSERT OR REPLACE INTO cells VALUES ({', '.join('?' * len(values))})", values)
         self._db.commit()
 
     def missing(self, cells: Iterable[Cell]) -> list[Cell]:
-        """The given cells that are not stored."""
+        """Return the given cells that are not stored."""
         stored = {Cell(*row) for row in self._db.execute(f"SELECT {_KEY} FROM cells")}
         return [cell for cell in cells if cell not in stored]
 
     def cells(self, **where: Any) -> list[StoredCell]:
-        """The stored cells, in order; select some with arguments such as ``mode="converged"``."""
+        """Return the stored cells, in order; select some with arguments such as ``mode="converged"``."""
         condition = " AND ".join(f"{name} = ?" for name in where) or "1"
         n = len(fields(Cell))
         rows = self._db.execute(f"SELECT * FROM cells WHERE {condition} ORDER BY {_KEY}", [*where.values()])
@@ -100,7 +100,7 @@ class Results:
         ]
 
     def runs(self) -> dict[int, dict[str, Any]]:
-        """Circumstances of each run."""
+        """Return the facts about each run."""
         return {run: json.loads(facts) for run, facts in self._db.execute("SELECT id, facts FROM runs")}
 
     def close(self) -> None:
@@ -114,7 +114,7 @@ class Results:
 
 
 def environment() -> dict[str, Any]:
-    """Versions, machine and date."""
+    """Return the versions, the machine and the date."""
     packages = ("sparseklr", "numpy", "scipy", "scikit-learn", "joblib")
     return {
         "date": _now(),

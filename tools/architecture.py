@@ -20,14 +20,14 @@ BEGIN, END = "<!-- made by make architecture -->\n", "<!-- end -->\n"
 
 
 def layers() -> list[list[str]]:
-    """Parts (folders and modules of the package) by layer, the highest first; lint-imports checks them."""
+    """Return the folders and modules of the package by layer, the highest layer first."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (contract,) = (found for found in contracts if found["type"] == "layers")
     return [re.split(r"\s*[|:]\s*", layer) for layer in contract["layers"]]
 
 
 def imports(parts: set[str]) -> dict[str, set[str]]:
-    """The parts that each part imports."""
+    """Return, for each folder or module, the folders and modules that it imports."""
     graph = grimp.build_graph("sparseklr", exclude_type_checking_imports=True)
     found: dict[str, set[str]] = {part: set() for part in parts}
     for module in graph.modules:
@@ -40,7 +40,7 @@ def imports(parts: set[str]) -> dict[str, set[str]]:
 
 
 def reachable(edges: dict[str, set[str]], start: str) -> set[str]:
-    """Parts that a part imports, directly or through others."""
+    """Return the folders and modules that one imports directly or indirectly."""
     seen: set[str] = set()
     queue = [start]
     while queue:
@@ -51,7 +51,7 @@ def reachable(edges: dict[str, set[str]], start: str) -> set[str]:
 
 
 def reduced(edges: dict[str, set[str]]) -> dict[str, set[str]]:
-    """Remove the arrows that others imply."""
+    """Return the imports without those that other imports imply."""
     return {
         part: {b for b in direct if not any(b in reachable(edges, a) for a in direct - {b})}
         for part, direct in edges.items()
@@ -59,14 +59,14 @@ def reduced(edges: dict[str, set[str]]) -> dict[str, set[str]]:
 
 
 def contents(part: str) -> str:
-    """The modules of a folder."""
+    """Return the modules of a folder."""
     modules = sorted(path.stem for path in (PACKAGE / part).glob("*.py") if not path.stem.startswith("_"))
     folders = sorted(path.parent.name for path in (PACKAGE / part).glob("*/__init__.py"))
     return ", ".join(modules + [f"{name}/" for name in folders])
 
 
 def summary(part: str) -> str:
-    """The first sentence of the docstring of a part."""
+    """Return the first sentence of the docstring of a folder or module."""
     path = PACKAGE / part / "__init__.py"
     text = ast.get_docstring(ast.parse((path if path.exists() else PACKAGE / f"{part}.py").read_text())) or ""
     first = re.split(r"(?<=[.])\s", " ".join(text.split()))[0]
@@ -97,7 +97,7 @@ def main() -> int:
     made = before + BEGIN + picture() + END + after
     if "--check" in sys.argv[1:]:
         if made != page:
-            print("docs/architecture.md is not current: make architecture", file=sys.stderr)
+            print("docs/architecture.md is outdated; run make architecture", file=sys.stderr)
         return int(made != page)
     PAGE.write_text(made)
     return 0

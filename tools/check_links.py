@@ -12,7 +12,7 @@ from urllib.parse import unquote, urldefrag, urlsplit
 
 
 class Page(HTMLParser):
-    """Links of a page, and its anchors."""
+    """Parser that collects the links and anchors of a page."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Page(HTMLParser):
 
 
 def missing(root: Path) -> list[str]:
-    """``page: link`` for every broken link; links to other sites are not checked."""
+    """Return ``page: link`` for every broken link; links to other sites are not checked."""
     pages = {path: Page(path) for path in sorted(root.rglob("*.html")) if "_static" not in path.parts}
     found = []
     for path, page in pages.items():

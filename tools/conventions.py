@@ -24,7 +24,7 @@ PAGES = ("CONTRIBUTING.md", "docs/architecture.md")
 
 
 def private_names() -> list[str]:
-    """Modules other than ``sklearn_compat.py`` that import private names of scikit-learn."""
+    """Return a message for each module that must not import private names of scikit-learn but does."""
     private = re.compile(
         r"from sklearn[\w.]*\._\w+[\w.]* import"
         r"|from sklearn[\w.]* import [^\n#(]*\b_\w+"
@@ -39,7 +39,7 @@ def private_names() -> list[str]:
 
 
 def stack_levels() -> list[str]:
-    """Modules that set a fixed stack level in a warning; ``messages.warn`` would find the user's line."""
+    """Return a message for each module that sets a fixed stack level in a warning."""
     found = [path for path in PACKAGE.rglob("*.py") if "stacklevel=" in path.read_text("utf-8")]
     return [
         f"{path.relative_to(ROOT)}: sets a stack level in a warning; call sparseklr._utils.messages.warn"
@@ -49,7 +49,7 @@ def stack_levels() -> list[str]:
 
 
 def missing_paths() -> list[str]:
-    """Paths named in the pages for contributors, from the root or from the package, that do not exist."""
+    """Return a message for each path in the pages for contributors that does not exist."""
     return [
         f"{page}: there is no file {name}"
         for page in PAGES
@@ -59,7 +59,7 @@ def missing_paths() -> list[str]:
 
 
 def coverage_limit() -> list[str]:
-    """``make test`` requires a minimum coverage; ``make test TESTS=...``, which runs a part, does not."""
+    """Return a message unless only the whole test suite, not a part of it, has a coverage limit."""
 
     def commands(*arguments: str) -> str:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
@@ -74,7 +74,7 @@ def coverage_limit() -> list[str]:
 
 
 def tests_import_tests() -> list[str]:
-    """Test modules that import another one; shared code belongs in ``tests/support``."""
+    """Return a message for each test module that imports another test module."""
     return [
         f"{path.relative_to(ROOT)}:{line}: imports {name}; shared code belongs in tests/support"
         for path in sorted(TESTS.rglob("*.py"))
@@ -84,7 +84,7 @@ def tests_import_tests() -> list[str]:
 
 
 def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Lines and full names of imports, with a dot for each level of a relative one."""
+    """Yield the lines and full names of imports; a relative import has a dot for each level."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
@@ -94,7 +94,7 @@ def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def crossing_names() -> list[str]:
-    """Private names of one folder of the package that another folder imports or uses as an attribute.
+    """Return a message for each private name of a folder of the package that another folder uses.
 
     The modules at the top of the package count as one folder, and may have private names: ``_core``,
     ``_base``. An attribute belongs to another folder if a class or module there has it and no class of this
@@ -132,12 +132,12 @@ def private(name: str) -> bool:
 
 
 def folder(parts: tuple[str, ...]) -> str:
-    """The folder of a module or name of the package; "sparseklr" for modules at its top."""
+    """Return the folder of a module or name of the package; "sparseklr" for modules at its top."""
     return parts[0] if (PACKAGE / parts[0]).is_dir() else PACKAGE.name
 
 
 def absolute(name: str, path: Path) -> tuple[str, ...]:
-    """The parts of an imported name below the package; empty for names of other packages."""
+    """Return the parts of an imported name below the package; empty for names of other packages."""
     level = len(name) - len(name.lstrip("."))
     parts = name.lstrip(".").split(".")
     if level:
@@ -147,7 +147,7 @@ def absolute(name: str, path: Path) -> tuple[str, ...]:
 
 
 def defined(tree: ast.Module) -> Iterator[tuple[str, bool]]:
-    """Names that a module defines, and whether they are members of a class."""
+    """Yield the names that a module defines, and whether they are members of a class."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef):
             member = isinstance(node, ast.ClassDef)

@@ -161,7 +161,7 @@ def problems(path: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def allowed(name: str, line: str) -> bool:
-    """Whether the list of exceptions covers this line of this file."""
+    """Return whether the list of exceptions covers this line of this file."""
     return any(name.startswith(place) and re.search(pattern, line) for place, pattern, _ in ALLOWED)
 
 

@@ -1,4 +1,4 @@
-"""How much do threads, precision and random numbers change the test probabilities?"""
+"""Effect of threads, precision and random seeds on predicted probabilities."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS = ["change", "`SparseKLR`, waveform", "`SparseKLR`, spambase", "`Compact
 
 
 def changes(make: Any, X: np.ndarray, y: np.ndarray, new: np.ndarray) -> dict[str, np.ndarray]:
-    """Map the name of each change to its effect on each probability."""
+    """Return the change of each probability, by the name of what was changed."""
     base = make().fit(X, y).predict_proba(new)
     order = np.random.default_rng(0).permutation(len(y))
     twice = np.repeat(np.arange(len(y)), 2)

@@ -1,4 +1,4 @@
-"""Which features does a model use if ten noise features are added?"""
+"""Importance of ten added noise features in CompactKLR."""
 
 from __future__ import annotations
 

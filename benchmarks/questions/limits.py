@@ -39,32 +39,32 @@ def drawn(X: np.ndarray, logit: np.ndarray, rng: np.random.Generator) -> tuple[n
 
 
 def linear(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """A linear function of 200 features."""
+    """Return data whose log-odds are a linear function of 200 features."""
     X = rng.normal(size=(n, 200))
     return drawn(X, X @ np.random.default_rng(1).normal(size=200) / 5, rng)
 
 
 def steps(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Thresholds in three features and their interactions; 17 further features are noise."""
+    """Return data whose classes depend on thresholds of three features and their interactions, and 17 noise features."""
     X = rng.uniform(size=(n, 20))
     cells = (X[:, :3] > [0.3, 0.5, 0.8]) @ [1, 2, 4]
     return drawn(X, np.array([2, -2, -2, 2, 3, -3, -1, 1])[cells], rng)
 
 
 def rare_codes(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """One column of 300 codes whose order means nothing, and two smooth features."""
+    """Return data with a column of 300 codes, whose order has no meaning, and two features with smooth effects."""
     X = np.column_stack([rng.integers(0, 300, n), rng.normal(size=(n, 2))])
     worth = np.random.default_rng(2).normal(size=300) * 2
     return drawn(X, worth[X[:, 0].astype(int)] + X[:, 1], rng)
 
 
 def moons(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Two moons."""
+    """Return data from the two moons of scikit-learn."""
     return make_moons(n, noise=0.3, random_state=int(rng.integers(1000)))
 
 
 def ridge_wave(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """A smooth function of two directions among ten features."""
+    """Return data whose log-odds are a smooth function of two linear combinations of ten features."""
     X = rng.normal(size=(n, 10))
     return drawn(X, 3 * np.sin(X[:, :5].sum(axis=1) / 1.5) + X[:, 5:].sum(axis=1) / 2, rng)
 

@@ -1,4 +1,4 @@
-"""Effect of each parameter if the others keep their defaults."""
+"""Effect of each parameter on the log-loss if all other parameters have their defaults."""
 
 from __future__ import annotations
 

@@ -29,11 +29,11 @@ def splits(name: str, *, n_train: int = 500, repeats: int = 1) -> Iterator[Split
 
 
 def test_loss(model: Any, split: Split) -> float:
-    """Log-loss on the test rows of a model fitted to the training rows."""
+    """Return the log-loss on the test rows of a model that is fitted to the training rows."""
     X, y, new, truth = split
     return float(log_loss(truth, model.fit(X, y).predict_proba(new)))
 
 
 def best_in_bold(values: list[float]) -> list[str]:
-    """Format losses as text, with the lowest in bold."""
+    """Return losses as text, with the lowest in bold."""
     return [f"**{value:.4f}**" if value == min(values) else f"{value:.4f}" for value in values]

@@ -1,4 +1,4 @@
-// The page: actions of the reader change points and settings, which are fitted and drawn.
+// The page: actions of the user change points and settings; the model is then fitted and drawn again.
 "use strict";
 
 const $ = id => document.getElementById(id);
@@ -8,13 +8,13 @@ const number = (value, digits = 3) =>
 const HINTS = {
   refit: "The coefficients of the kept points are fitted again, by maximum likelihood on all points. SparseKLR does " +
     "the same, and chooses this C by leave-one-out.",
-  link: "The link function of the margin loss: where |f| < λ the probabilities are nearly constant.",
+  link: "The probabilities come from the link function of the loss with a margin. They are nearly constant where |f| < λ.",
   sigmoid: "1 / (1 + exp(−f)), as in the paper. f grows with λ, so a sparse model is far too certain.",
 };
 
 // -- data to start from -----------------------------------------------------------------------
 
-// Numbers in [0, 1) that are the same on every visit (the generator of Park and Miller).
+// Random numbers in [0, 1) that are the same at every visit (the generator of Park and Miller).
 function generator(seed) {
   let state = seed;
   return () => (state = state * 48271 % 2147483647) / 2147483647;
@@ -64,7 +64,7 @@ class Explorer {
     this.update();
   }
 
-  // Solves and draws now; coarsely while things move, finely when they have come to rest.
+  // Solves and draws; on a coarse grid while points or sliders move, and on a fine grid afterwards.
   update(moving = false) {
     clearTimeout(this.rest);
     const both = new Set(this.points.map(point => point.label)).size === 2;
@@ -80,7 +80,7 @@ class Explorer {
     this.showActions();
   }
 
-  // Numbers, values of the sliders, words.
+  // Updates the numbers, the values of the sliders and the texts.
   show() {
     const { settings, model } = this, { solution } = model ?? {};
     $("kept").innerHTML = model ? `${solution.kept.length} <small>of ${this.points.length}</small>` : "–";
@@ -123,7 +123,7 @@ print(len(model.support_), "points kept")
 `;
   }
 
-  // -- what the reader does -------------------------------------------------------------------
+  // -- actions of the user --------------------------------------------------------------------
 
   listen() {
     const canvas = this.plane.canvas;
@@ -247,7 +247,7 @@ print(len(model.support_), "points kept")
     action();
   }
 
-  // Two buttons beside a point that was tapped and not moved.
+  // Shows two buttons beside a point that was tapped but not moved.
   showActions() {
     const shown = this.selected && !this.dragged && this.tapped;
     $("actions").hidden = !shown;
@@ -278,7 +278,7 @@ print(len(model.support_), "points kept")
   }
 }
 
-// The slider of lam: 0 at its left end, then 0.1 to 100000 in equal factors.
+// Values of the slider of lam: 0 at the left end, then 0.1 to 100,000 on a logarithmic scale.
 const sliderToLam = s => s <= 0 ? 0 : 10 ** (s * 0.06 - 1);
 const lamToSlider = lam => lam <= 0 ? 0 : (Math.log10(lam) + 1) / 0.06;
 const percent = p => `${p > 0.995 ? "over 99" : Math.round(100 * p)}%`;

@@ -1,4 +1,4 @@
-// The model of the page: the compiled core behind functions of JavaScript arrays.
+// The model of the page: JavaScript functions that call the compiled core.
 "use strict";
 
 const softplus = t => Math.max(t, 0) + Math.log1p(Math.exp(-Math.abs(t)));
@@ -9,7 +9,7 @@ class Core {
     this.blocks = [];
   }
 
-  // Runs call(pointers, read) with arrays copied into the core's memory; read copies the k-th one back.
+  // Runs call(pointers, read) after copying arrays into the memory of the core; read(k) copies the k-th array back.
   run(arrays, call) {
     const pointers = arrays.map((array, k) => {
       const block = this.blocks[k] ??= { size: 0, pointer: 0 };
@@ -25,7 +25,7 @@ class Core {
     return call(pointers, read);
   }
 
-  // The dual of sparse kernel logistic regression for points {x, y, label}, with its certificate.
+  // Solves the dual of sparse kernel logistic regression for points {x, y, label}; returns the solution and its gap.
   solve(points, { C, lam, gamma, tol = 1e-4 }) {
     const n = points.length;
     const X = Float64Array.from(points.flatMap(p => [p.x, p.y]));
@@ -43,7 +43,7 @@ class Core {
     });
   }
 
-  // Coefficients and intercept of the penalised likelihood of all points on those that the solution kept.
+  // Returns coefficients of the kept points and an intercept, fitted by penalised likelihood to all points.
   refit(solution, C) {
     const { X, labels, Z, gamma } = solution;
     const m = Z.length / 2;
@@ -54,7 +54,7 @@ class Core {
     });
   }
 
-  // Values of sum_b coef_b k(z_b, q) + intercept at places q.
+  // Returns sum_b coef_b k(z_b, q) + intercept at positions q.
   evaluate(Z, coef, intercept, gamma, places) {
     const out = new Float64Array(places.length / 2);
     return this.run([Z, coef, places, out], ([pz, pc, pq, po], read) => {
@@ -64,7 +64,7 @@ class Core {
   }
 }
 
-// A fitted model: logits of the probability of the second class at any place.
+// A fitted model, which returns the log-odds of the second class at any position.
 class Model {
   constructor(core, points, settings) {
     const start = performance.now();
@@ -77,7 +77,7 @@ class Model {
     this.Z = Z;
   }
 
-  // f of the shown expansion at places, as the core computes it.
+  // Returns f at positions, computed by the core.
   decision(places) {
     return this.core.evaluate(this.Z, this.expansion.coef, this.expansion.intercept, this.solution.gamma, places);
   }
@@ -91,7 +91,7 @@ class Model {
     return 1 / (1 + Math.exp(-this.logit(f)));
   }
 
-  // f at which the probability is p: bisection, since the link is monotone.
+  // Returns the value of f at which the probability is p, by bisection, since the link function is monotone.
   decisionAt(p) {
     if (this.calibration !== "link" || p === 0.5) return Math.log(p / (1 - p));
     let low = -1e9, high = 1e9;

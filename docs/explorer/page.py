@@ -15,7 +15,7 @@ FOLDER = Path(__file__).resolve().parent
 
 
 def page() -> str:
-    """The page as HTML text."""
+    """Return the page as HTML text."""
 
     def text(*names: str) -> str:
         return "".join((FOLDER / name).read_text("utf-8") for name in names)

@@ -1,7 +1,7 @@
-// The picture: surface of probabilities, boundary and points on a canvas.
+// The picture: probabilities, decision boundary and points on a canvas.
 "use strict";
 
-const WIDTH = 4, HEIGHT = 3;  // of the plane, centred at 0
+const WIDTH = 4, HEIGHT = 3;  // size of the plane, which is centred at 0
 
 class Plane {
   constructor(canvas) {
@@ -31,7 +31,7 @@ class Plane {
     return [(x + WIDTH / 2) * this.unit, (HEIGHT / 2 - y) * this.unit];
   }
 
-  // From a pointer's place on the page to the plane.
+  // Returns the position on the plane of a pointer event.
   fromEvent(event) {
     const box = this.canvas.getBoundingClientRect();
     return {
@@ -55,7 +55,7 @@ class Plane {
     this.points(points, model, selected);
   }
 
-  // f on a grid of places that covers the plane.
+  // Returns f on a grid that covers the plane.
   evaluate(model, columns) {
     const rows = Math.round(columns * HEIGHT / WIDTH);
     const places = new Float64Array(2 * columns * rows);
@@ -81,13 +81,13 @@ class Plane {
     context.putImageData(pixels, 0, 0);
     this.context.imageSmoothingEnabled = true;
     this.context.imageSmoothingQuality = "high";
-    // The places are the centres of the pixels of the small image: its border lies half a step outside.
+    // The grid points are the centres of the pixels of a small image, whose border is half a step outside the grid.
     const [stepX, stepY] = [this.canvas.width / (columns - 1), this.canvas.height / (rows - 1)];
     this.context.drawImage(this.image, -stepX / 2, -stepY / 2, stepX * columns, stepY * rows);
   }
 
-  // The line f = level. Where it crosses an edge of the grid is found by linear interpolation; crossings of one
-  // cell are neighbours on the line, which is followed from end to end so that dashes run on.
+  // Draws the line f = level. Its crossings with the edges of the grid are found by linear interpolation. The crossings
+  // of one cell are neighbours on the line, which is followed from end to end, so that its dashes are continuous.
   contour({ columns, rows, f }, level, width, dash = []) {
     const crossings = new Map();  // edge -> its place and the neighbouring edges
     for (let r = 0; r + 1 < rows; r++)
@@ -147,7 +147,7 @@ class Plane {
     });
   }
 
-  // Circles are the first class and diamonds the second, so that colour is not all that tells.
+  // Circles are the first class and diamonds the second, so that the classes do not differ only in colour.
   outline(point, radius) {
     const [x, y] = this.toPixels(point.x, point.y), context = this.context, reach = 1.2 * radius;
     context.beginPath();

@@ -1,6 +1,9 @@
-"""Report on stored results: the paper's tables with ours beside them (:mod:`tables`), tests of the
-differences (:mod:`comparison`), the paper's figures drawn again (:mod:`figures`), and the page, Markdown and
-LaTeX made of them (:mod:`page`). Figures need matplotlib; the tables do not.
+"""Report on stored results, as an HTML page, Markdown or LaTeX.
+
+- :mod:`tables`: the tables of the paper, with our numbers
+- :mod:`comparison`: statistical tests of differences between methods
+- :mod:`figures`: the figures of the paper, which need matplotlib
+- :mod:`page`: the report in its three formats
 """
 
 from .page import write_report

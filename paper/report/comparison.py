@@ -1,7 +1,7 @@
-"""Compare methods over several data sets by mean ranks and the tests of Friedman, Nemenyi and Wilcoxon.
+"""Comparison of methods over several data sets by mean ranks and the tests of Friedman, Nemenyi and Wilcoxon.
 
 Demsar (2006), "Statistical comparisons of classifiers over multiple data sets", Journal of Machine Learning
-Research 7, 1-30. Scores are arrays (n_sets, n_methods); the larger the better.
+Research 7, 1-30. Scores are arrays (n_sets, n_methods); larger scores are better.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ MIN_SETS = 5  # with fewer sets the tests are meaningless
 class Comparison:
     """Mean ranks (1 is best) and the results of the tests.
 
-    ``groups`` are the sets of methods, as indices by rank, whose mean ranks differ by less than the critical
-    difference; ``pairs`` holds (i, j, p, p after Holm) of the signed-rank test.
+    ``groups`` are the sets of methods whose mean ranks differ by less than the critical difference. ``pairs``
+    contains (i, j, p, p after Holm's correction) of the signed-rank test of methods i and j.
     """
 
     names: tuple[str, ...]
@@ -34,10 +34,12 @@ class Comparison:
 
 
 def compare(names: tuple[str, ...], scores: np.ndarray, alpha: float = 0.05) -> Comparison:
-    """Run all tests; raises if there are fewer than 5 sets or 3 methods."""
+    """Return the results of all tests; an error is raised if there are fewer than 5 sets or 3 methods."""
     n, k = np.shape(scores)
     if n < MIN_SETS or k < 3:
-        raise ValueError(f"{n} sets and {k} methods are too few: at least {MIN_SETS} and 3 are needed.")
+        raise ValueError(
+            f"{n} sets and {k} methods are too few; at least {MIN_SETS} sets and 3 methods are needed."
+        )
     ranks = mean_ranks(scores)
     statistic, p_value = friedman(scores)
     width = critical_difference(k, n, alpha)
@@ -47,7 +49,7 @@ def compare(names: tuple[str, ...], scores: np.ndarray, alpha: float = 0.05) -> 
 
 
 def mean_ranks(scores: np.ndarray) -> np.ndarray:
-    """The rank of each method, averaged over the sets; tied methods share their mean rank.
+    """Return the rank of each method, averaged over the sets; tied methods share their mean rank.
 
     Examples
     --------
@@ -58,7 +60,7 @@ def mean_ranks(scores: np.ndarray) -> np.ndarray:
 
 
 def friedman(scores: np.ndarray) -> tuple[float, float]:
-    """Statistic and p-value of the hypothesis that all methods are equal."""
+    """Return the statistic and the p-value of Friedman's test that all methods are equal."""
     scores = _rounded(scores)
     if np.all(scores == scores[:, :1]):
         return 0.0, 1.0
@@ -67,7 +69,7 @@ def friedman(scores: np.ndarray) -> tuple[float, float]:
 
 
 def critical_difference(n_methods: int, n_sets: int, alpha: float = 0.05) -> float:
-    """The critical difference of Nemenyi's test; mean ranks that differ by more differ significantly.
+    """Return the critical difference of Nemenyi's test; mean ranks that differ by more differ significantly.
 
     Examples
     --------
@@ -79,7 +81,7 @@ def critical_difference(n_methods: int, n_sets: int, alpha: float = 0.05) -> flo
 
 
 def groups(ranks: np.ndarray, width: float) -> list[list[int]]:
-    """The largest groups of two or more methods whose mean ranks lie within the width."""
+    """Return the largest groups of two or more methods whose mean ranks differ by at most ``width``."""
     order = np.argsort(ranks, kind="stable")
     found: list[list[int]] = []
     for start in range(len(order)):
@@ -90,9 +92,9 @@ def groups(ranks: np.ndarray, width: float) -> list[list[int]]:
 
 
 def signed_rank_pairs(scores: np.ndarray) -> list[tuple[int, int, float, float]]:
-    """Run Wilcoxon's signed-rank test for every pair; return (i, j, p, p after Holm).
+    """Return (i, j, p, p after Holm's correction) of Wilcoxon's signed-rank test for every pair of methods.
 
-    Sets on which two methods are equal count half for each, as Demsar recommends.
+    A set on which two methods are equal counts half for each method, as Demsar recommends.
     """
     scores = _rounded(scores)
     pairs = list(combinations(range(scores.shape[1]), 2))
@@ -107,7 +109,7 @@ def _signed_rank(differences: np.ndarray) -> float:
 
 
 def holm(p: np.ndarray) -> np.ndarray:
-    """Correct p-values for multiple testing by Holm's step-down method.
+    """Return p-values corrected for multiple testing by Holm's step-down method.
 
     Examples
     --------
@@ -123,5 +125,5 @@ def holm(p: np.ndarray) -> np.ndarray:
 
 
 def _rounded(scores: np.ndarray) -> np.ndarray:
-    """Round scores, so that ties are recognised."""
+    """Return rounded scores, so that ties are recognised."""
     return np.round(np.asarray(scores, dtype=float), 9)

@@ -1,4 +1,4 @@
-"""The paper's figures, drawn again; each function uses the given figure or creates one."""
+"""Figures of the paper; each function draws on the given figure or creates one."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def _axes(fig: Any, size: tuple[float, float]) -> tuple[Any, Any]:
 
 
 def loss(xi: Any) -> Any:
-    """Negative log-likelihood of a point with -y f = xi."""
+    """Return the negative log-likelihood of a point with -y f = xi."""
     return np.logaddexp(0, xi)
 
 
 def losses(fig: Any = None) -> Any:
-    """Hinge loss and logistic loss."""
+    """Draw the hinge loss and the logistic loss."""
     fig, ax = _axes(fig, (5, 3.8))
     xi = np.linspace(-4, 4, 201)
     ax.plot(xi, np.maximum(0, 1 + xi), color="tab:blue", label=r"hinge, $\max(0, 1 + \xi)$")
@@ -46,7 +46,7 @@ def losses(fig: Any = None) -> Any:
 
 
 def shift(fig: Any = None, rho: float = 1.0) -> Any:
-    """The loss of several points before and after a shift by rho."""
+    """Draw the loss of several points before and after a shift by rho."""
     fig, ax = _axes(fig, (5, 3.8))
     xi = np.linspace(-7, 3, 201)
     ax.plot(xi, loss(xi), color="tab:red")
@@ -68,7 +68,7 @@ def shift(fig: Any = None, rho: float = 1.0) -> Any:
 
 
 def second_derivative(fig: Any = None) -> Any:
-    """Curvature of the loss: a peak at zero, flat elsewhere."""
+    """Draw the second derivative of the loss, which is large only near zero."""
     fig, ax = _axes(fig, (5, 3.8))
     xi = np.linspace(-10, 10, 301)
     ax.plot(xi, expit(xi) * expit(-xi), color="tab:red")
@@ -80,7 +80,7 @@ def second_derivative(fig: Any = None) -> Any:
 
 
 def synth_scatter(fig: Any = None) -> Any:
-    """Selected points at four values of nu."""
+    """Draw the selected points at four values of nu."""
     fig = fig or Figure(figsize=(7, 6.2), layout="constrained")
     X, y = make_synth()
     for ax, nu in zip(fig.subplots(2, 2, sharex=True, sharey=True).flat, NUS, strict=True):
@@ -95,7 +95,7 @@ def synth_scatter(fig: Any = None) -> Any:
 
 
 def synth_nu(fig: Any = None) -> Any:
-    """Selected points and norm of w against nu."""
+    """Draw the number of selected points and the norm of w against nu."""
     fig, ax = _axes(fig, (7, 6.2))
     X, y = make_synth()
     nus = np.linspace(500, 1000, 8)
@@ -114,13 +114,13 @@ def synth_nu(fig: Any = None) -> Any:
 
 
 def sparse_and_thresholded(X: np.ndarray, y: np.ndarray) -> tuple[Any, Any]:
-    """Fit sparse KLR, and plain KLR thresholded to the same number of points."""
+    """Return a fitted sparse KLR, and a plain KLR thresholded to the same number of points."""
     sparse = sparse_klr(SPARSE_NU).fit(X, y)
     return sparse, ThresholdedKLR(C, n_points=len(sparse.support_), kernel="linear").fit(X, y)
 
 
 def synth_thresholding(fig: Any = None) -> Any:
-    """Boundaries of sparse KLR, of thresholding and of plain KLR."""
+    """Draw the decision boundaries of sparse KLR, of thresholded KLR and of plain KLR."""
     fig, ax = _axes(fig, (7, 6.2))
     X, y = make_synth()
     sparse, thresholded = sparse_and_thresholded(X, y)
@@ -143,13 +143,13 @@ def synth_thresholding(fig: Any = None) -> Any:
 
 
 def relative_weights(model: Any) -> dict[int, float]:
-    """The fraction that each point contributes to the sum of the dual variables, by index."""
+    """Return the fraction that each point contributes to the sum of the dual variables, by index."""
     alpha = np.abs(model.dual_coef_[0])
     return dict(zip(model.support_.tolist(), (alpha / alpha.sum()).tolist(), strict=True))
 
 
 def synth_weights(fig: Any = None) -> Any:
-    """Relative weights of the points that sparse KLR and thresholding select."""
+    """Draw the relative weights of the points that sparse KLR and thresholding select."""
     fig, ax = _axes(fig, (7, 6.2))
     sparse, thresholded = map(relative_weights, sparse_and_thresholded(*make_synth()))
     indices = sorted({*sparse, *thresholded})
@@ -181,7 +181,7 @@ FIGURES: dict[Callable[[], Any], str] = {
 
 
 def to_svg(draw: Callable[[], Any]) -> str:
-    """Convert a figure to SVG whose text remains text and takes the colour of the surrounding text."""
+    """Return a figure as SVG, in which text remains text and has the colour of the surrounding text."""
     names = ["text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"]
     name = getattr(draw, "__name__", "figure")
     style: dict[Any, Any] = {

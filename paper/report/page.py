@@ -1,4 +1,4 @@
-"""Write the report on stored results as one self-contained HTML page, or its tables as Markdown or LaTeX."""
+"""Report on stored results as a self-contained HTML page, or its tables as Markdown or LaTeX."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def write_report(results: str | os.PathLike[str], output: str | os.PathLike[str]
     }
     output = Path(output)
     if output.suffix not in writers:
-        raise ValueError(f"{output}: the name of a report ends in {', '.join(writers)}.")
+        raise ValueError(f"{output}: the name of a report must end in {', '.join(writers)}.")
     with Results(results, readonly=True) as stored:
         records, runs = stored.cells(), stored.runs()
     summaries = [Summary(records, mode) for mode in MODES]
     summaries = [summary for summary in summaries if summary.datasets]
     if not summaries:
-        raise ResultsError(f"{os.fspath(results)}: holds no results yet.")
+        raise ResultsError(f"{os.fspath(results)}: the file contains no results yet.")
     output.write_text(writers[output.suffix](summaries, runs), encoding="utf-8")
 
 
@@ -55,7 +55,7 @@ def write_report(results: str | os.PathLike[str], output: str | os.PathLike[str]
 
 
 def _tables(summary: Summary, first: Table | None = None) -> list[Table]:
-    """The tables of a mode, with distinct names."""
+    """Return the tables of a mode, with distinct names."""
     made = [*([first] if first else []), *all_tables(summary)]
     return [replace(table, name=f"{summary.mode}-{table.name}") for table in made]
 

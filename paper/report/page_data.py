@@ -1,4 +1,4 @@
-"""Compute everything on the page except the tables from the stored cells."""
+"""Data of the report page except its tables, computed from the stored cells."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ ACCURACY_LIMIT, SHARE_LIMIT = 0.01, 0.05  # larger differences from the paper ne
 
 
 def missing(summary: Summary) -> list[Cell]:
-    """The cells of the paper's whole grid that are not stored, for every seed that occurs."""
+    """Return the cells of the paper's whole grid that are not stored, for every seed that occurs."""
     stored = {record.cell for record in summary.records}
     seeds = sorted({cell.seed for cell in stored})
     return [cell for cell in plan(mode=summary.mode, seeds=seeds) if cell not in stored]
 
 
 def in_words(cells: list[Cell], n_seeds: int) -> list[str]:
-    """Describe missing cells: first whole sets, then methods with the sets or folds that they lack."""
+    """Return a description of missing cells: whole sets first, then methods with missing sets or folds."""
     count: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
         count.setdefault((cell.dataset, cell.method), []).append(cell)
@@ -55,7 +55,7 @@ def in_words(cells: list[Cell], n_seeds: int) -> list[str]:
 
 
 def charts(summary: Summary) -> dict[str, Any]:
-    """The numbers for the interactive figures of one mode."""
+    """Return the numbers for the interactive figures of one mode."""
     return {
         "sets": summary.datasets,
         "methods": summary.methods,
@@ -71,7 +71,7 @@ def charts(summary: Summary) -> dict[str, Any]:
 
 
 def _points(summary: Summary, rule: str) -> dict[str, dict[str, Any]]:
-    """The accuracy, share, log-loss and standard error of each set and method, and the paper's."""
+    """Return our results and those of the paper, by set and method, for the scatter plot."""
     found: dict[str, dict[str, Any]] = {"mean": {}}
     for method in summary.methods:
         rows, printed = [], []
@@ -91,7 +91,7 @@ def _points(summary: Summary, rule: str) -> dict[str, dict[str, Any]]:
 
 
 def _grid(summary: Summary, dataset: str) -> dict[str, Any]:
-    """S-KLR over its grid: a row for each C, along lam / C."""
+    """Return the results of S-KLR on its grid, with one row for each C and one column for each lam / C."""
     return {
         metric: summary.grid(dataset, "S-KLR", metric).reshape(len(CS), len(RATIOS)).tolist()
         for metric in ("accuracy", "share")
@@ -99,7 +99,10 @@ def _grid(summary: Summary, dataset: str) -> dict[str, Any]:
 
 
 def _reliability(summary: Summary) -> dict[str, dict[str, Any]]:
-    """Rows (n, predicted, observed, low, high) for each set (or all) and method, pooled over the folds."""
+    """Return the bins (n, predicted, observed, low, high) of reliability diagrams by set and method.
+
+    The rows of all folds are pooled; the set "all" pools all sets.
+    """
     found: dict[str, dict[str, Any]] = {}
     for dataset in ("all", *summary.datasets):
         for method in summary.methods:
@@ -125,7 +128,7 @@ def _pooled(records: list[StoredCell]) -> list[list[float]]:
 
 
 def comparison(summary: Summary) -> Comparison | str:
-    """Ranks and tests over the accuracies of the best columns of Table 2, or why there are none."""
+    """Return ranks and tests of the accuracies in Table 2, or the reason why they cannot be computed."""
     methods = [method for method, rule in TABLE_2 if rule == "best" and method in summary.methods]
     scores = np.array([[summary.value(d, m, "best", "accuracy") for m in methods] for d in summary.datasets])
     complete = scores[np.isfinite(scores).all(axis=1)]
@@ -150,7 +153,7 @@ def _ranks(found: Comparison | str) -> dict[str, Any] | None:
 
 
 def converged(summary: Summary, dataset: str, method: str) -> float:
-    """The fraction of the solves that reached their tolerance."""
+    """Return the fraction of the solves that reached their tolerance."""
     records = summary.of(dataset, method)
     found = [v for record in records for v in record.result["grid"]["converged"] if v is not None]
     return float(np.mean(found)) if found else np.nan
@@ -158,7 +161,7 @@ def converged(summary: Summary, dataset: str, method: str) -> float:
 
 @dataclass(frozen=True)
 class Difference:
-    """A data set on which our S-KLR differs from the paper, and evidence that may explain it."""
+    """A data set on which our results of S-KLR differ from the paper, with possible explanations."""
 
     dataset: str
     rule: str
@@ -170,13 +173,13 @@ class Difference:
     converged: float
 
     def within_ties(self, k: int) -> bool:
-        """Whether the paper's number lies between those of the three rules."""
+        """Return whether the number of the paper is between our numbers for the three rules for ties."""
         found = [pair[k] for pair in self.ties.values()]
         return round(min(found), 3) <= self.paper[k] <= round(max(found), 3)
 
 
 def differences(summary: Summary) -> list[Difference]:
-    """Differences from the paper's Table 2 of over 0.01 in accuracy or 0.05 in the fraction of points."""
+    """Return differences from Table 2 of more than 0.01 in accuracy or 0.05 in the fraction of points."""
     found = []
     for dataset in summary.datasets:
         for rule in ("best", "sparsest-of-3"):

@@ -1,4 +1,4 @@
-"""Sections of the report as HTML, from the stored results of one mode or of all."""
+"""Sections of the report page as HTML."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DESCRIPTIONS = {
 
 
 def _table(heads: list[str], rows: list[list[str]], label: str, kind: str = "") -> str:
-    """A table in a scrolling box; cells are HTML, either whole cells or their contents."""
+    """Return an HTML table that can be scrolled; the given cells are HTML."""
     head = "".join(text if text.startswith("<th") else f"<th scope=col>{text}</th>" for text in heads)
     body = ""
     for first, *rest in rows:
@@ -55,7 +55,7 @@ def _table(heads: list[str], rows: list[list[str]], label: str, kind: str = "") 
 
 
 def switch(summaries: list[Summary]) -> str:
-    """The control that selects the mode, if there are several."""
+    """Return the control that selects the mode, if there are several."""
     if len(summaries) == 1:
         return ""
     inputs = "".join(
@@ -70,7 +70,7 @@ def switch(summaries: list[Summary]) -> str:
 
 
 def facts(summaries: list[Summary], runs: Runs) -> str:
-    """Modes, sources of the data, and the runs with their machines, versions and times."""
+    """Return a list of the modes, the sources of the data, and the runs with machines, versions and times."""
     items = []
     for summary in summaries:
         records = summary.records
@@ -115,13 +115,13 @@ def facts(summaries: list[Summary], runs: Runs) -> str:
 
 
 def _processes(known: dict[str, Any]) -> int:
-    """Number of processes; negative values count from the number of cores, as in joblib."""
+    """Return the number of processes; negative values count from the number of cores, as in joblib."""
     jobs = int(known["jobs"])
     return jobs if jobs > 0 else max(1, int(known["cores"]) + 1 + jobs)
 
 
 def methods(summaries: list[Summary]) -> str:
-    """Descriptions of the methods that were run."""
+    """Return descriptions of the methods that were run."""
     run = {method for summary in summaries for method in summary.methods}
     words = "".join(
         f"<dt>{escape(name)}</dt><dd>{text}</dd>" for name, text in METHOD_WORDS.items() if name in run
@@ -144,7 +144,7 @@ def _duration(seconds: float) -> str:
 
 
 def coverage(summary: Summary) -> str:
-    """List the stored cells by set and method."""
+    """Return a list of the missing cells, and a table of the stored cells by set and method."""
     missing = page_data.missing(summary)
     if not missing:
         return "<p>No cell of the paper's grid is missing.</p>"
@@ -165,7 +165,7 @@ def coverage(summary: Summary) -> str:
 
 
 def findings(summary: Summary) -> str:
-    """Compare the package's own model with the paper's method in cards, and show the means of all columns."""
+    """Return a comparison of SparseKLR with S-KLR, and the means of all columns."""
     table = replace(means_table(summary), name=f"{summary.mode}-findings")
     pair = means_table(summary, ((OURS, "best"), ("S-KLR", "best"))).rows
     cards = ""
@@ -196,7 +196,7 @@ def comparison(summary: Summary) -> str:
 
 
 def pairs(summary: Summary) -> str:
-    """The pairwise tests, sorted by p-value."""
+    """Return the pairwise tests, sorted by p-value."""
     found = page_data.comparison(summary)
     if not isinstance(found, Comparison):
         return ""
@@ -215,7 +215,7 @@ def _p_value(p: float) -> str:
 
 
 def convergence(summary: Summary) -> str:
-    """The fraction of the solves that converged, as a coloured table."""
+    """Return the fraction of the solves that converged, as a coloured table."""
     rows = [
         [dataset, *(_heat(page_data.converged(summary, dataset, method)) for method in summary.methods)]
         for dataset in summary.datasets
@@ -230,7 +230,7 @@ def _heat(share: float) -> str:
 
 
 def _percent(share: float) -> str:
-    """Round to whole percents, with 100% only if it is exact."""
+    """Return a fraction in whole percents; 100% only if it is exactly 1."""
     return f"{share:.1%}" if 0.99 <= share < 1 else f"{share:.0%}"
 
 
@@ -238,7 +238,7 @@ def _percent(share: float) -> str:
 
 
 def differences(summary: Summary) -> str:
-    """Evidence for each set that differs from the paper's Table 2, and an explanation if there is one."""
+    """Return the sets whose results differ from Table 2, with evidence and, if known, an explanation."""
     found = page_data.differences(summary)
     accuracy, share = page_data.ACCURACY_LIMIT, page_data.SHARE_LIMIT
     limits = f"by more than {accuracy} in accuracy or {share} in the fraction of points"
@@ -260,7 +260,7 @@ def differences(summary: Summary) -> str:
 
 
 def _evidence(found: page_data.Difference) -> list[str]:
-    """A table row: each number beside the paper's, its range over the ways to break ties, and convergence."""
+    """Return a table row: our numbers, the paper's, their ranges over the rules for ties, convergence."""
     cells = []
     for k in (0, 1):
         value = Value(found.ours[k], found.paper[k])

@@ -1,4 +1,4 @@
-"""Render tables for a terminal and as Markdown, LaTeX and HTML."""
+"""Tables for a terminal and as Markdown, LaTeX and HTML."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .tables import OURS, Table, Value
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Format a number for a table; a dash if there is none."""
+    """Return a number as text for a table, or a dash if it is missing."""
     if not np.isfinite(value):
         return "-"
     return f"{value:.{digits}f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def difference(value: Value) -> str:
-    """The difference with its sign, or without one if it rounds to zero."""
+    """Return the difference with its sign, or without one if it rounds to zero."""
     if value.difference is None or not np.isfinite(value.difference):
         return ""
     rounded = round(value.difference, value.digits) + 0.0
@@ -26,7 +26,7 @@ def difference(value: Value) -> str:
 
 
 def cell(value: Value) -> str:
-    """Our number, and in brackets the paper's and the difference."""
+    """Return our number and, in brackets, the number of the paper and the difference."""
     text = number(value.ours, value.digits)
     if value.paper is None:
         return text
@@ -35,7 +35,10 @@ def cell(value: Value) -> str:
 
 
 def to_rich(table: Table, split: bool = False) -> Any:
-    """A rich table, the best of each row in bold; ``split`` gives the paper's numbers their own columns."""
+    """Return a rich table, with the best of each row in bold.
+
+    With ``split``, the numbers of the paper have their own columns.
+    """
     from rich import box
     from rich.table import Table as RichTable
 
@@ -76,7 +79,7 @@ def to_markdown(table: Table) -> str:
 
 
 def to_latex(table: Table) -> str:
-    """A ``tabular`` in a ``table``; needs the package booktabs."""
+    """Return a ``tabular`` in a ``table``; needs the package booktabs."""
     head = " & ".join(["", *(_tex(column) for column in table.columns)])
     lines = [
         r"\begin{table}",
@@ -103,7 +106,7 @@ def _tex(text: str) -> str:
 
 
 def to_html(table: Table) -> str:
-    """A table whose cells contain our number, and below it the paper's and the difference in small type."""
+    """Return an HTML table, in which the paper's number and the difference are below our number."""
     heads = "".join(f"<th scope=col{_ours(column)}>{_broken(column)}</th>" for column in table.columns)
     rows = []
     for name, values in table.rows:
@@ -129,10 +132,10 @@ def to_html(table: Table) -> str:
 
 
 def _ours(name: str) -> str:
-    """The CSS class that marks a row or column of the package's own model."""
+    """Return the CSS class that marks a row or column of the package's own model."""
     return " class=ours" if name == OURS else ""
 
 
 def _broken(name: str) -> str:
-    """Break a heading with two parts into two lines."""
+    """Return a heading of two parts with a line break between them."""
     return escape(name).replace(", ", ",<br>")

@@ -1,4 +1,4 @@
-"""Stored results of one mode, as means over folds and seeds."""
+"""Means of stored results over folds and seeds, for one mode."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..store import StoredCell
 class Summary:
     """Means over folds and seeds of the results stored in one mode.
 
-    ``value(dataset, method, rule, metric)``; metrics are those of the stored grid.
+    ``value(dataset, method, rule, metric)`` returns a mean; the metrics are those of the stored grid.
     """
 
     def __init__(self, records: Iterable[StoredCell], mode: str) -> None:
@@ -28,11 +28,11 @@ class Summary:
         self.methods = [name for name in METHODS if any(name == method for _, method in self._by)]
 
     def of(self, dataset: str, method: str) -> list[StoredCell]:
-        """The stored folds."""
+        """Return the stored folds."""
         return self._by.get((dataset, method), [])
 
     def folds(self, dataset: str, method: str, rule: str, metric: str) -> np.ndarray:
-        """The metric of the chosen model in each fold."""
+        """Return the metric of the chosen model in each fold."""
         return np.array(
             [_number(r.result["grid"][metric][r.result["chosen"][rule]]) for r in self.of(dataset, method)]
         )
@@ -42,12 +42,12 @@ class Summary:
         return float(found.mean()) if len(found) else np.nan
 
     def grid(self, dataset: str, method: str, metric: str) -> np.ndarray:
-        """The metric of every candidate, averaged over the folds; empty if nothing is stored."""
+        """Return the metric of every candidate, averaged over the folds; empty if nothing is stored."""
         columns = [[_number(v) for v in r.result["grid"][metric]] for r in self.of(dataset, method)]
         return np.mean(columns, axis=0) if columns else np.empty(0)
 
     def seconds(self, dataset: str, method: str) -> float:
-        """The seconds per fit, averaged over the folds and the fitted candidates."""
+        """Return the seconds per fit, averaged over the folds and the fitted candidates."""
         found = [v for r in self.of(dataset, method) for v in r.result["grid"]["seconds"] if v is not None]
         return float(np.mean(found)) if found else np.nan
 
@@ -57,5 +57,5 @@ def _number(value: Any) -> float:
 
 
 def standard_error(values: np.ndarray) -> float:
-    """Standard error of a mean over folds; NaN for a single fold."""
+    """Return the standard error of a mean over folds; NaN for a single fold."""
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.nan

@@ -1,4 +1,4 @@
-"""The paper's tables: its numbers, ours and the difference, and results that the paper does not give."""
+"""Tables of the paper with our numbers and the differences, and further tables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAMES = {"best": "best", "sparsest-of-3": "sparsest of 3"}
 
 @dataclass(frozen=True)
 class Value:
-    """One of our numbers, with the paper's if there is one."""
+    """One of our numbers, with the number of the paper if there is one."""
 
     ours: float
     paper: float | None = None
@@ -43,7 +43,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of values under a caption; ``name`` serves as file name or anchor."""
+    """A table with a caption; ``name`` is its file name or anchor."""
 
     name: str
     title: str
@@ -58,7 +58,7 @@ def column_name(column: Column) -> str:
 
 
 def all_tables(summary: Summary) -> list[Table]:
-    """Every table that the stored cells allow."""
+    """Return all tables for which there are stored cells."""
     made = [
         table_1(summary),
         *_pair("table-2", "Table 2", summary, TABLE_2, published.TABLE_2),
@@ -72,7 +72,7 @@ def all_tables(summary: Summary) -> list[Table]:
 
 
 def theirs(method: str, rule: str, dataset: str) -> tuple[float, float] | None:
-    """The paper's accuracy and fraction of points, from its Table 2 or 3."""
+    """Return the paper's accuracy and fraction of points, from its Table 2 or 3."""
     for printed in (published.TABLE_2, published.TABLE_3):
         if (method, rule) in printed:
             return printed[method, rule][dataset]
@@ -80,9 +80,9 @@ def theirs(method: str, rule: str, dataset: str) -> tuple[float, float] | None:
 
 
 def findings(summary: Summary, columns: tuple[Column, ...] = TABLE_2) -> Table:
-    """Average each column, and the paper's numbers, over the sets that all columns have.
+    """Return the means of each column, and of the numbers of the paper, over the sets that all columns have.
 
-    If there is no such set, each mean is taken over the sets of that column, and none is marked as best.
+    If there is no such set, each mean is over the sets of its column, and no mean is marked as best.
     """
     has = {column: [d for d in summary.datasets if summary.of(d, column[0])] for column in columns}
     has = {column: sets for column, sets in has.items() if sets}
@@ -110,7 +110,7 @@ def findings(summary: Summary, columns: tuple[Column, ...] = TABLE_2) -> Table:
 
 
 def table_1(summary: Summary) -> Table:
-    """Sizes of the data sets."""
+    """Return Table 1: the sizes of the data sets."""
     rows = []
     for name in summary.datasets:
         spec = BENCHMARKS[name]
@@ -122,12 +122,12 @@ def table_1(summary: Summary) -> Table:
 
 
 def _columns(summary: Summary, columns: Iterable[Column]) -> list[Column]:
-    """The columns of which anything is stored."""
+    """Return the columns for which there are stored cells."""
     return [column for column in columns if column[0] in summary.methods]
 
 
 def _with_mean(rows: list[tuple[str, list[Value]]]) -> list[tuple[str, list[Value]]]:
-    """The rows and their mean; the mean of the paper is over the same sets."""
+    """Return the rows, followed by their mean; the mean of the paper is over the same sets."""
     if not rows:
         return rows
     means = []
@@ -142,7 +142,7 @@ def _with_mean(rows: list[tuple[str, list[Value]]]) -> list[tuple[str, list[Valu
 
 
 def _mark(rows: list[tuple[str, list[Value]]], largest: bool) -> list[tuple[str, list[Value]]]:
-    """Mark the best of each row, by the digits that are shown; among the means only if no column has gaps."""
+    """Mark the best value of each row after rounding; means are marked only if no column lacks a value."""
     gaps = any(not np.isfinite(value.ours) for _, values in rows for value in values)
     marked = []
     for name, values in rows:
@@ -171,7 +171,7 @@ def _pair(
     columns: tuple[Column, ...],
     theirs: dict[Column, dict[str, tuple[float, float]]],
 ) -> list[Table]:
-    """A table of accuracies and one of fractions of points."""
+    """Return a table of accuracies and one of fractions of points."""
     chosen = _columns(summary, columns)
     made = []
     for k, (metric, words) in enumerate(
@@ -197,7 +197,7 @@ def _pair(
 
 
 def additions(summary: Summary) -> list[Table]:
-    """Tables that the paper does not print: quality of the probabilities, and convergence."""
+    """Return tables that the paper does not contain: quality of the probabilities, and convergence."""
     chosen = _columns(summary, TABLE_2)
     made = []
     for metric, words, note in (
@@ -227,7 +227,7 @@ def additions(summary: Summary) -> list[Table]:
 
 
 def table_4(summary: Summary) -> Table:
-    """Mean time of a fit over the grid, by working set."""
+    """Return Table 4: the mean time of a fit over the grid, by working-set rule."""
     rows = []
     for dataset in summary.datasets:
         first, second = (summary.seconds(dataset, method) for method in ("S-KLR-1ord", "S-KLR"))
@@ -250,7 +250,7 @@ def table_4(summary: Summary) -> Table:
 
 
 def table_5(summary: Summary) -> list[Table]:
-    """lam-choice against the whole grid, chosen on the test folds as in the paper's appendix."""
+    """Return Table 5: the rule lam = C / 10 and the whole grid, chosen on the test folds as in the paper."""
     columns = _columns(summary, published.TABLE_5)
     made = []
     for k, (metric, words) in enumerate(
@@ -282,7 +282,7 @@ def table_5(summary: Summary) -> list[Table]:
 
 
 def by_ties(summary: Summary, dataset: str, rule: str) -> dict[str, tuple[float, float]]:
-    """Mean accuracy and fraction of points of S-KLR for each choice among equally accurate models."""
+    """Return the mean accuracy and fraction of points of S-KLR for each rule for ties."""
     found: dict[str, tuple[float, float]] = {}
     for ties in TIES:
         grids = [record.result["grid"] for record in summary.of(dataset, "S-KLR")]
@@ -296,7 +296,7 @@ def by_ties(summary: Summary, dataset: str, rule: str) -> dict[str, tuple[float,
 
 
 def table_ties(summary: Summary) -> Table:
-    """The effect of chance, and of the choice among equally accurate models, on the results of S-KLR."""
+    """Return a table of the effects of chance and of the rule for ties on the results of S-KLR."""
     heads = (
         "equals",
         "standard error",

@@ -561,6 +561,7 @@ class FamiliarityMixin(PointClassifier):
 
         Notes
         -----
+        The fraction of the training rows is estimated from a sample of at most 2000 distinct training rows.
         With a kernel of low rank, such as the linear kernel, a few points represent every row, and all rows
         are equally familiar. An error is raised for a precomputed kernel, for which k(x, x) is unknown, and
         for a kernel that is not positive semidefinite.
@@ -846,7 +847,7 @@ class KernelClassifier(PointClassifier):
 
     def _check_parameters(self) -> None:
         """Raise an error if a parameter is invalid, and warn about parameters that have no effect."""
-        given = self.get_params(deep=False)
+        given = {name: getattr(self, name) for name in self._parameter_constraints}
         check_parameters(self._parameter_constraints, given, type(self).__name__)
         warn_of_unused(type(self).__init__, given, self._unused_parameters())
 

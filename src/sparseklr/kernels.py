@@ -1,4 +1,4 @@
-"""Kernel functions: rows of the kernel matrix for the solver, matrices, and sums for prediction.
+"""Kernel functions, kernel matrices, and sums of kernel functions for prediction.
 
 A :class:`Kernel` has numeric parameters; ``gamma="scale"`` is converted into a number once per fit. It
 provides a *row source*, from which the solver gets rows of the kernel matrix, the *matrix* of kernel values
@@ -27,8 +27,11 @@ NonFiniteKernel = _core.NonFiniteKernel
 
 # Up to this number of rows, the kernel matrix is small enough to be stored in float64.
 _DOUBLE_UP_TO = 2000
-# Up to this size in bytes, the available memory is not queried, because a query takes milliseconds.
+# Up to this size in bytes, the available memory is not queried.
 _ALWAYS_THERE = 64 << 20
+# Bytes of the default cache for each feature of dense data with up to 64 features. Touching new memory costs
+# more than computing the rows of few features: on magic (10 features), 256 MB take 1.6 times as long as 64.
+_CACHE_PER_FEATURE = 8 << 20
 # Approximate number of rows from which the centre of the data is computed.
 _ROWS_OF_CENTER = 25
 # Number of rows predicted at once, which limits the memory needed for predictions.
@@ -131,14 +134,16 @@ class Kernel:
             return gram_row_source(X if self.precomputed else self.matrix(X, X))
         points = self._training_points(X)
         whole = X.shape[0] ** 2 * (4 if points.single else 8)
-        if cache_size == "auto" and whole <= _ALWAYS_THERE:
-            return _core.kernel_row_source(points, whole)
-        capacity = cache_bytes(cache_size, X)
-        needed = min(capacity, whole)
-        if cache_size != "auto" and needed > (free := available_memory()):
+        if cache_size == "auto":
+            if not _costly(X):
+                whole = min(whole, max(_ALWAYS_THERE, _CACHE_PER_FEATURE * X.shape[1]))
+            if whole <= _ALWAYS_THERE:
+                return _core.kernel_row_source(points, whole)
+        capacity = min(cache_bytes(cache_size, X), whole)
+        if cache_size != "auto" and capacity > (free := available_memory()):
             raise MemoryError(
-                f"cache_size={cache_size!r} needs {needed >> 20} MB for kernel rows, but {free >> 20} MB are "
-                "available. Use a smaller number or 'auto'; rows that do not fit are recomputed."
+                f"cache_size={cache_size!r} needs {capacity >> 20} MB for kernel rows, but {free >> 20} MB "
+                "are available. Use a smaller number or 'auto'; rows that do not fit are recomputed."
             )
         return _core.kernel_row_source(points, capacity)
 
@@ -352,10 +357,13 @@ def cache_bytes(cache_size: float | str, X: Any = None) -> int:
     """Return the memory for kernel rows in bytes; ``cache_size`` is in MB.
 
     ``"auto"`` means half of the available memory, but at most 256 MB. The limit is 2 GB if kernel rows of
-    ``X`` are expensive, that is for sparse data or more than 64 features. With few features, computing a row
-    again costs no more than reading it from memory.
+    ``X`` are expensive, that is for sparse data or more than 64 features.
     """
     if cache_size == "auto":
-        costly = X is not None and (sparse.issparse(X) or X.shape[1] > 64)
-        return min(available_memory() // 2, (2 << 30) if costly else (256 << 20))
+        return min(available_memory() // 2, (2 << 30) if X is not None and _costly(X) else (256 << 20))
     return int(min(float(cache_size) * 2**20, np.iinfo(np.int64).max // 2))
+
+
+def _costly(X: Any) -> bool:
+    """Whether computing a kernel row takes much longer than reading it from memory."""
+    return sparse.issparse(X) or X.shape[1] > 64

@@ -141,11 +141,13 @@ def load_with_metadata(
     except ImportError:
         raise
     except ValueError as error:  # a check failed
-        raise ModelFileError(f"{name}: not loaded, the model is damaged or was altered: {error}") from error
+        reason = "because the model is damaged or was altered"
+        raise ModelFileError(f"{name}: not loaded, {reason}: {error}") from error
     except Exception as error:  # any other error that invalid content causes
         raise ModelFileError(damaged(name)) from error
     if not isinstance(model, BaseEstimator):
-        raise ModelFileError(f"{name}: not loaded, the file contains a {type(model).__name__}, not a model")
+        kind = type(model).__name__
+        raise ModelFileError(f"{name}: not loaded, because the file contains a {kind} instead of a model")
     here, there = versions(), header["versions"]
     for library in LIBRARIES:
         if library in here and library in there and _minor(there[library]) != _minor(here[library]):
@@ -293,7 +295,7 @@ def decode(members: dict[str, bytes]) -> tuple[Any, dict[str, Any]]:
     tree = json.loads(members[TREE], object_pairs_hook=_distinct)
     types = {str(one["type"]) for one in tree["objects"]}
     if foreign := sorted(types - {*NAMES}):
-        raise ModelFileError(f"not loaded, the file contains untrusted types: {listing(foreign)}")
+        raise ModelFileError(f"not loaded, because the file contains untrusted types: {listing(foreign)}")
     reader = _Reader(members)
     for one in tree["objects"]:
         parameters, attributes = reader.named(one["parameters"]), reader.named(one["attributes"])
@@ -357,7 +359,7 @@ class _Reader:
                 return np.sctypeDict[name]
             case {"ufunc": str(name)} if isinstance(found := getattr(np, name, None), np.ufunc):
                 return found
-        raise ModelFileError(f"not loaded, the file contains an unknown kind of value: {str(value)[:40]}")
+        raise ModelFileError(f"not loaded, because the file contains an unknown value: {str(value)[:40]}")
 
     def named(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return the decoded values of a dict."""
@@ -371,11 +373,11 @@ class _Reader:
         read = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
         shape, by_columns, dtype = read(buffer)
         if dtype.kind not in _KINDS or not dtype.itemsize:
-            raise ValueError(f"an array of {dtype}")
+            raise ValueError(f"an array has the unsupported type {dtype}")
         size, start = math.prod(shape) * dtype.itemsize, buffer.tell()
         if min(shape, default=0) < 0 or size != len(content) - start:
             raise ValueError(f"an array of shape {shape} has {len(content) - start} bytes")
         if dtype.kind == "b" and (np.frombuffer(content, np.uint8, offset=start) > 1).any():
-            raise ValueError("a bool array contains other values")  # NumPy would miscount them
+            raise ValueError("a bool array contains values other than 0 and 1")  # NumPy would miscount them
         flat = np.frombuffer(content, dtype, offset=start) if size else np.empty(shape, dtype)
         return flat.reshape(shape, order="F" if by_columns else "C").copy(order="K")

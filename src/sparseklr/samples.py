@@ -345,12 +345,14 @@ def weighted_classes(
             weight[rows] *= by_class[codes]
         check_largest("class_weight times sample_weight", weight)
     kept = np.flatnonzero(weight > 0)
-    classes, codes = np.unique(y[kept], return_inverse=True)
+    labels = y[kept]
+    classes = np.unique(labels)
     if len(classes) < 2:
         raise ValueError(
             f"y must contain at least two classes (with positive weight); got only one class: {classes!r}."
         )
-    return kept, codes, classes, weight[kept]
+    # return_inverse would sort all labels together with their positions, which takes longer
+    return kept, np.searchsorted(classes, labels), classes, weight[kept]
 
 
 def observation_counts(weight: np.ndarray) -> np.ndarray:

@@ -34,7 +34,8 @@ class Scaling:
     """A monotone map from each feature x that varies to a scaled feature z.
 
     A feature is standardised, ``z = (x - centre) / spread``, and clipped. A skewed feature is mapped by rank
-    instead: z is a piecewise linear function of x.
+    instead: z is a piecewise linear function of x. The spread of a feature with two values may be their
+    difference instead of the standard deviation.
     """
 
     kept: np.ndarray  # positions of the features that vary, in the order of the scaled columns
@@ -45,8 +46,12 @@ class Scaling:
     knots: dict[int, tuple[np.ndarray, np.ndarray]]
 
     @classmethod
-    def of(cls, X: Any, weight: np.ndarray, *, auto: bool = True) -> Scaling:
+    def of(cls, X: Any, weight: np.ndarray, *, auto: bool = True, ranges: bool = False) -> Scaling:
         """Return the scaling for weighted rows.
+
+        With ``ranges``, a feature with only two values, such as the indicator of a category, is divided by
+        the difference of these values. Two rows of different categories then have the same distance whether
+        the categories are rare or frequent.
 
         Without ``auto``, the features are only shifted by their medians. An outlier could shift a mean far
         from the other rows, and their differences would then be lost in float32.
@@ -57,7 +62,13 @@ class Scaling:
         spread: list[float] = []
         knots: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         for j, x in enumerate(columns(X)):
-            if x.min() == x.max():
+            low, high = float(x.min()), float(x.max())
+            if low == high:
+                continue
+            if ranges and ((x == low) | (x == high)).all():
+                varies.append(j)
+                centre.append(low / 2 + high / 2)
+                spread.append(min(high - low, 2.0**1023))  # it may overflow
                 continue
             size = float(np.abs(x).max())  # in this unit, squares neither overflow nor underflow
             unit = x / size

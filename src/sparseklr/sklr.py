@@ -174,8 +174,9 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
         points, so the model keeps fewer points. With ``"softmax"``, the solver also stops when the relative
         duality gap is at most ``tol / 10``.
     cache_size : float or "auto", default="auto"
-        Memory for rows of the kernel matrix in MB. ``"auto"`` means half of the available memory, but at
-        most 256 MB, or 2 GB for sparse data and for more than 64 features.
+        Memory for rows of the kernel matrix in MB. ``"auto"`` means at most half of the available memory. It
+        also means at most 8 MB for each feature, but between 64 and 256 MB, or 2 GB for sparse data and for
+        more than 64 features.
     class_weight : dict, "balanced" or None, default=None
         Factor by which C is multiplied for each class. ``"balanced"`` gives all classes the same total
         weight.

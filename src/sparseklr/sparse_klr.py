@@ -106,15 +106,18 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
     gamma : {"scale", "auto"} or float, default="scale"
         Kernel coefficient for the scaled features. ``"scale"`` means ``1 / (n_features * v)``, where v is the
         weighted variance of the scaled features. With ``kernel="auto"``, ``"scale"`` means
-        ``1 / (n_features * sqrt(v))`` for the Laplacian kernel. ``"auto"`` chooses gamma by leave-one-out; in
-        :class:`~sklearn.svm.SVC`, ``"auto"`` means ``1 / n_features`` instead.
+        ``1 / (n_features * sqrt(v))`` for the Laplacian kernel, and gamma is divided by three while this
+        reduces the leave-one-out log-loss by more than a standard error. ``"auto"`` searches in both
+        directions and confirms the result on validation folds; in :class:`~sklearn.svm.SVC`, ``"auto"`` means
+        ``1 / n_features`` instead.
     degree, coef0 : float, default=3, 0
         Parameters of the polynomial kernel. The sigmoid kernel also uses ``coef0``.
     scale : "auto" or None, default="auto"
         ``"auto"`` standardises the features and clips them at four standard deviations. A feature with values
-        beyond four standard deviations and a skewness above 1.5 is mapped by rank to a normal distribution.
-        Sparse matrices are only divided by the standard deviations, so that zeros stay zero. None uses the
-        features unchanged. Precomputed and callable kernels always use X unchanged.
+        beyond four standard deviations and a skewness above 1.5 is mapped by rank to a normal distribution. A
+        feature with only two values is divided by their difference instead. Sparse matrices are only divided
+        by the standard deviations, so that zeros stay zero. None uses the features unchanged. Precomputed and
+        callable kernels always use X unchanged.
     relevance : {"features", "shared"}, default="features"
         ``"features"`` gives each feature a separate kernel coefficient if this reduces the log-loss on
         validation folds. The coefficients follow from the mean squared derivatives of a first model.
@@ -124,18 +127,20 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         Parameter of the selection step: the C of the support vector machine that the selection approximates
         by S-KLR with ``lam=1000`` and ``C=1000 * box``. The name refers to the box constraint
         :math:`0 \le \alpha_i \le C` of the dual variables. A larger value usually selects fewer points. The
-        other steps do not use ``box``, so it affects the probabilities only through the selected points.
+        refit of the coefficients does not use ``box``, so its effect on the probabilities is small.
     prune : float, default=0.05
-        Tolerance of the pruning step. The model keeps the fewest points for which the mean Kullback-Leibler
-        divergence from the probabilities of the unpruned model is at most ``prune`` times the standard error
-        of the leave-one-out loss. A larger value keeps fewer points; 0 disables pruning.
+        Tolerance of the pruning step. Backward elimination ranks the points by importance, and the least
+        important points are dropped. The mean Kullback-Leibler divergence between the probabilities of the
+        unpruned and the pruned model must not exceed ``prune`` times the standard error of the leave-one-out
+        loss. A larger value keeps fewer points; 0 disables pruning.
     max_points : int or None, default=None
         Maximum number of points of the model; None for no limit.
     tol : float, default=1e-3
         The selection stops when the KKT violation, divided by the margin, is at most ``tol``.
     cache_size : float or "auto", default="auto"
-        Memory for rows of the kernel matrix in MB. ``"auto"`` means half of the available memory, but at
-        most 256 MB, or 2 GB for sparse data and for more than 64 features.
+        Memory for rows of the kernel matrix in MB. ``"auto"`` means at most half of the available
+        memory. It also means at most 8 MB for each feature, but between 64 and 256 MB, or 2 GB for sparse
+        data and for more than 64 features.
     class_weight : dict, "balanced" or None, default=None
         Factor by which the sample weights of each class are multiplied. ``"balanced"`` gives all classes the
         same total weight.
@@ -364,7 +369,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         rows, _, _, weight = weighted_classes(y, weight, self.class_weight)
         if sparse.issparse(X):
             return Scaling.uncentred(X[rows], weight)
-        scaling = Scaling.of(X[rows], weight).without_rounding_errors()
+        scaling = Scaling.of(X[rows], weight, ranges=True).without_rounding_errors()
         return scaling if len(scaling.kept) else Scaling.identity(X.shape[1])
 
     def _first_kernel(self) -> dict[str, Any]:
@@ -395,6 +400,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
             kernels,
             fit,
             climb=climb,
+            widen=self.kernel == "auto" and self.gamma == "scale",
             relevance=relevance,
             seed=seed,
             report=report,

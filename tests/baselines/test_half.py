@@ -34,7 +34,7 @@ def moons() -> Data:
 
 
 def objective(model: HalfKLR, X: np.ndarray, y: np.ndarray) -> float:
-    """The documented objective of a fitted two-class model, from its attributes alone."""
+    """Return the documented objective of a fitted two-class model, computed from its attributes alone."""
     f = model.decision_function(X)
     loss = np.logaddexp(0, np.where(y == 1, -f, f)).sum()
     return float(model.C * loss + np.sqrt(np.abs(model.dual_coef_)).sum())
@@ -57,7 +57,8 @@ def test_estimator_checks(estimator, check) -> None:
 
 
 def test_operator_is_the_global_minimiser() -> None:
-    """10^4 random pairs against a search on a grid that holds zero and is refined around its best point."""
+    """Compare 10^4 random pairs with a search on a grid that contains zero and is refined around its best
+    point."""
     rng = np.random.default_rng(0)
     z = rng.normal(size=10_000) * 10 ** rng.uniform(-2, 2, 10_000)
     t = 10 ** rng.uniform(-3, 3, 10_000)
@@ -109,7 +110,7 @@ def test_objective_never_rises(moons, algorithm, C) -> None:
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("C", [0.3, 3.0, 100.0])
 def test_fixed_point_of_the_published_iteration(moons, C, intercept) -> None:
-    """beta = H(beta - mu K'r) with the published step mu = 4 / (C |K|^2), and r sums to zero."""
+    """With the published step mu = 4 / (C |K|^2), beta = H(beta - mu K'r), and r sums to zero."""
     X, y = moons
     model = HalfKLR(C, gamma=1.0, fit_intercept=intercept).fit(X, y)
     assert model.converged_
@@ -136,7 +137,7 @@ def test_fixed_point_of_the_published_iteration(moons, C, intercept) -> None:
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("C", [0.5, 5.0, 50.0])
 def test_coordinate_steps_find_lower_minima(C) -> None:
-    """On average over six draws, and with fewer points, except where the published steps stay at zero."""
+    """The mean objective over six samples is lower, with fewer points unless published steps stay at zero."""
     ours, published = [], []
     for seed in range(6):
         X, y = make_moons(100, noise=0.25, random_state=seed)
@@ -151,7 +152,7 @@ def test_coordinate_steps_find_lower_minima(C) -> None:
 
 @pytest.mark.parametrize(("scale", "definite"), [(3.0, True), (1e-3, False)])
 def test_derivatives_against_finite_differences(moons, scale, definite) -> None:
-    """Exact second derivatives if positive definite; otherwise the penalty is majorised."""
+    """The Hessian is exact if it is positive definite; otherwise the penalty is majorised."""
     X, y = moons
     model = HalfKLR(2.0, gamma=1.0)
     data = make_samples(X, y, None, class_weight=None, **kernel_parameters(model))
@@ -239,7 +240,7 @@ def test_kernels_and_storage_agree(iris) -> None:
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("cache_size", ["auto", 1e-3])
 def test_without_the_whole_matrix_in_float64(moons, monkeypatch, cache_size, form) -> None:
-    """With a float32 Gram matrix or none, the fixed point is one of the exact problem."""
+    """With a float32 kernel matrix, or without one, the result is a fixed point of the exact problem."""
     X, y = moons
     expected = HalfKLR(5, gamma=0.5).fit(X, y)
     monkeypatch.setattr("sparseklr.samples._WHOLE_MATRIX", 10)
@@ -325,7 +326,7 @@ def test_progress_is_shown(moons, capsys, params) -> None:
 
 
 def test_equal_rows_have_an_empty_model() -> None:
-    """The intercept alone is the minimum, however much the rows weigh."""
+    """The minimum is the intercept alone, for any weights of the rows."""
     X, weight = np.ones((2, 1)), np.array([16518640.73422155, 6561406.2852813])
     model = HalfKLR(260.2452542277681, tol=1e-6).fit(X, [0, 1], sample_weight=weight)
     np.testing.assert_allclose(model.predict_proba(X)[:, 1], weight[1] / weight.sum(), rtol=1e-12)

@@ -40,7 +40,8 @@ def moons() -> Data:
 
 
 def objective(model: ImportVectorMachine, X: np.ndarray, y: np.ndarray) -> float:
-    """The documented objective of a fitted model, from its attributes and probabilities alone."""
+    """Return the documented objective of a fitted model, computed from its attributes and probabilities alone.
+    Return the documented objective of a fitted model, computed from its attributes and probabilities alone."""
     K = model.kernel_.matrix(model.support_vectors_, model.support_vectors_)
     codes = np.searchsorted(model.classes_, y)
     loss = -model.predict_log_proba(X)[np.arange(len(y)), codes].sum()
@@ -48,7 +49,7 @@ def objective(model: ImportVectorMachine, X: np.ndarray, y: np.ndarray) -> float
 
 
 def minimum_with(K: np.ndarray, y: np.ndarray, C: float, S: list[int]) -> float:
-    """Objective of the best model on the points S: damped Newton in the coefficients themselves."""
+    """Return the smallest objective with the points S, by damped Newton steps in the coefficients."""
     A = np.column_stack([np.ones(len(y)), K[:, S]])
     penalty = np.zeros((len(S) + 1, len(S) + 1))
     penalty[1:, 1:] = K[np.ix_(S, S)]
@@ -217,7 +218,7 @@ def test_derivatives_against_finite_differences(name, request) -> None:
 
 @pytest.mark.parametrize("name", ["moons", "iris"])
 def test_gains_are_those_of_the_bordered_newton_system(name, request) -> None:
-    """Exactly a Newton step for two classes; for more, one with the diagonal blocks of the Hessian."""
+    """The gains equal a Newton step; with several classes, with the diagonal blocks of the Hessian."""
     X, y = request.getfixturevalue(name)
     state = machine(X, y)
     candidates = np.arange(10, 20)
@@ -247,7 +248,7 @@ def test_gains_are_those_of_the_bordered_newton_system(name, request) -> None:
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("name", ["moons", "iris"])
 def test_weights_equal_repetition(name, kernel, request) -> None:
-    """Even with random candidates and rows in another order."""
+    """A weight of 2 equals a repeated row, even with random candidates and another order of rows."""
     X, y = request.getfixturevalue(name)
     machine = ImportVectorMachine(5.0, n_candidates=20)
     weighted, repeated, rows, difference = weighted_and_repeated(machine, X, y, kernel)

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.numerical
 
 
 def derivatives(target: np.ndarray, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """First and second derivative of the loss of each point of weight 1."""
+    """Return the first and second derivatives of the loss of each point with weight 1."""
     here = LogisticLoss(target[None], 1 - target[None]).at(f[None])
     return here.slope[0], here.curvature[0]
 

@@ -85,7 +85,7 @@ def test_more_than_two_classes() -> None:
 
 
 def test_sparse_klr_beats_thresholding_at_the_same_size() -> None:
-    """On average over draws, by more than two standard errors of the mean."""
+    """The mean loss over samples is lower by more than two standard errors."""
     gains = []
     for seed in range(10):
         X, y = make_moons(1000, noise=0.3, random_state=seed)
@@ -101,13 +101,13 @@ def test_sparse_klr_beats_thresholding_at_the_same_size() -> None:
     [
         (
             {"n_points": 3, "threshold": 0.1},
-            "give n_points or threshold, not both; got n_points=3 and threshold=0.1",
+            "n_points and threshold must not both be given; got n_points=3 and threshold=0.1",
         ),
         ({"n_points": 0}, "'n_points' parameter"),
         ({"threshold": -1.0}, "'threshold' parameter"),
-        ({"threshold": 1e9}, r"threshold=1e\+09 keeps no point: the largest dual variable is 2"),
+        ({"threshold": 1e9}, r"threshold=1e\+09 drops all points: the largest dual variable is 2"),
         ({"cache_size": -1}, "'cache_size' parameter"),
-        ({"n_points": 1, "retrain": True}, "retrain=True: none of the 1 kept points is of class"),
+        ({"n_points": 1, "retrain": True}, "none of the 1 kept points belongs to class"),
     ],
 )
 def test_invalid_input_raises_and_leaves_no_state(moons, params, message) -> None:
@@ -119,7 +119,7 @@ def test_invalid_input_raises_and_leaves_no_state(moons, params, message) -> Non
 
 
 def test_warning_covers_both_trainings(moons) -> None:
-    """The training on all points does not converge, the training on the kept ones does."""
+    """The fit to all points does not converge, but the fit to the kept points does."""
     with pytest.warns(ConvergenceWarning) as caught:
         model = ThresholdedKLR(n_points=4, retrain=True, max_iter=100).fit(*moons)
     assert model.n_iter_ < 100

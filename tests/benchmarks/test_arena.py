@@ -15,7 +15,7 @@ MODELS = {"logistic": "logistic", "forest": "forest"}
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Two tables: text and missing cells in the one, three classes in the other."""
+    """Write two tables: one with text and missing cells, and one with three classes."""
     rng = np.random.default_rng(0)
     folder = tmp_path_factory.mktemp("data")
     (folder / "arena").mkdir()

@@ -50,10 +50,10 @@ CASES = {
     "abbreviated option": (["fit", "good.csv", "--targ", "y"], "--targ"),
     "a column named twice in the file": (
         ["fit", "twice.csv", "--target", "y"],
-        "more than one column is called x",
+        "several columns have the same name: x",
     ),
-    "a column named twice by options": ([*FIT, "--drop", "x", "--id", "x"], "'x' is also given by"),
-    "the target among the features": ([*FIT, "--categorical", "y"], "'y' is also given by"),
+    "a column named twice by options": ([*FIT, "--drop", "x", "--id", "x"], "'x' is already named by"),
+    "the target among the features": ([*FIT, "--categorical", "y"], "'y' is already named by"),
     "no such column": ([*FIT, "--drop", "w"], "there is no column 'w'"),
     "a continuous target": (["fit", "quantity.csv", "--target", "y"], "looks like a quantity"),
     "ten thousand categories": (["fit", "many.csv", "--target", "y"], "10000 different values"),

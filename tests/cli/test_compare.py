@@ -16,7 +16,7 @@ from sparseklr.cli.compare import Candidate, Comparison, mean_and_error
 
 
 def comparison(losses: dict[str, np.ndarray]) -> Comparison:
-    """Candidates with given losses; the order of the names is that of their size."""
+    """Return a comparison of candidates with given losses, in the order of their size."""
     n = len(next(iter(losses.values())))
     candidates = [Candidate(name, np.zeros((n, 2)), loss, None, 0.0) for name, loss in losses.items()]
     half = np.arange(n) % 2 == 0
@@ -37,7 +37,7 @@ def test_ties_go_to_the_smallest_model() -> None:
 
 
 def test_rows_that_choose_do_not_evaluate() -> None:
-    """Models that differ by noise: the lowest loss is optimistic, the expected one is not."""
+    """If models differ only by noise, the lowest loss is optimistic, but the expected loss is not."""
     rng = np.random.default_rng(0)
     lowest, expected = [], []
     for _ in range(200):
@@ -99,7 +99,7 @@ def test_the_best_model_is_stored(
 
 
 def test_columns_of_a_logistic_regression(home: Path, tmp_path: Path, capsys: Any) -> None:
-    """The contributions of the columns add up from the mean of the training rows to the row."""
+    """The contributions sum to the difference between the log-odds of the row and the mean log-odds."""
     model = tmp_path / "m.sklr"
     run("fit", home / "linear.csv", "--target", "y", "--model", "linear", "-o", model)
     capsys.readouterr()
@@ -110,7 +110,7 @@ def test_columns_of_a_logistic_regression(home: Path, tmp_path: Path, capsys: An
     assert total == pytest.approx(found["log_odds"])
     assert found["probability"] == pytest.approx(1 / (1 + np.exp(-total)))
     run("predict", model, home / "linear.csv", "--set", "0.9", code=2)
-    assert "fit it with --model sparse or compact" in capsys.readouterr().err
+    assert "fit it with --model sparse or --model compact" in capsys.readouterr().err
 
 
 def test_options_of_a_model_choose_it(home: Path, tmp_path: Path, capsys: Any) -> None:

@@ -99,11 +99,11 @@ def test_unknown_suffix(fails: Any, tmp_path: Path) -> None:
         ("a,y\n", ["data.csv", "no rows"]),
         ("a,y\n1,2\n3\n", ["data.csv", "row 2 has 1 cells", "expected 2"]),
         ("a,y\n1,2\n3,4,5\n", ["data.csv", "row 2 has 3 cells", "expected 2"]),
-        ("a,a,y\n1,2,0\n3,4,1\n", ["data.csv", "more than one column", "a"]),
+        ("a,a,y\n1,2,0\n3,4,1\n", ["data.csv", "several columns have the same name: a"]),
         ("y\n0\n1\n", ["there is no feature column"]),
-        ("a,y\n,0\n,1\n", ["data.csv", "no feature column is left", "column 'a'", "empty in every row"]),
-        ("a,b,y\n1,,0\n1,,1\n", ["data.csv", "no feature column is left", "column 'a'", "the same value"]),
-        ("1,2,0\n3,4,1\n", ["data.csv", "the first row holds numbers", "column names"]),
+        ("a,y\n,0\n,1\n", ["data.csv", "no feature remains", "column 'a'", "empty in every row"]),
+        ("a,b,y\n1,,0\n1,,1\n", ["data.csv", "no feature remains", "column 'a'", "the same value"]),
+        ("1,2,0\n3,4,1\n", ["data.csv", "the first row contains numbers", "column names"]),
     ],
 )
 def test_unusable_table(fails: Any, tmp_path: Path, text: str, words: list[str]) -> None:
@@ -121,20 +121,20 @@ def test_unusable_type(fails: Any, tmp_path: Path, values: list[Any], kind: str)
         ["fit", data, "--target", "y", "--model", "sparse", "-o", tmp_path / "m.sklr"],
         "column 'odd'",
         kind,
-        "Exclude it by the parameter drop",
+        "Exclude the column with the parameter drop",
     )
 
 
 def test_not_parquet(fails: Any, tmp_path: Path) -> None:
-    fit_text(fails, tmp_path, CSV, "data.parquet", "cannot be read as parquet", name="data.parquet")
+    fit_text(fails, tmp_path, CSV, "data.parquet", "cannot be read as Parquet", name="data.parquet")
 
 
 def test_bad_svmlight(fails: Any, tmp_path: Path, home: Path) -> None:
     data, output = tmp_path / "data.svm", tmp_path / "m.sklr"
     for text, words in (
         ("1 a:b\n", ["data.svm", "cannot be read"]),
-        ("", ["no rows"]),
-        ("1 1:2\n1 1:3\n", ["all 2 rows have class 1"]),
+        ("", ["no row has a non-zero feature"]),
+        ("1 1:2\n1 1:3\n", ["all 2 rows have the class 1"]),
     ):
         data.write_text(text)
         fails(["fit", data, "-o", output], *words)
@@ -142,8 +142,8 @@ def test_bad_svmlight(fails: Any, tmp_path: Path, home: Path) -> None:
     data.write_text("1 0:1 7:1\n")
     fails(["predict", home / "sparse.sklr", data], "feature 7", "0 to 1")
     data.write_text("5 0:1\n")
-    fails(["evaluate", home / "sparse.sklr", data], "label", "unknown classes 5", "0, 1")
-    fails(["predict", home / "sparse.sklr", home / "data.csv"], "fitted to a svmlight file", "csv")
+    fails(["evaluate", home / "sparse.sklr", data], "label", "5: not among the classes of the model", "0, 1")
+    fails(["predict", home / "sparse.sklr", home / "data.csv"], "fitted to an svmlight file", "csv")
     fails(["predict", home / "model.sklr", home / "data.svm"], "fitted to a table", "svmlight")
 
 
@@ -164,7 +164,7 @@ def test_unknown_columns(fails: Any, tmp_path: Path, home: Path) -> None:
         ["fit", data, "--target", "kind", "--model", "sparse", "--drop", "kind", "-o", output],
         "--drop",
         "'kind'",
-        "also given by --target",
+        "already named by --target",
     )
     fails(["fit", data, "--target", "kind", "--id", "x", "--drop", "x", "-o", output], "--id", "by --drop")
     fails(
@@ -185,7 +185,7 @@ def test_bad_weights(fails: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("labels", "words"),
     [
-        (["a"] * 60, ["all 60 rows have class a", "two classes"]),
+        (["a"] * 60, ["all 60 rows have the class a", "two classes"]),
         ([*"ab" * 29, "", "a"], ["--target y", "1 of 60 rows", "row 59"]),
         (np.linspace(0, 1, 60), ["--target y", "60 different values", "quantity"]),
         (range(100, 160), ["--target y", "60 different values", "quantity", "100 to 159"]),
@@ -206,12 +206,17 @@ def test_new_rows_that_do_not_match_the_model(fails: Any, tmp_path: Path, home: 
     data.write_text("x,colour\nlow,red\n,red\n" + "high,red\n" * 4)
     fails(["predict", home / "model.sklr", data], "new.csv: column 'x'", "row 1", "'low'", "a number")
     data.write_text("x,colour,kind\n1,red,c\n2,red,a\n")
-    fails(["evaluate", home / "model.sklr", data], "--target kind", "unknown classes c", "a, b")
+    fails(
+        ["evaluate", home / "model.sklr", data],
+        "--target kind",
+        "c: not among the classes of the model",
+        "a, b",
+    )
 
 
 @pytest.mark.slow
 def test_error_names_a_cell_that_is_too_large(fails: Any, tmp_path: Path) -> None:
-    """The estimator clips large numbers, but an infinite one has no prediction."""
+    """The estimator clips large numbers, but it cannot predict for infinite features."""
     rows = [f"{k % 7},{k % 5 / 10},{'ab'[k % 7 > 3]}" for k in range(60)]
     train, data, model = tmp_path / "train.csv", tmp_path / "new.csv", tmp_path / "m.sklr"
     train.write_text("\n".join(["x,z,kind", *rows]))
@@ -219,7 +224,7 @@ def test_error_names_a_cell_that_is_too_large(fails: Any, tmp_path: Path) -> Non
     data.write_text("\n".join(["x,z,kind", *rows[:57], "2,1e200,a", *rows[58:]]))
     assert main(["predict", str(model), str(data)]) == 0
     data.write_text("\n".join(["x,z,kind", *rows[:57], "2,1e308,a", *rows[58:]]))  # infinite if standardised
-    words = "new.csv: row 58: column 'z' holds 1e+308", "too far", "remove the row"
+    words = "new.csv: row 58: the value 1e+308 in column 'z'", "too far", "remove the row"
     fails(["predict", model, data], *words)
     fails(["evaluate", model, data], *words)
     fails(["explain", model, data, "--row", "58"], *words)
@@ -229,11 +234,11 @@ def test_error_names_a_cell_that_is_too_large(fails: Any, tmp_path: Path) -> Non
 
 
 def test_error_names_a_feature_that_is_too_large(fails: Any, tmp_path: Path, home: Path) -> None:
-    """Sparse features are not clipped, and the cube of this one overflows."""
+    """Sparse features are not clipped, and the cube of this feature overflows."""
     model = tmp_path / "poly.sklr"
     assert main(["fit", str(home / "data.svm"), "--kernel", "poly", "-o", str(model)]) == 0
     (tmp_path / "new.svm").write_text("1 0:1 1:1\n0 0:1 1:1e200\n")
-    fails(["predict", model, tmp_path / "new.svm"], "new.svm: row 2: feature 1 is 1e+200")
+    fails(["predict", model, tmp_path / "new.svm"], "new.svm: row 2: the value 1e+200 of feature 1")
 
 
 # -- model files ------------------------------------------------------------------------------
@@ -264,7 +269,7 @@ def test_model_of_another_format(fails: Any, tmp_path: Path, home: Path) -> None
 
 
 def test_model_of_other_libraries(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One warning, whatever the number of parts; the model is used."""
+    """There is one warning for any number of libraries, and the model is used."""
     model = tmp_path / "m.sklr"
     ours = version("scikit-learn")
     whole = (home / "model.sklr").read_bytes()
@@ -353,7 +358,7 @@ def test_failed_write_keeps_the_old_file(
         (["fit", "a.csv", "-o", "m", "--max-points", "2.5"], ["--max-points", "'2.5'"]),
         (["report", "-o", "r.html"], ["FILE"]),
         (["fit", "a.csv", "-o", "m", "--colour", "red"], ["unrecognized", "--colour"]),
-        (["fit", "a.csv", "-o", "m", "--sep", "ab"], ["--sep", "one character", "'ab'"]),
+        (["fit", "a.csv", "-o", "m", "--sep", "ab"], ["--sep", "a single character", "'ab'"]),
         (["fit", "a.csv", "-o", "m", "--decimal", "x"], ["--decimal", "'x'"]),
         (["fit", "a.csv", "-o", "m", "--kernel", "cosine"], ["--kernel", "laplacian"]),
         (["fit", "a.csv", "-o", "-", "--json"], ["--json", "standard output"]),
@@ -372,24 +377,24 @@ def test_errors_of_the_library_are_one_line(fails: Any, tmp_path: Path, home: Pa
     wrong = ["--model", "sparse", "--n-points", "5"]
     fails(["fit", data, "--target", "kind", *wrong, *output], "not an option of --model sparse")
     fails(["fit", data, "--target", "kynd", *output], "did you mean 'kind'?")
-    fails(["report", home / "model.sklr", "-o", tmp_path / "r.html"], "MODEL and DATA")
+    fails(["report", home / "model.sklr", "-o", tmp_path / "r.html"], "give a model file and a data file")
 
 
 def test_classes_of_too_few_rows(fails: Any, tmp_path: Path) -> None:
-    """The command rejects them before fitting, naming the option, the file, the class and the count."""
+    """The error, raised before the fit, names the option, the file, the class and the number of rows."""
     files = {n: tmp_path / f"{n}.csv" for n in (1, 2)}
     for n, file in files.items():
         file.write_text("x,y\n" + "".join(f"{k % 7},{'ab'[k % 2]}\n" for k in range(60)) + "3,c\n" * n)
     argv = ["--target", "y", "-o", tmp_path / "m.sklr"]
-    one = "1.csv: --test-size 0.2: class c has 1 row; expected at least one row to fit and one to test"
+    one = "1.csv: --test-size 0.2: class c has only one row; expected at least one row to train"
     fails(["fit", files[1], "--test-size", "0.2", *argv], one)
-    few = "2.csv: --test-size 0.02 leaves 2 of 62 rows to test; expected at least one for each of 3 classes"
+    few = "2.csv: --test-size 0.02: of 62 rows, only 2 remain to test; expected at least one for each"
     fails(["fit", files[2], "--test-size", "0.02", *argv], few)
     fails(
         ["fit", files[2], "--test-size", "0.98", *argv],
-        "--test-size 0.98 leaves 1 of 62 rows to fit; expected",
+        "--test-size 0.98: of 62 rows, only 1 remain to train; expected",
     )
-    none = "2.csv: --test-size 0.9 leaves no row of class c to fit; it has 2 rows"
+    none = "2.csv: --test-size 0.9: all 2 rows of class c would be test rows"
     fails(["fit", files[2], "--test-size", "0.9", *argv], none)
 
 

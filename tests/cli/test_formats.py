@@ -45,7 +45,7 @@ def mixed_frame() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Training and test files, and a model."""
+    """Write training and test files, and fit a model."""
     home = tmp_path_factory.mktemp("cli")
     frame = mixed_frame()
     frame[:160].to_csv(home / "train.csv", index=False)
@@ -57,7 +57,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_json(capsys: pytest.CaptureFixture[str], *argv: Any) -> dict[str, Any]:
-    """The JSON output of a command, and nothing else."""
+    """Return the JSON output of a command, which must print nothing else."""
     capsys.readouterr()
     assert main([*map(str, argv), "--json"]) == 0
     return json.loads(capsys.readouterr().out)
@@ -224,7 +224,7 @@ def test_three_classes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.mark.parametrize("zero_based", [True, False])
 def test_svmlight(tmp_path: Path, capsys: pytest.CaptureFixture[str], zero_based: bool) -> None:
-    """Rows stay sparse; columns keep their positions if a file lacks the first or last one."""
+    """Rows stay sparse, and columns keep their positions if a file lacks the first or last column."""
     X, y = make_moons(200, noise=0.2, random_state=0)
     X[X[:, 0] < 0, 0] = 0
     dump_svmlight_file(X[:150], 2 * y[:150] - 1, str(tmp_path / "train.svm"), zero_based=zero_based)
@@ -313,7 +313,7 @@ def test_parsing_loads_nothing_heavy() -> None:
 
 @pytest.mark.slow
 def test_as_a_process(home: Path) -> None:
-    """Standard output contains only the result; a reader that stops early is not an error."""
+    """Standard output contains only the result, and a program that stops reading it early causes no error."""
     argv = [sys.executable, "-m", "sparseklr", "predict", home / "model.sklr", home / "test.csv"]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     assert len(done.stdout.splitlines()) == 81

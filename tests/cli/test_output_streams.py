@@ -110,7 +110,7 @@ def test_decompression_bomb_is_rejected_early(tmp_path, capfd):
                 == 2
             )
         message = capfd.readouterr().err
-        assert "unpacks to more than 1 MB, 100 times its size" in message
+        assert "the decompressed file has more than 1 MB (100 times its compressed size)" in message
         assert "unpack it first" in message
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(files, "available_memory", lambda: 4 << 20)
@@ -130,7 +130,7 @@ def test_decompression_bomb_is_rejected_early(tmp_path, capfd):
 @pytest.mark.slow
 @pytest.mark.parametrize(("n_categories", "decimals"), [(3, None), (3, 3)], ids=["few", "many"])
 def test_equal_rows_are_reported_only_if_unexpected(tmp_path, capfd, n_categories, decimals):
-    """In a table of few categories every new row equals a training row."""
+    """In a table with few categories, every new row equals a training row."""
 
     def table(seed: int) -> pd.DataFrame:
         draw = np.random.default_rng(seed)

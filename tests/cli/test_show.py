@@ -38,7 +38,7 @@ def test_show_describes_a_model_file(home: Path, tmp_path: Path, capsys: Any) ->
     found = json.loads(capsys.readouterr().out)
     assert found["target"] == "y"
     assert [one["name"] for one in found["columns"]] == ["number", "x", "z", "city", "day"]
-    assert found["columns"][0]["kind"] == "left out"
+    assert found["columns"][0]["kind"] == "dropped"
     assert set(found["versions"]) >= {"sparseklr", "scikit-learn"}
 
 
@@ -65,7 +65,7 @@ def test_show_of_other_models(home: Path, tmp_path: Path, capsys: Any, held_out:
 def test_export_names_all_columns_that_a_format_cannot_contain(
     home: Path, tmp_path: Path, capsys: Any
 ) -> None:
-    """One error with the way out; following it succeeds."""
+    """The error suggests options with which the export succeeds."""
     rng = np.random.default_rng(0)
     words = ["late", "paid", "twice", "refund", "called", "again", "answer"]
     notes = [" ".join(rng.choice(words, 6)) for _ in range(160)]
@@ -74,11 +74,14 @@ def test_export_names_all_columns_that_a_format_cannot_contain(
     run(*fit, "-o", path)
     run("export", path, "-o", tmp_path / "model.h", code=2)
     said = capsys.readouterr().err
-    assert "C and JSON cannot represent these columns of the model: 'day' (date), 'note' (free text)" in said
+    assert (
+        "These columns of the model cannot be exported to C and JSON: 'day' (date), 'note' (free text)"
+        in said
+    )
     assert "--drop day note" in said
     run("export", path, "-o", tmp_path / "model.onnx", code=2)
     said = capsys.readouterr().err
-    assert "ONNX cannot represent these columns of the model: 'note' (free text)" in said
+    assert "These columns of the model cannot be exported to ONNX: 'note' (free text)" in said
     assert "--drop note" in said
     run(*fit, "-o", path, "--force", "--drop", "note")
     run("export", path, "-o", tmp_path / "model.onnx")

@@ -73,7 +73,8 @@ def test_fit_predict_evaluate(parts, model, tmp_path, ring, capsys):
 
 @pytest.mark.slow
 def test_evaluate_and_report_of_many_rows(parts, model, tmp_path, monkeypatch, capsys):
-    """Measures of blocks equal those of the same rows in one table, and a page shows a sample of them."""
+    """Measures of blocks equal the measures of the whole table, and a report page shows a sample of the rows.
+    Measures of blocks equal the measures of the whole table, and a report page shows a sample of the rows."""
     whole = tmp_path / "whole.parquet"
     pd.read_parquet(parts).to_parquet(whole)
     measures = []
@@ -135,7 +136,7 @@ BROKEN = {
     "another type": (lambda frame: frame.assign(x3="high"), "part-1.parquet: column 'x3' is of type"),
     "NaN": (
         lambda frame: frame.assign(x3=np.where(frame.index == 4007, np.nan, frame.x3)),
-        "part-1.parquet, row 8 (counted from 1): feature 'x3' is nan; expected a finite number. Out-of-core",
+        "part-1.parquet, row 8 (counted from 1): feature 'x3' is nan; expected a finite number. A fit",
     ),
     "no class": (
         lambda frame: frame.assign(outcome=frame.outcome.where(frame.index != 4007)),
@@ -160,7 +161,7 @@ def test_broken_part(parts, tmp_path, small_is_large, capsys, what):
 
 @pytest.mark.slow
 def test_part_without_rows(parts, model, tmp_path):
-    """Fits and predictions skip it."""
+    """Fits and predictions skip a file without rows."""
     for k in range(3):
         os.symlink(parts / f"part-{k}.parquet", tmp_path / f"part-{k}.parquet")
     empty = pd.read_parquet(parts / "part-0.parquet")[:0]
@@ -210,11 +211,11 @@ def test_error_names_a_cell_that_is_too_large(parts, tmp_path, capsys):
     save(model.fit(X, frame["outcome"]), tmp_path / "m.sklr")
     X.assign(x1=X["x1"].where(X.index != 56, 1e200)).to_parquet(tmp_path / "new.parquet")
     assert main(["predict", str(tmp_path / "m.sklr"), str(tmp_path / "new.parquet")]) == 2
-    assert "new.parquet: row 57: column 'x1' holds 1e+200" in capsys.readouterr().err
+    assert "new.parquet: row 57: the value 1e+200 in column 'x1'" in capsys.readouterr().err
 
 
 def written(parts, folder, sep, decimal, change=lambda frame: frame):
-    """The first rows of each part as a CSV file, and the pattern for all."""
+    """Write the first rows of each part as a CSV file, and return the file pattern."""
     for k in range(3):
         frame = change(pd.read_parquet(parts / f"part-{k}.parquet")[:100])
         frame.to_csv(folder / f"part-{k}.csv", index=False, sep=sep, decimal=decimal)

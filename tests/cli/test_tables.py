@@ -82,7 +82,7 @@ def test_models_and_parquet_through_pipes(home: Path, tmp_path: Path) -> None:
 
 
 def test_named_pipes(home: Path, tmp_path: Path) -> None:
-    """Named pipes, as in <(...) and >(...) of a shell."""
+    """Commands accept named pipes, as created by <(...) and >(...) in a shell."""
     os.mkfifo(tmp_path / "in")
     os.mkfifo(tmp_path / "out")
     feed = threading.Thread(target=(tmp_path / "in").write_bytes, args=[(home / "new.csv").read_bytes()])
@@ -110,7 +110,7 @@ def test_identifiers(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out.startswith("city,number,predicted,")
     # those that were noticed count as well
     run("fit", home / "train.csv", "--target", "y", "--model", "sparse", "-o", tmp_path / "m.sklr")
-    assert "column 'number' is left out: a different whole number" in capsys.readouterr().err
+    assert "column 'number' is dropped: a different whole number" in capsys.readouterr().err
     run("predict", tmp_path / "m.sklr", home / "new.csv", "--id")
     assert capsys.readouterr().out.startswith("number,predicted,")
 
@@ -133,7 +133,7 @@ def test_new_categories_are_reported(home: Path, tmp_path: Path, capsys: pytest.
     run("predict", home / "model.sklr", tmp_path / "new.csv")
     err = capsys.readouterr().err
     assert "column 'city'" in err
-    assert "values are new to the model: 'Quito' (row " in err
+    assert "values do not occur in the training data: 'Quito' (row " in err
     assert "20 of 60 rows (33%) are unfamiliar: city is new (20)" in err
     assert err.count("\n") == 2
 
@@ -150,7 +150,8 @@ def test_single_row_is_predicted_as_in_a_table(home: Path, tmp_path: Path, capsy
         found[name] = pd.read_csv(tmp_path / f"{name}-p.csv")
     pd.testing.assert_frame_equal(found["one"], found["all"][7:8].reset_index(drop=True))
     assert (
-        "column 'x': 1 of 1 values is not a number and counts as missing: 'k.A.'" in capsys.readouterr().err
+        "column 'x': 1 of 1 values is not a number and is treated as missing: 'k.A.'"
+        in capsys.readouterr().err
     )
 
 
@@ -209,7 +210,8 @@ def test_reading_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_ambiguous_decimal_sign(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Only values like "1,234": with semicolons a decimal comma, also when predicting a single row."""
+    """Values such as "1,234" have a decimal comma if the separator is a semicolon, also in a single new row.
+    Values such as "1,234" have a decimal comma if the separator is a semicolon, also in a single new row."""
     rng = np.random.default_rng(0)
     x = rng.integers(1000, 9999, 80)
     rows = [f"{k // 1000},{k % 1000:03d};{'ab'[int(k > 5000)]}\n" for k in x]
@@ -394,7 +396,7 @@ def test_missing_columns_are_an_error_unless_rows_are_flagged(
     run("predict", home / "model.sklr", tmp_path / "part.csv", code=2)
     assert "columns of the model are missing: z, city" in capsys.readouterr().err
     run("predict", home / "model.sklr", tmp_path / "part.csv", "--flag", "-o", tmp_path / "out.csv")
-    assert "which are treated as missing values: z, city" in capsys.readouterr().err
+    assert "are filled with missing values: z, city" in capsys.readouterr().err
     assert pd.read_csv(tmp_path / "out.csv")["unfamiliar"].str.contains("z is missing; city is missing").all()
     (tmp_path / "none.csv").write_text("a,b\n1,2\n")
     run("predict", home / "model.sklr", tmp_path / "none.csv", "--flag", code=2)

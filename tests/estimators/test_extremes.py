@@ -325,6 +325,21 @@ def test_skewness_with_tiny_weights() -> None:
     assert np.isfinite(Scaling.of(X, weight).transform(X)).all()
 
 
+@pytest.mark.parametrize("values", [(0.0, 1.0), (-3.0, 7.0), (0.0, 5e-324)])
+@pytest.mark.parametrize("n_rare", [1, 50])
+def test_two_values_have_the_same_distance_whether_rare_or_frequent(values, n_rare: int) -> None:
+    X = np.column_stack([np.repeat(values, [n_rare, 100 - n_rare]), np.linspace(0, 1, 100)])
+    scaled = Scaling.of(X, np.ones(100), ranges=True).without_rounding_errors().transform(X)
+    np.testing.assert_allclose([np.ptp(scaled[:, 0]), scaled[:, 1].std()], 1, rtol=1e-9)
+
+
+def test_two_values_whose_difference_overflows() -> None:
+    X = np.array([[-1.7e308], [1.7e308]])
+    scaled = Scaling.of(X, np.ones(2), ranges=True).without_rounding_errors().transform(X)
+    assert np.isfinite(scaled).all()
+    assert scaled[0] < scaled[1]
+
+
 def test_compact_model_of_any_weights() -> None:
     X, y = make_moons(80, noise=0.3, random_state=0)
     for seed in range(3):

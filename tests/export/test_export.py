@@ -34,7 +34,8 @@ EXACT, SINGLE = 1e-6, 1e-4  # largest change of a probability in float64 and flo
 
 
 def same(found: tuple[Any, np.ndarray], model: Any, X: np.ndarray, tolerance: float) -> bool:
-    """Whether probabilities agree, and labels too if the two largest probabilities differ by more."""
+    """Return whether probabilities agree, and labels too unless the two largest probabilities are too close.
+    Return whether probabilities agree, and labels too unless the two largest probabilities are too close."""
     expected = model.predict_proba(X)
     first, second = np.sort(expected, axis=1)[:, :-3:-1].T
     sure = first - second > 2 * tolerance
@@ -149,7 +150,7 @@ def test_compact_models_with_their_own_scale(n_classes: int, tmp_path: Path) -> 
 
 
 def check_onnx(model: Any, X: np.ndarray) -> None:
-    """Agreement in both precisions, and a file hardly larger than its numbers."""
+    """Check the agreement in both precisions, and that the file is hardly larger than its numbers."""
     for dtype, tolerance in (("float64", EXACT), ("float32", SINGLE)):
         graph = to_onnx(model, dtype=dtype)
         assert same(run_onnx(graph, X.astype(dtype)), model, X.astype(dtype), tolerance)
@@ -193,7 +194,7 @@ def test_offset_of_the_data_does_not_cost_precision(kernel: str, tmp_path: Path)
 
 
 def ill_conditioned() -> tuple[SparseKLR, np.ndarray]:
-    """A smooth kernel on close points: coefficients above a million that cancel."""
+    """Return a model with a smooth kernel on close points, whose coefficients exceed a million and cancel."""
     X, y = two_classes()
     X = StandardScaler().fit_transform(X)
     same = {"kernel": "rbf", "scale": None, "relevance": "shared"}
@@ -212,7 +213,7 @@ def test_float_c_warns_if_float_is_too_imprecise(recwarn: pytest.WarningsRecorde
     X, y = two_classes()
     to_c(make_pipeline(StandardScaler(), SparseKLR()).fit(X, y), dtype="float")
     assert len(recwarn) == 0
-    with pytest.warns(UserWarning, match="float arithmetic changes a probability"):
+    with pytest.warns(UserWarning, match="single precision changes a predicted probability"):
         to_c(ill_conditioned()[0], dtype="float")
 
 

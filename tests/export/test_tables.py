@@ -144,7 +144,7 @@ def test_errors_name_columns_that_cannot_be_exported() -> None:
     frame["note"] = ["".join(rng.choice(list("abcdefgh "), 12)) + str(i % 90) for i in range(N)]
     model = tabular_pipeline(LogisticRegression(), categorical=["note"]).fit(frame, y)
     with pytest.raises(
-        ValueError, match=r"ONNX cannot represent these columns of the model: 'note' \(free text\)"
+        ValueError, match=r"These columns of the model cannot be exported to ONNX: 'note' \(free text\)"
     ):
         to_onnx(model)
     for export in (to_c, to_json):

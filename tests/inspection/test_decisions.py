@@ -85,13 +85,13 @@ def test_curve_of_an_estimator() -> None:
 
 def test_bad_arguments_of_the_curve() -> None:
     model = LogisticRegression(max_iter=1000).fit(X, Y)
-    with pytest.raises(ValueError, match="pos_label is needed for more than two classes"):
+    with pytest.raises(ValueError, match="pos_label is required for more than two classes"):
         DecisionCurveDisplay.from_estimator(model, X, Y)
     with pytest.raises(ValueError, match="pos_label must be one of"):
         DecisionCurveDisplay.from_estimator(model, X, Y, pos_label="none")
-    with pytest.raises(ValueError, match="one probability per row"):
+    with pytest.raises(ValueError, match=r"y_prob must have shape \(n_samples,\).*got shape"):
         DecisionCurveDisplay.from_predictions(Y, model.predict_proba(X))
-    with pytest.raises(ValueError, match="thresholds must be strictly between 0 and 1"):
+    with pytest.raises(ValueError, match="thresholds must be a list of numbers strictly between 0 and 1"):
         DecisionCurveDisplay.from_predictions([0, 1], [0.2, 0.5], thresholds=[0.5, 1.0])
 
 

@@ -44,7 +44,8 @@ def test_p_values_count_rows_of_at_most_the_probability() -> None:
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_sets_have_the_coverage(model, tmp_path) -> None:
-    """Over draws of the training rows; a single draw of 200 varies by 0.02."""
+    """The mean coverage over samples of training rows is the nominal one; with 200 rows, one sample varies by
+    0.02."""
     found = []
     for seed in range(10):
         model.fit(*make_moons(200, noise=0.3, random_state=100 + seed))

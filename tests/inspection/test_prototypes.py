@@ -113,7 +113,10 @@ def test_plane_marks_the_points_on_the_probabilities(moons) -> None:
     rows, first, second = (np.asarray(marks.get_offsets()) for marks in ax.collections[-3:])
     np.testing.assert_array_equal(rows, X)
     np.testing.assert_array_equal(np.vstack([first, second]), moons.points_[display.shown_])
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["point for 0", "point for 1"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+        "point that supports 0",
+        "point that supports 1",
+    ]
 
 
 def test_boundary_on_the_plane_is_that_of_the_model(moons) -> None:
@@ -213,13 +216,13 @@ def test_needs_a_fitted_model_with_points(display) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"kind": "plane"}, "features: expected two of the 4 features; got None"),
+        ({"kind": "plane"}, "features: expected the names or indices of two of the 4 features"),
         ({"features": ("petal", 0)}, "features: there is no feature 'petal'"),
-        ({"image_shape": (3, 3)}, r"image_shape: expected \(height, width\) of 4 pixels; got \(3, 3\)"),
+        ({"image_shape": (3, 3)}, r"image_shape: expected \(height, width\) with a product of 4"),
         ({"kind": "images"}, r"image_shape: expected .* got None"),
         ({"kind": "cloud"}, "kind: expected 'auto', 'table', 'images' or 'plane'; got 'cloud'"),
-        ({"X": np.ones((3, 2))}, r"X: expected 4 features; got the shape \(3, 2\)"),
-        ({"y": [1, 2]}, "y: expected one class for each row of X; got 2 for no rows"),
+        ({"X": np.ones((3, 2))}, r"X: expected an array with 4 features; got an array of shape \(3, 2\)"),
+        ({"y": [1, 2]}, "y: expected one class for each row of X; got 2 classes for no rows"),
         ({"feature_names": ["a"]}, "feature_names has 1 names; the model has 4 features"),
     ],
 )

@@ -139,7 +139,7 @@ def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_errors_name_the_argument() -> None:
     X, y = make_moons(40, random_state=0)
-    with pytest.raises(TypeError, match="estimator must have predict_proba; this LinearSVC"):
+    with pytest.raises(TypeError, match="estimator must have predict_proba; LinearSVC"):
         ReliabilityDisplay.from_estimator(LinearSVC().fit(X, y), X, y)
     with pytest.raises(ValueError, match="confidence == 1"):
         ReliabilityDisplay.from_predictions(y, np.full(40, 0.5), confidence=1)

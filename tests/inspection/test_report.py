@@ -53,7 +53,7 @@ def test_summary_agrees_with_the_metrics(model: SparseKLR, report: ProbabilityRe
 
 
 def test_distinguishes_raw_from_calibrated_probabilities() -> None:
-    """Of the same kernel of unscaled features."""
+    """Both models have the same kernel of unscaled features."""
     calibrated = SparseKLR(kernel="rbf", scale=None, relevance="shared").fit(X[train], y[train])
     report = probability_report(calibrated, X[test], y[test])
     raw = probability_report(SKLR(calibration=None).fit(X[train], y[train]), X[test], y[test])
@@ -139,15 +139,15 @@ def test_labels_are_escaped() -> None:
 
 
 def test_errors_name_the_argument(model: SparseKLR) -> None:
-    with pytest.raises(TypeError, match="estimator must have predict_proba; this SVC"):
+    with pytest.raises(TypeError, match="estimator must have predict_proba; SVC"):
         probability_report(SVC().fit(X, y), X, y)
     with pytest.raises(NotFittedError):
         probability_report(SparseKLR(), X, y)
-    with pytest.raises(TypeError, match="estimator must predict one target"):
+    with pytest.raises(TypeError, match="estimator must predict a single target"):
         probability_report(MultiOutputClassifier(LogisticRegression()).fit(X, np.c_[y, y]), X, y)
-    with pytest.raises(ValueError, match="X has 500 rows, y 3 labels"):
+    with pytest.raises(ValueError, match="X has 500 rows, y has 3 labels"):
         probability_report(model, X, y[:3])
-    with pytest.raises(ValueError, match=r"y has labels \[2\], which are not classes of the estimator"):
+    with pytest.raises(ValueError, match=r"y has the labels \[2\], which are not classes of the estimator"):
         probability_report(model, X, y + 1)
     with pytest.raises(ValueError, match="sample_weight"):
         probability_report(model, X, y, sample_weight=-np.ones(500))

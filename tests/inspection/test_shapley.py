@@ -18,7 +18,7 @@ MODELS = [SparseKLR(), SparseKLR(kernel="laplacian"), CompactKLR(n_points=4)]
 
 
 def set_values(function, row, background, weight, groups) -> dict:
-    """The mean output for each set of groups whose columns are taken from the row."""
+    """Return the mean output for each set of groups whose columns are taken from the row."""
     subsets = list(product([0, 1], repeat=len(groups)))
     mixed = np.repeat(background[None], len(subsets), axis=0)
     for g, columns in enumerate(groups):
@@ -30,7 +30,8 @@ def set_values(function, row, background, weight, groups) -> dict:
 
 
 def shapley_by_subsets(values: dict, n: int) -> np.ndarray:
-    """The definition: for each feature, the weighted mean of its effect over all subsets of the others."""
+    """Return Shapley values by definition: the weighted mean effect of a feature over all subsets of other
+    features."""
     out = []
     for g in range(n):
         terms = [

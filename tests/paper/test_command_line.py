@@ -91,7 +91,7 @@ def test_report_refuses_a_wrong_name_and_a_file_without_results(tmp_path: Path, 
     assert f"--report {tmp_path / 'x.pdf'}: expected a name that ends in .html or .md or .tex" in err
     assert err.count("\n") == 1
     assert main([*argv, str(tmp_path / "x.html")]) == 2
-    assert "holds no results yet" in capsys.readouterr().err
+    assert "the file contains no results yet" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["r.sqlite"]
 
 

@@ -40,14 +40,14 @@ RUN_MODULE = sys.modules["paper.run"]  # the package's attribute of that name is
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory) -> Path:
-    """Results of two sets, undisturbed."""
+    """Return the results of two sets from an undisturbed run."""
     path = tmp_path_factory.mktemp("results") / "small.sqlite"
     assert run(plan(**SMALL), path, jobs=1, data_home=DATA) == []
     return path
 
 
 def findings(path: Path) -> dict[Cell, dict]:
-    """Stored results, without times."""
+    """Return the stored results without times."""
     with Results(path, readonly=True) as results:
         found = {record.cell: record.result for record in results.cells()}
     for result in found.values():
@@ -243,7 +243,7 @@ def test_parallel_and_serial_agree(small: Path, tmp_path: Path) -> None:
 
 
 def test_killed_and_continued(small: Path, tmp_path: Path) -> None:
-    """SIGKILL in the middle; the same call ends with the same table as an undisturbed run."""
+    """After SIGKILL in the middle of a run, the same call gives the same table as an undisturbed run."""
     path = tmp_path / "killed.sqlite"
     code = (
         "import os, signal\n"

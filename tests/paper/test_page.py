@@ -29,7 +29,7 @@ UNSAFE = "</script><script>alert(1)</script>"
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All cells of one mode, all but three of the other; a source that is no plain text."""
+    """Return results with all cells of one mode and all but three cells of the other."""
     cells = [*plan(), *plan(mode="as-printed")[:-3]]
     return fabricate(tmp_path_factory.mktemp("results") / "results.sqlite", cells, UNSAFE)
 
@@ -48,7 +48,7 @@ def report(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def cut(summary: Summary, **changes: Any) -> Summary:
-    """The summary of some of the records only."""
+    """Return the summary of some of the records."""
     kept = [r for r in summary.records if all(getattr(r.cell, k) in v for k, v in changes.items())]
     return Summary(kept, summary.mode)
 
@@ -76,7 +76,7 @@ def test_errors_say_what_is_wrong(results: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"report\.pdf: .* \.html, \.md, \.tex"):
         write_report(results, tmp_path / "report.pdf")
     Results(tmp_path / "empty.sqlite").close()
-    with pytest.raises(ResultsError, match="holds no results"):
+    with pytest.raises(ResultsError, match="contains no results"):
         write_report(tmp_path / "empty.sqlite", tmp_path / "report.html")
     with pytest.raises(ResultsError, match="no such file"):
         write_report(tmp_path / "absent.sqlite", tmp_path / "report.html")
@@ -139,7 +139,8 @@ def test_findings_are_means_over_the_same_sets(summary: Summary) -> None:
 
 
 def test_findings_compare_like_with_like(summary: Summary) -> None:
-    """Means over the sets that every column has; without one, no best and no cards."""
+    """Means are over the sets that every column has; without such a set, no best value and no cards are shown.
+    Means are over the sets that every column has; without such a set, no best value and no cards are shown."""
     svm_on_sonar = cut(summary, dataset=("sonar",), method=("SVM",)).records
     part = Summary([*cut(summary, method=("S-KLR", "SparseKLR")).records, *svm_on_sonar], "converged")
     assert {values[0].ours for _, values in findings(part).rows} == {1}
@@ -295,7 +296,7 @@ def test_tooltip_by_pointer_and_keyboard(open_page: Any, report: Path) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_phone(open_page: Any, report: Path, scheme: str) -> None:
-    """Nothing wider than the screen, and text that can be read."""
+    """On a phone, no element is wider than the screen, and the text is legible."""
     page = open_page(report, width=360, scheme=scheme)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert page.evaluate("getComputedStyle(document.querySelector('tbody th')).position") == "sticky"

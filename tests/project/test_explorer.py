@@ -80,7 +80,7 @@ def test_values_are_those_of_solve_dual(
 
 @pytest.mark.parametrize("calibration", ["refit", "link", "sigmoid"])
 def test_probabilities_are_those_of_the_estimator(open_page: Any, calibration: str) -> None:
-    """Up to the tolerance of the default fit, which both solve to, on the points that both keep."""
+    """The probabilities agree up to the tolerance of the default fit, if both keep the same points."""
     page = open_page()
     C, lam = (5000, 1000) if calibration == "refit" else (10, 2)  # SparseKLR selects with a margin of 1000
     page.evaluate(f"explorer.change({{calibration: {calibration!r}, C: {C}, lam: {lam}, tol: 1e-9}})")
@@ -200,7 +200,7 @@ def test_python_program_keeps_the_same_points(open_page: Any) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1200])
 def test_layout(open_page: Any, width: int, scheme: str) -> None:
-    """Nothing wider than the screen; on a phone the plane stays in view beside the sliders."""
+    """No element is wider than the screen; on a phone, the plane stays visible beside the sliders."""
     page = open_page(width=width, scheme=scheme, touch=width < 500)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.locator("#gamma").scroll_into_view_if_needed()

@@ -171,6 +171,26 @@ def test_the_chosen_width_is_that_of_the_model() -> None:
     assert not hasattr(SparseKLR(kernel="linear").fit(X, y), "gamma_")
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_default_widens_the_kernel_of_a_linear_function(n_classes: int) -> None:
+    """Only ``kernel="auto"`` with ``gamma="scale"`` does: each step is better by a standard error."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 10))
+    total = X.sum(axis=1) + 0.3 * rng.normal(size=300)
+    y = np.searchsorted(np.quantile(total, np.arange(1, n_classes) / n_classes), total)
+    model = SparseKLR(relevance="shared").fit(X, y)
+    table = pd.DataFrame(model.search_results_)
+    steps = np.log(table.gamma[table.kernel == model.kernel_.name].iloc[0] / model.gamma_) / np.log(3)
+    assert round(steps) >= 1
+    assert steps == pytest.approx(round(steps))
+    wider = table[2:]
+    assert (np.diff(wider.log_loss[wider.gamma >= 0.999 * model.gamma_]) < 0).all()
+    for kernel in ("rbf", "laplacian"):
+        assert len(SparseKLR(kernel=kernel, relevance="shared").fit(X, y).search_results_["gamma"]) == 1
+    given = SparseKLR(gamma=0.2, relevance="shared").fit(X, y)
+    np.testing.assert_array_equal(given.search_results_["gamma"], 0.2)
+
+
 def test_a_given_width_is_kept_and_only_the_kernel_chosen() -> None:
     X, y = make_moons(200, noise=0.3, random_state=0)
     table = pd.DataFrame(SparseKLR(kernel="auto", gamma=2.0).fit(X, y).search_results_)

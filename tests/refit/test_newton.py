@@ -204,7 +204,7 @@ def test_newton_steps_of_the_core_are_those_of_blocks(whitened: bool, monkeypatc
     arguments = labels.at(f), ridge, gradient, factor
     compiled = [_newton_step(basis, *arguments, most_products) for most_products in (1, 2, 60)]
     monkeypatch.setattr(Basis, "kept", None)
-    for most_products, (step, change, products) in zip((1, 2, 60), compiled, strict=True):
+    for most_products, (step, change, products, _) in zip((1, 2, 60), compiled, strict=True):
         again = _newton_step(basis, *arguments, most_products)
         assert products == again[2]
         np.testing.assert_allclose(step, again[0], rtol=1e-6, atol=1e-9 * np.abs(step).max())

@@ -176,7 +176,7 @@ def test_bad_collections(rows):
     X, y, _ = rows
     with pytest.raises(ValueError, match=r"y must have one entry per row of X, \(150000,\).*got \(149999,\)"):
         DaskSource(dask_rows(100_000), y[1:])
-    with pytest.raises(TypeError, match="X must be one as well"):
+    with pytest.raises(TypeError, match="X must be a Dask collection"):
         as_source(X, da.from_array(y))
     with pytest.raises(ValueError, match="two dimensions"):
         DaskSource(da.from_array(y))

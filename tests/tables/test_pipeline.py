@@ -33,7 +33,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::sparseklr.tables.cells.TableWar
 
 
 def table(n: int = 200, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
-    """Every kind of column, with missing values; only the first three are informative."""
+    """Return a table with every kind of column and missing values; only the first three columns are
+    informative."""
     rng = np.random.default_rng(seed)
     X, y = make_moons(n, noise=0.2, random_state=seed)
     frame = pd.DataFrame(
@@ -85,8 +86,8 @@ def test_features() -> None:
     )
 
 
-def test_scores_of_text_do_not_know_the_label_of_their_row() -> None:
-    """Text without a relation to the classes: scores of new rows and of training rows are equally useless."""
+def test_text_log_odds_of_a_row_do_not_depend_on_its_label() -> None:
+    """If text is unrelated to the classes, its log-odds are uninformative for new and training rows."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 400)
     text = pd.DataFrame({"t": [f"{a} {b}" for a, b in rng.integers(0, 300, (400, 2))]})
@@ -119,7 +120,7 @@ def test_missing_and_new_values_at_prediction() -> None:
 
 
 def test_large_numbers_keep_their_digits() -> None:
-    """Seconds since 1970 within a minute, which float32 cannot distinguish."""
+    """Times that differ by less than a minute, which float32 cannot distinguish, are kept apart."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=200)
     frame = pd.DataFrame({"t": 1.7e9 + x})
@@ -273,7 +274,9 @@ def test_what_cannot_be_saved(tmp_path: Path) -> None:
         match=r"stored in a model file: numpy\.nan_to_num .in sklearn.preprocessing.FunctionTransformer.func",
     ):
         save(model, tmp_path / "m.sklr")
-    with pytest.raises(ModelFileError, match=r"m\.sklr: not a model written by sparseklr, or damaged"):
+    with pytest.raises(
+        ModelFileError, match=r"m\.sklr: the file is not a model written by sparseklr, or it is damaged"
+    ):
         load(tmp_path / "m.sklr")
     assert (tmp_path / "m.sklr").read_text() == "precious"
     with pytest.raises(FileNotFoundError):

@@ -1,1 +1,1 @@
-"""General tools: threads, memory, progress, files and messages."""
+"""Utilities that do not depend on the models: threads, memory, progress bars, files and messages."""

@@ -1,6 +1,6 @@
-"""The archive of a model file: its members, a header, limits on its size, and a description to print.
+"""Model files as zip archives: a header, the model, and a description for ``sparseklr show``.
 
-This module needs only the standard library, so that ``sparseklr show`` can print the description quickly.
+This module imports only the standard library, so that ``sparseklr show`` can print the description quickly.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ _MEMBER = re.compile(r"sparseklr\.json|model\.json|description\.json|[0-9]{1,9}\
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits on the unpacked size: ``ratio`` times the size of the file, or ``always`` if that is more."""
+    """Limits on the size of an unpacked archive: ``always``, or ``ratio`` times the file size if larger."""
 
     always: int = 256 << 20  # bytes
-    ratio: int = 100  # compression shrinks columns of zeros and ones fiftyfold, but hardly shrinks doubles
-    copies: int = 4  # number of copies in memory while a file is read
-    json: int = 8  # factor for JSON, whose values take more memory than their text
+    ratio: int = 100  # compression shrinks columns of zeros and ones by a factor of 50, and doubles hardly
+    copies: int = 4  # number of copies of the content in memory while a file is read
+    json: int = 8  # memory of a JSON document, relative to the size of its text
 
 
 LIMITS = Limits()
 
 
 class ModelFileError(ValueError):
-    """Error for a file that is not a model, is damaged or too large, or has a different version."""
+    """Error for a file that is not a model file, is damaged or too large, or has another format version."""
 
 
 def versions() -> dict[str, str]:
-    """The versions of this package and of the installed libraries."""
+    """Return the versions of this package and of the ``LIBRARIES`` that are installed, by name."""
     found = {"sparseklr": __version__}
     for library in LIBRARIES:
         try:
@@ -53,7 +53,7 @@ def versions() -> dict[str, str]:
 
 
 def pack(members: dict[str, bytes]) -> bytes:
-    """Pack members into an archive, with a header."""
+    """Return a zip archive with the given members and a header."""
     header = {
         "format": FORMAT,
         "versions": versions(),
@@ -69,7 +69,10 @@ def pack(members: dict[str, bytes]) -> bytes:
 
 
 def unpack(data: bytes, name: str, max_bytes: int | None = None) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """Return the members of an archive and its header; messages mention ``name``."""
+    """Return the members of an archive and its header; ``name`` is the name of the file in errors.
+
+    ``max_bytes`` replaces the limit on the unpacked size.
+    """
     try:
         with ZipFile(io.BytesIO(data)) as archive:
             names = archive.namelist()
@@ -83,7 +86,7 @@ def unpack(data: bytes, name: str, max_bytes: int | None = None) -> tuple[dict[s
         header["versions"] = {str(library): str(number) for library, number in header["versions"].items()}
     except ModelFileError:
         raise
-    except Exception as error:  # any error of zipfile, zlib, json and lookups for wrong content
+    except Exception as error:  # wrong content can cause any error in zipfile, zlib, json and lookups
         raise ModelFileError(damaged(name)) from error
     if found != FORMAT:
         raise ModelFileError(
@@ -97,32 +100,33 @@ def unpack(data: bytes, name: str, max_bytes: int | None = None) -> tuple[dict[s
 
 
 def _read(archive: ZipFile, member: ZipInfo) -> bytes:
-    """Unpack a member up to its announced size; zipfile raises if there is more."""
+    """Return the content of a member; zipfile raises an error if it is larger than its declared size."""
     with archive.open(member) as file:
         return file.read(member.file_size)
 
 
 def damaged(name: str) -> str:
-    return f"{name}: not a model written by sparseklr, or damaged"
+    return f"{name}: the file is not a model written by sparseklr, or it is damaged"
 
 
 def _check_size(unpacked: int, packed: int, name: str, max_bytes: int | None) -> None:
-    """Reject an archive that unpacks to implausibly many bytes, or to more than the available memory."""
+    """Raise an error if the unpacked content is implausibly large or does not fit into memory."""
     limit = max(LIMITS.always, LIMITS.ratio * packed) if max_bytes is None else max_bytes
     if unpacked > limit:
         raise ModelFileError(
-            f"{name}: not loaded, {packed >> 10} kB unpack to {unpacked >> 20} MB; the limit is "
-            f"{limit >> 20} MB. If you trust the file, sparseklr.load(path, max_bytes=...) raises the limit"
+            f"{name}: not loaded, because {packed >> 10} kB would unpack to {unpacked >> 20} MB; the limit "
+            f"is {limit >> 20} MB. If you trust the file, raise the limit: "
+            "sparseklr.load(path, max_bytes=...)"
         )
     if unpacked > (free := available_memory() // LIMITS.copies):
         raise ModelFileError(
-            f"{name}: not loaded, it unpacks to {unpacked >> 20} MB, but the available memory suffices only "
-            f"for {free >> 20} MB"
+            f"{name}: not loaded, because it would unpack to {unpacked >> 20} MB, and the available memory "
+            f"suffices only for {free >> 20} MB"
         )
 
 
 def _digest(members: dict[str, bytes]) -> str:
-    """The SHA-256 digest of names and contents, sorted by name."""
+    """Return the SHA-256 digest of the names and contents of all members, sorted by name."""
     digest = hashlib.sha256()
     for name, content in sorted(members.items()):
         digest.update(f"{name}\0{len(content)}\0".encode())

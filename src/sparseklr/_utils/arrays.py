@@ -1,4 +1,4 @@
-"""Validate arrays read from files before compiled code uses them."""
+"""Validation of arrays from model files, before they are passed to compiled code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import numpy as np
 def check_floats(
     name: str, array: Any, shape: tuple[int | None, ...], dtypes: tuple[Any, ...] = (np.float64,)
 ) -> None:
-    """Raise an error unless a value is an array of finite numbers of the given shape; None is a wildcard.
+    """Raise an error unless ``array`` is an array of finite numbers of the given shape.
+
+    None in ``shape`` allows any length.
 
     >>> check_floats("coef", np.zeros((2, 3)), (None, 3))
     >>> check_floats("coef", np.zeros((2, 3)), (None, 4))
@@ -23,7 +25,7 @@ def check_floats(
 
 
 def check_indices_below(name: str, array: Any, size: int) -> None:
-    """Raise an error unless a value is an array of integers from 0 to ``size - 1``.
+    """Raise an error unless ``array`` is an array of integers from 0 to ``size - 1``.
 
     >>> check_indices_below("support", np.array([0, 7]), 5)
     Traceback (most recent call last):

@@ -12,10 +12,10 @@ from tempfile import TemporaryDirectory
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Provide a temporary file that replaces ``path`` on success and is deleted on failure.
+    """Provide the path of a temporary file, which replaces ``path`` on success and is deleted on failure.
 
-    The file is created beside ``path`` in a new folder that only its owner can access, so that nobody else
-    can read or replace it and threads do not share it. The mode of ``path`` is preserved.
+    The temporary file is in a new folder beside ``path``. Only the owner can access the folder, so that other
+    users can neither read nor replace the file. The permissions of an existing file ``path`` are preserved.
     """
     try:
         with TemporaryDirectory(prefix=".", dir=path.parent) as folder:
@@ -24,5 +24,5 @@ def replacing(path: Path) -> Iterator[Path]:
             if path.exists():
                 shutil.copymode(path, temporary)
             os.replace(temporary, path)
-    except OSError as error:  # name the user's file rather than the temporary one
+    except OSError as error:  # the error names the file of the user, not the temporary file
         raise OSError(error.errno, error.strerror or str(error), str(path)) from error

@@ -1,4 +1,4 @@
-"""Available memory."""
+"""Amount of memory that is available to the process."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _UNKNOWN = 1 << 40
 
 
 def available_memory(root: str | Path = "/") -> int:
-    """Bytes that can be allocated without swapping or termination, as far as the system reports them.
+    """Return the number of bytes that the process can allocate without swapping.
 
-    The result is the machine's available memory, or less if the limits of the process's control groups
-    (versions 1 and 2) or their parents leave less. Reclaimable page cache counts as available.
+    It is the smallest of the available memory of the machine and what the limits of the control groups
+    (versions 1 and 2) of the process leave. Page cache that the system can reclaim counts as available.
 
     Parameters
     ----------
@@ -23,6 +23,7 @@ def available_memory(root: str | Path = "/") -> int:
     Returns
     -------
     int
+        Number of bytes; a very large number if it is unknown.
 
     References
     ----------
@@ -47,12 +48,11 @@ def available_memory(root: str | Path = "/") -> int:
 
 
 def _memory_groups(root: Path) -> Iterator[tuple[Path, str, str, str]]:
-    """Every cgroup directory whose memory limit applies to this process, with the names of its limit and
-    usage files.
+    """Yield each control group directory whose memory limit applies to this process, with three names.
 
-    The fourth item of each tuple is the prefix of the page-cache statistics that include child groups.
-    Inside a container the reported path may refer to the host, so all directories up to the mounted root
-    are considered.
+    The names are those of the file with the limit, of the file with the usage, and the prefix of the
+    page-cache statistics that include child groups. Inside a container, the path of the control group may
+    refer to the host, so all directories up to the mounted root are considered.
     """
     mounted = root / "sys/fs/cgroup"
     for line in _read(root / "proc/self/cgroup").splitlines():
@@ -84,13 +84,13 @@ def _number(path: Path) -> int | None:
 
 
 def _table(path: Path) -> dict[str, int]:
-    """Read a file with lines of the form "name number" as a dictionary."""
+    """Return the content of a file with lines of the form "name number" as a dictionary."""
     lines = (line.split() for line in _read(path).splitlines())
     return {words[0]: int(words[1]) for words in lines if len(words) > 1 and words[1].isdigit()}
 
 
 def _free_pages() -> int:
-    """Free memory on systems without /proc, or a large number if unknown."""
+    """Return the free memory in bytes on systems without /proc, or a very large number if it is unknown."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
     except (AttributeError, ValueError, OSError):

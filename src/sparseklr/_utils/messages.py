@@ -1,4 +1,4 @@
-"""Warnings attributed to the user's code, and formatting of messages."""
+"""Warnings that point to the line of the user's code, and formatting of messages."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-# Packages between the user's call and the place that warns.
+# Packages whose frames a warning skips when it looks for the user's code.
 _PASSED_OVER = {"sparseklr", "sklearn", "joblib"}
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Issue a warning attributed to the innermost call from outside the packages above.
+    """Issue a warning that points to the line of the user's code that called this package.
 
-    A fixed ``stacklevel`` would suit only one call path; this suits ``fit``, paths and grid searches alike.
-    (``skip_file_prefixes`` of Python 3.12 does the same.)
+    A fixed ``stacklevel`` would be right for only one chain of calls, but ``fit`` may be called directly or
+    by a grid search. The argument ``skip_file_prefixes`` of Python 3.12 has the same effect.
     """
     frame, level = sys._getframe(1), 2
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in _PASSED_OVER:
@@ -29,14 +29,14 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066
 
 
 def listing(names: Iterable[Any], most: int = 12) -> str:
-    """Join at most ``most`` names with commas."""
+    """Return at most ``most`` names, joined by commas, and the number of all names if there are more."""
     names = list(map(str, names))
     more = f", ... ({len(names)} in all)" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
 def printable(text: Any) -> str:
-    """Escape control characters, because text from files may contain terminal commands.
+    """Return text with escaped control characters, because text from files may contain terminal commands.
 
     >>> printable("\\x1b[2Jred")
     '\\\\x1b[2Jred'

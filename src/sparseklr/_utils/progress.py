@@ -12,24 +12,24 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-# Without a terminal or tqdm, progress is printed in lines, at most one in this number of seconds.
+# Without a terminal or tqdm, progress is printed in lines, at least this number of seconds apart.
 SECONDS_BETWEEN_LINES = 2.0
 
 
 @dataclass(frozen=True)
 class Iteration:
-    """State of an iterative method; the compiled solver reports the same three numbers."""
+    """Progress of an iterative method; the compiled solver reports the same three numbers."""
 
-    n_iter: int
-    violation: float  # distance from convergence, to be compared with the tolerance
-    seconds: float
+    n_iter: int  # number of iterations so far
+    violation: float  # measure of convergence that is compared with the tolerance
+    seconds: float  # time since the start
 
 
 class ProgressBar:
-    """Solver callback that shows how the KKT violation approaches its tolerance, on a logarithmic scale.
+    """Callback of a solver that shows how the violation approaches its tolerance, on a logarithmic scale.
 
-    On a terminal or in a notebook with tqdm (extra ``sparseklr[progress]``) it shows a ``tqdm`` bar;
-    otherwise it prints a line on standard error every two seconds. It shows nothing on a terminal that
+    On a terminal or in a notebook, it shows a bar with tqdm, if tqdm is installed (``sparseklr[progress]``).
+    Otherwise, it prints a line on standard error every two seconds. It shows nothing on a terminal that
     reports a width of 0, as some build servers do.
 
     Examples
@@ -51,7 +51,7 @@ class ProgressBar:
         if self.show and (sys.stderr.isatty() or "ipykernel" in sys.modules):
             try:
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # without ipywidgets tqdm warns, and draws text
+                    warnings.simplefilter("ignore")  # tqdm warns if ipywidgets is not installed
                     from tqdm.auto import tqdm
             except ImportError:
                 return self
@@ -63,7 +63,7 @@ class ProgressBar:
         if not self.show:
             return False
         self._start = self._start or max(at.violation, self.tolerance * 1.001)
-        # The violation does not fall monotonically; the displayed progress does.
+        # The violation may rise, but the displayed progress must not fall.
         progress = math.log(self._start / at.violation) / math.log(self._start / self.tolerance)
         self._done = max(self._done, min(1.0, progress))
         self._draw(f"{at.n_iter} steps", at.seconds)
@@ -90,7 +90,7 @@ class ProgressBar:
 
 
 def _width() -> int:
-    """The number of columns of the terminal; an unknown width counts as usable."""
+    """Return the number of columns of the terminal, or 80 if it is unknown."""
     try:
         return os.get_terminal_size(sys.stderr.fileno()).columns
     except (OSError, ValueError):
@@ -98,7 +98,7 @@ def _width() -> int:
 
 
 def time_left(done: float, seconds: float) -> list[str]:
-    """The remaining time in words, as a list with one entry; empty if it cannot be estimated yet.
+    """Return a list with a text about the remaining time; it is empty if the time cannot be estimated yet.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def time_left(done: float, seconds: float) -> list[str]:
 
 
 class GridProgressBar(ProgressBar):
-    """Shows the number of finished fits out of the expected number, which a search may exceed."""
+    """Progress bar with the number of finished fits and the expected number, which a search may exceed."""
 
     def __init__(self, title: str, total: int, show: bool) -> None:
         super().__init__(title, tolerance=1.0, show=show)
@@ -126,21 +126,21 @@ class GridProgressBar(ProgressBar):
             self._draw(f"{self._count}{expected} fits", time.perf_counter() - self._began)
 
 
-# Reports the name of the current stage of a fit, and the finished fraction.
+# A function that reports the name of the current stage of a fit, and the finished fraction of the fit.
 Report = Callable[[str, float], None]
 
 
 def silent(name: str, fraction: float) -> None:
-    """Ignore the progress of a fit."""
+    """Do nothing: a ``Report`` for fits without a progress bar."""
 
 
 def between(report: Report, start: float, end: float) -> Report:
-    """Reports for a part of a fit, which begins and ends at the given fractions of the whole."""
+    """Return a ``Report`` for a part of a fit, which begins and ends at the given fractions of the fit."""
     return lambda name, fraction: report(name, start + (end - start) * fraction)
 
 
 class StageProgressBar(ProgressBar):
-    """Shows the name of the current stage of a fit, the finished fraction and the time left."""
+    """Progress bar with the name of the current stage of a fit, the finished fraction and the time left."""
 
     def __init__(self, title: str, show: bool = True) -> None:
         super().__init__(title, tolerance=1.0, show=show)

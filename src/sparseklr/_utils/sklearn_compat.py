@@ -1,7 +1,7 @@
-"""Private parts of scikit-learn that this package uses, each with the reason why it is needed.
+"""Private functions and classes of scikit-learn that this package uses, each with the reason.
 
-Everything else comes from public modules. ``make test-oldest`` runs the tests with the oldest supported
-version of scikit-learn, ``make test`` with the newest.
+All other imports are from public modules of scikit-learn. ``make test-oldest`` runs the tests with the oldest
+supported version of scikit-learn, and ``make test`` with the newest.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 # Selection of rows from an array, a sparse matrix, a list or a data frame of any library.
 from sklearn.utils import _safe_indexing as safe_indexing
 
-# The constraints in ``_parameter_constraints`` and their validation. There is no public way to declare them,
-# and errors should have the same form as those of scikit-learn's estimators. Unchanged since 1.3.
+# Validation of parameters by ``_parameter_constraints``. There is no public equivalent, and errors should
+# have the same form as in scikit-learn. These names have not changed since version 1.3.
 from sklearn.utils._param_validation import (
     HasMethods,
     Interval,
@@ -24,7 +24,8 @@ from sklearn.utils._param_validation import (
     validate_parameter_constraints,
 )
 
-# Column names of a data frame of any library. The public ``validate_data`` needs an estimator and all rows.
+# Column names of a data frame of any library. The public ``validate_data`` requires an estimator and all
+# rows.
 from sklearn.utils.validation import _get_feature_names as get_feature_names
 
 __all__ = [
@@ -43,7 +44,7 @@ __all__ = [
 
 # -- callbacks --------------------------------------------------------------------------------
 
-try:  # public, from scikit-learn 1.9 on
+try:  # public since scikit-learn 1.9
     from sklearn.callback import CallbackSupportMixin, with_callbacks
 except ImportError:
 
@@ -58,10 +59,10 @@ except ImportError:
 def fit_task(
     estimator: Any, X: Any, y: Any, n_parts: int
 ) -> Iterator[Callable[[str], AbstractContextManager]]:
-    """Report a fit to the callbacks of an estimator; yields a function that reports a named part of it.
+    """Report a fit to the callbacks of an estimator, and provide a function that reports a part of the fit.
 
-    ``_init_callback_context`` is documented for authors of estimators in spite of its name. The teardown is
-    included, because ``fit`` replaces the attributes of the estimator afterwards.
+    Despite its name, ``_init_callback_context`` is documented for authors of estimators. This context manager
+    also calls the teardown hooks, because ``fit`` replaces the attributes of the estimator afterwards.
     """
     if not hasattr(estimator, "_init_callback_context"):
         yield lambda name: nullcontext()
@@ -86,26 +87,27 @@ def fit_task(
 
 @with_callbacks
 def _tear_down(estimator: Any) -> None:
-    """``with_callbacks`` calls the teardown hooks when this function returns."""
+    """Call the teardown hooks of the callbacks, which ``with_callbacks`` does when this function returns."""
 
 
 # -- scorers ----------------------------------------------------------------------------------
 
 
 def response_of(scorer: Any) -> str | None:
-    """The method whose values a scorer of ``make_scorer`` uses first; None for other callables.
+    """Return the name of the first prediction method that a scorer of ``make_scorer`` tries.
 
-    There is no public way to find out. Calling the scorer with a recording model would depend on more
-    internals than this attribute.
+    The result is None for other callables. There is no public equivalent; to call the scorer with a model
+    that records its calls would depend on more internals than this attribute.
     """
     method = getattr(scorer, "_response_method", None)
     return method[0] if isinstance(method, tuple) else method
 
 
 def takes_weights(scorer: Any) -> bool:
-    """Whether a scorer accepts ``sample_weight``.
+    """Return whether a scorer accepts ``sample_weight``.
 
-    A scorer of ``make_scorer`` passes any keyword to its metric, so the signature of the metric decides.
+    A scorer of ``make_scorer`` passes all keyword arguments on to its metric, so the signature of the metric
+    decides.
     """
     metric = getattr(scorer, "_score_func", scorer)
     return "sample_weight" in inspect.signature(metric).parameters

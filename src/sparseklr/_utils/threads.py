@@ -1,4 +1,4 @@
-"""Threads for independent pieces of work, with results in a fixed order."""
+"""Threads for independent tasks, whose results are returned in a fixed order."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from typing import Any
 from joblib import cpu_count, effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
-# map(function, items) returns the results in the order of the items.
+# A function with the interface of the built-in map: the results are in the order of the items.
 Map = Callable[..., Iterable]
 
 
 def n_threads(n_jobs: int | None) -> int:
-    """The number of threads for ``n_jobs`` as in joblib, but at most 64 or one per core."""
+    """Return the number of threads for ``n_jobs`` as in joblib, limited to 64 or one per core, if more."""
     threads = int(effective_n_jobs(n_jobs))
     return threads if threads <= 64 else min(threads, max(64, cpu_count()))
 
 
 def threads_of(map_: Map) -> int:
-    """The number of threads of a ``map``."""
+    """Return the number of threads that a ``Map`` uses; 1 for the built-in ``map``."""
     return getattr(map_, "threads", 1)
 
 
 class ThreadPool(ThreadPoolExecutor):
-    """A thread pool that calls the function itself if the system cannot start a thread."""
+    """A thread pool that calls a function in the current thread if the system cannot start another thread."""
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
         future: Future = Future()
         begun = threading.Lock()
 
-        def call() -> (
-            None
-        ):  # runs at most once, because the pool also queues calls for which it could not start a thread
+        # The lock makes ``call`` run at most once: the pool also queues a call for which it could not start a
+        # thread.
+        def call() -> None:
             if not begun.acquire(blocking=False) or not future.set_running_or_notify_cancel():
                 return
             try:
@@ -54,30 +54,30 @@ class ThreadPool(ThreadPoolExecutor):
 
 
 class _PoolMap:
-    """The ``map`` of a thread pool."""
+    """A ``Map`` that uses the threads of a pool."""
 
     def __init__(self, pool: ThreadPool, threads: int) -> None:
         self.pool, self.threads = pool, threads
 
     def __call__(self, function: Callable[..., Any], *items: Iterable) -> Iterable:
         arguments = list(zip(*items, strict=True))
-        if len(arguments) < 2:  # a thread would not help
+        if len(arguments) < 2:  # another thread would not save time
             return [function(*each) for each in arguments]
         return self.pool.map(lambda each: function(*each), arguments)
 
 
 class _OneThread:
-    """Limits linear algebra to one thread, because with a few hundred unknowns more threads only wait.
+    """Context manager that limits linear algebra to one thread, which is faster for a few hundred unknowns.
 
-    The limit belongs to the process. If uses overlap, the first one sets it and the last one restores the
-    original number of threads.
+    The limit applies to the whole process. If several threads use the context manager at the same time, the
+    first one sets the limit, and the last one restores the original number of threads.
     """
 
     def __init__(self) -> None:
         self.lock, self.inside = threading.RLock(), 0
 
     def after_fork_in_child(self) -> None:
-        """Reset the state in a forked child, because the counted threads exist only in the parent."""
+        """Reset the counter in a forked child process, as the counted threads exist only in the parent."""
         if self.inside:
             self._restore()
         self.inside = 0
@@ -92,7 +92,7 @@ class _OneThread:
 
     def __exit__(self, *exception: object) -> None:
         with self.lock:
-            self.inside = max(self.inside - 1, 0)  # 0 in a child that was forked inside
+            self.inside = max(self.inside - 1, 0)  # already 0 in a child process forked inside the context
             if self.inside == 0:
                 self._restore()
 
@@ -103,13 +103,16 @@ class _OneThread:
 
 @cache
 def _linear_algebra() -> ThreadpoolController:
-    """Find the linear algebra libraries once, because the search takes as long as a small fit."""
+    """Return a controller of the linear algebra libraries, which are searched for only once.
+
+    The search takes as long as a small fit.
+    """
     return ThreadpoolController()
 
 
 @contextmanager
 def _any_thread_may_set() -> Iterator[None]:
-    """Work around threadpoolctl 3.8, in which only the first thread that limited OpenBLAS can do it again."""
+    """Allow any thread to limit OpenBLAS; in threadpoolctl 3.8, only the thread that was first can do so."""
 
     def clear() -> None:
         for library in _linear_algebra().lib_controllers:
@@ -118,11 +121,11 @@ def _any_thread_may_set() -> Iterator[None]:
 
     clear()
     yield
-    clear()  # other threads can restore their limits
+    clear()  # so that other threads can restore their limits
 
 
 one_thread = _OneThread()
-if hasattr(os, "register_at_fork"):  # no other thread may hold the lock during a fork
+if hasattr(os, "register_at_fork"):  # the lock must be free in a forked child process
     os.register_at_fork(
         before=one_thread.lock.acquire,
         after_in_parent=one_thread.lock.release,
@@ -132,10 +135,11 @@ if hasattr(os, "register_at_fork"):  # no other thread may hold the lock during 
 
 @contextmanager
 def ordered_threads(n_jobs: int | None) -> Iterator[Map]:
-    """Provide a ``map`` that uses ``n_jobs`` threads, each with single-threaded linear algebra.
+    """Provide a ``Map`` with ``n_jobs`` threads, in which linear algebra uses one thread.
 
-    The pieces of work do not depend on the number of threads, and their results are summed in order, so
-    results are bit-identical for any ``n_jobs``. With multithreaded matrix products they would not be.
+    Callers divide their work into tasks that do not depend on the number of threads, and sum the results in a
+    fixed order. Their results are therefore bit-identical for any ``n_jobs``, which multithreaded matrix
+    products would not guarantee.
     """
     with one_thread:
         if (n := n_threads(n_jobs)) == 1:

@@ -1,6 +1,8 @@
-"""Baselines that the paper compares with: thresholded kernel logistic regression (`thresholded`), the Import
-Vector Machine (`import_vector`), and kernel logistic regression with the l1/2 penalty (`half`, solved by
-`_half_solver`).
+"""Other sparse kernel classifiers, with which Consolo, Manno and Amaldi (2025) compare their method.
+
+- :mod:`thresholded`: kernel logistic regression that keeps the points with the largest dual variables
+- :mod:`import_vector`: the Import Vector Machine of Zhu and Hastie
+- :mod:`half`: kernel logistic regression with the l1/2 penalty of Xu et al.
 """
 
 from .half import HalfKLR, half_klr_path

@@ -1,10 +1,11 @@
-r"""The solver of :class:`HalfKLR`: the half-thresholding operator and two algorithms for
+r"""Solver of :class:`HalfKLR`: the half-thresholding operator, and two algorithms for the problem
 
 .. math:: \min_{\beta, b}\; C \sum_i m_i A(f_i) - t_i f_i + \sum_j |\beta_j|^{1/2},
           \qquad f = K\beta + b .
 
-The intercept always has its optimal value, so steps minimise :math:`\Phi(\beta) = \min_b \text{loss}`, whose
-curvature is that of centred columns.
+A coordinate is one coefficient :math:`\beta_j`, and the support is the set of non-zero coordinates. The step
+sizes refer to the loss at the optimal intercept, :math:`\Phi(\beta) = \min_b \text{loss}`. Its second
+derivatives are those of the loss with centred kernel columns.
 """
 
 from __future__ import annotations
@@ -25,29 +26,29 @@ from .loss import LogisticLoss
 
 Array = np.ndarray
 
-# Zero is the minimiser up to |z| = THRESHOLD t^(2/3).
+# The minimiser of (x - z)^2 + t |x|^(1/2) is zero if |z| <= THRESHOLD t^(2/3).
 THRESHOLD = 54 ** (1 / 3) / 4
 
 
 @dataclass(frozen=True)
 class HalfSettings:
-    """Settings of the coordinate algorithm; fractions refer to the objective."""
+    """Settings of the coordinate algorithm; decreases are fractions of the objective."""
 
-    shortlist: int = 64  # coordinates tried per round, those with the largest predicted decrease
-    trials: int = 4  # number of failed trials after which the rest of the short list waits for the next round
-    settled: float = 1e-4  # remaining fraction on the support between joins; if larger, the support grows
+    shortlist: int = 64  # number of coordinates tried in an iteration, by decreasing predicted decrease
+    trials: int = 4  # number of trials after which only coordinates with a guaranteed decrease are tried
+    settled: float = 1e-4  # while the support grows, Newton steps stop at this predicted decrease
     worthwhile: float = 1e-9  # smallest predicted decrease for which a coordinate is tried
-    worthwhile_at_end: float = 1e-13  # the same at the end of a solve; it exceeds rounding errors
-    vanishing: float = 1e-6  # coordinates below this fraction of the smallest size at a minimum become zero
-    newton_steps: int = 20  # maximum number of Newton steps on a support
-    block: int = 512  # kernel columns computed at once
+    worthwhile_at_end: float = 1e-13  # the same near convergence; it exceeds rounding errors
+    vanishing: float = 1e-6  # coordinates below this fraction of their smallest possible size are set to zero
+    newton_steps: int = 20  # maximum number of Newton steps per iteration
+    block: int = 512  # number of kernel columns computed at once
 
 
 SETTINGS = HalfSettings()
 
 
 def half_threshold(z: Any, t: Any) -> Any:
-    r"""The minimiser of :math:`(x - z)^2 + t|x|^{1/2}` over x, elementwise.
+    r"""Return the minimiser of :math:`(x - z)^2 + t|x|^{1/2}` over x, elementwise.
 
     .. math:: x = \tfrac23 z\left(1 + \cos\left(\tfrac{2\pi}3 -
               \tfrac23\arccos\left(\tfrac t8 (|z|/3)^{-3/2}\right)\right)\right)
@@ -56,17 +57,19 @@ def half_threshold(z: Any, t: Any) -> Any:
     Parameters
     ----------
     z : array-like
+        Points at which the quadratic term vanishes.
     t : array-like
-        Positive weight of the penalty; broadcast against ``z``.
+        Positive weights of the penalty; broadcast with ``z``.
 
     Returns
     -------
     array
+        The minimisers.
 
     Notes
     -----
-    The threshold is often printed as :math:`\tfrac34 t^{2/3}`, where the minimum at 0 is still lower. Between
-    the two thresholds the formula gives the other, local minimum.
+    In the literature, the threshold is often given as :math:`\tfrac34 t^{2/3}`, which is too small. Between
+    the two thresholds, the formula gives a local minimum, but the value at 0 is lower.
 
     References
     ----------
@@ -88,17 +91,20 @@ def half_threshold(z: Any, t: Any) -> Any:
 
 
 def step_of(slope: Array, curvature: Array, at: Array | float = 0.0) -> tuple[Array, Array]:
-    """The minimisers x of ``slope (x - at) + curvature (x - at)^2 / 2 + |x|^(1/2)``, and the decreases."""
+    """Return the minimisers x of ``slope (x - at) + curvature (x - at)^2 / 2 + |x|^(1/2)``.
+
+    The second result is the decrease of this function from ``at`` to x.
+    """
     x = half_threshold(at - slope / curvature, 2 / curvature)
     move = x - at
     return x, np.sqrt(np.abs(at)) - np.sqrt(np.abs(x)) - slope * move - curvature * move**2 / 2
 
 
 class Gram:
-    """Products with the kernel matrix of all points, which is kept in memory if it fits.
+    """Products with the kernel matrix of all points, which is stored if it fits into ``cache_size``.
 
-    The matrix of more than 4096 points is kept in float32. These products only rank coordinates; the model is
-    computed from exact columns.
+    The kernel matrix of more than 4,096 points is stored in float32. Its products only rank the coordinates;
+    the model is computed from kernel columns in float64.
     """
 
     def __init__(self, points: DistinctPoints, cache_size: float | str) -> None:
@@ -121,7 +127,7 @@ class Gram:
         return kernel.matrix(single[block], single, n_jobs=self.points.n_jobs)
 
     def product(self, r: np.ndarray, exact: bool = False) -> np.ndarray:
-        """The product K r, computed in float64 throughout if ``exact``."""
+        """Return the product K r; if ``exact`` is set, all kernel values are in float64."""
         if self.matrix is not None and not (exact and self.matrix.dtype == np.float32):
             return (self.matrix @ r.astype(self.matrix.dtype)).astype(np.float64)
         points = self.points
@@ -129,9 +135,10 @@ class Gram:
         return points.kernel.sum(queries, queries, r[None, :], n_jobs=points.n_jobs)[:, 0]
 
     def spread(self, total: np.ndarray, centred: bool) -> np.ndarray:
-        """``sum_i m_i (K_ij - mean_j)^2`` for every column j; without the mean if not centred.
+        """Return ``sum_i m_i (K_ij - mean_j)^2`` for every column j, with mean 0 unless ``centred`` is set.
 
-        The result is at least 1e-9 times ``sum_i m_i K_ij^2``, and 1 for a zero column, which has no slope.
+        The result is at least ``1e-9 * sum_i m_i K_ij^2``. For a zero column, on which the loss does not
+        depend, it is 1.
         """
         spread, fraction = np.empty(len(total)), total / total.sum()
         for start in range(0, len(total), SETTINGS.block):
@@ -146,12 +153,12 @@ class Gram:
 
 @dataclass(frozen=True)
 class Convergence:
-    """Convergence of a solve; ``residual`` is the largest move of half thresholding over max |beta|."""
+    """Convergence of a solver."""
 
-    n_iter: int
-    residual: float
-    converged: bool
-    history: Array  # the objective after each iteration
+    n_iter: int  # number of iterations
+    residual: float  # largest change of a coordinate by half thresholding, divided by max(1, max |beta|)
+    converged: bool  # whether the residual is at most tol
+    history: Array  # objective before the first and after each iteration
 
 
 Callback = Callable[[Iteration], Any] | None
@@ -159,47 +166,54 @@ Callback = Callable[[Iteration], Any] | None
 
 @dataclass(frozen=True, eq=False)
 class _Metric:
-    """A positive definite model of the second derivatives on the support and the intercept.
+    """Positive definite approximation to the Hessian in the support and the intercept.
 
-    If every coordinate is divided by |x|^(3/4), the penalty has the curvature -1/4 in each of them. If that
-    makes the system indefinite, it is replaced by 1/2, the curvature of the quadratic that touches the
-    penalty from above (iteratively reweighted least squares).
+    If every coordinate is divided by |x|^(3/4), the penalty has the second derivative -1/4 in each of them.
+    If the Hessian is then indefinite, -1/4 is replaced by 1/2, the second derivative of the quadratic
+    function that touches the penalty from above (iteratively reweighted least squares).
     """
 
-    A: Array  # columns of the support, and a column of ones for the intercept
-    unit: Array
-    factor: Any
-    n_coordinates: int
+    A: Array  # kernel columns of the support, followed by a column of ones if there is an intercept
+    unit: Array  # divisors of the coordinates and the intercept
+    factor: Any  # Cholesky factor of the scaled Hessian
+    n_coordinates: int  # size of the support
 
     def solve(self, G: Array) -> Array:
+        """Return the solution of the linear system with this Hessian and the right-hand side G."""
         unit = self.unit if G.ndim == 1 else self.unit[:, None]
         return unit * cho_solve(self.factor, unit * G) if len(unit) else G
 
 
 @dataclass(frozen=True, eq=False)
 class _CoordinateModels:
-    """Models of the loss along c coordinates off the support, see ``HalfSolver._coordinate_models``."""
+    """Quadratic models of the loss along c coordinates outside the support; s is the size of the support.
 
-    slope: Array  # (c,) slope while the support and the intercept adapt
-    curvature: Array
-    along: Array  # (s + 1, c) their negative move for a unit step of the coordinate
-    rest: Array  # (s + 1,) their negative Newton step without the coordinate
-    alone: Array  # (c,) slope with a fixed support
-    bound: Array  # bound on the curvature with a fixed support
+    :meth:`HalfSolver._coordinate_models` computes them.
+    """
+
+    slope: Array  # (c,) derivative if the support and the intercept adapt
+    curvature: Array  # (c,) second derivative if the support and the intercept adapt
+    along: Array  # (s + 1, c) minus the change of support and intercept for a unit step of the coordinate
+    rest: Array  # (s + 1,) minus the Newton step of support and intercept without the coordinate
+    alone: Array  # (c,) derivative if the support is fixed
+    bound: Array  # (c,) upper bound on the second derivative if the support is fixed
 
 
 class HalfSolver:
-    """One binary problem and its current model, from which the next solve starts.
+    """Solver of one binary problem; each solve starts from the solution of the previous one.
 
     Attributes
     ----------
     support : array of int (s,)
+        Indices of the non-zero coordinates.
     x : array (s,)
-        beta on the support.
+        Non-zero coordinates.
     columns : array (n, s)
         Kernel columns of the support.
     h : array (n,)
-        ``columns @ x``; f = h + b.
+        Outputs without the intercept, ``columns @ x``.
+    b : float
+        Intercept.
     unit : float
         Number by which the kernel was divided.
     """
@@ -237,25 +251,28 @@ class HalfSolver:
         return self.loss.at((self.h + self.b)[None]).curvature[0]
 
     def _best_intercept(self, h: Array) -> float:
-        """The b at which the loss is stationary: Newton's method within a bracket."""
+        """Return the intercept that minimises the loss for outputs h, by Newton's method in a bracket."""
         if not self.intercept:
             return 0.0
         low, high = -np.inf, np.inf
         total, target, other = self.loss.total, self.loss.target[0], self.loss.other[0]
-        b = self.b + float(total @ (self.h - h)) / float(total.sum())  # exact if the change of h is constant
+        b = self.b + float(total @ (self.h - h)) / float(total.sum())  # exact if h changed by a constant
         for _ in range(100):
             p, q = expit(h + b), expit(-h - b)
             excess = float(other @ p - target @ q)
             step = -excess / max(float(total @ (p * q)), 1e-300)
-            if abs(excess * step) <= 1e-13 * total.sum():  # twice the remaining decrease
-                return b + step if abs(step) < 1e-3 else b  # the last step doubles the accuracy of the slopes
+            if abs(excess * step) <= 1e-13 * total.sum():  # the product is twice the remaining decrease
+                return b + step if abs(step) < 1e-3 else b  # a last step, because convergence is quadratic
             low, high = (b, high) if excess < 0 else (low, b)
             new = b + min(max(step, -4.0), 4.0)
             b = new if low < new < high else (low + high) / 2
         return b
 
     def fixed_point_residual(self, C: float, among: Array | None = None) -> float:
-        """Largest move of a coordinate under its half-thresholding step, over max(1, max |beta|)."""
+        """Return the largest change of a coordinate by half thresholding, divided by max(1, max |beta|).
+
+        ``among`` restricts it to some coordinates; the only use is the support.
+        """
         beta = np.zeros(len(self.points))
         beta[self.support] = self.x
         if among is None:
@@ -269,14 +286,16 @@ class HalfSolver:
     # -- single coordinates, with Newton steps on the support ---------------------------------
 
     def solve(self, C: float, tol: float, max_iter: int, callback: Callback = None) -> Convergence:
-        """Solve by half thresholding of single coordinates, starting from the current model.
+        """Minimise the objective by half thresholding of single coordinates, and return the convergence.
 
         Each iteration has three steps:
 
-        1. Coordinates off the support that half thresholding makes non-zero join it, the best first.
-        2. Newton steps are taken on the support; coordinates that reach zero leave it.
-        3. If no coordinate joined, half thresholding is applied to the support, with the inverse of the
-           bound on the curvature as step size.
+        1. Half thresholding is applied to coordinates outside the support, beginning with the largest
+        predicted
+           decrease. A coordinate that becomes non-zero and lowers the objective joins the support.
+        2. Newton steps are taken in the coordinates of the support. Coordinates that reach zero leave it.
+        3. If no coordinate joined in step 1, half thresholding is applied to the support. The step size of a
+           coordinate is the inverse of an upper bound on its curvature.
         """
         start, history = time.perf_counter(), [self.objective(C)]
         quiet, goal = 0, tol
@@ -288,19 +307,23 @@ class HalfSolver:
             if callback is not None:
                 fall = (history[-2] - history[-1]) / history[-1]
                 callback(Iteration(iteration, max(left, fall, 1e-300), time.perf_counter() - start))
-            # When nothing moves any more, exact slopes decide.
+            # Once no step changes the support any more, convergence is checked with exact derivatives.
             quiet = quiet + 1 if not joined and not dropped and left <= goal else 0
             if quiet > 2:
                 self.b = self._best_intercept(self.h)
                 residual = self.fixed_point_residual(C, self.support)
-                if residual <= tol or goal < 1e-15:  # the remaining decrease is below rounding
+                if residual <= tol or goal < 1e-15:  # the remaining decrease is smaller than rounding errors
                     residual = self.fixed_point_residual(C)
                     return Convergence(iteration, residual, residual <= tol, np.array(history))
                 goal /= 100
         return Convergence(iteration, self.fixed_point_residual(C), False, np.array(history))
 
     def _join(self, C: float, most: int, thorough: bool) -> int:
-        """Let at most ``most`` coordinates off the support take their half-thresholding step."""
+        """Add at most ``most`` coordinates to the support, and return their number.
+
+        With ``thorough``, candidates are ranked by quadratic models of the objective instead of first
+        derivatives.
+        """
         metric = self._metric(C)
         short = self._shortlist(C, metric if thorough else None)
         columns = self.points.columns(short)
@@ -317,11 +340,14 @@ class HalfSolver:
         return most
 
     def _shortlist(self, C: float, metric: _Metric | None) -> Array:
-        """The coordinates off the support that are worth a trial, by their slopes or from all columns."""
-        self.b = self._best_intercept(self.h)  # the slopes are then those of Phi
+        """Return the indices of the best candidates for the support.
+
+        They are ranked by first derivatives or, if ``metric`` is given, by quadratic models.
+        """
+        self.b = self._best_intercept(self.h)  # the derivatives of the loss are then those of Phi
         n = len(self.points)
         if metric is None:
-            # Distance of each coordinate from the threshold of its step, up to a common factor.
+            # Half thresholding makes a coordinate non-zero if this score exceeds a common threshold.
             score = np.abs(self.gram.product(self._residual(C))) / np.cbrt(self.bound)
         else:
             score = np.empty(n)
@@ -336,10 +362,10 @@ class HalfSolver:
     def _coordinate_models(
         self, C: float, among: Array, columns: Array, metric: _Metric
     ) -> _CoordinateModels:
-        """Quadratic models of the loss along single coordinates, while the support and the intercept adapt.
+        """Return quadratic models of the loss along single coordinates, if support and intercept adapt.
 
-        The curvature of a coordinate is then a Schur complement, which is much smaller than its own curvature
-        if columns are similar.
+        The curvature of such a model is a Schur complement. If kernel columns are similar, it is much smaller
+        than the second derivative of the loss with a fixed support.
         """
         W = C * self._weights()
         U = metric.A.T @ (W[:, None] * columns)
@@ -352,7 +378,10 @@ class HalfSolver:
     def _best_trial(
         self, C: float, short: Array, columns: Array, metric: _Metric, thorough: bool
     ) -> tuple[int, Array, Array, float] | None:
-        """The short-listed coordinate with the largest predicted decrease whose step lowers the objective."""
+        """Return the candidate with the largest predicted decrease whose step lowers the objective, or None.
+
+        The result consists of its position in ``short``, and the new x, h and b.
+        """
         models, known = self._coordinate_models(C, short, columns, metric), metric.n_coordinates
         gain = step_of(models.slope, models.curvature)[1]
         certain = step_of(models.alone, models.bound)[1]
@@ -364,7 +393,9 @@ class HalfSolver:
             if rank >= trials and not certain[j] > enough:
                 continue
             steepness, bound = models.curvature[j], models.bound[j]
-            while True:  # backtracking; a step of the coordinate alone with the bound always succeeds
+            while (
+                True
+            ):  # backtracking; with a fixed support and the bound as curvature, a step always succeeds
                 together = steepness < bound
                 step = float(step_of((models.slope if together else models.alone)[j], steepness)[0])
                 if step == 0:
@@ -388,11 +419,11 @@ class HalfSolver:
         return None
 
     def _metric(self, C: float) -> _Metric:
-        """Second derivatives on the support and the intercept, modified to be positive definite."""
+        """Return the Hessian in the support and the intercept, modified to be positive definite."""
         W, size = C * self._weights(), np.abs(self.x)
         A = np.concatenate([self.columns, np.ones((len(W), int(self.intercept)))], axis=1)
-        # If rows are far on the wrong side, the curvature vanishes but the slopes are large: a fraction of
-        # these bounds the step of the intercept by 1e10.
+        # If points are misclassified with probabilities close to 1, the curvature vanishes but the slopes are
+        # large. A fraction of the slopes bounds the step of the intercept by 1e10.
         curved = W.sum()
         held = max(1e-10 * np.abs(self._residual(C)).sum() - curved, 0.0)
         unit = np.append(size**0.75, [1 / np.sqrt(max(curved + held, 1e-300))] * self.intercept)
@@ -406,14 +437,14 @@ class HalfSolver:
         return _Metric(A, unit, factor, len(size))
 
     def _gradient(self, C: float, metric: _Metric) -> Array:
-        """First derivatives with respect to the coordinates and the intercept of the metric."""
+        """Return the gradient of the objective in the coordinates and the intercept of ``metric``."""
         G = self._residual(C) @ metric.A
         x = self.x[: metric.n_coordinates]
         G[: len(x)] += 0.5 * np.sign(x) / np.sqrt(np.abs(x))
         return G
 
     def _newton(self, C: float, tol: float) -> float:
-        """Damped Newton steps on the support with fixed signs; returns the remaining relative decrease."""
+        """Take damped Newton steps in the support; return the predicted relative decrease that remains."""
         left = 0.0
         for step in range(SETTINGS.newton_steps + 1):
             if len(self.support) == 0:
@@ -426,14 +457,15 @@ class HalfSolver:
             if left <= tol or step == SETTINGS.newton_steps:
                 break
             if not self._move(C, direction, present):
-                return 0.0  # the remaining decrease is below rounding
+                return 0.0  # the remaining decrease is smaller than rounding errors
         return left
 
     def _move(self, C: float, direction: Array, present: float) -> bool:
-        """Backtrack along a direction until the objective falls; coordinates that change sign become zero.
+        """Move along a direction, with backtracking; return whether the objective fell below ``present``.
 
-        So do those that nearly vanish: at a minimum, ``C bound`` is at least the curvature
-        ``|x|^(-3/2) / 4`` of the penalty, which bounds the size of a coordinate from below.
+        Coordinates that change sign become zero, and so do coordinates that nearly vanish. At a minimum, ``C
+        bound`` is at least ``|x|^(-3/2) / 4``, the absolute curvature of the penalty, which is a lower bound
+        on the size of a coordinate.
         """
         t, least = 1.0, SETTINGS.vanishing * (4 * C * self.bound[self.support]) ** (-2 / 3)
         for _ in range(40):
@@ -449,7 +481,10 @@ class HalfSolver:
         return False
 
     def _threshold(self, C: float) -> bool:
-        """Apply half thresholding to the support, and drop zeros; return whether there were any."""
+        """Set coordinates that half thresholding makes zero to zero; return whether the support shrank.
+
+        The change is made only if it does not raise the objective.
+        """
         slope = self._residual(C) @ self.columns
         kept, _ = step_of(slope, C * self.bound[self.support], self.x)
         if (kept != 0).all():
@@ -472,7 +507,10 @@ class HalfSolver:
     # -- the published algorithm --------------------------------------------------------------
 
     def iterate(self, C: float, tol: float, max_iter: int, callback: Callback = None) -> Convergence:
-        """Apply half thresholding to all coordinates at once, with a common step size."""
+        """Minimise the objective by half thresholding of all coordinates at once; return a summary.
+
+        All coordinates have the same step size.
+        """
         beta = np.zeros(len(self.points))
         beta[self.support] = self.x
         lipschitz = self._lipschitz()
@@ -503,7 +541,7 @@ class HalfSolver:
         return Convergence(iteration, residual, residual <= tol, np.array(history))
 
     def _lipschitz(self) -> float:
-        """Largest curvature of Phi for C = 1, by the power method on the centred, weighted kernel matrix."""
+        """Return the largest curvature of Phi for C = 1, computed by the power method."""
         m, vector = self.loss.total, np.ones(len(self.points))
         vector[::2] = -1.0
         value = float(self.bound.max())

@@ -1,4 +1,4 @@
-"""Kernel logistic regression with the l1/2 penalty, by iterative half thresholding."""
+"""Kernel logistic regression with the l1/2 penalty, fitted by iterative half thresholding."""
 
 from __future__ import annotations
 
@@ -33,16 +33,17 @@ __all__ = ["HalfKLR", "half_klr_path", "half_threshold"]
 
 
 class HalfKLR(KernelClassifier):
-    r"""Kernel logistic regression with the l1/2 penalty on its coefficients.
+    r"""Kernel logistic regression with an l1/2 penalty on the coefficients.
 
-    The estimator finds a local minimum of
+    The estimator finds a local minimum over :math:`\beta` and b of
 
     .. math:: C \sum_i c_i \log(1 + e^{-y_i f(x_i)}) + \sum_j |\beta_j|^{1/2},
               \qquad f(x) = \sum_j \beta_j k(x_j, x) + b
 
-    by iterative half thresholding: a gradient step followed by :func:`half_threshold`, which sets
-    small coefficients to zero. The penalty is not convex and favours sparsity more strongly than
-    the l1 norm. More than two classes are handled one-vs-rest with a common kernel.
+    by iterative half thresholding, where :math:`c_i` are the sample weights. Each iteration is a gradient
+    step followed by :func:`half_threshold`, which sets small coefficients to zero. The penalty is not convex
+    and favours sparsity more strongly than the l1 norm. With more than two classes, a one-vs-rest problem is
+    solved for each class.
 
     Parameters
     ----------
@@ -54,20 +55,22 @@ class HalfKLR(KernelClassifier):
     degree, coef0 : float, default=3, 0
         See :class:`~sparseklr.SparseKLR`.
     fit_intercept : bool, default=True
-        Whether to fit the unpenalised b.
+        Whether to fit the intercept b, which is not penalised.
     algorithm : {"coordinate", "published"}, default="coordinate"
-        ``"published"`` thresholds all coefficients at once, with the inverse of the largest curvature as the
-        common step size. ``"coordinate"`` gives each coefficient its own step size, updates the most
-        promising ones first, and takes Newton steps on the non-zero ones; see Notes.
+        ``"published"`` updates all coefficients at once, with the inverse of the largest curvature as their
+        common step size. ``"coordinate"`` has a step size for each coefficient, updates first the
+        coefficients with the largest predicted decrease, and takes Newton steps on the non-zero coefficients;
+        see Notes.
     tol : float, default=1e-6
-        Stop when half thresholding moves no coefficient by more than this, relative to the largest (at least
-        1, in units in which kernel values are about 1). For ``"coordinate"``, the decrease predicted for a
-        Newton step on the non-zero coefficients must also be less than this fraction of the objective.
+        The fit stops when half thresholding changes every coefficient by at most ``tol`` times the largest
+        absolute coefficient, or at most ``tol`` if that is smaller than 1. With ``algorithm="coordinate"``,
+        the predicted decrease of a Newton step must also be at most ``tol`` times the objective. Kernel
+        matrices with large or small values are first divided by a constant.
     max_iter : int, default=1000
         Maximum number of iterations for each binary problem.
     cache_size : float or "auto", default="auto"
-        Memory for the kernel matrix in MB; ``"auto"`` is at most half of the free memory. If the matrix does
-        not fit, its values are recomputed at each iteration.
+        Memory for the kernel matrix in MB; ``"auto"`` means at most half of the free memory. If the matrix
+        does not fit, its values are recomputed in each iteration.
     class_weight : dict, "balanced" or None, default=None
     n_jobs : int or None, default=None
         Number of threads for kernel values; -1 for all cores.
@@ -80,34 +83,39 @@ class HalfKLR(KernelClassifier):
     support_ : array (n_kept,)
         Indices of the training points with a non-zero coefficient.
     support_vectors_ : array or CSR (n_kept, n_features)
-        These points; for ``kernel="precomputed"``, the kernel matrix among them.
+        Training points with a non-zero coefficient; for ``kernel="precomputed"``, the kernel matrix among
+        them.
     dual_coef_ : array (n_outputs, n_kept)
-        beta; one row for two classes, otherwise one per class.
+        Non-zero coefficients beta: one row for two classes, otherwise one row per class.
     intercept_ : array (n_outputs,)
+        Intercepts b.
     n_support_ : array (n_classes,)
-        Number of kept points of each class.
+        Number of training points of each class with a non-zero coefficient.
     n_iter_ : int
+        Total number of iterations.
     objective_path_ : list of n_outputs arrays
-        The objective after each iteration.
+        The objective after each iteration, for each binary problem.
     fixed_point_residual_ : float
-        Largest move of a coefficient under half thresholding, with the inverse of the bound on its curvature
-        as step size, relative to the largest coefficient (at least to 1 over the magnitude of kernel values).
+        The largest change of a coefficient by another half-thresholding step, relative as in ``tol``. The
+        step size of each coefficient is the inverse of an upper bound on its curvature.
     converged_ : bool
+        Whether every binary problem was solved to ``tol``.
     n_features_in_ : int
     feature_names_in_ : array
         Only when X has column names.
 
     Notes
     -----
-    With smaller steps, half thresholding has more poor fixed points. The published step size, the inverse of
-    the largest curvature :math:`\tfrac C4\|K\|^2`, is thousands of times smaller than the inverse curvature
-    along a single coefficient, because kernel columns are similar. Started from zero, the iteration often
-    stays there. The default algorithm therefore moves single coefficients by their own curvature (while the
-    intercept and the non-zero coefficients adapt), and accepts a move only if the objective falls. Its result
-    is also a fixed point of the published iteration, at a lower objective (``benchmarks/baselines.py``).
+    The smaller the step size, the more fixed points with a high objective half thresholding has. The step
+    size of the published algorithm is the inverse of the largest curvature, :math:`\tfrac C4\|K\|^2`. It is
+    thousands of times smaller than the inverse of the curvature along a single coefficient, because the
+    columns of a kernel matrix are similar. The published algorithm therefore often stays at zero, where it
+    starts. The default algorithm moves single coefficients with step sizes from their own curvature, while
+    the intercept and the non-zero coefficients adapt, and accepts a move only if it lowers the objective. Its
+    result is also a fixed point of the published iteration, with a lower objective
+    (``benchmarks/baselines.py``).
 
-    Equal rows are merged, and the order of rows does not matter: repeating a row is equivalent to a weight
-    of 2.
+    The result does not depend on the order of the rows, and repeating a row is equivalent to a weight of 2.
 
     References
     ----------
@@ -176,7 +184,7 @@ class HalfKLR(KernelClassifier):
         return self._solve(data, self._solvers(data))
 
     def _solvers(self, data: Samples) -> list[HalfSolver]:
-        """One solver for each class (a single one for two classes), with a common kernel matrix."""
+        """Return one solver per class, or a single solver for two classes; all use the same kernel matrix."""
         points = DistinctPoints.of(data, self.n_jobs).with_gram()
         unit = points.kernel_unit() if points.kernel.precomputed else 1.0
         if unit != 1:  # scale the kernel to avoid overflow
@@ -185,7 +193,7 @@ class HalfKLR(KernelClassifier):
             gram = Gram(points, self.cache_size)
         except MemoryError as error:
             raise MemoryError(
-                f"cache_size={self.cache_size!r} exceeds the available memory; use a smaller number of MB."
+                f"cache_size={self.cache_size!r} MB exceeds the available memory; use a smaller cache_size."
             ) from error
         total = points.weight.sum(axis=1)
         spread = gram.spread(total, centred=self.fit_intercept)
@@ -198,14 +206,14 @@ class HalfKLR(KernelClassifier):
         ]
 
     def _solve(self, data: Samples, solvers: list[HalfSolver]) -> dict[str, Any]:
-        """Solve every binary problem from the current state of its solver; returns the fitted attributes."""
+        """Solve every binary problem from the current state of its solver; return the fitted attributes."""
         runs = []
         coef, intercept = np.zeros((len(solvers), len(data.codes))), np.zeros(len(solvers))
         for k, solver in enumerate(solvers):
             title = type(self).__name__ if len(solvers) == 1 else f"class {data.classes[k]!s}"
             with one_thread, ProgressBar(title, self.tol, bool(self.verbose)) as progress:
                 runs.append(self._solve_one(solver, progress))
-            with np.errstate(over="ignore"):  # expansion raises on non-finite coefficients
+            with np.errstate(over="ignore"):  # expansion() raises an error if a coefficient is not finite
                 coef[k, solver.points.first[solver.support]] = solver.x / solver.unit
             intercept[k] = solver.b
         model = expansion(data, coef, intercept)
@@ -214,8 +222,9 @@ class HalfKLR(KernelClassifier):
             n_iter = max(run.n_iter for run in runs)
             warn(
                 f"Half thresholding stopped after {n_iter} iterations (max_iter={self.max_iter}) "
-                f"with {len(model['support_'])} points; it would still move a coefficient by "
-                f"{residual:.3g} of the largest (tol={self.tol:.3g}). Raise max_iter or tol, or lower C.",
+                f"with {len(model['support_'])} non-zero coefficients; another step would change a "
+                f"coefficient by {residual:.3g} relative to the largest (tol={self.tol:.3g}). Raise max_iter "
+                "or tol, or lower C.",
                 ConvergenceWarning,
             )
         return {
@@ -227,8 +236,11 @@ class HalfKLR(KernelClassifier):
         }
 
     def _solve_one(self, solver: HalfSolver, progress: ProgressBar) -> Convergence:
-        """Solve for a kernel divided by u: coefficients times u and C times sqrt(u) scale the objective by
-        sqrt(u)."""
+        """Solve one binary problem and return its convergence, with the objective in the original units.
+
+        The solver works with the kernel divided by u. With coefficients multiplied by u and C multiplied by
+        sqrt(u), the objective is multiplied by sqrt(u), so the minimiser is the same.
+        """
         root, callback = float(np.sqrt(solver.unit)), progress if self.verbose else None
         loss_weights(float(self.C), solver.points.weight, root)  # raises if out of range
         solve = solver.iterate if self.algorithm == "published" else solver.solve
@@ -239,10 +251,10 @@ class HalfKLR(KernelClassifier):
 def half_klr_path(
     X: Any, y: Any, Cs: Sequence[float], *, sample_weight: Any = None, **params: Any
 ) -> list[HalfKLR]:
-    """Fit models for several values of C with a common kernel matrix, each started from the previous one.
+    """Return models for several values of C, each fitted from the solution for the next smaller value.
 
-    The values are visited in ascending order. The penalty is not convex, so a model on the path and that of a
-    single fit may be different local minima.
+    All fits use the same kernel matrix, which is computed only once. Since the penalty is not convex, a model
+    on the path and a single fit with the same C may be different local minima.
 
     Parameters
     ----------

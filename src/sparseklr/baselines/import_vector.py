@@ -1,4 +1,4 @@
-"""The Import Vector Machine: kernel logistic regression on greedily selected points."""
+"""Import Vector Machine: kernel logistic regression on a greedily selected subset of the training points."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ Array = np.ndarray
 class SearchSettings:
     """Settings of the greedy search."""
 
-    block: int = 512  # candidates scored at once, which bounds the memory
-    shortlist: int = 10  # best candidates of the quadratic model, which are compared by the objective itself
-    rounds: int = 3  # steps of this comparison; six steps do not find lower minima
+    block: int = 512  # number of candidates scored at once, which bounds the memory
+    shortlist: int = 10  # number of candidates that are compared by the objective after a few Newton steps
+    rounds: int = 3  # number of these Newton steps; six steps do not lead to lower minima
 
 
 SETTINGS = SearchSettings()
@@ -39,47 +39,50 @@ EPS, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
 
 
 class ImportVectorMachine(KernelClassifier):
-    r"""Import Vector Machine: kernel logistic regression on few, greedily selected points.
+    r"""Import Vector Machine: kernel logistic regression on a few greedily selected training points.
 
-    Minimises over the coefficients, and greedily over the set S of import vectors,
+    The selected points are called import vectors. The estimator minimises over their coefficients
+    :math:`\beta` and the intercept b, and greedily over the set S of import vectors, the objective
 
     .. math:: \tfrac12 \beta^\top K_{SS}\, \beta + C \sum_i c_i \log(1 + e^{-y_i f(x_i)}),
               \qquad f(x) = \sum_{s\in S} \beta_s k(x_s, x) + b
 
-    on all rows. Starting from the empty set, the candidate that lowers the objective most is added
-    until the objective hardly falls. More than two classes share the import vectors: one f for each
-    class, the softmax likelihood, and the penalty summed over classes.
+    where the sum is over all training rows, with sample weights :math:`c_i`. Starting with the empty set, it
+    adds in each step the candidate that lowers the objective most, until the objective hardly falls. With
+    more than two classes, each class has its own function f on the same import vectors; the loss is the
+    softmax loss, and the penalty is summed over the classes.
 
     Parameters
     ----------
     C : float, default=10
-        Weight of the loss. Zhu and Hastie's :math:`\lambda` (mean loss plus
-        :math:`\tfrac\lambda2\|f\|^2`) is ``1 / (C * n_samples)``; Roscher's, whose two-class model
-        has two outputs, is ``2 / (C * n_samples)`` for two classes.
+        Weight of the loss. The parameter :math:`\lambda` of Zhu and Hastie, who minimise the mean loss plus
+        :math:`\tfrac\lambda2\|f\|^2`, is ``1 / (C * n_samples)``. The :math:`\lambda` of Roscher et al., who
+        use two functions for two classes, is ``2 / (C * n_samples)`` for two classes.
     kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed"} or callable, default="rbf"
     gamma : "scale" or float, default="scale"
     degree, coef0 : float, default=3, 0
         See :class:`~sparseklr.SparseKLR`.
     fit_intercept : bool, default=True
-        Whether to fit the unpenalised b; Roscher's software does not.
+        Whether to fit the intercept b, which is not penalised. Roscher's software has no intercept.
     epsilon : float, default=1e-3
-        Stop when the objective has fallen by less than this fraction over the last ``delta_k``
-        points. 0 continues to ``max_points`` or until the chosen points span all others.
+        The search stops when the last ``delta_k`` import vectors lowered the objective by less than the
+        fraction ``epsilon``. With 0, it continues to ``max_points``, or until the import vectors span all
+        training points in the feature space of the kernel.
     delta_k : int, default=3
-        See ``epsilon``; 1 in Zhu and Hastie (2005).
+        Number of import vectors in the stopping rule; 1 in Zhu and Hastie (2005).
     max_points : int or None, default=None
         Maximum number of import vectors.
     n_candidates : "all" or int, default=150
-        Number of random candidates at each step (Roscher's software draws 150). ``"all"`` costs
-        ``O(N**2 |S|)`` operations per step.
+        Number of random candidates in each step; Roscher's software draws 150. With ``"all"``, a step takes
+        ``O(N**2 |S|)`` operations.
     update : {"converged", "one-step"}, default="converged"
-        After an addition, minimise on the new set, or take a single Newton step as in the published
-        algorithm.
+        After a point is added, ``"converged"`` minimises the objective for the new set, and ``"one-step"``
+        takes a single Newton step, as in the published algorithm.
     tol : float, default=1e-8
-        Newton's method on the chosen points stops when half its squared decrement, an estimate of the
-        remaining decrease, is at most this fraction of the objective.
+        The minimisation for a given set stops when half the squared Newton decrement, an estimate of the
+        remaining decrease, is at most ``tol`` times the objective.
     max_iter : int, default=100
-        Maximum number of Newton steps after one addition.
+        Maximum number of Newton steps for a given set.
     class_weight : dict, "balanced" or None, default=None
     random_state : int, RandomState instance or None, default=0
         Seed of the random candidates.
@@ -96,10 +99,11 @@ class ImportVectorMachine(KernelClassifier):
     support_vectors_, import_vectors_ : array or CSR (n_import, n_features)
         The import vectors; for ``kernel="precomputed"``, the kernel matrix among them.
     selection_ : array (n_import,)
-        Indices of the import vectors in the order in which they were imported.
+        Indices of the import vectors in the order in which they were added.
     dual_coef_ : array (n_outputs, n_import)
-        beta; one row for two classes, otherwise one per class.
+        Coefficients beta: one row for two classes, otherwise one row per class.
     intercept_ : array (n_outputs,)
+        Intercepts b.
     n_support_ : array (n_classes,)
         Number of import vectors of each class.
     objective_path_ : array (n_import + 1,)
@@ -114,19 +118,21 @@ class ImportVectorMachine(KernelClassifier):
 
     Notes
     -----
-    With the Cholesky factor :math:`K_{SS} = LL^\top` the model is
-    :math:`f = \Phi w + b`, :math:`\Phi = K_{NS}L^{-\top}`, and the penalty
-    :math:`\tfrac12\|w\|^2`. A candidate j adds the column
-    :math:`\varphi_j = (K_{Nj} - \Phi\Phi_j^\top) / (K_{jj} - \|\Phi_j\|^2)^{1/2}` and leaves the others
-    unchanged, so a Newton step lowers the objective by :math:`\tfrac12 r_j^2 / s_j` more than without it,
-    where s is the Schur complement of the bordered Hessian and r that of its gradient. This takes
-    ``O(N |S|)`` operations for each candidate, in matrix products; with several classes the blocks of the
-    Hessian between classes are omitted. The ten best candidates are then compared by the objective itself
-    after one (``update="one-step"``) or three steps in the metric of that Hessian with an exact line search.
+    Let :math:`K_{SS} = LL^\top` be the Cholesky factorisation, and N the set of all training points. Then
+    :math:`f = \Phi w + b` with :math:`\Phi = K_{NS}L^{-\top}`, and the penalty is
+    :math:`\tfrac12\|w\|^2`. A candidate j appends to :math:`\Phi` the column
+    :math:`\varphi_j = (K_{Nj} - \Phi\Phi_j^\top) / (K_{jj} - \|\Phi_j\|^2)^{1/2}` and leaves all other
+    columns unchanged. With this column, a Newton step lowers the objective by :math:`\tfrac12 r_j^2 / s_j`
+    more than without it, where :math:`s_j` is the Schur complement of the candidate in the bordered Hessian,
+    and
+    :math:`r_j` the derivative with respect to its weight after all other weights are eliminated. This score
+    takes ``O(N |S|)`` operations per candidate, in matrix products. With several classes, the blocks of the
+    Hessian between classes are ignored. The ten candidates with the best scores are then compared by the
+    objective after three Newton steps (one step if ``update="one-step"``) with a line search.
 
-    Equal rows are merged, and the order of rows does not matter, so repeating a row is equivalent to a weight
-    of 2 (for a precomputed kernel, unless candidates are drawn from rows in another order). Points that the
-    chosen ones span numerically are never imported.
+    The result does not depend on the order of the rows, and repeating a row is equivalent to a weight of 2.
+    The exception is a precomputed kernel with random candidates, whose draw depends on the order of the rows.
+    A point that the import vectors span numerically is never added.
 
     References
     ----------
@@ -212,7 +218,7 @@ class ImportVectorMachine(KernelClassifier):
         # Rescaling the kernel is equivalent to changing C.
         unit = points.kernel_unit()
         loss = LogisticLoss.of(loss_weights(float(self.C), points.weight.T, unit))
-        # Predictions in float32 have an error of 1e-7 times the coefficients, which must therefore be small.
+        # Predictions in float32 have a relative error of 1e-7, so coefficients must not be too large.
         floor = max(1e-10, 100 * float(np.finfo(data.X.dtype).eps))
         title, goal = type(self).__name__, max(self.epsilon, 1e-10)
         with one_thread, ProgressBar(title, goal, bool(self.verbose)) as progress:
@@ -225,9 +231,9 @@ class ImportVectorMachine(KernelClassifier):
         converged = machine.worst <= self.tol or self.update == "one-step"
         if not converged:
             warn(
-                f"A minimisation stopped after max_iter={self.max_iter} Newton steps with "
-                f"{machine.worst:.3g} of the objective left to gain (required: {self.tol:.3g}). Raise "
-                "max_iter or tol, or lower C.",
+                f"A minimisation stopped after max_iter={self.max_iter} Newton steps, although the objective "
+                f"can be lowered by a fraction of {machine.worst:.3g} (tol={self.tol:.3g}). Raise max_iter "
+                "or tol, or lower C.",
                 ConvergenceWarning,
             )
         return {
@@ -239,7 +245,7 @@ class ImportVectorMachine(KernelClassifier):
         }
 
     def _search(self, machine: Machine, progress: ProgressBar) -> list[float]:
-        """Import points until the stopping rule holds; return the objective for each number of points."""
+        """Add import vectors until the stopping rule is met; return the objective for each number of them."""
         random = check_random_state(self.random_state)
         converged = self.update == "converged"
         limit = min(self.max_points or len(machine.points), len(machine.points))
@@ -248,7 +254,7 @@ class ImportVectorMachine(KernelClassifier):
         path = [machine.objective]
         spanned = np.zeros(len(machine.points), dtype=bool)
         while len(machine.chosen) < limit:
-            # 1. Find the candidates: points that the chosen ones do not span.
+            # 1. Draw the candidates among the points that the import vectors do not span.
             pool = np.flatnonzero(~spanned)
             pool = pool[~np.isin(pool, machine.chosen)]
             if len(pool) == 0:
@@ -277,23 +283,26 @@ class ImportVectorMachine(KernelClassifier):
 
 
 class Machine:
-    """A model on chosen points in whitened coordinates, with the operations of the greedy search.
+    """The current model of the greedy search, and the operations that extend it.
+
+    The model has n points, of which ``chosen`` are import vectors, and q weights per output. Kernel values
+    are divided by ``unit``, and the weights of the loss are multiplied by it. This multiplies the objective
+    by ``unit`` and avoids overflow.
 
     Attributes
     ----------
     A : array (n, q)
-        A column of ones (with an intercept), then ``K_NS L^-T``.
+        Design matrix: a column of ones if there is an intercept, followed by ``K_NS L^-T``.
     w : array (n_outputs, q)
-        Weights; F = w A' are the outputs on all points, (n_outputs, n). Weights of several outputs sum to
-        zero in each column, as they do at the minimum, see :func:`_centred`.
+        Weights. The outputs on all points are ``F = w A'``, an array (n_outputs, n). With several outputs,
+        each column of w sums to zero, as at the minimum; see :func:`_centred`.
     penalty : array (q,)
-        0 for the intercept, else 1.
-    W, AWA, ridge, inverse : arrays (n_outputs, n), (n_outputs, q, q), (n_outputs, q), (n_outputs, q, q)
-        At the last update: the curvature of the loss, A'WA, the penalty (with a small positive value for the
-        intercept), and the inverse of the blocks ``A'WA + diag(ridge)`` of the Hessian.
-
-    Kernel values are divided by ``unit`` and the weights of the loss multiplied by it, which multiplies the
-    objective by ``unit`` and avoids overflow.
+        0 for the intercept, 1 for all other columns.
+    W : array (n_outputs, n)
+        Second derivatives of the loss at the last call of :meth:`curve`.
+    AWA, ridge, inverse : arrays (n_outputs, q, q), (n_outputs, q), (n_outputs, q, q)
+        ``A'WA``, the penalty with a small positive value for the intercept, and the inverses of the diagonal
+        blocks ``A'WA + diag(ridge)`` of the Hessian.
     """
 
     def __init__(
@@ -319,11 +328,11 @@ class Machine:
 
     @property
     def factor(self) -> Array:
-        """Cholesky factor L of the kernel matrix of the chosen points: their rows of ``K_NS L^-T``."""
+        """Cholesky factor L of the kernel matrix of the import vectors; it consists of rows of A."""
         return np.tril(self.A[self.chosen, self.first :])
 
     def coefficients(self) -> tuple[Array, Array]:
-        """The coefficients beta and the intercepts; the intercepts of several classes are centred."""
+        """Return the coefficients beta and the intercepts; the intercepts of several classes sum to zero."""
         beta = np.zeros((len(self.w), 0))
         if self.chosen:
             beta = (
@@ -333,14 +342,15 @@ class Machine:
         return beta, intercept - (intercept.mean() if len(intercept) > 1 else 0.0)
 
     def curve(self) -> None:
-        """Update W, AWA, ridge and inverse at the current outputs."""
+        """Recompute W, AWA, ridge and inverse at the current outputs F."""
         here = self.loss.at(self.F)
         self.W = here.curvature
-        # The intercept has no penalty. A fraction of the curvature of the loss separates its row from the
-        # others (a fraction of the weights would hide the remaining decrease if all rows are saturated). A
-        # fraction of the slopes bounds its step by 1e10 if saturated rows are on the wrong side. The fraction
-        # EPS of the largest output covers rounding errors that all outputs share; it is negligible because
-        # the loss is at least half of ``size``.
+        # The intercept has no penalty, so the Hessian may be singular. It gets a small ridge from two terms.
+        # The first is a fraction of the curvature of the loss; a fraction of the sample weights would be too
+        # large if all probabilities are close to 0 or 1. The second is a fraction of the absolute slopes,
+        # which bounds the step of the intercept by 1e10 if misclassified points have vanishing curvature. The
+        # term with EPS covers rounding errors; it is negligible because the loss is at least half of
+        # ``size``.
         size = (self.W + np.abs(here.slope)).sum(axis=1, keepdims=True)
         alone = 1e-10 * size + EPS * size.max() + TINY
         self.ridge = np.where(self.penalty > 0, 1.0, alone)
@@ -355,7 +365,7 @@ class Machine:
         return self.points.columns(candidates) / self.unit
 
     def whiten(self, candidates: Array) -> tuple[Array, Array]:
-        """Return the columns that candidates would add to A, and which candidates A already spans."""
+        """Return the columns that candidates would append to A, and which candidates A already spans."""
         Z = self.A[:, self.first :]
         R = self._kernel(candidates)
         diagonal = R[candidates, np.arange(len(candidates))]
@@ -366,19 +376,23 @@ class Machine:
         return R, spanned
 
     def bordered(self, phi: Array) -> tuple[Array, Array]:
-        """Return H^-1 u (n_outputs, q, c) and Schur complements (n_outputs, c) for columns phi (n, c)."""
+        """Return the border ``H^-1 A'W phi`` and the Schur complements of c additional columns phi (n, c).
+
+        Their shapes are (n_outputs, q, c) and (n_outputs, c).
+        """
         curved = self.W[:, :, None] * phi
         U = self.A.T @ curved
         HU = self.inverse @ U
         schur = 1 + np.einsum("nc,knc->kc", phi, curved) - np.einsum("kqc,kqc->kc", U, HU)
-        return HU, np.maximum(schur, 1.0)  # at least the penalty, up to rounding
+        return HU, np.maximum(schur, 1.0)  # without rounding errors, at least the penalty 1
 
     def gains(self, candidates: Array) -> Array:
-        """The decrease of the quadratic model for each candidate; -1 for those that A spans.
+        """Return the decrease of the quadratic model for each candidate, or -1 if A spans the candidate.
 
-        Let R = K_J - Z Z_J', where Z is the part of A that belongs to points. Every product with R follows
-        from that with K_J and from A'WA, so one large matrix product suffices. Digits cancel only for nearly
-        spanned candidates, and the short list is compared with exact columns.
+        Let Z be A without the column of ones, and ``R = K_J - Z Z_J'`` the columns of the candidates J before
+        normalisation. All products with R are computed from products with ``K_J`` and from ``A'WA``, so that
+        one large matrix product suffices. Cancellation affects only candidates that A nearly spans, and the
+        final comparison of the best candidates uses exact columns.
         """
         gain = np.empty(len(candidates))
         residual, gradient = self.loss.at(self.F).slope, self.gradient()
@@ -389,7 +403,7 @@ class Machine:
             K, ZJ = self._kernel(block), Z[block].T
             diagonal = K[block, np.arange(len(block))]
             left = diagonal - (ZJ**2).sum(axis=0)
-            spanned = ~(left > 2 * self.floor * diagonal)  # twice, so that the exact column exceeds the floor
+            spanned = ~(left > 2 * self.floor * diagonal)  # a factor of 2 allows for rounding errors
             WK = self.W[:, :, None] * K
             AWK = self.A.T @ WK
             U = AWK - self.AWA[:, :, self.first :] @ ZJ
@@ -405,10 +419,11 @@ class Machine:
         return gain
 
     def join(self, candidates: Array, rounds: int) -> None:
-        """Add the candidate whose objective is lowest after some steps from the current model.
+        """Add the candidate with the lowest objective after ``rounds`` Newton steps from the current model.
 
-        All candidates advance together, each with weights w (n_outputs, q, c) and a weight v (n_outputs, c)
-        of its own column, in the metric of the bordered Hessian.
+        The steps of all c candidates are computed together. Each candidate has its own weights w
+        (n_outputs, q, c) and a weight v (n_outputs, c) of the additional column. The Hessian is that of the
+        current model, bordered by the additional column.
         """
         phi, _ = self.whiten(candidates)
         HU, schur = self.bordered(phi)
@@ -426,7 +441,7 @@ class Machine:
             slope = np.einsum("kqc,kqc->c", G, dw) + (Gv * dv).sum(axis=0)
             if step == 0:
                 first_slope = np.abs(slope).max()
-            elif np.abs(slope).max() <= 1e-3 * first_slope:  # the ranking will not change any more
+            elif np.abs(slope).max() <= 1e-3 * first_slope:  # further steps would not change the ranking
                 break
             D = self.A @ dw + phi * dv[:, None, :]
             linear = (penalty * w * dw).sum(axis=(0, 1)) + (v * dv).sum(axis=0)
@@ -435,7 +450,7 @@ class Machine:
             w, v, F = w + t * dw, v + t * dv, F + t * D
         objective = 0.5 * (penalty * w**2).sum(axis=(0, 1)) + 0.5 * (v**2).sum(axis=0) + self.loss.value(F)
         best = int(np.argmin(objective))
-        if objective[best] > self.objective:  # the line search was too inexact: add it with weight 0
+        if objective[best] > self.objective:  # the line search was too inexact, so the weight starts at 0
             w, v, F = w * 0 + self.w[:, :, None], v * 0, F * 0 + self.F[:, :, None]
             objective[best] = self.objective
 
@@ -450,18 +465,19 @@ class Machine:
         self.curve()
 
     def minimise(self, tol: float, max_iter: int) -> None:
-        """Minimise the objective on the chosen points by Newton's method.
+        """Minimise the objective for the current import vectors by Newton's method, in place.
 
-        Sets w, F, objective, and updates the curvature. Stops when the remaining decrease, estimated by half
-        the Newton decrement, is below ``tol`` times the objective. A step that changes outputs by r may lower
-        the curvature by exp(-r), so the estimate is multiplied by exp(r) (Bach, 2010, "Self-concordant
-        analysis for logistic regression", Electronic Journal of Statistics 4).
+        The iteration stops when the remaining decrease, estimated by half the squared Newton decrement, is at
+        most ``tol`` times the objective. A step that changes outputs by at most r can reduce the curvature by
+        a factor of exp(-r), so the estimate is multiplied by exp(r) (Bach, 2010, "Self-concordant analysis
+        for logistic regression", Electronic Journal of Statistics 4).
         """
         for step in range(max_iter + 1):
             here = self.loss.at(self.F)
             G = here.slope @ self.A + self.penalty * self.w
             left = 0.5 * float((G * self._precondition(G)).sum()) / max(self.objective, TINY)
-            # Blocks between outputs lower the curvature, so the decrease may be larger than without them.
+            # The blocks of the Hessian between outputs reduce the curvature, so that the decrease with the
+            # full Hessian can be larger than with the diagonal blocks.
             dw = self._newton_direction(here, G)
             left = max(left, -0.5 * float((G * dw).sum()) / max(self.objective, TINY))
             D = dw @ self.A.T
@@ -480,7 +496,7 @@ class Machine:
                     self.w, self.F, self.objective = w, F, objective
                     break
                 t /= 2
-            else:  # the remaining decrease is below rounding
+            else:  # the remaining decrease is smaller than rounding errors
                 break
             if step > 0:
                 self.curve()
@@ -494,7 +510,11 @@ class Machine:
         return _centred((self.inverse @ _centred(G)[:, :, None])[:, :, 0])
 
     def _newton_direction(self, here: Derivatives, G: Array) -> Array:
-        """Conjugate gradients on the Newton system; one step for one output and up-to-date curvature."""
+        """Return the Newton direction for the gradient G, by preconditioned conjugate gradients.
+
+        The preconditioner is the inverse of the diagonal blocks of the Hessian at the last call of
+        :meth:`curve`. With one output and up-to-date blocks, a single iteration suffices.
+        """
         x, r = np.zeros_like(G), -G
         z = self._precondition(r)
         p, rz = z, float((r * z).sum())
@@ -502,7 +522,7 @@ class Machine:
         for _ in range(50):
             Hp = here.curved(p @ self.A.T) @ self.A + self.ridge * p
             curvature = float((p * Hp).sum())
-            if not curvature > 0:  # saturated: the intercepts have no curvature
+            if not curvature > 0:  # all probabilities are 0 or 1 up to rounding, so the loss has no curvature
                 return x if x.any() else z
             alpha = rz / curvature
             x, r = x + alpha * p, r - alpha * Hp
@@ -515,19 +535,19 @@ class Machine:
 
 
 def _centred(step: Array) -> Array:
-    """Remove the component shared by all outputs from a step in the weights (n_outputs, ...).
+    """Return a step in the weights (n_outputs, ...) without the component that all outputs share.
 
-    The softmax does not depend on a common component, and the penalty is smallest without it. Along this
-    component only the penalty has curvature, but the diagonal blocks of the Hessian would wrongly include
-    that of the loss.
+    The softmax loss does not depend on this component, and the penalty is smallest without it. The diagonal
+    blocks of the Hessian overestimate the curvature along this component, because the loss has none.
     """
     return step if len(step) == 1 else step - step.mean(axis=0)
 
 
 def _inverse(H: Array) -> Array:
-    """Invert positive definite matrices (k, q, q), scaled to a unit diagonal for accuracy.
+    """Return the inverses of positive definite matrices (k, q, q).
 
-    The added ridge has the size of the rounding errors of H.
+    The matrices are scaled to a unit diagonal for accuracy. A ridge of the size of the rounding errors is
+    added, so that they are numerically invertible.
     """
     scale = 1 / np.sqrt(np.einsum("kqq->kq", H))
     scale = scale[:, :, None] * scale[:, None, :]
@@ -535,9 +555,9 @@ def _inverse(H: Array) -> Array:
 
 
 def _line_search(loss: LogisticLoss, F: Array, D: Array, linear: Any, square: Any, slope: Any) -> Array:
-    """Find steps t (c,) that roughly minimise ``loss(F + t D) + linear t + square t**2 / 2`` of c problems.
+    """Return steps t (c,) that roughly minimise ``loss(F + t D) + linear t + square t**2 / 2``.
 
-    ``slope`` is the derivative at 0. The function is convex in t; Newton's method starts at t = 1.
+    The function is convex in t, and ``slope`` is its derivative at t = 0. Newton's method starts at t = 1.
     """
     t = np.ones(F.shape[-1])
     for _ in range(8):

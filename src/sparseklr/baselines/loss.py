@@ -1,13 +1,14 @@
-r"""The logistic loss of points with a weight for each class.
+r"""Logistic and softmax loss of points that have a weight for each class, with derivatives.
 
-A point of total weight m, of which the weight t belongs to the positive class, has the loss
+A point represents all equal training rows, which may belong to different classes. If its total weight is m,
+and its rows of the positive class have the weight t, its logistic loss is
 
 .. math:: \ell(f) = t \log(1 + e^{-f}) + (m - t) \log(1 + e^{f}), \qquad
           \ell' = (m - t) p - t q, \qquad \ell'' = m p q,
 
-where p is the sigmoid of f, and q = 1 - p is the sigmoid of -f. This form avoids cancellation for p close
-to 0 or 1, and exchanging the classes exchanges p and q exactly. More than two classes have the softmax
-loss.
+where p is the sigmoid of f, and q = 1 - p is the sigmoid of -f. This form avoids cancellation if p is close
+to 0 or 1. It is also exactly symmetric: exchanging the classes exchanges p and q. With more than two classes,
+the loss is the softmax loss.
 """
 
 from __future__ import annotations
@@ -23,29 +24,33 @@ Array = np.ndarray
 
 
 def cross_entropies(target: Any, f: Array, other: Any = None) -> Array:
-    """The loss of points with weights ``target`` (positive class) and ``other`` (default: 1 - target)."""
-    both = np.log1p(np.exp(-np.abs(f)))  # the term common to f and -f; about twice as fast as logaddexp
+    """Return the logistic loss of each point at the outputs f.
+
+    ``target`` is the weight of the positive class, and ``other`` the weight of the other class, by default
+    ``1 - target``.
+    """
+    both = np.log1p(np.exp(-np.abs(f)))  # common term of both classes; about twice as fast as logaddexp
     other = 1 - target if other is None else other
     return target * (both + np.maximum(-f, 0)) + other * (both + np.maximum(f, 0))
 
 
 @dataclass(frozen=True, eq=False)
 class LogisticLoss:
-    r"""Weighted negative log-likelihood of outputs F, an array (n_outputs, n, ...).
+    r"""Weighted negative log-likelihood as a function of the outputs F, an array (n_outputs, n, ...).
 
     .. math:: \sum_i m_i A(F_i) - \sum_i t_i^\top F_i
 
-    with one output :math:`A(f) = \log(1+e^f)` (logistic), with several
-    :math:`A(F) = \log\sum_k e^{F_k}` (softmax). All summed terms are non-negative. The weights of the
-    classes are stored separately, because rounding in their sum m may lose the smaller one. Trailing axes
-    are independent problems.
+    Here :math:`A(f) = \log(1+e^f)` for one output (logistic loss), and :math:`A(F) = \log\sum_k e^{F_k}` for
+    several outputs (softmax loss). The sum is computed from non-negative terms. The weights of the classes
+    are stored separately, because the smaller weight could be lost by rounding in their sum m. Further axes
+    of F are independent problems with the same weights.
 
     Attributes
     ----------
     target : array (n_outputs, n)
-        Weight of the class of each output on each point, t.
+        Weight t of each point in the class of each output.
     other : array (n_outputs, n)
-        Weight of all other classes.
+        Weight of each point in all other classes.
     """
 
     target: Array
@@ -53,7 +58,7 @@ class LogisticLoss:
 
     @classmethod
     def of(cls, weight: Array) -> LogisticLoss:
-        """The loss for weights (n_classes, n); two classes have one output, for the second class."""
+        """Return the loss for weights (n_classes, n); two classes have one output, for the second class."""
         if len(weight) == 2:
             return cls(weight[1:], weight[:1])
         return cls(weight, _sum_over_others(weight))
@@ -64,7 +69,7 @@ class LogisticLoss:
         return self.target[0] + self.other[0]
 
     def value(self, F: Array) -> Any:
-        """The loss, as an array over the trailing axes of F."""
+        """Return the loss at the outputs F: a number, or an array over the further axes of F."""
         if len(F) == 1:
             target, other = (_alongside(F, weight)[0] for weight in (self.target, self.other))
             return cross_entropies(target, F[0], other).sum(axis=0)
@@ -74,7 +79,7 @@ class LogisticLoss:
         return -np.tensordot(self.target, log_P, axes=([0, 1], [0, 1]))
 
     def at(self, F: Array) -> Derivatives:
-        """The derivatives with respect to F."""
+        """Return the derivatives of the loss with respect to the outputs F."""
         P = expit(F) if len(F) == 1 else softmax(F, axis=0)
         Q = expit(-F) if len(F) == 1 else _sum_over_others(P)
         target, other = _alongside(F, self.target), _alongside(F, self.other)
@@ -82,7 +87,7 @@ class LogisticLoss:
 
 
 def _sum_over_others(values: Array) -> Array:
-    """For each class, compute the sum over all other classes without subtraction."""
+    """Return, for each class, the sum over all other classes, computed without subtraction."""
     summed: Array = _all_but_one(len(values)) @ values.reshape(len(values), -1)
     return summed.reshape(values.shape)
 
@@ -93,19 +98,19 @@ def _all_but_one(n: int) -> Array:
 
 
 def _alongside(F: Array, weight: Array) -> Array:
-    """Append trailing axes to weights, as many as the outputs F have."""
+    """Return weights (n_outputs, n) with trailing axes of length 1, so that they broadcast with F."""
     return weight.reshape(weight.shape + (1,) * (F.ndim - 2))
 
 
 @dataclass(frozen=True, eq=False)
 class Derivatives:
-    """Derivatives of a :class:`LogisticLoss` at outputs with probabilities P = 1 - Q."""
+    """Derivatives of a :class:`LogisticLoss` with respect to its outputs."""
 
-    P: Array
-    Q: Array
-    target: Array
-    other: Array
-    total: Any
+    P: Array  # predicted probabilities
+    Q: Array  # 1 - P
+    target: Array  # as in LogisticLoss
+    other: Array  # as in LogisticLoss
+    total: Any  # total weight of each point
 
     @property
     def slope(self) -> Array:
@@ -114,11 +119,11 @@ class Derivatives:
 
     @property
     def curvature(self) -> Array:
-        """The diagonal of the second derivatives."""
+        """The diagonal of the Hessian, in the shape of the outputs."""
         return self.total * self.P * self.Q
 
     def curved(self, D: Array) -> Array:
-        """The product of the second derivatives and D."""
+        """Return the product of the Hessian and D, an array in the shape of the outputs."""
         if len(D) == 1:
             return self.curvature * D
         return self.total * self.P * (self.Q * D - _sum_over_others(self.P * D))

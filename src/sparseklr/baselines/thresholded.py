@@ -1,4 +1,4 @@
-"""Thresholding heuristics for sparse kernel logistic regression."""
+"""Kernel logistic regression that is made sparse by thresholding the dual variables after training."""
 
 from __future__ import annotations
 
@@ -22,43 +22,43 @@ PAPER_THRESHOLD = 1e-5
 
 
 class ThresholdedKLR(KernelClassifier):
-    r"""Kernel logistic regression made sparse after training.
+    r"""Kernel logistic regression that is made sparse after training, by thresholding the dual variables.
 
-    These are two heuristics from the section "Differences with respect to thresholding heuristics" of the
-    paper. Kernel logistic regression
+    The estimator implements two heuristics from the section "Differences with respect to thresholding
+    heuristics" of Consolo, Manno and Amaldi (2025). It solves the kernel logistic regression problem
 
     .. math:: \min_f \tfrac12\|f\|^2 + C \sum_i c_i \log(1 + e^{-y_i f(x_i)}),
               \qquad f(x) = \sum_j \alpha_j y_j k(x_j, x) + b
 
-    is solved, and only the points with the largest :math:`\alpha_j` are kept: those near the decision
-    boundary or on its wrong side. Their coefficients and b stay unchanged or, with ``retrain``, are fitted
-    again to the kept points alone.
+    with sample weights :math:`c_i` and keeps only the points with the largest dual variables
+    :math:`\alpha_j`, which lie near the decision boundary or on its wrong side. The coefficients of these
+    points and b stay unchanged. With ``retrain=True``, they are fitted again to the kept points alone.
 
     Parameters
     ----------
     C : float, default=100
         Weight of the loss.
     n_points : int or None, default=None
-        Number of points to keep, those with the largest dual variables.
+        Number of points to keep.
     threshold : float or None, default=None
-        Alternative to ``n_points``: keep the points whose dual variable is larger than this. If neither is
-        given, the threshold is 1e-5, below which the paper treats a dual variable as zero.
+        Alternative to ``n_points``: points whose dual variable is larger than the threshold are kept. If both
+        parameters are None, the threshold is 1e-5; the paper treats smaller dual variables as zero.
     retrain : bool, default=False
-        Whether to fit again on the kept points.
+        Whether to fit the model again to the kept points.
     kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed"} or callable, default="rbf"
     gamma : "scale" or float, default="scale"
     degree, coef0 : float, default=3, 0
         See :class:`~sparseklr.SparseKLR`.
     tol : float, default=1e-5
-        Stop when the KKT violation is at most this.
+        The solver stops when the violation of the KKT conditions is at most ``tol``.
     max_iter : int, default=-1
-        Maximum number of pair steps for each binary problem; -1 for no limit. Features of very different
-        scales may then take hours.
+        Maximum number of steps of the solver for each binary problem; -1 means no limit, and a fit to
+        features of very different scales may then take hours.
     cache_size : float or "auto", default="auto"
-        Memory for kernel rows in MB.
+        Memory for rows of the kernel matrix in MB; ``"auto"`` means at most half of the free memory.
     class_weight : dict, "balanced" or None, default=None
     n_jobs : int or None, default=None
-        Number of threads for kernel values.
+        Number of threads for kernel values; -1 for all cores.
 
     Attributes
     ----------
@@ -66,24 +66,28 @@ class ThresholdedKLR(KernelClassifier):
     support_ : array (n_kept,)
         Indices of the kept training points.
     support_vectors_ : array or CSR (n_kept, n_features)
+        The kept training points.
     dual_coef_ : array (n_outputs, n_kept)
+        Coefficients :math:`\alpha_j y_j`: one row for two classes, otherwise one row per class.
     intercept_ : array (n_outputs,)
+        Intercepts b.
     n_support_ : array (n_classes,)
+        Number of kept points of each class.
     threshold_ : float
         Largest dual variable of a dropped point; 0 if no point was dropped.
     converged_ : bool
         Whether every binary problem was solved to ``tol``; otherwise a ConvergenceWarning is issued.
     n_iter_ : int
-        Number of pair steps in the last training.
+        Number of steps of the solver in the last fit.
     n_features_in_ : int
     feature_names_in_ : array
         Only when X has column names.
 
     Notes
     -----
-    Equal rows of a class are one point, which is kept or dropped as a whole, and the order of rows does not
-    matter. Weights are therefore exactly equivalent to repetitions. With more than two classes, points are
-    ranked by their largest dual variable over the one-vs-rest problems.
+    Equal rows of the same class are merged into one point, so repeating a row is exactly equivalent to a
+    weight of 2, and the result does not depend on the order of the rows. With more than two classes, points
+    are ranked by their largest dual variable in the one-vs-rest problems.
 
     References
     ----------
@@ -142,11 +146,11 @@ class ThresholdedKLR(KernelClassifier):
 
     def _fit(self, X: Any, y: np.ndarray, weight: np.ndarray | None, names: Any = None) -> dict[str, Any]:
         rows = make_samples(X, y, weight, class_weight=self.class_weight, **kernel_parameters(self))
-        # Equal rows of a class are one point, whose dual variable is the sum of theirs.
+        # Equal rows of a class are merged into one point, whose dual variable is the sum over these rows.
         data, _ = DistinctPoints.of(rows).labelled(rows)
         if self.n_points is not None and self.threshold is not None:
             raise ValueError(
-                f"give n_points or threshold, not both; got n_points={self.n_points!r} and "
+                f"n_points and threshold must not both be given; got n_points={self.n_points!r} and "
                 f"threshold={self.threshold!r}."
             )
         first = solved = self._logistic(data)
@@ -158,9 +162,9 @@ class ThresholdedKLR(KernelClassifier):
             missing = np.setdiff1d(np.arange(len(data.classes)), part.codes)
             if len(missing):
                 raise ValueError(
-                    f"retrain=True: none of the {len(kept)} kept points is of class "
-                    f"{', '.join(str(data.classes[code]) for code in missing)}, so there is nothing to train "
-                    "on. Keep more points (n_points, threshold)."
+                    f"retrain=True requires kept points of every class, but none of the {len(kept)} kept "
+                    f"points belongs to class {', '.join(str(data.classes[code]) for code in missing)}. Keep "
+                    "more points: raise n_points, or lower threshold."
                 )
             coef = np.zeros_like(coef)
             solved = self._logistic(part)
@@ -183,20 +187,20 @@ class ThresholdedKLR(KernelClassifier):
         }
 
     def _kept(self, importance: np.ndarray) -> np.ndarray:
-        """The positions of the points to keep, ascending; ties go to the first points."""
+        """Return the sorted indices of the points to keep; the first of equally important points are kept."""
         if self.n_points is not None:
             return np.sort(np.argsort(-importance, kind="stable")[: self.n_points])
         threshold = PAPER_THRESHOLD if self.threshold is None else self.threshold
         kept = np.flatnonzero(importance > threshold)
         if not len(kept):
             raise ValueError(
-                f"threshold={threshold:g} keeps no point: the largest dual variable is "
-                f"{importance.max():g}. Use a smaller threshold, or n_points."
+                f"threshold={threshold:g} drops all points: the largest dual variable is "
+                f"{importance.max():g}. Use a smaller threshold, or give n_points."
             )
         return kept
 
     def _logistic(self, data: Samples) -> BinarySolutions:
-        """Solve plain kernel logistic regression."""
+        """Return the solutions of kernel logistic regression without sparsity."""
         settings = Settings(tol=self.tol, max_iter=self.max_iter)
         solver = BinarySolver(data, settings, self.cache_size, self.n_jobs)
         problems = solver.problems(float(self.C), lam=0.0)

@@ -1,7 +1,8 @@
-"""The command ``sparseklr``: fit, show, predict, evaluate, explain, report and export on your files.
+"""Command line ``sparseklr`` with the subcommands fit, show, predict, evaluate, explain, report and export.
 
-Each command has a function ``add_COMMAND(subparsers)`` that adds its parser and sets the function that runs
-it. The modules import heavy packages only inside that function, so that ``sparseklr --help`` is fast.
+Each subcommand COMMAND has a function ``add_COMMAND(subparsers)``, which adds a parser, and a function
+``run_COMMAND(args)``, which executes the subcommand. Only the second function imports large packages such as
+pandas, so that ``sparseklr --help`` is fast.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from .. import __version__
 from .._utils.messages import printable
 from .options import CliError, Parser
 
-# The module of each command, with a function add_COMMAND.
+# The module in which each subcommand is defined.
 COMMANDS = {
     "fit": "fit",
     "show": "show",
@@ -33,11 +34,11 @@ EXTRA = ("rich", "pandas", "pyarrow")  # packages installed by sparseklr[cli]
 
 
 def make_parser() -> Parser:
-    """The parser of the whole command line."""
+    """Return the parser of the whole command line."""
     parser = Parser(
         prog="sparseklr",
-        description="Sparse kernel logistic regression: classifiers that keep a few training points and give "
-        "probabilities you can act on.",
+        description="Sparse kernel logistic regression: classifiers that keep only a few training rows and "
+        "predict probabilities you can act on.",
         epilog="sparseklr COMMAND --help shows the options of a command, with examples.",
     )
     parser.add_argument("--version", action="version", version=f"sparseklr {__version__}")
@@ -48,14 +49,17 @@ def make_parser() -> Parser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return 0, or 2 after a one-line error, or 130 if interrupted."""
+    """Run the command line and return the exit code: 0, or 2 after an error, or 130 after an interrupt."""
     return run_command_line("sparseklr", make_parser, argv)
 
 
 def run_command_line(
     program: str, make_parser: Callable[[], Parser], argv: Sequence[str] | None = None
 ) -> int:
-    """Call ``args.run`` with the parsed arguments; ``program`` is the prefix of warnings and errors."""
+    """Parse the arguments, call the function of the subcommand, and return the exit code.
+
+    Errors and warnings are printed in one line each, after the prefix ``program``.
+    """
     argv = sys.argv[1:] if argv is None else list(argv)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # print a question mark for characters the terminal cannot show
@@ -69,7 +73,7 @@ def run_command_line(
         return 0
     except KeyboardInterrupt:
         return _stop(program, "interrupted", code=130)
-    except BrokenPipeError:  # the reader, such as head, stopped early
+    except BrokenPipeError:  # the program that reads the output, such as head, stopped early
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
@@ -84,7 +88,7 @@ def _stop(program: str, text: str, code: int) -> int:
 
 
 def _explain(error: Exception) -> str:
-    """Describe an error in one line."""
+    """Return a description of an error in one line."""
     if isinstance(error, ModuleNotFoundError) and (package := (error.name or "").split(".")[0]) in EXTRA:
         return f'this command needs {package}: pip install "sparseklr[cli]"'
     if isinstance(error, OSError) and error.strerror and error.filename:
@@ -92,7 +96,7 @@ def _explain(error: Exception) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, (CliError, ValueError, FileNotFoundError)):
         return text
-    return f"{type(error).__name__}: {text} (--debug shows where)"
+    return f"{type(error).__name__}: {text} (--debug shows the traceback)"
 
 
 def _show_warning(program: str, message: Warning | str, *place: Any, **more: Any) -> None:

@@ -1,8 +1,9 @@
-"""Compare the class fractions, a logistic regression, CompactKLR and SparseKLR on the same validation rows.
+"""Choice of a model by cross-validation, for ``sparseklr fit`` without ``--model``.
 
-``sparseklr fit`` without ``--model`` fits the chosen model to all rows. SparseKLR is not compared on large
-tables. The choice does not bias the estimate of the log-loss: the validation rows are halved, each half
-chooses a model, and the other half evaluates it.
+The candidates are a constant prediction of the class fractions, a logistic regression, CompactKLR and, unless
+the table is large, SparseKLR. All of them predict the same validation rows. The choice of a candidate does
+not bias the estimate of its log-loss: the validation rows are split into two halves, and the candidate that
+is chosen on one half is evaluated on the other half.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ..tables.features import TableFeatures
 from .options import make_estimator
 from .reading import Dataset
 
-#: Names of the models, the smallest first; those with points are ordered by their number.
+#: Names of the candidates.
 NAMES = {
     "fractions": "class fractions",
     "linear": "logistic regression",
@@ -36,13 +37,13 @@ NAMES = {
 
 @dataclass(frozen=True)
 class ComparisonSettings:
-    """Sizes of the comparison, which bound its time."""
+    """Sizes that bound the computing time of the comparison."""
 
-    n_folds: int = 4  # a fold of the rows is predicted by models fitted to the others
-    n_validation: int = 500  # number of validation rows at which no further folds are fitted
-    max_rows: int = 8_000  # rows of the comparison; those of a larger table are drawn at random
-    max_sparse: int = 20_000  # rows up to which SparseKLR is compared; a fit to more may take minutes
-    min_rows: int = 40  # with fewer rows the differences are noise, and SparseKLR is fitted
+    n_folds: int = 4  # number of folds of the cross-validation
+    n_validation: int = 500  # further folds are skipped once this number of rows has been predicted
+    max_rows: int = 8_000  # maximum number of rows; from a larger table, a random sample is drawn
+    max_sparse: int = 20_000  # maximum number of rows for SparseKLR, whose fit to more rows may take minutes
+    min_rows: int = 40  # with fewer rows, the differences are noise; SparseKLR is fitted without comparison
 
 
 SETTINGS = ComparisonSettings()
@@ -50,30 +51,31 @@ SETTINGS = ComparisonSettings()
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A model of the comparison, with its predictions and losses on the validation rows."""
+    """A candidate model, with its predictions and losses on the validation rows."""
 
     model: str  # a key of NAMES
-    log_proba: np.ndarray  # (n_validation, n_classes)
-    losses: np.ndarray  # of the true classes
-    n_points: int | None
-    seconds: float
+    log_proba: np.ndarray  # logarithms of the predicted probabilities, (n_validation, n_classes)
+    losses: np.ndarray  # log-loss of each validation row
+    n_points: int | None  # median over the folds of the number of points; None if the model has no points
+    seconds: float  # total time of the fits
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Candidates with the weights of their common validation rows."""
+    """The candidates, with the classes and weights of the validation rows."""
 
-    candidates: list[Candidate]
-    code: np.ndarray  # classes of the validation rows
-    weight: np.ndarray
-    half: np.ndarray  # which of two random halves each row belongs to
-    n_rows: int  # rows that were used
-    n_all: int
+    candidates: list[Candidate]  # sorted by their number of points; models without points come first
+    code: np.ndarray  # true class of each validation row, as an index
+    weight: np.ndarray  # weight of each validation row
+    half: np.ndarray  # whether each validation row belongs to the second of two random halves
+    n_rows: int  # number of rows used in the comparison
+    n_all: int  # number of rows of the table
 
     def chosen(self, rows: Any = slice(None)) -> Candidate:
-        """The smallest candidate whose loss on some validation rows ties with the lowest.
+        """Return the candidate with the fewest points among those whose log-loss ties with the lowest.
 
-        A tie is a difference, row by row, of at most one standard error.
+        A candidate ties if its mean log-loss on ``rows``, a subset of the validation rows, exceeds the lowest
+        by at most one standard error of the paired difference.
         """
         means = [mean_and_error(one.losses[rows], self.weight[rows])[0] for one in self.candidates]
         best = self.candidates[int(np.argmin(means))]
@@ -84,9 +86,10 @@ class Comparison:
         return best
 
     def expected(self) -> tuple[float, float]:
-        """The expected log-loss of the choice, and its standard error.
+        """Return an estimate of the log-loss of the chosen model, and the standard error of the estimate.
 
-        Each half of the validation rows evaluates the model that the other half chooses.
+        Choosing on the same rows would bias the estimate. Therefore, on each half of the validation rows, the
+        losses are those of the candidate that was chosen on the other half.
         """
         losses = np.empty(len(self.weight))
         for half in (False, True):
@@ -95,11 +98,11 @@ class Comparison:
         return mean_and_error(losses, self.weight)
 
     def held_out(self) -> dict[str, np.ndarray]:
-        """Predictions of the chosen model for the validation rows, for prediction sets."""
+        """Return the chosen candidate's validation predictions, with which prediction sets are calibrated."""
         return {"log_proba": self.chosen().log_proba, "code": self.code, "weight": self.weight}
 
     def summary(self) -> dict[str, Any]:
-        """The comparison as plain values, for the output and the model file."""
+        """Return the comparison as a dictionary, which is printed and stored in the model file."""
         chosen, (loss, error) = self.chosen(), self.expected()
         rows = []
         for one in self.candidates:
@@ -119,20 +122,24 @@ class Comparison:
 
 
 def mean_and_error(values: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
-    """The weighted mean and its standard error."""
+    """Return the weighted mean of some values, and the standard error of this mean."""
     mean = float(np.average(values, weights=weight))
     return mean, float(np.sqrt(np.sum((weight * (values - mean)) ** 2)) / weight.sum())
 
 
 def compares(rows: Dataset) -> bool:
-    """Whether the rows suffice for a comparison."""
+    """Return whether there are enough rows, in total and in each class, for a comparison."""
     assert rows.y is not None
     fewest = np.unique(rows.y, return_counts=True)[1].min()
     return len(rows) >= SETTINGS.min_rows and fewest >= SETTINGS.n_folds
 
 
 def compare(args: Namespace, rows: Dataset, show: bool) -> Comparison:
-    """Fit all models to folds of the rows, of positive weight and with the columns of the table reader."""
+    """Cross-validate all candidates on the rows of a table and return the comparison.
+
+    The rows have positive weights, and their columns have been converted by a fitted
+    :class:`~sparseklr.TableReader`. With ``show``, a progress bar is printed.
+    """
     assert rows.y is not None
     rng = np.random.default_rng(args.seed)
     n_all = len(rows)
@@ -155,10 +162,10 @@ def compare(args: Namespace, rows: Dataset, show: bool) -> Comparison:
             X_held_out = features.transform(rows.X.iloc[held_out])
             for k, name in enumerate(names):
                 done = (part + k / len(names)) / n_parts
-                progress.stage(f"{NAMES[name]}, part {part + 1} of {n_parts}", done)
+                progress.stage(f"{NAMES[name]}, fold {part + 1} of {n_parts}", done)
                 start = time.perf_counter()
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # the fit to all rows repeats what matters
+                    warnings.simplefilter("ignore")  # the final fit to all rows repeats relevant warnings
                     model = fit_candidate(args, name, X, y[fitted], fit_weight)
                 seconds[name] += time.perf_counter() - start
                 points[name].append(n_points(model))
@@ -179,7 +186,7 @@ def compare(args: Namespace, rows: Dataset, show: bool) -> Comparison:
 def fit_candidate(
     args: Namespace, name: str, X: Any, y: np.ndarray, weight: np.ndarray | None, **more: Any
 ) -> Any:
-    """Fit the estimator of a candidate."""
+    """Return the fitted estimator of a candidate; ``name`` is a key of ``NAMES``."""
     if name == "fractions":
         balanced = compute_sample_weight(args.class_weight, y)
         prior = DummyClassifier(strategy="prior")
@@ -192,12 +199,15 @@ def fit_candidate(
 
 
 def n_points(model: Any) -> int | None:
-    """The number of points of a model; None for models without points."""
+    """Return the number of points of a model; None for models without points."""
     return len(model.dual_coef_[0]) if hasattr(model, "dual_coef_") else None
 
 
 def _stratified(y: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw about n rows with the same class fractions, in order, and all rows of rare classes."""
+    """Return the sorted indices of about n random rows, with the class fractions of all rows.
+
+    At least as many rows of each class as there are folds are drawn, or all rows if the class has fewer.
+    """
     kept = [np.arange(0)]
     for label in np.unique(y):
         rows = np.flatnonzero(y == label)

@@ -1,4 +1,4 @@
-"""Read the bytes of input files, and write output files, which are replaced only when complete."""
+"""Reading of input files as bytes, and writing of output files, which appear only when they are complete."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ from .options import CliError
 
 @dataclass(frozen=True)
 class PackingSettings:
-    """Limits for unpacking files."""
+    """Limits for decompressing files."""
 
-    # An unpacked file may have this many bytes, or this multiple of the packed size if that is more.
-    # Packing usually shrinks a table three- to tenfold, and one with few categories fiftyfold.
+    # The maximum size of a decompressed file is the larger of ``unpacked`` bytes and ``unpacked_ratio`` times
+    # the compressed size. Compression usually shrinks a table by a factor of 3 to 10, and a table with few
+    # distinct values by a factor of 50.
     unpacked: int = 256 << 20
     unpacked_ratio: int = 100
 
@@ -35,12 +36,12 @@ SETTINGS = PackingSettings()
 
 
 def source_name(path: str) -> str:
-    """The name of an input in messages."""
+    """Return the name by which messages refer to an input file."""
     return "standard input" if path == "-" else path
 
 
 def read_bytes(path: str) -> bytes:
-    """The content of a file, a pipe or, for "-", standard input; gzip and bzip2 are unpacked."""
+    """Return the content of a file, a pipe or standard input ("-"); gzip and bzip2 files are decompressed."""
     if path != "-" and not Path(path).exists():
         raise CliError(f"{path}: no such file")
     if Path(path).is_dir():
@@ -52,14 +53,19 @@ def read_bytes(path: str) -> bytes:
         if data.startswith(b"BZh"):
             return _unpacked(bz2.BZ2File(io.BytesIO(data)), len(data), source_name(path))
     except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise CliError(f"{source_name(path)}: cannot be unpacked, it is truncated or damaged") from error
+        raise CliError(
+            f"{source_name(path)}: the file cannot be decompressed; it is truncated or damaged"
+        ) from error
     return data
 
 
 def _unpacked(file: Any, packed: int, name: str) -> bytes:
-    """The content of a packed file; raises if it is implausibly large or does not fit into memory."""
+    """Return the content of a compressed file.
+
+    A :class:`CliError` is raised if it is implausibly large, or larger than half of the available memory.
+    """
     ratio = SETTINGS.unpacked_ratio
-    limit, reason = max(SETTINGS.unpacked, ratio * packed), f"{ratio} times its size"
+    limit, reason = max(SETTINGS.unpacked, ratio * packed), f"{ratio} times its compressed size"
     if (half := available_memory() // 2) < limit:
         limit, reason = half, "half of the available memory"
     chunks, size = [], 0
@@ -68,8 +74,8 @@ def _unpacked(file: Any, packed: int, name: str) -> bytes:
         size += len(chunk)
         if size > limit:
             raise CliError(
-                f"{name}: unpacks to more than {limit >> 20} MB, {reason}; if that is intended, unpack it "
-                "first (gunzip, bunzip2) and give the unpacked file"
+                f"{name}: the decompressed file has more than {limit >> 20} MB ({reason}); if this is "
+                "intended, decompress the file first (gunzip, bunzip2)"
             )
     return b"".join(chunks)
 
@@ -78,14 +84,14 @@ def _unpacked(file: Any, packed: int, name: str) -> bytes:
 
 
 def check_output(path: str, force: bool) -> Path:
-    """Check that an output path can be written, and return it; "-" is standard output."""
+    """Return the path of an output file ("-" is standard output); raise an error if it cannot be written."""
     if path == "-":
         return Path(path)
     output = Path(path).absolute()
     if _is_stream(output):
         return output
     if output.exists() and not output.is_file():
-        raise CliError(f"--output {path}: exists and is not a file")
+        raise CliError(f"--output {path}: the path exists and is not a file")
     if output.exists() and not force:
         raise CliError(f"--output {path}: the file exists; use --force to overwrite it")
     if not output.parent.is_dir():
@@ -97,9 +103,9 @@ def check_output(path: str, force: bool) -> Path:
 
 @contextmanager
 def writing(output: Path, suffix: str = "") -> Iterator[Path]:
-    """Provide a temporary file that replaces ``output`` unless an error occurs.
+    """Provide the path of a temporary file, whose content is moved to ``output`` unless an error occurs.
 
-    ``suffix`` is the suffix of the temporary file if the output is a stream.
+    If the output is a stream, ``suffix`` is the suffix of the temporary file.
     """
     if output != Path("-") and not _is_stream(output):
         with replacing(output) as temporary:
@@ -117,12 +123,13 @@ def writing(output: Path, suffix: str = "") -> Iterator[Path]:
 
 
 def _is_stream(output: Path) -> bool:
-    """Whether an output is a pipe or a device such as /dev/null."""
+    """Return whether the output is a pipe, or a device such as /dev/null."""
     return output.is_fifo() or output.is_char_device()
 
 
 def output_of(args: Namespace) -> Any:
-    """Check that the model file can be written, and return its path; the name of the data is the default."""
+    """Return the path of the model file, by default named after the data, or raise an error if it cannot be
+    written."""
     if args.output is None:
         if args.data == "-" or set("*?[") & set(Path(args.data).stem):
             raise CliError(f"--output: {args.data!r} gives no name for the model file; use -o FILE")

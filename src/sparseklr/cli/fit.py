@@ -1,4 +1,4 @@
-"""``sparseklr fit``: read a file, split off test rows, fit the pipeline, evaluate it and save it."""
+"""``sparseklr fit``: read a file, set test rows aside, fit a pipeline, evaluate it on them and save it."""
 
 from __future__ import annotations
 
@@ -41,9 +41,10 @@ def add_fit(subparsers: Any) -> None:
         "fit",
         run_fit,
         "Fit a classifier to a file. Numbers, dates and text are detected and turned into features, missing "
-        "values are imputed, and columns that identify the rows are dropped; every step is reported before "
-        "the fit and stored with the model. Without --model, the class fractions, a logistic regression, "
-        "CompactKLR and SparseKLR are compared on validation rows, and the best is fitted to all rows.",
+        "values are imputed, and columns that identify the rows are dropped. Every step is reported before "
+        "the fit and stored with the model. Without --model, four models are compared on validation rows: a "
+        "constant prediction of the class fractions, a logistic regression, CompactKLR and SparseKLR. The "
+        "smallest model whose log-loss ties with the lowest is fitted to all rows.",
         FIT_EXAMPLES,
     )
     add_model(parser, add_training(parser))
@@ -85,8 +86,10 @@ def _report(args: Namespace, summary: dict[str, Any]) -> None:
 
 
 def train(args: Namespace, given: str | None) -> tuple[Any, Dataset, dict[str, Any], dict[str, Any]]:
-    """The fitted pipeline, its training rows, a summary, and metadata; ``given`` is the model, None to
-    compare models."""
+    """Return the fitted pipeline, its training rows, a summary of the fit, and further metadata.
+
+    ``given`` is the name of the model to fit; None compares all models and fits the best.
+    """
     from sklearn.pipeline import Pipeline
 
     from ..tables.cells import TableError, TableWarning
@@ -102,8 +105,8 @@ def train(args: Namespace, given: str | None) -> tuple[Any, Dataset, dict[str, A
     assert part.y is not None
     comparison, reading, metadata = None, {}, {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TableWarning)  # printed as notes
-        if rows.table is None:  # a svmlight file: the estimator scales sparse rows
+        warnings.simplefilter("ignore", TableWarning)  # these warnings are printed as notes
+        if rows.table is None:  # an svmlight file, whose sparse rows the estimator scales itself
             start, name = time.perf_counter(), given or "sparse"
             fitted = fit_candidate(args, name, part.X, part.y, part.weight, verbose=verbose)
             pipeline: Any = Pipeline([("model", fitted)])
@@ -125,7 +128,7 @@ def train(args: Namespace, given: str | None) -> tuple[Any, Dataset, dict[str, A
             X = features.fit_transform(columns, part.y, sample_weight=part.weight)
             fitted = fit_candidate(args, name, X, part.y, part.weight, verbose=verbose)
             pipeline = type(pipeline)([*pipeline.steps[:-1], ("model", fitted)])
-            if name in ("linear", "fractions"):  # the kernel models have these themselves
+            if name in ("linear", "fractions"):  # kernel models store equivalent data themselves
                 metadata["mean_features"] = X.mean(axis=0)
                 metadata["held_out"] = found.held_out() if found else None
         seconds = time.perf_counter() - start
@@ -139,7 +142,7 @@ def train(args: Namespace, given: str | None) -> tuple[Any, Dataset, dict[str, A
 
 
 def _compared(args: Namespace, rows: Dataset) -> Any:
-    """The printed comparison of all models; None if there are too few rows."""
+    """Compare all models, print the comparison and return it; return None if there are too few rows."""
     import numpy as np
 
     from .compare import SETTINGS, compare, compares
@@ -148,8 +151,8 @@ def _compared(args: Namespace, rows: Dataset) -> Any:
     if rows.weight is not None:
         rows = rows.take(np.flatnonzero(rows.weight > 0))
     if not compares(rows):
-        few = f"too few rows to compare models (at least {SETTINGS.min_rows}, and {SETTINGS.n_folds} of each"
-        print_notes(args.data, [f"{few} class); SparseKLR is fitted"])
+        needed = f"at least {SETTINGS.min_rows} in total and {SETTINGS.n_folds} of each class are needed"
+        print_notes(args.data, [f"too few rows to compare models ({needed}); SparseKLR is fitted"])
         return None
     found = compare(args, rows, bool(shows_progress(args)))
     if not args.json:
@@ -158,12 +161,12 @@ def _compared(args: Namespace, rows: Dataset) -> Any:
 
 
 def _make_pipeline(rows: Dataset, args: Namespace) -> Any:
-    """:func:`tabular_pipeline` with the options of the columns."""
+    """Return an unfitted :func:`~sparseklr.tabular_pipeline` with the column options of the command line."""
     from ..tables.pipeline import tabular_pipeline
 
     assert rows.table is not None
-    # The reader detects the decimal sign of new data too. A decimal comma that only the separator suggests
-    # must be passed on.
+    # With "auto", the reader detects the decimal sign, also in new data. It does not see the separator, so a
+    # decimal comma that was inferred from the separator must be passed on.
     suggested = "," if rows.table.decimal is None and rows.table.facts.get("decimal") == "," else "auto"
     return tabular_pipeline(
         categorical=args.categorical,
@@ -176,7 +179,7 @@ def _make_pipeline(rows: Dataset, args: Namespace) -> Any:
 
 
 def _split(args: Namespace, name: str, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Training and test rows, with the same class fractions."""
+    """Return the indices of the training rows and the test rows, which have the same class fractions."""
     import numpy as np
     from sklearn.model_selection import train_test_split
 
@@ -186,12 +189,14 @@ def _split(args: Namespace, name: str, y: np.ndarray) -> tuple[np.ndarray, np.nd
     classes, counts = np.unique(y, return_counts=True)
     if counts.min() < 2:
         single = classes[counts.argmin()]
-        raise CliError(f"{what}: class {single} has 1 row; expected at least one row to fit and one to test")
+        raise CliError(
+            f"{what}: class {single} has only one row; expected at least one row to train and one row to test"
+        )
     n_test = math.ceil(args.test_size * len(y))
-    for n, purpose in ((n_test, "to test"), (len(y) - n_test, "to fit")):
+    for n, purpose in ((n_test, "to test"), (len(y) - n_test, "to train")):
         if n < len(classes):
             raise CliError(
-                f"{what} leaves {n} of {len(y)} rows {purpose}; expected at least one for each of "
+                f"{what}: of {len(y)} rows, only {n} remain {purpose}; expected at least one for each of the "
                 f"{len(classes)} classes"
             )
     kept, test = train_test_split(
@@ -199,12 +204,18 @@ def _split(args: Namespace, name: str, y: np.ndarray) -> tuple[np.ndarray, np.nd
     )
     if len(absent := np.setdiff1d(y, y[kept])):
         n_rows = (y == absent[0]).sum()
-        raise CliError(f"{what} leaves no row of class {absent[0]} to fit; it has {n_rows} rows")
+        raise CliError(
+            f"{what}: all {n_rows} rows of class {absent[0]} would be test rows, so none remains to train; "
+            "reduce --test-size"
+        )
     return kept, test
 
 
 def _summary(fitted: Any, model: Any, n_rows: int, seconds: float) -> dict[str, Any]:
-    """Size and quality of a model, from its fitted attributes."""
+    """Return the size of a model and measures of its fit as a dictionary.
+
+    ``fitted`` is the whole pipeline, and ``model`` is its last step.
+    """
     from .compare import n_points
 
     points, validated = n_points(model), getattr(model, "validation_log_loss_", None)
@@ -212,7 +223,7 @@ def _summary(fitted: Any, model: Any, n_rows: int, seconds: float) -> dict[str, 
         "dual_gap": getattr(model, "dual_gap_", None),
         "converged": getattr(model, "converged_", None),
         "gradient_norm": getattr(model, "gradient_norm_", None),
-        # the leave-one-out loss is optimistic if it was minimised over the kernels
+        # If a kernel was chosen by the leave-one-out loss, that loss is optimistic; a validation loss is not.
         "loo_log_loss": getattr(model, "loo_log_loss_", None) if validated is None else None,
         "validation_log_loss": validated,
         "n_features_used": int(model.get_support().sum()) if hasattr(model, "get_support") else None,
@@ -236,7 +247,7 @@ def _summary(fitted: Any, model: Any, n_rows: int, seconds: float) -> dict[str, 
 
 
 def kinds_note(kinds: dict[str, str]) -> str:
-    """The number of feature columns of each kind."""
+    """Return a note that states the number of feature columns of each kind."""
     from .terminal import kinds_in_words
 
     return f"columns used: {kinds_in_words(kinds.values())}"

@@ -1,4 +1,4 @@
-"""Models loaded from a file, with their metadata, predictions, measures and explanations."""
+"""Model files: loading and saving, predictions, evaluation and explanations of a loaded model."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ FAR = "unlike the training rows"
 
 @dataclass(frozen=True)
 class FamiliaritySettings:
-    """Criteria for rows unlike the training rows."""
+    """Criteria for calling a row unfamiliar, that is, unlike the training rows."""
 
-    least: float = 0.01  # less familiar than 99% of the training rows
-    few: float = 0.05  # no message up to this fraction of unfamiliar rows
-    too_large: float = 1e20  # larger scaled features make kernels overflow; dates stay below this limit
+    least: float = 0.01  # a row with a smaller familiarity is unfamiliar
+    few: float = 0.05  # no message is printed up to this fraction of unfamiliar rows
+    too_large: float = 1e20  # kernel values overflow beyond this scaled feature, which no date reaches
 
 
 SETTINGS = FamiliaritySettings()
@@ -42,34 +42,35 @@ SETTINGS = FamiliaritySettings()
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A fitted model with the metadata of its file.
+    """A fitted model and the metadata of its file.
 
-    Its methods take rows from :func:`~.reading.read_for_model`, which has already applied the table reader,
-    the first step of ``fitted``; ``predictor`` contains the remaining steps.
+    If the model is a pipeline for tables, its first step is a TableReader, which converts the cells of a file
+    to numbers, dates and text. The methods of this class expect rows that
+    :func:`~.reading.read_for_model` has already converted.
     """
 
-    name: str  # name of the file
-    fitted: Any  # a pipeline, or an estimator
+    name: str  # name of the model file, for messages
+    fitted: Any  # the fitted pipeline or estimator
     metadata: dict[str, Any]
 
     @classmethod
     def load(cls, path: str) -> Model:
-        """Read a model file; raises if it contains anything unexpected."""
+        """Return the model in a file; an error is raised if the file contains anything unexpected."""
         return cls(source_name(path), *load_with_metadata(read_bytes(path), source_name(path)))
 
     @property
     def reader(self) -> Any:
-        """The TableReader; None if the model does not have one."""
+        """The TableReader of the pipeline; None if the model does not have one."""
         return getattr(self.fitted, "named_steps", {}).get("read")
 
     @property
     def predictor(self) -> Any:
-        """The model without its reader."""
+        """The pipeline without its TableReader."""
         return self.fitted if self.reader is None else self.fitted[1:]
 
     @property
     def estimator(self) -> Any:
-        """The last step of the pipeline, or its best model if that step is a search."""
+        """The last step of the pipeline; if this step is a parameter search, its best estimator."""
         last = self.fitted[-1] if hasattr(self.fitted, "steps") else self.fitted
         return getattr(last, "best_estimator_", last)
 
@@ -83,18 +84,21 @@ class Model:
 
     @property
     def svmlight(self) -> dict[str, Any] | None:
-        """Options with which the svmlight training file was read; None for a table."""
+        """Options with which the svmlight training file was read; None if the model was fitted to a table."""
         return self.metadata.get("svmlight")
 
     # -- reading ------------------------------------------------------------------------------
 
     @property
     def columns(self) -> dict[str, Column]:
-        """The feature columns."""
+        """The columns that the model needs, by name."""
         if self.reader is not None:
             return {name: self.reader.columns_[name] for name in self.reader.get_feature_names_out()}
         if not hasattr(self.fitted, "feature_names_in_"):
-            raise CliError("the model has no column names: it was fitted to an array, not to a data frame")
+            raise CliError(
+                f"{self.name}: the model has no column names, because it was fitted to an array; fit it to a "
+                "data frame"
+            )
         return {name: Column("number") for name in self.fitted.feature_names_in_}
 
     @property
@@ -106,16 +110,17 @@ class Model:
         return [] if self.reader is None else list(self.reader.na)
 
     def n_training_rows(self, X: Any) -> int:
-        """The number of rows identical to a training row, or 0 if new data would contain as many.
+        """Return the number of rows of X that equal a training row, or 0 if such coincidences are expected.
 
-        In a table with few categories, new rows may also equal training rows. The expected fraction is the
-        fraction of training rows that have a duplicate. If the observed fraction exceeds it by more than
-        three standard errors, X probably contains training rows.
+        In a table with few distinct values, new rows often equal training rows. The expected fraction of such
+        rows is estimated by the fraction of training rows that have a duplicate. Only if the observed
+        fraction exceeds the expected fraction by more than three standard errors does X probably contain
+        training rows.
         """
         if self.reader is None:
             return 0
         seen = self.reader.seen(X)
-        n_training = getattr(self.reader, "n_rows_", 1)  # absent in old models
+        n_training = getattr(self.reader, "n_rows_", 1)  # earlier releases did not store this attribute
         expected = getattr(self.reader, "n_repeated_rows_", 0) / n_training
         error = math.sqrt(expected * (1 - expected) * (1 / len(seen) + 1 / n_training))
         return int(seen.sum()) if seen.mean() > expected + 3 * error else 0
@@ -131,11 +136,14 @@ class Model:
             return self.predictor.predict(rows.X)
 
     def measure(self, rows: Dataset) -> dict[str, Any]:
-        """Evaluate the model on labelled rows."""
+        """Return the measures of :meth:`measure_predictions` on labelled rows."""
         return self.measure_predictions(rows.y, self.predict_proba(rows), self.predict(rows), rows.weight)
 
     def measure_predictions(self, y: Any, prob: np.ndarray, predicted: Any, weight: Any) -> dict[str, Any]:
-        """Return :func:`prediction_summary`, the ROC AUC, the confusion matrix and the size of the model."""
+        """Return measures of given predictions, and the number of points of the model.
+
+        The measures are those of :func:`prediction_summary`, the ROC AUC and the confusion matrix.
+        """
         n_points, points_fraction = kept_points(self.estimator)
         confusion = confusion_matrix(y, predicted, labels=self.classes, sample_weight=weight)
         return {
@@ -148,17 +156,17 @@ class Model:
         }
 
     def features(self, X: Any) -> Any:
-        """Transform rows to the input of the estimator."""
+        """Return rows as features, the input of the estimator."""
         return self.predictor[:-1].transform(X) if self._transforms else X
 
     @property
     def _transforms(self) -> bool:
-        """Whether the estimator has steps before it."""
+        """Whether the pipeline has steps between the TableReader and the estimator."""
         return len(getattr(self.predictor, "steps", ())) > 1
 
     @contextmanager
     def _naming_large_cells(self, rows: Dataset) -> Iterator[None]:
-        """If a prediction fails because a cell is too large, name the cell in the error."""
+        """Replace the error of a failed prediction by one that names the cell, if a cell is too large."""
         try:
             yield
         except ValueError as error:
@@ -169,27 +177,35 @@ class Model:
             if not abs(features[row, j]) > SETTINGS.too_large:
                 raise
             if rows.svmlight is not None:
-                cell = f"feature {j + rows.svmlight['one_based']} is {rows.X[row, j]:g}"
+                cell = f"the value {rows.X[row, j]:g} of feature {j + rows.svmlight['one_based']}"
             else:
                 names = self.predictor[:-1].get_feature_names_out() if self._transforms else rows.X.columns
                 name = names[j]
-                cell = f"column {name!r} holds {rows.X[name].iloc[row]}"
+                cell = f"the value {rows.X[name].iloc[row]} in column {name!r}"
             raise CliError(
-                f"{rows.name}: row {rows.number(row)}: {cell}, too far from the training rows for a "
-                "prediction; correct it, or remove the row"
+                f"{rows.name}: row {rows.number(row)}: {cell} is too far from the training rows for a "
+                "prediction; correct the value, or remove the row"
             ) from error
 
     # -- unfamiliar rows ----------------------------------------------------------------------
 
     def familiarity(self, X: Any) -> np.ndarray:
-        """The familiarity of rows; NaN if the model does not provide it."""
+        """Return the familiarity of each row; NaN for models that do not have it.
+
+        The familiarity of a row is the fraction of the training rows that the points of the model explain no
+        better than this row.
+        """
         try:
             return self.estimator.familiarity(self.features(X))
         except (AttributeError, ValueError):
             return np.full(X.shape[0], np.nan)
 
     def unfamiliar(self, rows: Dataset) -> list[str]:
-        """State for each row why it is unfamiliar; "" if it is familiar."""
+        """Return for each row the reasons why it is unlike the training rows, or "" if it is familiar.
+
+        A row is unfamiliar if its familiarity is below 0.01, if a column of the model is missing, or if a
+        cell contains a value that the TableReader calls strange, such as a new category.
+        """
         reasons: list[list[str]] = [[f"{name} is missing" for name in rows.missing] for _ in range(len(rows))]
         if self.reader is not None:
             for row_reasons, strange in zip(reasons, self.reader.strange(rows.X), strict=True):
@@ -201,26 +217,30 @@ class Model:
     # -- explanations -------------------------------------------------------------------------
 
     def predict_p_values(self, rows: Dataset) -> np.ndarray:
-        """p-values of the classes; raises if the model does not have them."""
+        """Return conformal p-values (n_rows, n_classes); raise an error if the model does not have them."""
         if held_out := self.metadata.get("held_out"):
             log_proba = np.log(np.maximum(self.predict_proba(rows), 1e-300))
             return HeldOutProbabilities(**held_out).p_values(log_proba, by_class=False)
         if not hasattr(self.estimator, "predict_p_values"):
             raise CliError(
-                f"{self.name}: this model has no prediction sets; fit it with --model sparse or compact"
+                f"{self.name}: this model does not provide prediction sets; fit it with --model sparse or "
+                "--model compact"
             )
         with self._naming_large_cells(rows):
             return self.estimator.predict_p_values(self.features(rows.X))
 
     def columns_explained(self, rows: Dataset, row: int, label: Any) -> dict[str, Any] | None:
-        """Contributions of the columns to the log-odds of a class, the strongest first, and their mean on the
-        training rows; None if the model cannot be explained by columns."""
+        """Return the Shapley values of the columns for one row and a class, the largest absolute value first.
+
+        The entry ``base`` is the mean log-odds of the training rows, from which the contributions lead to the
+        log-odds of the row. The result is None if Shapley values are not available for the model.
+        """
         query = rows.take(np.array([row]))
         features = getattr(self.fitted, "named_steps", {}).get("features")
         groups = None if features is None else features.column_groups()
         try:
             names, data, values, base = self._by_columns(self.features(query.X), label, groups)
-        except (TypeError, ValueError):  # another kind of model or of kernel
+        except (TypeError, ValueError):  # no Shapley values for this kind of model or kernel
             return None
         if rows.svmlight is not None:
             names = [f"feature {j + rows.svmlight['one_based']}" for j in range(len(names))]
@@ -242,7 +262,7 @@ class Model:
 
     @property
     def is_linear(self) -> bool:
-        """Whether the model is a logistic regression, which has no points."""
+        """Whether the model is a logistic regression, which does not have points."""
         return isinstance(self.estimator, LogisticRegression)
 
     def _by_points(self, X: Any) -> Explanation:
@@ -254,12 +274,12 @@ class Model:
     def _by_columns(
         self, X: Any, label: Any, groups: dict[str, list[int]] | None
     ) -> tuple[list[str], np.ndarray, np.ndarray, float]:
-        """Names, values and Shapley values of the columns of one row, and the mean output."""
+        """Return the names, values and Shapley values of the columns for one row, and the mean log-odds."""
         if not self.is_linear:
             found = self.estimator.explain(X, by="features", groups=groups)
             _, values, base = found.of_row(0, label)
             return list(found.feature_names), found.data[0], values, base
-        # the Shapley values of a linear function are its terms, relative to their means
+        # the Shapley values of a linear function are its terms minus the means of these terms
         mean = self.metadata.get("mean_features")
         if mean is None or groups is None:
             raise ValueError("the means of the training features are unknown")
@@ -272,8 +292,11 @@ class Model:
         return list(groups), np.full(len(groups), np.nan), values, float(coef[k] @ mean + intercept[k])
 
     def explain(self, rows: Dataset, row: int, label: Any, n_points: int, by: str) -> dict[str, Any]:
-        """Return the contributions of the columns to the log-odds of a row, and the kept rows that are most
-        similar or contribute most."""
+        """Return an explanation of the log-odds of a class for one row, as a dictionary.
+
+        It contains the contributions of the columns and of ``n_points`` points of the model: the points most
+        similar to the row (``by="similarity"``), or the points with the largest contributions.
+        """
         query = rows.take(np.array([row]))
         with self._naming_large_cells(query):
             explanation = self._by_points(self.features(query.X)).of_row(0, label)
@@ -314,12 +337,12 @@ class Model:
 
 
 def count_reasons(reasons: list[str]) -> Counter[str]:
-    """The number of unfamiliar rows for each reason."""
+    """Return the number of rows for each reason why rows are unfamiliar."""
     return Counter(reason for found in reasons for reason in found.split("; ") if reason)
 
 
 def unfamiliar_note(reasons: list[str], flagged: bool) -> list[str]:
-    """A message if more than a few rows are unfamiliar."""
+    """Return a list with one message if more than a few rows are unfamiliar, otherwise an empty list."""
     n = sum(map(bool, reasons))
     if n <= SETTINGS.few * len(reasons):
         return []
@@ -331,7 +354,10 @@ def unfamiliar_note(reasons: list[str], flagged: bool) -> list[str]:
 
 
 def _roc_auc(y: Any, prob: np.ndarray, classes: list[Any], weight: Any) -> float | None:
-    """The ROC AUC, one-vs-rest for more than two classes; None if a class is absent."""
+    """Return the area under the ROC curve, or None if y lacks a class.
+
+    With more than two classes, it is the mean over the one-vs-rest problems.
+    """
     if len(np.unique(np.asarray(y))) < len(classes):
         return None
     if len(classes) == 2:
@@ -343,7 +369,10 @@ def _roc_auc(y: Any, prob: np.ndarray, classes: list[Any], weight: Any) -> float
 
 
 def save_model(output: Path, fitted: Any, rows: Dataset | None, args: Namespace, **more: Any) -> None:
-    """Write a model file atomically; ``rows`` are the training rows, None if they were streamed."""
+    """Write a model file, which replaces an existing file only if it is complete.
+
+    ``rows`` are the training rows; None if they were read in blocks.
+    """
     metadata = {
         "target": args.target,
         "id": list(args.id),
@@ -356,7 +385,7 @@ def save_model(output: Path, fitted: Any, rows: Dataset | None, args: Namespace,
 
 
 def _kept_rows(pipeline: Any, rows: Dataset) -> dict[str, Any]:
-    """The retained training rows of a sparse model with their original cell values, for explanations."""
+    """Return the training rows that a sparse model keeps, with their original cells, for explanations."""
     support = getattr(pipeline[-1], "support_", None)
     if support is None:
         return {}
@@ -369,6 +398,6 @@ def _kept_rows(pipeline: Any, rows: Dataset) -> dict[str, Any]:
 
 
 def cells_of(frame: Any, na: Any = ()) -> dict[str, list[str]]:
-    """The columns of a table as text, "" for a missing value."""
+    """Return the cells of each column of a table as text; a missing value is ""."""
     columns = {name: read_cells(frame[name], name, na) for name in frame.columns}
     return {name: cells.spread(cells.tokens, "").tolist() for name, cells in columns.items()}

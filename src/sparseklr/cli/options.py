@@ -1,7 +1,7 @@
-"""Command-line parsing: one-line errors, option types, and options shared by several commands.
+"""Command-line options: parsing, types, and the options that several commands share.
 
-:func:`add_model` adds the parameters of the estimators as options, and :func:`make_estimator` creates an
-estimator from these options.
+:func:`add_model` adds options for the parameters of the estimators, and :func:`make_estimator` creates an
+estimator from the parsed options.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 class CliError(Exception):
-    """An error that the user can fix, shown as one line."""
+    """An error that the user can correct; the command line prints it in one line, without a traceback."""
 
 
 def unknown(what: str, name: str, known: Iterable[str], plural: str) -> CliError:
-    """The error for an unknown name, which suggests the closest known one."""
+    """Return the error for an unknown name, with the most similar known name as a suggestion."""
     known = list(known)
     by_lower = {candidate.lower(): candidate for candidate in known}
     close = get_close_matches(name.lower(), by_lower, n=1)
@@ -36,7 +36,7 @@ def unknown(what: str, name: str, known: Iterable[str], plural: str) -> CliError
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that raises a :class:`CliError` instead of printing its usage."""
+    """An argument parser that raises a :class:`CliError` instead of printing the usage and exiting."""
 
     def error(self, message: str) -> NoReturn:
         raise CliError(f"{message} (see {self.prog} --help)")
@@ -45,7 +45,7 @@ class Parser(argparse.ArgumentParser):
 def add_command(
     subparsers: Any, name: str, run: Callable[[Namespace], None], summary: str, examples: str
 ) -> Parser:
-    """The parser of a command, with ``--debug`` and examples at the end of its help."""
+    """Add a command and return its parser, which has the option ``--debug`` and examples in its help."""
     parser: Parser = subparsers.add_parser(
         name,
         help=re.split("[.:]", summary[0].lower() + summary[1:])[0],
@@ -54,7 +54,7 @@ def add_command(
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--debug", action="store_true", help="show the traceback if there is an error")
+    parser.add_argument("--debug", action="store_true", help="print the traceback if an error occurs")
     parser.set_defaults(run=run)
     return parser
 
@@ -65,7 +65,10 @@ def add_command(
 def number(
     above: float | None = None, least: float | None = None, words: tuple[str, ...] = (), kind: type = float
 ) -> Any:
-    """Option type: a number in a range, which must be whole if ``kind=int``, or one of the given words."""
+    """Return an option type: a number in a range, or one of ``words``; an integer if ``kind`` is int.
+
+    The number must be larger than ``above``, or at least ``least``.
+    """
     bound = f" above {above:g}" if above is not None else f" of at least {least:g}"
     expected = " or ".join([f"a {'whole ' if kind is int else ''}number{bound}", *words])
 
@@ -93,22 +96,24 @@ def fraction(text: str) -> float:
 
 
 def jobs(text: str) -> int:
-    """Option type: a number of threads, like ``n_jobs`` of scikit-learn."""
+    """Option type: a number of threads, as for ``n_jobs`` in scikit-learn."""
     if not re.fullmatch("-?[0-9]+", text) or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"expected a whole number, or -1 for all cores; got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a number of threads, or -1 for all cores; got {text!r}")
     return int(text)
 
 
 def separator(text: str) -> str:
-    """Option type: a character, or its name."""
+    """Option type: a single character, or the name of a separator such as "tab"."""
     found = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}.get(text, text)
     if len(found) != 1:
-        raise argparse.ArgumentTypeError(f"expected one character, tab or space; got {text!r}")
+        raise argparse.ArgumentTypeError(
+            f"expected a single character, tab, space, comma or semicolon; got {text!r}"
+        )
     return found
 
 
 def size(text: str) -> float:
-    """Option type: bytes, as in 500MB, 1GB or 2e9."""
+    """Option type: a number of bytes, written as 500MB, 1GB or 2e9."""
     units = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
     match = re.fullmatch(r"([\d.]+(?:e\d+)?)\s*([KMGT]?)i?B?", text.strip(), re.IGNORECASE)
     try:
@@ -121,7 +126,10 @@ def size(text: str) -> float:
 
 
 class Dates(argparse.Action):
-    """Collects COL and COL=FORMAT into a mapping of columns to formats, "" for detection."""
+    """Action that collects COL and COL=FORMAT in a dictionary of date formats by column.
+
+    The format of COL alone is "", which means that it is detected.
+    """
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
         found = dict(getattr(namespace, self.dest))
@@ -138,30 +146,34 @@ MODEL_HELP = "file written by sparseklr fit"
 
 
 def add_data(parser: Parser, target_help: str) -> None:
-    """Add DATA and the options for its labels and weights, and for reading it."""
+    """Add the argument DATA, and the options for its classes, its weights and its format."""
     parser.add_argument(
-        "data", metavar="DATA", help="CSV, TSV, Parquet or svmlight (LIBSVM) file; - is standard input"
+        "data", metavar="DATA", help="CSV, TSV, Parquet or svmlight (LIBSVM) file; - means standard input"
     )
     add_labels(parser, target_help)
 
 
 def add_labels(parser: Parser, target_help: str) -> None:
-    """Add the options for the labels and weights of DATA, and for reading it."""
+    """Add the options for the classes, the weights and the format of DATA."""
     parser.add_argument("--target", metavar="COL", help=target_help)
-    parser.add_argument("--sample-weight-column", metavar="COL", help="column of non-negative row weights")
+    parser.add_argument(
+        "--sample-weight-column", metavar="COL", help="column with non-negative weights of the rows"
+    )
     add_reading(parser)
 
 
 def add_reading(parser: Parser) -> None:
-    """Add the options that control how DATA is read; by default everything is detected."""
+    """Add the options for the format of DATA; settings that are not given are detected."""
     group = parser.add_argument_group("reading")
     group.add_argument(
         "--format",
         choices=("csv", "tsv", "parquet", "svmlight"),
-        help="format of DATA (default: given by its suffix)",
+        help="format of DATA (default: determined by the suffix of its name)",
     )
     group.add_argument(
-        "--sep", type=separator, help="separator of a CSV file: a character, or tab (default: detected)"
+        "--sep",
+        type=separator,
+        help="separator between the cells of a CSV file: a character, or tab (default: detected)",
     )
     group.add_argument(
         "--decimal",
@@ -176,7 +188,8 @@ def add_reading(parser: Parser) -> None:
         nargs="+",
         action="extend",
         default=[],
-        help="tokens for missing values besides NA, ? and the like; for a negative number write --na=-9",
+        help="tokens that mean a missing value, in addition to NA, ? and similar ones; write a negative "
+        "number as --na=-9",
     )
 
 
@@ -187,7 +200,7 @@ def add_output(parser: Parser, what: str, required: bool = True) -> None:
 
 def add_json(parser: Parser) -> None:
     parser.add_argument(
-        "--json", action="store_true", help="print the result on standard output as JSON, and nothing else"
+        "--json", action="store_true", help="print only the result, as JSON, on standard output"
     )
 
 
@@ -199,12 +212,13 @@ def print_json(**content: Any) -> None:
 
 
 def add_training(parser: Parser) -> Any:
-    """Add the options for data, columns and training; return the group of model options."""
-    add_data(parser, "column of the classes (not for svmlight files, which contain them)")
-    group = parser.add_argument_group("columns", "Column types are detected unless given.")
+    """Add the options for the data, the columns and the training, and return the group of model options."""
+    add_data(parser, "column that contains the classes (svmlight files have a fixed place for them)")
+    group = parser.add_argument_group("columns", "The types of columns that are not given here are detected.")
     for option, meaning in {
         "drop": "columns to ignore",
-        "id": "columns that identify the rows; they are not used as features, and predict --id writes them",
+        "id": "columns that identify the rows; they are not used as features, but predict --id copies them "
+        "to its output",
         "categorical": "columns to treat as categories",
         "number": "columns to treat as numbers",
     }.items():
@@ -219,14 +233,14 @@ def add_training(parser: Parser) -> Any:
     )
     add_output(
         parser,
-        "model file to write (default: the name of DATA, with suffix .sklr); - is standard output",
+        "model file to write (default: the name of DATA, with suffix .sklr); - means standard output",
         False,
     )
     group = parser.add_argument_group("model")
     group.add_argument(
         "--kernel",
         choices=("rbf", "linear", "poly", "laplacian", "sigmoid", "auto"),
-        help="kernel function; auto chooses rbf or laplacian by leave-one-out (default: auto)",
+        help="kernel function; auto chooses rbf or laplacian by the leave-one-out loss (default: auto)",
     )
     group.add_argument("--degree", type=number(least=0), help="degree of the poly kernel (default: 3)")
     group.add_argument("--class-weight", choices=("balanced",), help="give all classes the same total weight")
@@ -234,11 +248,14 @@ def add_training(parser: Parser) -> Any:
         "--test-size",
         metavar="FRACTION",
         type=fraction,
-        help="fraction of the rows to hold out for evaluating the model",
+        help="fraction of the rows to set aside as test rows, on which the model is evaluated",
     )
     seed = number(least=0, kind=int)
     parser.add_argument(
-        "--seed", type=seed, default=0, help="random seed for the test split and the fit (default: 0)"
+        "--seed",
+        type=seed,
+        default=0,
+        help="random seed for the choice of test rows and for the fit (default: 0)",
     )
     parser.add_argument(
         "--jobs", type=jobs, default=1, help="number of threads; -1 for all cores (default: 1)"
@@ -253,64 +270,77 @@ def add_training(parser: Parser) -> Any:
 
 
 def add_model(parser: Parser, group: Any) -> None:
-    """Add the estimator parameters that :func:`add_training` does not add."""
+    """Add the options for estimator parameters, except those that :func:`add_training` adds to ``group``."""
     group.add_argument(
         "--model",
         choices=("sparse", "compact", "linear"),
-        help="sparse selects some of the rows (SparseKLR); compact fits the positions of a few points "
-        "(CompactKLR); linear is a logistic regression (default: the best on validation rows; sparse for "
-        "svmlight files)",
+        help="sparse keeps some of the training rows (SparseKLR); compact fits the locations of a few points "
+        "(CompactKLR); linear is a logistic regression (default: all are compared on validation rows; for "
+        "svmlight files, sparse)",
     )
     group.add_argument(
         "--C",
         type=number(above=0),
-        help="weight of the likelihood; smaller values regularise more (default: chosen by leave-one-out, "
-        "or on validation rows)",
+        help="weight of the likelihood relative to the penalty; smaller values regularise more (default: "
+        "chosen by the leave-one-out or validation loss)",
     )
     group.add_argument(
         "--gamma",
         type=number(above=0, words=("scale", "auto")),
-        help="kernel width: a number, scale, or auto, which chooses it by leave-one-out (default: scale)",
+        help="kernel coefficient: a number; scale, which is 1 / (number of features * variance); or auto, "
+        "which chooses it by the leave-one-out loss (default: scale)",
     )
     group.add_argument(
-        "--box", type=number(above=0), help="bound on the dual variables in the selection (default: 10)"
+        "--box",
+        type=number(above=0),
+        help="upper bound of the dual variables in the problem that selects the rows (default: 10)",
     )
     group = parser.add_argument_group("compact model")
     group.add_argument(
         "--n-points",
         type=number(least=1, words=("auto",), kind=int),
-        help="number of points (default: auto, chosen on validation rows)",
+        help="number of points; auto chooses it on validation rows (default: auto)",
     )
     group.add_argument(
-        "--max-points", type=number(least=1, kind=int), help="largest number of points to try (default: 512)"
+        "--max-points",
+        type=number(least=1, kind=int),
+        help="largest number of points that auto tries (default: 512)",
     )
     group.add_argument(
         "--relevance",
         choices=("features", "shared", "sparse"),
-        help="one kernel width per feature, one for all features, or one per feature with "
-        "irrelevant features dropped (default: features)",
+        help="features: one kernel coefficient per feature; shared: one for all features; sparse: one per "
+        "feature, and irrelevant features are dropped (default: features)",
     )
     group = parser.add_argument_group(
         "many rows",
         "With --model compact, DATA may be a folder or a pattern such as 'part-*.parquet'. The rows\n"
-        "are then read in blocks; the following options have the same effect. Every cell must be a\n"
-        "number; CSV files must use commas and decimal points unless --sep and --decimal are given.\n"
-        "Text, dates and missing values require a single file, which is read as a whole.",
+        "are then read in blocks, so that they need not fit into memory. Each of the following\n"
+        "options also makes sparseklr read in blocks. Every cell must then be a number, and CSV files\n"
+        "must use commas and decimal points unless --sep and --decimal are given. Tables with text,\n"
+        "dates or missing values must be in a single file that fits into memory.",
     )
     group.add_argument(
         "--memory",
         metavar="SIZE",
         type=size,
-        help="memory limit for out-of-core fitting (default: 1GB). Setting it forces out-of-core "
-        "fitting even for a single file; the model then differs slightly",
+        help="memory limit for a fit that reads in blocks (default: 1GB); the model differs slightly from a "
+        "fit to the whole table",
     )
     group.add_argument(
-        "--scheduler", metavar="ADDRESS", help="address of a Dask scheduler whose workers can read the files"
+        "--scheduler",
+        metavar="ADDRESS",
+        help="address of a Dask scheduler; its workers must be able to read the files",
     )
-    group.add_argument("--checkpoint", metavar="FILE", help="file from which an interrupted fit resumes")
+    group.add_argument(
+        "--checkpoint",
+        metavar="FILE",
+        help="file in which the state of the fit is saved, and from which an interrupted fit resumes",
+    )
 
 
-# Options that are parameters of only one estimator; an option that is not given leaves the default.
+# The options that are parameters of each model. For an option that is not given, the estimator's default
+# holds.
 PARAMETERS = {
     "sparse": ("kernel", "degree", "C", "gamma", "box"),
     "compact": ("C", "n_points", "max_points", "relevance"),
@@ -319,7 +349,7 @@ PARAMETERS = {
 
 
 def make_estimator(args: Namespace, model: str = "sparse", **more: Any) -> SparseKLR | CompactKLR:
-    """Create a SparseKLR or CompactKLR with the given options."""
+    """Return an unfitted SparseKLR or CompactKLR with the parameters given by the options."""
     from ..compact_klr import CompactKLR
     from ..sparse_klr import SparseKLR
 
@@ -330,7 +360,10 @@ def make_estimator(args: Namespace, model: str = "sparse", **more: Any) -> Spars
 
 
 def model_of_options(args: Namespace) -> str | None:
-    """The model that ``--model`` or an option of only some models determines; None to compare models."""
+    """Return the name of the model that the options determine; None if all models are to be compared.
+
+    Without ``--model``, an option that is a parameter of only some models determines the model.
+    """
     known = dict.fromkeys(name for names in PARAMETERS.values() for name in names)
     given = [name for name in known if getattr(args, name, None) is not None]
     if args.model is None and not given:
@@ -344,5 +377,5 @@ def model_of_options(args: Namespace) -> str | None:
 
 
 def shows_progress(args: Namespace) -> int:
-    """The parameter ``verbose`` of the estimator."""
+    """Return the parameter ``verbose`` of the estimator: 1 if progress is shown, otherwise 0."""
     return int(sys.stderr.isatty() if args.verbose is None else args.verbose)

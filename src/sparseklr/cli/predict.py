@@ -1,4 +1,4 @@
-"""``sparseklr predict``, ``evaluate`` and ``explain``: apply a model to the rows of a file."""
+"""``sparseklr predict``, ``evaluate`` and ``explain``, which apply a model to the rows of a file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WRITTEN = ("csv", "tsv", "parquet")
 PREDICT_EXAMPLES = """\
   sparseklr predict model.sklr new.csv -o predictions.csv --id number
   sparseklr predict model.sklr new.parquet -o predictions.parquet --keep --force
-  sparseklr predict model.sklr new.csv --set 0.9  # classes that contain the true one in 90%
+  sparseklr predict model.sklr new.csv --set 0.9  # sets of classes that contain the true class in 90% of rows
   sparseklr predict model.sklr 'new-*.parquet' -o predictions.parquet
   zcat new.csv.gz | sparseklr predict model.sklr - | head"""
 
@@ -53,44 +53,44 @@ def add_predict(subparsers: Any) -> None:
         subparsers,
         "predict",
         run_predict,
-        "Predict the classes of the rows in a file. The result has the column predicted and, for each "
-        "class, a column p_CLASS of probabilities, in the order of the rows. Columns that the model does "
-        "not use are ignored.",
+        "Predict the classes of the rows in a file. The result has one row for each row of the file, in the "
+        "same order. Its columns are predicted, the predicted class, and p_CLASS, the probability of "
+        "each class. Columns of the file that the model does not use are ignored.",
         PREDICT_EXAMPLES,
     )
     parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     parser.add_argument(
-        "data", metavar="DATA", help="file with the columns that the model was fitted to; - is standard input"
+        "data",
+        metavar="DATA",
+        help="file with the columns to which the model was fitted; - means standard input",
     )
     parser.add_argument(
         "--id",
         metavar="COL",
         nargs="*",
-        help="write these columns of DATA before the predictions; without names, the columns that identified "
-        "the training rows",
+        help="copy these columns of DATA to the result; --id without names copies the columns that "
+        "identified the training rows",
     )
-    parser.add_argument(
-        "--keep", action="store_true", help="write all columns of DATA before the predictions"
-    )
+    parser.add_argument("--keep", action="store_true", help="copy all columns of DATA to the result")
     parser.add_argument(
         "--flag",
         action="store_true",
-        help="write a column unfamiliar that states why a row is unlike the training rows, empty "
-        "otherwise. DATA may then lack columns that the model uses",
+        help="add a column unfamiliar, which states why a row is unlike the training rows and is otherwise "
+        "empty; DATA may then lack some columns of the model",
     )
     parser.add_argument(
         "--set",
         metavar="COVERAGE",
         type=fraction,
-        help="write a column set: the classes, separated by |, that contain the true class with this "
-        "frequency, such as 0.9. Empty: even the most probable class is unlikely",
+        help="add a column set with a prediction set: classes, separated by |, that include the true class "
+        "with this probability, such as 0.9; if the set is empty, even the most probable class is unlikely",
     )
     add_reading(parser)
     add_output(parser, "CSV (.csv, .tsv) or Parquet file (default: standard output)", required=False)
     parser.add_argument(
         "--output-format",
         choices=WRITTEN,
-        help="format of the result (default: given by its suffix, otherwise CSV)",
+        help="format of the result (default: determined by the suffix of FILE; CSV on standard output)",
     )
 
 
@@ -139,20 +139,20 @@ def _output_format(args: Namespace, output: Path) -> str:
 def _write_table(
     args: Namespace, model: Any, rows: Any, columns: dict[str, Any], output: Path, form: str
 ) -> None:
-    """Write predictions after the columns of DATA selected by --keep or --id."""
+    """Write the predictions, preceded by the columns of DATA that --keep or --id selects."""
     import pandas as pd
 
     from .files import writing
 
     result = pd.DataFrame(columns)
     if (args.keep or args.id is not None) and rows.table is None:
-        raise CliError(f"--{'keep' if args.keep else 'id'}: svmlight files have no columns")
+        raise CliError(f"--{'keep' if args.keep else 'id'}: svmlight files do not have named columns")
     if rows.table is not None:
         frame = rows.table.frame
         kept = list(frame.columns) if args.keep else _identifiers(args, model, list(frame.columns))
         if twice := [name for name in kept if name in result.columns]:
             raise CliError(
-                f"{args.data}: column {twice[0]!r} has the same name as a column of the result; rename it"
+                f"{args.data}: column {twice[0]!r} has the name of a column of the predictions; rename it"
             )
         result = pd.concat([frame[kept].reset_index(drop=True), result], axis=1)
     with writing(output) as temporary:
@@ -163,7 +163,7 @@ def _write_table(
 
 
 def _identifiers(args: Namespace, model: Any, names: list[str]) -> list[str]:
-    """The columns given by --id, or those that identified the rows in training."""
+    """Return the columns given by --id or, if --id has no names, those that identified the training rows."""
     if args.id is None:
         return []
     for name in args.id:
@@ -175,7 +175,9 @@ def _identifiers(args: Namespace, model: Any, names: list[str]) -> list[str]:
     learned = [name for name, column in columns.items() if column.identifies]
     known = [name for name in dict.fromkeys([*model.metadata.get("id", []), *learned]) if name in names]
     if not known:
-        raise CliError(f"--id: no column identified the training rows; name the columns: {', '.join(names)}")
+        raise CliError(
+            f"--id: no column identified the training rows; give the names of columns: {', '.join(names)}"
+        )
     return known
 
 
@@ -187,12 +189,12 @@ def add_evaluate(subparsers: Any) -> None:
         subparsers,
         "evaluate",
         run_evaluate,
-        "Evaluate a model on rows that it was not fitted to: accuracy, ROC AUC, log-loss, Brier score, "
+        "Evaluate a model on rows to which it was not fitted: accuracy, ROC AUC, log-loss, Brier score, "
         "calibration error and confusion matrix.",
         EVALUATE_EXAMPLES,
     )
     parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
-    add_data(parser, "column of the classes (default: that of the training data)")
+    add_data(parser, "column that contains the classes (default: the same name as in the training data)")
     add_json(parser)
 
 
@@ -224,13 +226,14 @@ def add_explain(subparsers: Any) -> None:
         subparsers,
         "explain",
         run_explain,
-        "Show how much each column contributes to the log-odds of a class, and the row beside the most "
-        "similar training rows that the model keeps. The contributions of columns are Shapley values, which "
-        "add up from the mean of the training rows to the row.",
+        "Show how much each column contributes to the predicted log-odds of a class, and compare the row "
+        "with the most similar training rows that the model keeps. The contributions of the columns are "
+        "Shapley values: they sum to the difference between the log-odds of the row and the mean log-odds of "
+        "the training rows.",
         EXPLAIN_EXAMPLES,
     )
     parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
-    parser.add_argument("data", metavar="DATA", help="file with the rows to explain; - is standard input")
+    parser.add_argument("data", metavar="DATA", help="file with the rows to explain; - means standard input")
     positive = number(least=1, kind=int)
     parser.add_argument(
         "--row",
@@ -238,19 +241,23 @@ def add_explain(subparsers: Any) -> None:
         type=positive,
         nargs="+",
         default=[1],
-        help="rows to explain, counted from 1 (default: 1)",
+        help="numbers of the rows to explain, counted from 1 (default: 1)",
     )
     parser.add_argument(
         "--class", metavar="LABEL", dest="label", help="class to explain (default: the predicted class)"
     )
     parser.add_argument(
-        "--points", metavar="N", type=positive, default=5, help="number of kept rows to show (default: 5)"
+        "--points",
+        metavar="N",
+        type=positive,
+        default=5,
+        help="number of training rows to show (default: 5)",
     )
     parser.add_argument(
         "--by",
         choices=("similarity", "contribution"),
         default="similarity",
-        help="show the most similar kept rows, or those that contribute most (default: similarity)",
+        help="show the most similar training rows, or those that contribute most (default: similarity)",
     )
     add_reading(parser)
     add_json(parser)
@@ -264,13 +271,13 @@ def run_explain(args: Namespace) -> None:
     _check_standard_input(args)
     model = Model.load(args.model)
     if not hasattr(model.estimator, "explain") and not model.is_linear:
-        raise CliError(f"{args.model}: this kind of model cannot be explained")
+        raise CliError(f"{args.model}: explanations are not available for {type(model.estimator).__name__}")
     labels = {str(label): label for label in model.classes}
     if args.label is not None and args.label not in labels:
         raise unknown("--class: there is no class", args.label, labels, "classes")
     rows, notes = read_for_model(args, model, with_labels=False)
     if beyond := [row for row in args.row if row > len(rows)]:
-        raise CliError(f"--row {beyond[0]}: {args.data} has {len(rows)} rows")
+        raise CliError(f"--row {beyond[0]}: {args.data} has only {len(rows)} rows")
     label = labels.get(args.label)
     explanations = [model.explain(rows, row - 1, label, args.points, args.by) for row in args.row]
     print_notes(args.data, notes)

@@ -1,4 +1,4 @@
-"""Read data files: formats, raw tables, and the features, labels and weights for a model."""
+"""Reading of data files: detection of formats, raw tables, and features, labels and weights for a model."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SUFFIXES = {
     ".svmlight": "svmlight",
 }
 SEPARATORS = {",": "','", ";": "';'", "\t": "tab", "|": "'|'"}
-# a number as a label; leading zeros make it text
+# a label that is a number; a label with leading zeros is text
 _PLAIN = re.compile(r"[+-]?(?:(?:0|[1-9]\d*)(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?")
 
 
@@ -39,9 +39,9 @@ _PLAIN = re.compile(r"[+-]?(?:(?:0|[1-9]\d*)(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+
 class ReadingSettings:
     """Limits for reading files."""
 
-    sample_lines: int = 200  # lines and bytes of a CSV file used to detect its separator
-    sample_bytes: int = 1 << 20
-    max_classes: int = 1000  # a column with more distinct values does not hold classes
+    sample_lines: int = 200  # the separator of a CSV file is detected in at most this number of lines ...
+    sample_bytes: int = 1 << 20  # ... and this number of characters
+    max_classes: int = 1000  # a column with more distinct values is not accepted as the target
 
 
 SETTINGS = ReadingSettings()
@@ -49,18 +49,18 @@ SETTINGS = ReadingSettings()
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table as it appears in its file; the index numbers the rows from 1."""
+    """A table with the cells as they are in the file; the index of ``frame`` counts the rows from 1."""
 
-    name: str  # of the file, for messages
-    frame: pd.DataFrame  # all strings if the file is text
-    na: tuple[str, ...] = ()
-    decimal: str | None = None  # None if the file does not determine it
-    facts: dict[str, Any] = field(default_factory=dict)  # how it was read
-    notes: list[str] = field(default_factory=list)
-    usual: bool = True  # separator, decimal sign and encoding are common and need no message
+    name: str  # name of the file, for messages
+    frame: pd.DataFrame  # all cells are strings if the file is a text file
+    na: tuple[str, ...] = ()  # additional tokens for missing values
+    decimal: str | None = None  # decimal sign; None if the cells do not determine it
+    facts: dict[str, Any] = field(default_factory=dict)  # size and format of the file
+    notes: list[str] = field(default_factory=list)  # messages for the user
+    usual: bool = True  # whether separator, decimal sign and encoding are the default ones
 
     def __str__(self) -> str:
-        """Describe the rows, columns and format."""
+        """Return a description of the size and format of the table."""
         facts = self.facts
         parts = [f"read {facts['n_rows']} rows", f"{facts['n_columns']} columns"]
         if "separator" in facts:
@@ -72,33 +72,33 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Features, labels and weights of the rows of a file."""
+    """Features, labels and weights of rows of a file."""
 
-    name: str  # of the file, for messages
-    X: Any  # a data frame or a CSR matrix
-    y: np.ndarray | None = None
-    weight: np.ndarray | None = None
-    table: Table | None = None
-    svmlight: dict[str, Any] | None = None  # how to read further svmlight files
-    missing: tuple[str, ...] = ()  # columns that the model needs and the file lacks
-    numbers: np.ndarray | None = None  # numbers of the rows in the file, from 1; None for all rows
-    n_all: int | None = None  # number of rows in the file if these rows are a sample
+    name: str  # name of the file, for messages
+    X: Any  # the features: a data frame or a CSR matrix
+    y: np.ndarray | None = None  # the labels
+    weight: np.ndarray | None = None  # the sample weights
+    table: Table | None = None  # the table with the original cells; None for svmlight files
+    svmlight: dict[str, Any] | None = None  # options for reading further svmlight files in the same way
+    missing: tuple[str, ...] = ()  # columns that the model needs and the file does not have
+    numbers: np.ndarray | None = None  # row numbers in the file, counted from 1; None if X has all rows
+    n_all: int | None = None  # number of rows in the file, if X is a sample of them
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
     def number(self, row: int) -> int:
-        """The number of a row in the file, from 1."""
+        """Return the position in the file of a row of X, counted from 1."""
         return row + 1 if self.numbers is None else int(self.numbers[row])
 
     @property
     def sample(self) -> str | None:
-        """A description of the sample; None if these are all rows of the file."""
+        """A description of the sample; None if X contains all rows of the file."""
         n = len(self)
         return None if self.n_all in (None, n) else f"a uniform sample of {n} of the {self.n_all} rows"
 
     def take(self, indices: np.ndarray) -> Dataset:
-        """Select some of the rows."""
+        """Return the data set with only the rows at some positions."""
         return replace(
             self,
             X=self.X.iloc[indices] if hasattr(self.X, "iloc") else self.X[indices],
@@ -113,24 +113,30 @@ class Dataset:
 
 
 def format_of(path: str, given: str | None, data: bytes) -> str:
-    """The format of some data: as given, or detected from the file suffix or the first bytes."""
+    """Return the format of a file: as given by the user, or detected from its suffix or its first bytes."""
     if given:
         return given
     if data.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
-        raise CliError(f"{source_name(path)}: looks like a spreadsheet; save it as CSV or Parquet")
+        raise CliError(f"{source_name(path)}: this looks like a spreadsheet; save it as CSV or Parquet")
     suffix = Path(path.removesuffix(".gz").removesuffix(".bz2")).suffix.lower()
     if suffix in SUFFIXES:
         return SUFFIXES[suffix]
     if path == "-" or not Path(path).is_file():  # a pipe has no suffix
         return "parquet" if data.startswith(b"PAR1") else "csv"
-    raise CliError(f"{path}: suffix {suffix!r} is not one of {listing(SUFFIXES)}; give --format")
+    raise CliError(
+        f"{path}: the format is unknown, because the suffix {suffix!r} is not one of {listing(SUFFIXES)}; "
+        "give --format"
+    )
 
 
 # -- tables -----------------------------------------------------------------------------------
 
 
 def read_table(args: Namespace, data: bytes, form: str) -> Table:
-    """Read a table; ``args`` has the attributes data, sep, decimal, encoding and na."""
+    """Return the table in the bytes of a file with format ``form``.
+
+    ``args`` has the attributes ``data``, ``sep``, ``decimal``, ``encoding`` and ``na``.
+    """
     name, na = source_name(args.data), tuple(args.na)
     if form == "parquet":
         frame = _read_parquet(name, data)
@@ -146,7 +152,7 @@ def read_table(args: Namespace, data: bytes, form: str) -> Table:
         "n_rows": len(frame),
         "n_columns": frame.shape[1],
         "separator": sep,
-        # If in doubt, assume that the separator is a semicolon because the comma is the decimal sign.
+        # Files with a semicolon as separator often come from countries that use the decimal comma.
         "decimal": decimal or ("," if sep == ";" else "."),
         "encoding": encoding,
     }
@@ -161,46 +167,52 @@ def _read_parquet(name: str, data: bytes) -> pd.DataFrame:
     try:
         table = parquet.read_table(pa.BufferReader(data))
     except (pa.ArrowException, OSError) as error:
-        raise CliError(f"{name}: cannot be read as parquet: {str(error).splitlines()[0]}") from error
+        raise CliError(f"{name}: the file cannot be read as Parquet: {str(error).splitlines()[0]}") from error
     _check_distinct(name, table.column_names)
-    # the index of a pandas data frame is not data
+    # pandas stores the index of a data frame as columns with these names
     kept = [k for k in table.column_names if not (k.startswith("__index_level_") and k.endswith("__"))]
     frame = table.select(kept).to_pandas(ignore_metadata=True)
     if not len(frame):
-        raise CliError(f"{name}: no rows")
+        raise CliError(f"{name}: the table has no rows")
     return frame.set_axis(pd.RangeIndex(1, len(frame) + 1))
 
 
 def _read_delimited(name: str, text: str, sep: str) -> tuple[pd.DataFrame, list[str]]:
-    """Return the named columns of a CSV file as text, and notes on columns without a name."""
+    """Return the columns of a CSV file that have a name, as text, and notes on columns without a name."""
     if not text.strip():
         raise CliError(f"{name}: the file is empty")
     header, rows = _first_lines(text, sep)
     if not rows:
-        raise CliError(f"{name}: no rows below the header")
+        raise CliError(f"{name}: the table has a header but no rows")
     names = [label.strip() for label in header]
     if all(_is_number(label) for label in names):
         raise CliError(
-            f"{name}: the first row holds numbers ({listing(names, 3)}); expected column names. Add a header"
+            f"{name}: the first row contains numbers ({listing(names, 3)}); expected column names. Add a "
+            "header"
         )
     if {len(row) for row in rows} == {len(names) + 1}:
-        # a separator at the end of each row, or row names without a header, as written by R
+        # Either each row ends with a separator, or the first column contains row names without a header, as
+        # in files written by R.
         at_end = all(not row[-1].strip() for row in rows)
         names = [*names, ""] if at_end else ["", *names]
     _check_distinct(name, [label for label in names if label])
     table = _parse_csv(name, text, sep, [label or f"\0{k}" for k, label in enumerate(names)])
     frame = table.select([label for label in names if label]).to_pandas()
-    notes = [f"column {k + 1} has no name and is left out" for k, label in enumerate(names) if not label]
+    notes = [f"column {k + 1} has no name and is ignored" for k, label in enumerate(names) if not label]
     return frame.set_axis(pd.RangeIndex(1, len(frame) + 1)), notes
 
 
 def _check_distinct(name: str, labels: list[str]) -> None:
     if twice := [label for label in dict.fromkeys(labels) if labels.count(label) > 1]:
-        raise CliError(f"{name}: more than one column is called {listing(twice)}")
+        raise CliError(f"{name}: several columns have the same name: {listing(twice)}")
 
 
 def decode(name: str, data: bytes, encoding: str | None) -> tuple[str, str]:
-    """The text and its encoding: as given, from the byte order mark, UTF-8, or Windows-1252."""
+    """Return the decoded text and the name of its encoding.
+
+    Unless the encoding is given or a byte order mark determines it, UTF-8, Windows-1252 and Latin-1 are tried
+    in this order.
+    """
     marks = {
         codecs.BOM_UTF8: "utf-8-sig",
         codecs.BOM_UTF32_LE: "utf-32",
@@ -215,30 +227,34 @@ def decode(name: str, data: bytes, encoding: str | None) -> tuple[str, str]:
             if data.startswith(mark):
                 return data.decode(marked), marked.removesuffix("-sig")
         if b"\0" in data[:4096]:
-            raise CliError(f"{name}: not a text file; give --encoding if it is one")
+            raise CliError(f"{name}: this does not look like a text file; give --encoding if it is one")
         for codec, label in (("utf-8", "utf-8"), ("cp1252", "windows-1252")):
             try:
                 return data.decode(codec), label
             except UnicodeDecodeError:
                 pass
-        return data.decode("latin-1"), "latin-1"  # latin-1 defines the five bytes that cp1252 lacks
+        return data.decode("latin-1"), "latin-1"  # unlike cp1252, latin-1 can decode every byte
     except LookupError as error:
         raise CliError(f"--encoding: unknown encoding {encoding!r}") from error
     except UnicodeError as error:
         start = getattr(error, "start", 0)
         row = data[:start].count(b"\n")
         raise CliError(
-            f"{name}: {'the header' if not row else f'row {row}'} is not {encoding or 'text'} (byte {start})"
+            f"{name}: {'the header' if not row else f'row {row}'} cannot be decoded as {encoding or 'text'} "
+            f"(byte {start})"
         ) from error
 
 
 def detect_separator(text: str, default: str = ",") -> str:
-    """The separator that splits the header into several names and most rows into as many cells."""
+    """Return the separator that best splits the text into a header of several names and rows of equal length.
+
+    The best separator is the one for which the largest fraction of rows has as many cells as the header.
+    """
     best, best_score = default, (0.0, 0, False)
     for sep in SEPARATORS:
         header, rows = _first_lines(text, sep)
         if len(header) > 1:
-            # rows may have one cell more than the header: see _read_delimited
+            # rows may have one cell more than the header (see _read_delimited)
             fits = sum(len(row) in (len(header), len(header) + 1) for row in rows) / max(1, len(rows))
             score = (round(fits, 2), len(header), sep == default)
             if score > best_score:
@@ -247,11 +263,11 @@ def detect_separator(text: str, default: str = ",") -> str:
 
 
 def _first_lines(text: str, sep: str) -> tuple[list[str], list[list[str]]]:
-    """The header and the first rows."""
+    """Return the cells of the header and of the first rows."""
     reader = csv.reader(io.StringIO(text[: SETTINGS.sample_bytes], newline=""), delimiter=sep)
     try:
         rows = [row for row, _ in zip(reader, range(SETTINGS.sample_lines), strict=False)]
-    except csv.Error:  # a cell of more than 128 kB: an unclosed quote
+    except csv.Error:  # a cell has more than 128 kB, because a quotation mark is not closed
         return [], []
     rows = [row for row in rows if row]
     whole = len(text) <= SETTINGS.sample_bytes
@@ -259,14 +275,14 @@ def _first_lines(text: str, sep: str) -> tuple[list[str], list[list[str]]]:
 
 
 def _parse_csv(name: str, text: str, sep: str, names: list[str]) -> Any:
-    """Read all cells as text with pyarrow."""
+    """Return a pyarrow table with all cells as text."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
     try:
         return arrow_csv.read_csv(
             pa.BufferReader(text.encode()),
-            # with a single thread, pyarrow reports the row number in errors
+            # errors of pyarrow contain the row number only with a single thread
             arrow_csv.ReadOptions(use_threads=False, column_names=names, skip_rows_after_names=1),
             arrow_csv.ParseOptions(delimiter=sep, newlines_in_values=True),
             arrow_csv.ConvertOptions(
@@ -281,7 +297,7 @@ def _parse_csv(name: str, text: str, sep: str, names: list[str]) -> Any:
                 f"{name}: row {row - 1} has {found} cells; expected {expected}, one for each name in the "
                 f"header ({SEPARATORS.get(sep, repr(sep))} separated)"
             ) from error
-        raise CliError(f"{name}: cannot be read as CSV: {reason}") from error
+        raise CliError(f"{name}: the file cannot be read as CSV: {reason}") from error
 
 
 def _is_number(label: str) -> bool:
@@ -295,17 +311,20 @@ def _is_number(label: str) -> bool:
 def _read_svmlight(
     name: str, data: bytes, one_based: bool | None = None, n_features: int | None = None
 ) -> Dataset:
-    """Read the rows of a svmlight file; ``one_based`` and ``n_features`` are given by the model, if there
-    is one."""
+    """Return the rows of an svmlight file.
+
+    For new data, ``one_based`` and ``n_features`` are those of the training file. For the training file, they
+    are None and detected.
+    """
     from sklearn.datasets import load_svmlight_file
 
     try:
-        # read as zero-based: column 0 of a one-based file is then empty
+        # zero_based=True keeps the indices of the file; in a one-based file, column 0 is then empty
         X, y = load_svmlight_file(io.BytesIO(data), zero_based=True)
     except ValueError as error:
-        raise CliError(f"{name}: cannot be read as svmlight: {error}") from error
+        raise CliError(f"{name}: the file cannot be read as svmlight: {error}") from error
     if not X.nnz:
-        raise CliError(f"{name}: no rows with features")
+        raise CliError(f"{name}: no row has a non-zero feature")
     lowest, highest = int(X.indices.min()), int(X.indices.max())
     one_based = lowest > 0 if one_based is None else one_based
     first = int(one_based)
@@ -313,7 +332,7 @@ def _read_svmlight(
     if lowest < first or highest >= n_features + first:
         bad = lowest if lowest < first else highest
         raise CliError(
-            f"{name}: feature {bad} is out of range; the model has features {first} to "
+            f"{name}: feature {bad} is out of range; the features of the model are {first} to "
             f"{n_features - 1 + first}"
         )
     X.resize(X.shape[0], n_features + first)
@@ -328,12 +347,12 @@ _COLUMN_OPTIONS = ("target", "sample_weight_column", "categorical", "number", "d
 
 
 def read_training(args: Namespace) -> Dataset:
-    """Read the training rows; ``args`` has the options of ``add_training``."""
+    """Return the training rows in the file ``args.data``; ``args`` has the options of ``add_training``."""
     data = read_bytes(args.data)
     form, name = format_of(args.data, args.format, data), source_name(args.data)
     if form == "svmlight":
         if given := [option for option in _COLUMN_OPTIONS if getattr(args, option)]:
-            raise CliError(f"--{given[0].replace('_', '-')}: svmlight files have no columns")
+            raise CliError(f"--{given[0].replace('_', '-')}: svmlight files do not have named columns")
         dataset = _read_svmlight(name, data)
         assert dataset.y is not None
         _check_classes(dataset.y, f"{name}: the label")
@@ -341,30 +360,33 @@ def read_training(args: Namespace) -> Dataset:
     table = read_table(args, data, form)
     names = list(table.frame.columns)
     if args.target is None:
-        raise CliError(f"--target: give the column that holds the classes: {listing(names)}")
+        raise CliError(
+            f"--target is required: the name of the column that contains the classes, one of {listing(names)}"
+        )
     roles = _roles(args, names)
     y = _labels(table, args.target)
     _check_classes(y, f"{name}: --target {args.target}")
     weight = _weights(table, args.sample_weight_column)
     features = [k for k in names if roles.get(k) not in ("--target", "--sample-weight-column")]
     if all(roles.get(k) in ("--drop", "--id") for k in features):
-        raise CliError(f"{name}: there is no feature column besides {args.target!r}")
+        raise CliError(f"{name}: there is no feature column in addition to the target {args.target!r}")
     return Dataset(name, table.frame[features], y, weight, table)
 
 
 def read_for_model(
     args: Namespace, model: Any, with_labels: bool, fill: bool = False
 ) -> tuple[Dataset, list[str]]:
-    """Read rows for a :class:`~.model.Model` as in training, and return them with notes.
+    """Return the rows of ``args.data``, converted like the training rows, and notes for the user.
 
-    With ``fill``, absent columns are filled with missing values; otherwise they raise an error. With labels,
-    ``args`` also has the attributes target and sample_weight_column.
+    If ``fill`` is set, columns that the file lacks are filled with missing values; otherwise they raise an
+    error. If ``with_labels`` is set, labels and weights are read from the columns ``args.target`` and
+    ``args.sample_weight_column``.
     """
     data = read_bytes(args.data)
     form, name = format_of(args.data, args.format, data), source_name(args.data)
     if (form == "svmlight") != (model.svmlight is not None):
-        trained = "a svmlight file" if model.svmlight is not None else "a table"
-        raise CliError(f"{name}: the model was fitted to {trained}; got {form}")
+        trained = "an svmlight file" if model.svmlight is not None else "a table"
+        raise CliError(f"{name}: the model was fitted to {trained}; got a file of format {form}")
     if model.svmlight is not None:
         dataset = _read_svmlight(name, data, **model.svmlight)
         if with_labels and dataset.y is not None:
@@ -376,26 +398,29 @@ def read_for_model(
         target = args.target or model.target
         if target is None:
             raise CliError(
-                f"--target: give the column that holds the classes: {listing(table.frame.columns)}"
+                "--target is required: the name of the column that contains the classes, one of "
+                f"{listing(table.frame.columns)}"
             )
         y, weight = _labels(table, target, model.classes), _weights(table, args.sample_weight_column)
         check_known(y, model.classes, f"{name}: --target {target}")
     X, notes, missing = _read_features(model, table, fill)
     notes = ([] if table.usual else [str(table)]) + notes
     if with_labels and 2 * (n_seen := model.n_training_rows(X)) > len(X):
-        seen = f"{n_seen} of {len(X)} rows equal training rows"
-        notes.append(f"{seen}, so the measures say little about new rows")
+        seen = f"{n_seen} of {len(X)} rows are identical to training rows"
+        notes.append(f"{seen}, so the results are no estimate of the performance on new rows")
     return Dataset(name, X, y, weight, table, missing=missing), notes
 
 
 def _read_features(model: Any, table: Table, fill: bool) -> tuple[pd.DataFrame, list[str], tuple[str, ...]]:
-    """Return the columns that a model needs, notes on them, and the names of absent columns."""
+    """Return the columns that a model needs, notes for the user, and the names of missing columns."""
     frame, columns = table.frame, model.columns
     missing: tuple[str, ...] = ()
     if fill:
         missing = tuple(name for name in columns if name not in frame.columns)
         if len(missing) == len(columns):
-            raise CliError(f"{table.name}: none of the columns of the model is present: {listing(missing)}")
+            raise CliError(
+                f"{table.name}: the table has none of the columns of the model: {listing(missing)}"
+            )
         frame = frame.assign(**dict.fromkeys(missing, None))
     try:
         X, notes = read_columns(frame, columns, table.decimal or model.decimal, [*model.na, *table.na])
@@ -403,13 +428,15 @@ def _read_features(model: Any, table: Table, fill: bool) -> tuple[pd.DataFrame, 
         raise CliError(f"{table.name}: {error}") from error
     if missing:
         notes.insert(
-            0, f"the file lacks columns of the model, which are treated as missing values: {listing(missing)}"
+            0,
+            "columns of the model that the file does not have are filled with missing values: "
+            f"{listing(missing)}",
         )
     return X, notes, missing
 
 
 def _roles(args: Namespace, names: list[str]) -> dict[str, str]:
-    """Map each column to the option that names it; two options for one column are an error."""
+    """Return the option that names each column; an error is raised if two options name the same column."""
     roles: dict[str, str] = {}
     for option in _COLUMN_OPTIONS:
         given = getattr(args, option) or []
@@ -417,7 +444,7 @@ def _roles(args: Namespace, names: list[str]) -> dict[str, str]:
         for name in [given] if isinstance(given, str) else given:
             _check_column(names, name, flag)
             if name in roles:
-                raise CliError(f"{flag}: column {name!r} is also given by {roles[name]}")
+                raise CliError(f"{flag}: column {name!r} is already named by {roles[name]}")
             roles[name] = flag
     return roles
 
@@ -437,18 +464,21 @@ def _weights(table: Table, name: str | None) -> np.ndarray | None:
     )
     if unreadable:
         token, row = unreadable.examples[0]
-        raise CliError(f"{where}: row {row} holds {token!r}; expected a number")
+        raise CliError(f"{where}: row {row} contains {token!r}; expected a number")
     bad = np.flatnonzero(~(values >= 0))
     if len(bad):
         held = "no value" if np.isnan(values[bad[0]]) else f"{values[bad[0]]:g}"
         raise CliError(
-            f"{where}: row {table.frame.index[bad[0]]} holds {held}; expected a weight of 0 or more"
+            f"{where}: row {table.frame.index[bad[0]]} contains {held}; expected a weight of 0 or more"
         )
     return values
 
 
 def _labels(table: Table, name: str, classes: list[Any] | None = None) -> np.ndarray:
-    """The labels: strings, booleans, integers or floats; ``classes`` are those of the model."""
+    """Return the labels of a table as strings, booleans, integers or floats.
+
+    ``classes`` are the classes of a fitted model, whose type the labels must have; None in training.
+    """
     _check_column(list(table.frame.columns), name, "--target")
     column = table.frame[name]
     try:
@@ -458,8 +488,8 @@ def _labels(table: Table, name: str, classes: list[Any] | None = None) -> np.nda
     empty = np.flatnonzero(cells.codes < 0)
     if len(empty):
         raise CliError(
-            f"{table.name}: --target {name}: {len(empty)} of {len(column)} rows have no class, the first is "
-            f"row {column.index[empty[0]]}; remove these rows or fill in the class"
+            f"{table.name}: --target {name}: {len(empty)} of {len(column)} rows have no class, beginning "
+            f"with row {column.index[empty[0]]}; remove these rows or fill in the class"
         )
     tokens = cells.tokens.tolist()
     if classes is not None and all(isinstance(label, str) for label in classes):
@@ -474,18 +504,22 @@ def _labels(table: Table, name: str, classes: list[Any] | None = None) -> np.nda
 
 
 def _check_classes(y: np.ndarray, what: str) -> None:
-    """Raise an error if there is only one class, or if there are too many different values for classes."""
+    """Raise an error if there is only one class, or if the labels do not look like classes."""
     classes = np.unique(y)
     if len(classes) == 1:
-        raise CliError(f"{what}: all {len(y)} rows have class {classes[0]}; expected at least two classes")
+        raise CliError(
+            f"{what}: all {len(y)} rows have the class {classes[0]}; expected at least two classes"
+        )
     if y.dtype.kind == "f" or len(classes) > min(SETTINGS.max_classes, max(20, len(y) // 5)):
         raise CliError(
-            f"{what}: {len(classes)} different values in {len(y)} rows, from {classes[0]} to {classes[-1]}; "
-            "this looks like a quantity or a name, not like classes"
+            f"{what}: there are {len(classes)} different values in {len(y)} rows, from {classes[0]} to "
+            f"{classes[-1]}; this looks like a quantity or a name, not like classes"
         )
 
 
 def check_known(y: np.ndarray, classes: list[Any], what: str) -> None:
     """Raise an error unless every label is a class of the model."""
     if new := sorted(set(y.tolist()) - set(classes), key=str):
-        raise CliError(f"{what}: unknown classes {listing(new)}; the model has {listing(classes)}")
+        raise CliError(
+            f"{what}: {listing(new)}: not among the classes of the model, which are {listing(classes)}"
+        )

@@ -1,5 +1,4 @@
-"""The page written by ``sparseklr report``: quality of the probabilities, and decision thresholds for given
-costs."""
+"""HTML page of ``sparseklr report``: an evaluation of models on test rows, and a decision threshold."""
 
 from __future__ import annotations
 
@@ -23,18 +22,18 @@ from .terminal import MEASURES, kinds_in_words, time_in_words
 
 @dataclass(frozen=True)
 class PageSettings:
-    """Sizes of the parts of a report page."""
+    """Sizes of the tables and figures of a report page."""
 
-    rows: int = 20_000  # size of the sample embedded in the page
-    errors: int = 5  # number of errors shown, the most confident first
-    points: int = 4  # number of kept rows shown to explain an error
-    columns: int = 3  # number of columns shown to explain an error
-    coverages: tuple[float, ...] = (0.8, 0.9, 0.95)  # of the prediction sets
-    reasons: int = 12  # number of reasons for unfamiliar rows shown, the most frequent first
+    rows: int = 20_000  # maximum number of rows whose predictions are stored in the page
+    errors: int = 5  # number of wrong predictions shown, the most confident first
+    points: int = 4  # number of points of the model shown to explain a wrong prediction
+    columns: int = 3  # number of columns shown to explain a wrong prediction
+    coverages: tuple[float, ...] = (0.8, 0.9, 0.95)  # nominal coverages of the prediction sets
+    reasons: int = 12  # number of reasons shown why rows are unfamiliar, the most frequent first
     classes: int = 5  # number of classes whose base rates are shown, the most frequent first
-    bins: int = 20  # number of bins in histograms
-    groups: int = 10  # number of groups in reliability diagrams
-    confidence: float = 0.95  # level of their confidence intervals
+    bins: int = 20  # number of bins of a histogram
+    groups: int = 10  # number of bins of a reliability diagram
+    confidence: float = 0.95  # level of the confidence intervals in a reliability diagram
 
 
 SETTINGS = PageSettings()
@@ -42,15 +41,15 @@ SETTINGS = PageSettings()
 
 @dataclass(frozen=True, eq=False)
 class ReportedModel:
-    """A model on the page, with labelled rows and its predictions for them."""
+    """A model on the page, with the test rows and its predictions for them."""
 
     name: str
     model: Model
     rows: Dataset
-    y: np.ndarray
-    prob: np.ndarray
-    predicted: np.ndarray
-    reasons: list[str]  # why each row is unfamiliar
+    y: np.ndarray  # true classes
+    prob: np.ndarray  # predicted probabilities
+    predicted: np.ndarray  # predicted classes
+    reasons: list[str]  # the reasons why each row is unfamiliar, "" for a familiar row
 
     @classmethod
     def of(cls, name: str, model: Model, rows: Dataset) -> ReportedModel:
@@ -71,7 +70,7 @@ class ReportedModel:
 
 
 def model_page(models: Sequence[ReportedModel], data_name: str) -> str:
-    """A self-contained page about one or more models with the same classes, evaluated on test rows."""
+    """Return the page as HTML that needs no other file; all models must have the same classes."""
     folder = resources.files(__package__) / "assets"
     assets = {file.name: file.read_text("utf-8") for file in folder.iterdir()}
     names = ", ".join(model.name for model in models)
@@ -96,7 +95,7 @@ def model_page(models: Sequence[ReportedModel], data_name: str) -> str:
 
 
 def _each(models: Sequence[ReportedModel], part: Any) -> str:
-    """Repeat a part of the page for every model; a control on the page selects the one shown."""
+    """Return the HTML of one section for every model; a control on the page selects the model shown."""
     return "".join(f'<div data-model="{k}">{part(model)}</div>' for k, model in enumerate(models))
 
 
@@ -152,19 +151,21 @@ def _short(values: Iterable[float], digits: int) -> list[float]:
 
 
 def _training_rows(entry: ReportedModel) -> str:
-    """A warning if the model was trained on some of the rows."""
+    """Return a warning as HTML if the model was fitted to some of the test rows, otherwise ""."""
     n_seen, n = entry.model.n_training_rows(entry.rows.X), len(entry.rows)
     if not n_seen:
         return ""
     effect = (
-        "The measures say little about new rows." if 2 * n_seen > n else "They make the measures optimistic."
+        "The results on this page are no estimate of the performance on new rows."
+        if 2 * n_seen > n
+        else "The results on this page are therefore optimistic."
     )
-    text = f"{n_seen} of the {n} rows equal training rows of {entry.name}. {effect}"
+    text = f"{n_seen} of the {n} rows are identical to training rows of {entry.name}. {effect}"
     return f'<p class="notice" role="note">{escape(text)}</p>'
 
 
 def _base_rate(entry: ReportedModel) -> str:
-    """The class fractions of the rows, and the log-loss of predicting them for every row."""
+    """Return HTML with the class fractions, and the log-loss of a model that always predicts them."""
     weight = np.ones(len(entry.y)) if entry.rows.weight is None else entry.rows.weight
     counts = np.array([weight[entry.y == label].sum() for label in entry.model.classes])
     fractions = counts / counts.sum()
@@ -174,8 +175,8 @@ def _base_rate(entry: ReportedModel) -> str:
     rates = ", ".join(f"{escape(entry.classes[k])} {fractions[k]:.1%}" for k in listed)
     more = "" if len(listed) == len(fractions) else f" and {len(fractions) - len(listed)} more"
     return (
-        f"<p>Base rate: {rates}{more}. A model that predicts these fractions for every row has a log-loss of "
-        f"<b>{loss:.4f}</b>; a useful model has less.</p>"
+        f"<p>Base rates: {rates}{more}. A model that predicts these fractions for every row has a log-loss "
+        f"of <b>{loss:.4f}</b>; a useful model has a smaller log-loss.</p>"
     )
 
 
@@ -189,7 +190,7 @@ def _cards(found: dict[str, Any]) -> str:
 
 
 def _measures(models: Sequence[ReportedModel], measures: list[dict[str, Any]]) -> str:
-    """The measures of several models side by side, the best in bold."""
+    """Return an HTML table of the measures of several models, with the best values in bold."""
     lines = []
     for key, (label, form) in {**MEASURES, "n_points": ("Points kept", "d")}.items():
         values = [found[key] for found in measures]
@@ -205,7 +206,7 @@ def _measures(models: Sequence[ReportedModel], measures: list[dict[str, Any]]) -
 
 
 def _sets(entry: ReportedModel) -> str:
-    """Coverage and size of prediction sets on the rows."""
+    """Return an HTML table with the coverage and size of prediction sets on the test rows."""
     try:
         p_values = entry.model.predict_p_values(entry.rows)
     except (CliError, ValueError) as error:
@@ -220,14 +221,14 @@ def _sets(entry: ReportedModel) -> str:
             np.average(part, weights=weight) for part in ((inside & true).any(axis=1), size == 0, size == 1)
         )
         lines.append([f"{coverage:.0%}", *(f"{value:.1%}" for value in found), f"{size.mean():.2f}"])
-    head = ["promised", "contain the true class", "empty", "one class", "mean number of classes"]
+    head = ["nominal coverage", "observed coverage", "empty sets", "one class", "mean number of classes"]
     return _table(head, lines, "Prediction sets")
 
 
 def _errors(entry: ReportedModel) -> str:
     wrong = np.flatnonzero(entry.predicted != entry.y)
     if not len(wrong):
-        return "<p>There are none: every prediction is correct.</p>"
+        return "<p>Every prediction is correct.</p>"
     confidence = entry.prob.max(axis=1)
     worst = wrong[np.argsort(-confidence[wrong], kind="stable")][: SETTINGS.errors]
     parts: list[str] = []
@@ -257,11 +258,11 @@ def _explanation(entry: ReportedModel, row: int) -> str:
     if not points:
         return _strongest_columns(found["columns"])
     total = (
-        f"{log_odds} = {sum(point['contribution'] for point in points):+.2f} from these {len(points)} "
-        f"points, {others['for']:+.2f} for and {others['against']:+.2f} against from {others['n_points']} "
-        f"other points, {found['intercept']:+.2f} intercept."
+        f"{log_odds} = {sum(point['contribution'] for point in points):+.2f} (the {len(points)} points "
+        f"above) {others['for']:+.2f} and {others['against']:+.2f} (positive and negative contributions of "
+        f"{others['n_points']} other points) {found['intercept']:+.2f} (intercept)."
     )
-    table = _table(["", f"row {number}", *map(escape, names)], lines, f"Why row {number}")
+    table = _table(["", f"row {number}", *map(escape, names)], lines, f"Explanation of row {number}")
     return f'{_strongest_columns(found["columns"])}{table}<p class="note">{total}</p>'
 
 
@@ -270,17 +271,18 @@ def _strongest_columns(columns: dict[str, Any] | None) -> str:
         return ""
     strongest = columns["contributions"][: SETTINGS.columns]
     parts = [f"{one['column']} = {one['cell']} ({one['contribution']:+.2f})" for one in strongest]
-    return f"<p>Strongest columns: {escape(', '.join(parts))}.</p>"
+    return f"<p>Columns that contribute most to the log-odds: {escape(', '.join(parts))}.</p>"
 
 
 def _strange(entry: ReportedModel) -> str:
-    """HTML with the number of unfamiliar rows, the accuracy on them, and why they are unfamiliar."""
+    """Return HTML with the number of unfamiliar rows, the accuracy on them, and the reasons."""
     flagged = np.array([bool(reason) for reason in entry.reasons])
     if not flagged.any():
         return "<p>No row is unlike the training rows.</p>"
     right = entry.predicted == entry.y
-    text = f"{flagged.sum()} of {len(flagged)} rows are unfamiliar. Accuracy: {right[flagged].mean():.1%}"
-    text += f", and {right[~flagged].mean():.1%} on the other rows." if not flagged.all() else "."
+    text = f"{flagged.sum()} of {len(flagged)} rows are unfamiliar. The accuracy on these rows is "
+    text += f"{right[flagged].mean():.1%}"
+    text += f", and {right[~flagged].mean():.1%} on all other rows." if not flagged.all() else "."
     names = {FAR: f"{FAR} (familiarity below 0.01)"}
     counts = count_reasons(entry.reasons).most_common(SETTINGS.reasons)
     lines = [[escape(names.get(reason, reason)), str(n)] for reason, n in counts]
@@ -306,7 +308,7 @@ def _facts(models: Sequence[ReportedModel], data_name: str) -> str:
 
 
 def _side_by_side(facts: Sequence[dict[str, Any]], missing: str) -> list[list[str]]:
-    """A line for each key, a column for each model."""
+    """Return the rows of a table with one row for each key and one column for each model."""
     keys = dict.fromkeys(key for model_facts in facts for key in model_facts)
     return [[key, *(escape(str(model_facts.get(key, missing))) for model_facts in facts)] for key in keys]
 
@@ -339,7 +341,7 @@ def _model_facts(entry: ReportedModel) -> dict[str, str]:
 
 
 def _table(head: Sequence[str], lines: Iterable[Sequence[str]], label: str, words: bool = False) -> str:
-    """A table whose cells are HTML."""
+    """Return an HTML table; the given cells are already HTML."""
     kind = ' class="words"' if words else ""
     top = (
         "".join(f'<th scope="col"{kind if k else ""}>{cell}</th>' for k, cell in enumerate(head))

@@ -1,4 +1,4 @@
-"""``sparseklr show``, ``report`` and ``export``: describe a model file, or convert it for other programs."""
+"""``sparseklr show``, ``report`` and ``export``, which describe, evaluate and convert model files."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def add_show(subparsers: Any) -> None:
         subparsers,
         "show",
         run_show,
-        "Show the content of a model file: how and when the model was fitted, its columns with their ranges "
-        "and categories, and the columns that were dropped.",
+        "Show the content of a model file: how and when the model was fitted, the columns that it uses with "
+        "their ranges and categories, and the columns that were dropped.",
         SHOW_EXAMPLES,
     )
     parser.add_argument("model", metavar="MODEL", help=f"{MODEL_HELP} or by sparseklr.save")
@@ -65,7 +65,7 @@ def _short(value: Any) -> str:
 
 
 def _description(path: str) -> dict[str, Any]:
-    """Describe a model file without loading the model, if the file contains a description."""
+    """Return the description of a model; it is read from the file, without loading the model, if possible."""
     from .._utils.archive import DESCRIPTION, unpack
     from .files import read_bytes, source_name
 
@@ -73,7 +73,7 @@ def _description(path: str) -> dict[str, Any]:
     members, header = unpack(data, name)
     if DESCRIPTION in members:
         found = json.loads(members[DESCRIPTION])
-    else:  # written by an earlier release
+    else:  # earlier releases did not store a description
         from ..persistence import describe, load_with_metadata
 
         found = describe(*load_with_metadata(data, name))
@@ -89,18 +89,18 @@ def add_report(subparsers: Any) -> None:
         subparsers,
         "report",
         run_report,
-        "Evaluate models on rows with known classes and write a page: the decision threshold implied by "
-        "your costs, the calibration of the probabilities, the most confident errors with their "
-        "explanation, and rows that are unlike the training rows.",
+        "Evaluate models on rows with known classes and write a page. It shows the decision threshold "
+        "implied by your costs, the calibration of the probabilities, the most confident errors with "
+        "explanations, and the rows that are unlike the training rows.",
         REPORT_EXAMPLES,
     )
     parser.add_argument(
         "files",
         metavar="FILE",
         nargs="+",
-        help="one or more models written by sparseklr fit, followed by the data",
+        help="one or more model files written by sparseklr fit, followed by a data file",
     )
-    add_labels(parser, "column of the classes (default: that of the training data)")
+    add_labels(parser, "column that contains the classes (default: the same name as in the training data)")
     add_output(parser, "page to write: .html, or for a single model also .md or .json")
 
 
@@ -128,8 +128,8 @@ def run_report(args: Namespace) -> None:
         models.append(ReportedModel.of(Path(path).name if distinct else model.name, model, rows))
         if models[0].classes != models[-1].classes:
             raise CliError(
-                f"{path}: its classes are {listing(models[-1].classes)}, but those of {paths[0]} are "
-                f"{listing(models[0].classes)}; all models of a page must have the same classes"
+                f"{path}: the classes are {listing(models[-1].classes)}, but {paths[0]} has the classes "
+                f"{listing(models[0].classes)}; all models on a page must have the same classes"
             )
     if suffix == ".html":
         text = model_page(models, Path(source_name(args.data)).name)
@@ -144,10 +144,10 @@ def run_report(args: Namespace) -> None:
 
 
 def _check_files(args: Namespace, output: Path) -> tuple[list[str], str]:
-    """Return the paths of the models and the suffix of the page; sets ``args.data``."""
+    """Return the paths of the models and the suffix of the page, and set ``args.data`` to the data file."""
     suffix = ".html" if output.name == "-" else output.suffix
     if len(args.files) == 1:
-        raise CliError(f"{args.files[0]}: DATA is missing; give MODEL and DATA")
+        raise CliError(f"{args.files[0]}: the data file is missing; give a model file and a data file")
     *paths, args.data = args.files
     expected = (".html", ".md", ".json") if len(paths) == 1 else (".html",)
     if suffix not in expected:
@@ -168,8 +168,8 @@ def add_export(subparsers: Any) -> None:
         "export",
         run_export,
         "Export a model as an ONNX graph, a C99 header or JSON. An ONNX graph has one input for each column: "
-        "numbers, strings, or dates as seconds since 1970. C and JSON take numbers and categories, in the "
-        "order of the columns. Free text cannot be exported.",
+        "a number, a string, or a date as seconds since 1970. Models in C and JSON take numbers and "
+        "categories, in the order of the columns. Models of columns with free text cannot be exported.",
         EXPORT_EXAMPLES,
     )
     parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
@@ -177,9 +177,11 @@ def add_export(subparsers: Any) -> None:
     parser.add_argument(
         "--single",
         action="store_true",
-        help="use float32 for the input and output of an ONNX graph, and float in a C header",
+        help="use single precision: float32 for the inputs and outputs of an ONNX graph, float in a C header",
     )
-    parser.add_argument("--name", help="prefix of the names in a C header (default: the name of the file)")
+    parser.add_argument(
+        "--name", help="prefix of all identifiers in a C header (default: the name of the file)"
+    )
 
 
 def run_export(args: Namespace) -> None:
@@ -192,7 +194,7 @@ def run_export(args: Namespace) -> None:
     if suffix not in (".onnx", ".h", ".json"):
         raise CliError(f"--output {args.output}: expected a name ending in .onnx, .h or .json")
     if args.single and suffix == ".json":
-        raise CliError("--single: not available for JSON, which stores all digits")
+        raise CliError("--single: not available for JSON, which stores numbers in double precision")
     if args.name and suffix != ".h":
         raise CliError("--name: only available for a C header (.h)")
     model = Model.load(args.model).fitted

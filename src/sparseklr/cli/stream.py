@@ -1,6 +1,7 @@
-"""Out-of-core data: folders of Parquet, Arrow or CSV files, or file patterns, read in blocks.
+"""Data that are read in blocks because they need not fit into memory: folders of files and file patterns.
 
-All columns must be numeric; dates, text and missing values require the whole table in memory.
+The files have the format Parquet, Arrow or CSV, and all columns must be numeric. Tables with dates, text or
+missing values are read as a whole by :mod:`.reading`.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from .model import Model
 from .options import CliError
 from .reading import Dataset, check_known
 
-REPORT_ROWS = 100_000  # a report on more rows uses a sample of this size
+REPORT_ROWS = 100_000  # with more rows than this, a report uses a sample of about this size
 
 
 def is_many(data: str) -> bool:
-    """Whether DATA is a folder or a pattern."""
+    """Return whether DATA is a folder or a file pattern."""
     return data != "-" and (os.path.isdir(data) or (glob.has_magic(data) and not os.path.exists(data)))
 
 
@@ -37,7 +38,7 @@ def is_many(data: str) -> bool:
 
 
 def is_streamed(args: Namespace) -> bool:
-    """Whether a fit reads its rows in blocks."""
+    """Return whether a fit reads its rows in blocks; raise an error if the options do not allow it."""
     given = [name for name in ("memory", "scheduler", "checkpoint") if getattr(args, name) is not None]
     if not given and not is_many(args.data):
         return False
@@ -46,12 +47,14 @@ def is_streamed(args: Namespace) -> bool:
         raise CliError(f"{what} requires --model compact")
     if args.data == "-":
         raise CliError(f"{what}: standard input can be read only once; give files")
-    # a test set, and columns that are not numeric, require the whole table in memory
+    # test rows and columns that are not numeric require the whole table in memory
     for name in ("categorical", "number", "date", "na", "encoding", "test_size"):
         if getattr(args, name):
-            raise CliError(f"--{name.replace('_', '-')}: not available for out-of-core fitting ({what})")
+            raise CliError(
+                f"--{name.replace('_', '-')}: not available for a fit that reads in blocks ({what})"
+            )
     if args.target is None:
-        raise CliError("--target: give the column that holds the classes")
+        raise CliError("--target is required: the name of the column that contains the classes")
     return True
 
 
@@ -65,13 +68,13 @@ def _cluster(address: str | None) -> Iterator[Any]:
     try:
         client = Client(address, timeout=10)
     except (OSError, TimeoutError, ValueError) as error:
-        raise CliError(f"--scheduler {address}: no scheduler responds there") from error
+        raise CliError(f"--scheduler {address}: no Dask scheduler responds at this address") from error
     with client:
         yield client
 
 
 def fit_stream(args: Namespace, model: Any) -> tuple[int, float]:
-    """Fit a CompactKLR to the rows; return their number and the seconds taken."""
+    """Fit a CompactKLR to the rows of DATA; return the number of rows and the time in seconds."""
     source = _source(args, args.target, args.sample_weight_column, drop=[*args.drop, *args.id])
     start = time.perf_counter()
     with _cluster(args.scheduler) as client:
@@ -79,15 +82,15 @@ def fit_stream(args: Namespace, model: Any) -> tuple[int, float]:
             model.fit_source(source.on(client), memory=args.memory or 1e9, checkpoint=args.checkpoint)
         except NotFiniteError as error:
             raise CliError(
-                f"{error} Out-of-core fitting requires a number in every cell. If you give a single file "
-                "without --memory, --scheduler and --checkpoint, it is read as a whole, and missing values "
-                "are imputed"
+                f"{error} A fit that reads in blocks requires a number in every cell. If you give a single "
+                "file without --memory, --scheduler and --checkpoint, it is read as a whole, and missing "
+                "values are imputed"
             ) from error
     return source.n_rows, time.perf_counter() - start
 
 
 def _source(args: Namespace, target: str | None, weight: str | None, **columns: Any) -> Any:
-    """Create a source for the files of DATA."""
+    """Return a source that reads the files of DATA in blocks."""
     reading = {"format": args.format, "sep": args.sep, "decimal": args.decimal or "."}
     return TableSource(args.data, target, weight=weight, **reading, **columns)
 
@@ -96,8 +99,11 @@ def _source(args: Namespace, target: str | None, weight: str | None, **columns: 
 
 
 def predicts_in_blocks(args: Namespace, model: Model) -> bool:
-    """Whether to predict in blocks: folders, file patterns, and Parquet files unless the model is a
-    pipeline."""
+    """Return whether the predictions for DATA are computed in blocks.
+
+    This is the case for folders, file patterns and single Parquet files, unless the model is a pipeline. An
+    error is raised if DATA is a folder or a pattern and the model or an option requires the whole table.
+    """
     plain = not hasattr(model.fitted, "named_steps")
     in_memory = [
         name for name in ("keep", "id", "flag", "set") if getattr(args, name, None) not in (None, False)
@@ -107,7 +113,10 @@ def predicts_in_blocks(args: Namespace, model: Model) -> bool:
         if in_memory:
             raise CliError(f"--{in_memory[0]}: not available for a folder or a pattern ({args.data})")
         if not plain:
-            raise CliError(f"{args.data}: the model needs a whole table; give one file at a time")
+            raise CliError(
+                f"{args.data}: the model is a pipeline, which cannot read a folder or a pattern; give one "
+                "file at a time"
+            )
         return True
     return (
         plain
@@ -118,10 +127,9 @@ def predicts_in_blocks(args: Namespace, model: Model) -> bool:
 
 
 def _model_source(args: Namespace, model: Model, target: str | None) -> Any:
-    """A source that reads a model's features from the files, and labels and weights if there is a
-    target."""
+    """Return a source that reads the features of a model and, if there is a target, labels and weights."""
     if not hasattr(model.fitted, "feature_names_in_"):
-        raise CliError("the model has no column names: it was not fitted to a table")
+        raise CliError(f"{model.name}: the model has no column names, because it was not fitted to a table")
     weight = None if target is None else args.sample_weight_column
     return _source(args, target, weight, features=model.fitted.feature_names_in_.tolist())
 
@@ -129,7 +137,7 @@ def _model_source(args: Namespace, model: Model, target: str | None) -> Any:
 def predicted_blocks(
     args: Namespace, model: Model, target: str | None = None
 ) -> Iterator[tuple[np.ndarray, Any]]:
-    """Yield the probabilities of the rows and the rows themselves, with one thread per block."""
+    """Yield, block by block, the predicted probabilities and the block; each block uses one thread."""
     source = _model_source(args, model, target)
     model.fitted.set_params(n_jobs=1)
 
@@ -144,7 +152,7 @@ def predicted_blocks(
 
 
 def write_predictions(args: Namespace, model: Model, output: Path, form: str) -> int:
-    """Write the predictions for all rows; return the number of rows."""
+    """Write the predictions for all rows of DATA to a file, and return the number of rows."""
     import pyarrow as pa
     from pyarrow import csv, parquet
 
@@ -175,7 +183,7 @@ def write_predictions(args: Namespace, model: Model, output: Path, form: str) ->
 
 
 def reports_in_blocks(args: Namespace, model: Model) -> bool:
-    """Whether a report reads rows in blocks: from a folder, a file pattern or a large Parquet file."""
+    """Return whether a report reads DATA in blocks: a folder, a file pattern or a large Parquet file."""
     from pyarrow import parquet
 
     return predicts_in_blocks(args, model) and (
@@ -184,7 +192,7 @@ def reports_in_blocks(args: Namespace, model: Model) -> bool:
 
 
 def sampled_rows(args: Namespace, model: Model, target: str) -> tuple[Dataset, list[str]]:
-    """Return the rows of the files, or a uniform sample if there are many, and notes on them."""
+    """Return the rows of DATA, or a uniform sample if there are many rows, and notes for the user."""
     source = _model_source(args, model, target)
     n_rows, pieces, numbers = source.n_rows, [], []
     for block in source.blocks():
@@ -211,7 +219,10 @@ def sampled_rows(args: Namespace, model: Model, target: str) -> tuple[Dataset, l
 
 
 def measure_stream(args: Namespace, model: Model, target: str) -> dict[str, Any]:
-    """Evaluate a model on the rows of files; only probabilities, labels and weights are kept in memory."""
+    """Return the measures of a model on the rows of DATA, which are read in blocks.
+
+    Only predicted probabilities, labels and weights are kept in memory.
+    """
     parts = []
     for prob, block in predicted_blocks(args, model, target):
         check_known(np.unique(block.labels), model.classes, f"{args.data}: --target {target}")

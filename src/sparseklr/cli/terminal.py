@@ -1,4 +1,4 @@
-"""Print results on a terminal, with rich."""
+"""Tables and messages that the commands print, with the package rich."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.text import Text
 from .._utils.messages import listing, printable
 from .files import source_name
 
-# Names and formats of the measures of a model.
+# Labels and formats of the measures on test rows.
 MEASURES = {
     "n_rows": ("Rows", "d"),
     "accuracy": ("Accuracy", ".1%"),
@@ -25,7 +25,7 @@ MEASURES = {
     "ece": ("Calibration error (ECE)", ".4f"),
 }
 
-# Fitted attributes that describe the quality of a fit; each estimator has some of them.
+# Labels and formats of fitted attributes that describe a fit; each estimator has only some of them.
 QUALITY = {
     "loo_log_loss": ("Leave-one-out log-loss", ".4f"),
     "validation_log_loss": ("Validation log-loss", ".4f"),
@@ -35,14 +35,14 @@ QUALITY = {
 
 
 class Terminal(Console):
-    """A console for tables; a reader that stops early, such as head, is not an error."""
+    """A console that raises BrokenPipeError if the program that reads the output stops early."""
 
     def on_broken_pipe(self) -> None:
-        raise BrokenPipeError  # rich would exit with 1; main returns 0
+        raise BrokenPipeError  # rich would end with exit code 1; main returns 0
 
 
 def print_notes(path: str, notes: Iterable[str]) -> None:
-    """Print notes on a file on standard error."""
+    """Print notes about a file on standard error, one line for each."""
     for note in notes:
         print(printable(f"sparseklr: {source_name(path)}: {note}"), file=sys.stderr)
 
@@ -60,12 +60,12 @@ def show_table(
         table.add_column(Text(printable(name)), justify=justify if k else "left")
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
-    # wider than any terminal, because otherwise rich would truncate numbers
+    # The table is wider than any terminal, because rich truncates numbers that do not fit.
     Terminal(width=500, stderr=stderr).print(table)
 
 
 def show_search(search: Mapping[str, list[Any]], stderr: bool) -> None:
-    """Print the kernels or model sizes that a search tried, in that order."""
+    """Print the kernels or numbers of points that the fit tried, in this order."""
     names = [name for name in search if name != "seconds" or not any(map(math.isnan, search[name]))]
     cells = [[f"{v:.4g}" if isinstance(v, float) else f"{v}" for v in search[name]] for name in names]
     head = [name.replace("_", " ") for name in names]
@@ -73,7 +73,7 @@ def show_search(search: Mapping[str, list[Any]], stderr: bool) -> None:
 
 
 def show_comparison(found: Mapping[str, Any], stderr: bool) -> None:
-    """Print the models of a comparison, their validation losses and the choice."""
+    """Print the candidates of a model comparison with their validation losses, and the chosen model."""
     rows = [
         (
             one["model"] + (" (chosen)" if one["chosen"] else ""),
@@ -88,16 +88,18 @@ def show_comparison(found: Mapping[str, Any], stderr: bool) -> None:
     show_table(title, ("model", "log-loss", "points", "seconds"), rows, stderr=stderr)
     chosen = next(one["model"] for one in found["candidates"] if one["chosen"])
     lines = [
-        f"Chosen: {chosen}, the smallest model whose log-loss ties with the lowest (a difference of at most "
-        "one standard error). It is now fitted to all rows; --model chooses another."
+        f"Chosen: {chosen}, the smallest model whose log-loss is within one standard error of the lowest. "
+        "It is now fitted to all rows. To fit another model, give --model."
     ]
     if len(found["candidates"]) < 4:
-        lines.append("SparseKLR was not compared, because the table is large; --model sparse fits it.")
+        lines.append(
+            "SparseKLR was not compared, because the table is large. To fit it, give --model sparse."
+        )
     print("\n".join(lines), file=sys.stderr if stderr else sys.stdout)
 
 
 def show_fit(summary: Mapping[str, Any], output: str) -> None:
-    """Print the result of a fit, on standard error if the model is written to standard output."""
+    """Print the summary of a fit; on standard error if the model is written to standard output."""
     stderr = output == "-"
     show_table("Fit", ("", ""), fit_lines(summary), stderr=stderr)
     if summary["test"]:
@@ -107,7 +109,7 @@ def show_fit(summary: Mapping[str, Any], output: str) -> None:
 
 
 def fit_lines(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Lines that describe a fit; there are fewer if the model was saved from Python."""
+    """Return labels and values that describe a fit; there are fewer if the model was saved from Python."""
     rows = []
     if "n_rows" in summary:
         rows.append(("Rows", str(summary["n_rows"])))
@@ -124,7 +126,7 @@ def fit_lines(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         expected = f"{compared['log_loss']:.4f} ± {compared['standard_error']:.4f}"
         rows.append(("Expected log-loss", expected))
     for key, (label, form) in QUALITY.items():
-        # an estimate that was minimised is not comparable with one on validation rows
+        # a loss that the fit minimised is not comparable with the loss on validation rows
         if summary.get(key) is not None and not (compared and key.endswith("log_loss")):
             rows.append((label, format(summary[key], form)))
     if "seconds" in summary:
@@ -133,14 +135,14 @@ def fit_lines(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def kinds_in_words(kinds: Iterable[str]) -> str:
-    """The number of columns of each kind."""
+    """Return the numbers of columns of each kind as text, such as "3 numbers, 1 date"."""
     kinds, plural = list(kinds), {"number": "numbers", "date": "dates", "text": "text"}
     counts = {kind: kinds.count(kind) for kind in plural if kind in kinds}
     return ", ".join(f"{n} {plural[kind] if n > 1 else kind}" for kind, n in counts.items())
 
 
 def time_in_words(created: str) -> str:
-    """The creation time of a model file, to the minute."""
+    """Return the time when a model file was written as text, to the minute."""
     return f"{datetime.fromisoformat(created):%Y-%m-%d %H:%M %Z}"
 
 
@@ -149,7 +151,7 @@ def _points(n_points: int, fraction: float | None) -> str:
 
 
 def show_measures(found: Mapping[str, Any], title: str, stderr: bool = False) -> None:
-    """Print the measures of :meth:`.model.Model.measure`."""
+    """Print the result of :meth:`.model.Model.measure`: measures and the confusion matrix."""
     rows = [
         (label, format(found[key], form)) for key, (label, form) in MEASURES.items() if found[key] is not None
     ]
@@ -160,12 +162,12 @@ def show_measures(found: Mapping[str, Any], title: str, stderr: bool = False) ->
     counts = [
         [label, *(f"{n:g}" for n in row)] for label, row in zip(classes, found["confusion"], strict=True)
     ]
-    if len(classes) <= 12:  # a matrix of more classes would not fit on a line
+    if len(classes) <= 12:  # the matrix of more classes would not fit on a line
         show_table("Confusion matrix", ("true \\ predicted", *classes), counts, stderr=stderr)
 
 
 def show_explanation(found: Mapping[str, Any]) -> None:
-    """Print the result of :meth:`.model.Model.explain`: the columns of the row, then the kept rows."""
+    """Print the result of :meth:`.model.Model.explain`: contributions of columns and points."""
     points = found["points"]
     head = ["", f"row {found['row']}"]
     head += [
@@ -198,14 +200,14 @@ def _show_points(found: Mapping[str, Any], title: str, head: list[str], lines: l
     show_table(title, head, lines)
     total = sum(point["contribution"] for point in points)
     print(
-        f"{log_odds:+.3f} = {total:+.3f} from the {len(points)} points above, {others['for']:+.3f} for and "
-        f"{others['against']:+.3f} against from {others['n_points']} other points, "
-        f"{found['intercept']:+.3f} intercept"
+        f"{log_odds:+.3f} = {total:+.3f} (the {len(points)} points above) {others['for']:+.3f} and "
+        f"{others['against']:+.3f} (positive and negative contributions of {others['n_points']} other "
+        f"points) {found['intercept']:+.3f} (intercept)"
     )
 
 
 def _show_columns(columns: Mapping[str, Any], title: str, log_odds: str, most: int = 8) -> None:
-    """Print the contributions of the columns, which lead from the mean of the training rows to the row."""
+    """Print the mean log-odds of the training rows, the contributions of the columns, and the log-odds."""
     shown, others = columns["contributions"][:most], columns["contributions"][most:]
     lines = [["mean of the training rows", "", f"{columns['base']:+.3f}"]]
     lines += [[_short(one["column"]), _short(one["cell"]), f"{one['contribution']:+.3f}"] for one in shown]

@@ -79,7 +79,7 @@ class CompactFit:
     plan: Plan
     stages: list[Stage]
     chosen: Stage | None  # the stage that determined the plan; None without validation
-    # Largest derivative of the objective with respect to a point or a log-width, divided by the total weight
+    # Largest derivative of the objective with respect to a point or log gamma, divided by the total weight
     gradient_norm: float
     n_iter: int  # number of L-BFGS iterations on all rows
     training_loss: float = np.nan  # mean log-loss of the training rows; NaN for an out-of-core fit
@@ -154,7 +154,7 @@ def _rotated_back(fit: CompactFit, rotation: Rotation) -> CompactFit:
 def _fit(
     rows: LabelledRows, settings: CompactSettings, observations: Observations, report: Report
 ) -> CompactFit:
-    """Choose the settings that are None, and fit a model to all rows in the given features."""
+    """Choose the settings that are None on validation folds, if possible, and fit a model to all rows."""
     plan, chosen, validation = _without_validation(rows, settings), None, None
     stages: list[Stage] = []
     if rows.X.shape[1] and (settings.n_points is None or settings.C is None or settings.sparse):

@@ -9,10 +9,10 @@ classes, and otherwise one output for each class with softmax probabilities. The
     + \tfrac{\rho}{2} a^2 + \tfrac{\tau}{2} \sum_j r_j^2, \qquad \log \gamma_j = -\log p + a + r_j,\; \sum_j
     r_j = 0,
 
-where p is the number of features and :math:`\ell` is the log-loss. The code calls :math:`\gamma_j` the width
-of feature j. For given points and widths, the coefficients solve a convex problem. L-BFGS minimises the
-optimal value of this problem over points and widths (variable projection; Golub and Pereyra, Inverse Problems
-19, 2003). The compiled core solves both problems.
+where p is the number of features and :math:`\ell` is the log-loss. The width of the kernel along feature j is
+proportional to :math:`\gamma_j^{-1/2}`. For given points and widths, the coefficients solve a convex problem.
+L-BFGS minimises the optimal value of this problem over the points and :math:`\log \gamma_j` (variable
+projection; Golub and Pereyra, Inverse Problems 19, 2003). The compiled core solves both problems.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .. import _core
 from .._utils.arrays import check_floats
 from .rows import LabelledRows
 
-# Precisions rho of the prior on the mean log-width, and tau of the prior on the deviations from this mean
+# Precisions rho of the prior on the mean of log gamma, and tau of the prior on the deviations from this mean
 RHO, TAU = 0.1, 1.0
 
 
@@ -37,7 +37,7 @@ class CompactModel:
     """Parameters of a compact model for scaled rows."""
 
     points: np.ndarray  # (n_points, n_features)
-    log_gamma: np.ndarray  # logarithm of the width of each feature, (n_features,)
+    log_gamma: np.ndarray  # logarithm of gamma_j for each feature j, (n_features,)
     coef: np.ndarray  # coefficients of the points, followed by the intercept, (n_outputs, n_points + 1)
 
     def check(self) -> None:
@@ -59,7 +59,7 @@ class CompactModel:
 
     @property
     def gamma(self) -> np.ndarray:
-        r"""Width :math:`\gamma_j` of each feature."""
+        r"""Kernel coefficient :math:`\gamma_j` of each feature j."""
         return gamma_of(self.log_gamma)
 
     def parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -101,7 +101,7 @@ def gamma_of(log_gamma: np.ndarray) -> np.ndarray:
 
 
 def width_penalty(log_gamma: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return the last two terms of J, the prior on the widths, and their derivatives in log gamma."""
+    """Return the last two terms of J, the prior on log gamma, and their derivatives."""
     mean = log_gamma.mean()
     a, r = mean + np.log(len(log_gamma)), log_gamma - mean
     return 0.5 * (RHO * a * a + TAU * float(r @ r)), RHO * a / len(log_gamma) + TAU * r
@@ -148,7 +148,7 @@ class Objective:
         return replace(model, coef=coef), value
 
     def gradient(self, log_gamma: np.ndarray, C: float) -> np.ndarray:
-        """Return the derivatives, in points and log-widths, of the minimum of J over the coefficients.
+        """Return the derivatives of min J, over the coefficients, with respect to points and log gamma.
 
         They are evaluated at the last solution of :meth:`solve`.
         """

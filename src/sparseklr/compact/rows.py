@@ -24,8 +24,9 @@ from ..scaling import Scaling, columns
 class Rotation:
     """An orthonormal basis of the span of n rows with p > n features.
 
-    If all features share one width, distances and the optimal points depend only on coordinates in this span.
-    The coordinates are multiplied by sqrt(n / p). The prior mean of the widths, 1 / p, then becomes 1 / n.
+    If the kernel has the same width along all features, distances depend only on coordinates in this span,
+    and the optimal points lie in it. The coordinates are multiplied by sqrt(n / p), because the prior of a
+    model with n features is centred at gamma = 1 / n instead of 1 / p.
     """
 
     basis: np.ndarray  # (p, n)
@@ -44,7 +45,7 @@ class Rotation:
         return float(np.sqrt(n / p))
 
     def undone(self, points: np.ndarray, log_gamma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return points and log-widths in terms of the original features."""
+        """Return points and log gamma for the original features."""
         shared = log_gamma[:1] + 2 * np.log(self.scale)
         return points @ self.basis.T / self.scale, np.repeat(shared, len(self.basis))
 

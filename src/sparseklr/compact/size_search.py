@@ -74,7 +74,7 @@ class SizeSearchSettings:
     segment: int = 25  # maximum number of iterations in a run of L-BFGS
     n_segments: int = 2  # maximum number of runs of L-BFGS for a size; one run above ``many_points``
     least_shrinkage: float = 0.5  # lower bound of the factor on the decision values
-    features_per_row: int = 10  # with more features per row, all features share one width
+    features_per_row: int = 10  # above this ratio of features to rows, all features share one width
     rows_per_point: int = 3  # the largest size has at least this number of rows per point
 
 
@@ -380,7 +380,7 @@ class SizeSearch:
         return self._moved_further(each, self.folds, moved, C)
 
     def _is_expensive(self, size: int) -> bool:
-        """Return whether models of this size are first tried in one fold."""
+        """Return whether models of this size are tried on a single fold first."""
         coefficients = size * self.validation.rows.n_outputs
         return size > SEARCH.many_points or coefficients > SEARCH.many_coefficients
 
@@ -425,7 +425,7 @@ def at_centres(
 ) -> CompactModel:
     """Return a model with points at cluster centres, and with given or equal widths.
 
-    The function takes the widths with the lower objective. A smaller model may have widths that suppress a
+    The function returns the model with the lower objective. A smaller model may have widths that suppress a
     feature; equal widths allow the new model to use this feature again.
     """
 

@@ -1,6 +1,7 @@
-"""Generators of samples from distributions with known class probabilities.
+"""Synthetic classification data from distributions whose true class probabilities are known.
 
-:mod:`generators` draws samples of any size and computes the true probabilities from the densities.
+The functions ``make_...`` draw samples of any size. :func:`true_log_proba` computes the true class
+probabilities.
 """
 
 from .generators import (

@@ -1,4 +1,4 @@
-"""Draw samples of any size from distributions with known class probabilities.
+"""Synthetic classification data from distributions whose true class probabilities are known.
 
 Twonorm and ringnorm were defined by Breiman (1996), "Bias, variance, and arcing classifiers"; waveform was
 defined by Breiman, Friedman, Olshen and Stone (1984), "Classification and Regression Trees".
@@ -22,10 +22,10 @@ Ints = NDArray[np.int64]
 def make_twonorm(
     n_samples: int = 7400, n_features: int = 20, random_state: RandomState = None
 ) -> tuple[Floats, Ints]:
-    """Draw Breiman's twonorm: two Gaussians with unit covariance, equally likely.
+    """Draw a sample from Breiman's twonorm: two equally likely normal distributions with unit covariance.
 
-    Class 0 has mean ``(a, ..., a)`` and class 1 mean ``(-a, ..., -a)`` with
-    ``a = 2 / sqrt(n_features)``. The best classifier is the sign of ``-sum(x)``; its accuracy is
+    Class 0 has the mean ``(a, ..., a)`` and class 1 the mean ``(-a, ..., -a)`` with
+    ``a = 2 / sqrt(n_features)``. The optimal classifier predicts class 1 if ``sum(x) < 0``. Its accuracy is
     ``Phi(2) = 0.977`` for any number of features.
 
     Parameters
@@ -55,11 +55,11 @@ def make_twonorm(
 def make_ringnorm(
     n_samples: int = 7400, n_features: int = 20, random_state: RandomState = None, *, shift: float = 1.0
 ) -> tuple[Floats, Ints]:
-    """Draw Breiman's ringnorm: a Gaussian inside a wider one, equally likely.
+    """Draw a sample from Breiman's ringnorm: a normal distribution inside a wider one, equally likely.
 
-    Class 0 has mean 0 and covariance ``4 I``; class 1 has mean ``(a, ..., a)`` and covariance
-    ``I``, with ``a = shift / sqrt(n_features)``. With 20 features the best accuracy is 0.985, and
-    0.988 for ``shift=2``.
+    Class 0 has mean 0 and covariance ``4 I``; class 1 has the mean ``(a, ..., a)`` and covariance ``I``, with
+    ``a = shift / sqrt(n_features)``. With 20 features, the accuracy of the optimal classifier is 0.985 for
+    ``shift=1``, and 0.988 for ``shift=2``.
 
     Parameters
     ----------
@@ -68,8 +68,8 @@ def make_ringnorm(
     random_state : int, RandomState or None
         Seed.
     shift : float, default=1.0
-        Norm of the mean of class 1. Sources differ: 1 in R's mlbench, 2 in the DELVE sample, the origin of
-        the benchmark set ``ring``.
+        Norm of the mean of class 1. It is 1 in the R package mlbench, and 2 in the DELVE sample, from which
+        the benchmark set ``ring`` was derived.
 
     Returns
     -------
@@ -89,12 +89,12 @@ def make_ringnorm(
 
 
 def make_waveform(n_samples: int = 5000, random_state: RandomState = None) -> tuple[Floats, Ints]:
-    """Draw Breiman's waveform: random mixtures of two of three triangular waves, plus noise.
+    """Draw a sample from Breiman's waveform: random mixtures of two of three triangular waves, plus noise.
 
-    The waves are ``h_k(i) = max(6 - |i - c_k|, 0)`` for ``i = 1, ..., 21`` with centres
-    ``c = 7, 15, 11``. A sample is ``u h_j + (1 - u) h_k`` with ``u`` uniform on [0, 1], plus
-    standard normal noise on every feature; ``(j, k)`` is (1, 2), (1, 3), (2, 3) for the classes
-    0, 1, 2, which are equally likely.
+    The waves are ``h_k(i) = max(6 - |i - c_k|, 0)`` for ``i = 1, ..., 21`` with the centres ``c = 7, 15,
+    11``. A row is ``u h_j + (1 - u) h_k`` plus standard normal noise in every feature, where ``u`` is uniform
+    on [0, 1]. The pair ``(j, k)`` is (1, 2) in class 0, (1, 3) in class 1 and (2, 3) in class 2. The three
+    classes are equally likely.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def make_waveform(n_samples: int = 5000, random_state: RandomState = None) -> tu
     -------
     X : ndarray of shape (n_samples, 21)
     y : ndarray of shape (n_samples,)
-        0, 1 or 2. The paper's binary task is ``y == 1``.
+        0, 1 or 2. The binary problem in the paper of Consolo, Manno and Amaldi (2025) is ``y == 1``.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def make_waveform(n_samples: int = 5000, random_state: RandomState = None) -> tu
 
 
 def waveform_ends() -> tuple[Floats, Floats]:
-    """The ends of the segment between two waves on which each class lies without noise, (3, 21) each."""
+    """Return the ends of the segments on which the rows of each class lie without noise, (3, 21) each."""
     waves = np.maximum(6.0 - np.abs(np.arange(1, 22) - np.array([[7], [15], [11]])), 0.0)
     return waves[[0, 0, 1]], waves[[1, 2, 2]]
 
@@ -136,22 +136,25 @@ def make_clusters(
     n_clusters: int = 24,
     n_classes: int = 2,
 ) -> tuple[Floats, Ints]:
-    """Draw a mixture of Gaussian clusters, each with its own centre and widths.
+    """Draw a sample from a mixture of normal clusters with different centres and standard deviations.
 
-    The clusters are equally likely and are assigned to the classes in turn. Their centres differ only in the
-    first six features, where they are normal with standard deviation 2; the other features are noise.
-    Standard deviations along the features are log-normal around 1 with standard deviation 0.1. The mixture
-    depends only on the numbers of features and clusters, so every seed samples from the same distribution.
-    With 20 features and 24 clusters no classifier has a log-loss below 0.170.
+    The clusters are equally likely, and are assigned to the classes in turn. In the first six features, the
+    coordinates of their centres were drawn from a normal distribution with standard deviation 2; in all other
+    features, every centre is 0. The standard deviations of a cluster along the features were drawn from a
+    log-normal distribution with parameters 0 and 0.1. The mixture depends only on the numbers of features and
+    clusters, so that every seed draws from the same distribution. With 20 features, 24 clusters and two
+    classes, the log-loss of the true probabilities is 0.170.
 
     Parameters
     ----------
     n_samples, n_features : int
         Size of the sample.
     random_state : int, RandomState or None
-        Seed for drawing the rows.
+        Seed of the sample; the mixture does not depend on it.
     n_clusters : int, default=24
+        Number of clusters.
     n_classes : int, default=2
+        Number of classes.
 
     Returns
     -------
@@ -174,7 +177,7 @@ def make_clusters(
 
 
 def cluster_mixture(n_features: int, n_clusters: int) -> tuple[Floats, Floats]:
-    """The centres and standard deviations of the clusters, (n_clusters, n_features) each."""
+    """Return the centres and standard deviations of the clusters, (n_clusters, n_features) each."""
     rng = np.random.RandomState(24)
     centres = np.zeros((n_clusters, n_features))
     informative = min(6, n_features)
@@ -193,27 +196,27 @@ def _check_arguments(random_state: RandomState, **sizes: int) -> np.random.Rando
 
 
 def true_log_proba(name: str, X: Any, **parameters: Any) -> Floats:
-    """The true log-probabilities of the classes at given rows, computed from the densities of a generator.
+    """Return the logarithms of the true class probabilities at given rows, from the density of each class.
 
-    No model has a smaller expected log-loss than these probabilities.
+    No prediction has a smaller expected log-loss than the true probabilities.
 
     Parameters
     ----------
     name : {"twonorm", "ringnorm", "waveform", "clusters"}
-        The generator: :func:`make_twonorm` and so on.
+        The distribution, named after the function that draws from it, such as :func:`make_twonorm`.
     X : array-like of shape (n_samples, n_features)
         The rows.
     **parameters
-        Parameters of the generator besides the sample size: ``shift`` of ringnorm, ``n_clusters`` and
-        ``n_classes`` of clusters.
+        Parameters of the distribution: ``shift`` for ringnorm; ``n_clusters`` and ``n_classes`` for clusters.
 
     Returns
     -------
     ndarray of shape (n_samples, n_classes)
+        Logarithms of the class probabilities.
 
     Examples
     --------
-    The best log-loss on twonorm is 0.060:
+    The smallest possible expected log-loss on twonorm is 0.060:
 
     >>> X, y = make_twonorm(100_000, random_state=0)
     >>> log_proba = true_log_proba("twonorm", X)
@@ -227,15 +230,16 @@ def true_log_proba(name: str, X: Any, **parameters: Any) -> Floats:
 
 
 def expected_log_loss(true_log_proba: Floats, log_proba: Floats) -> Floats:
-    """The expected log-loss of predicted probabilities at each row, given the true probabilities.
+    """Return the expected log-loss of predicted probabilities at each row, given the true probabilities.
 
-    Its mean over many rows estimates the log-loss of a model without the noise of drawn labels.
+    The expectation is over the class of the row. Its mean over many rows estimates the log-loss of a model
+    without the sampling error of random classes.
     """
     return -(np.exp(true_log_proba) * log_proba).sum(axis=1)
 
 
 def _twonorm(X: Floats) -> Floats:
-    """The log-density of each class at the rows; the functions below do the same for the other generators."""
+    """Return the log-density of each class at the rows of X, as the following functions do."""
     a = 2.0 / np.sqrt(X.shape[1])
     return np.column_stack([_log_normal(X - mean, 1.0) for mean in (a, -a)])
 
@@ -246,21 +250,21 @@ def _ringnorm(X: Floats, shift: float = 1.0) -> Floats:
 
 
 def _waveform(X: Floats) -> Floats:
-    r"""The log-densities of waveform, whose rows are points on the segment between two waves plus normal
-    noise.
+    r"""Return the log-densities of waveform, whose rows are points on a segment plus standard normal noise.
 
-    With r = x - h the vector from one end h, and d the segment, the density is
+    Let h be one end of the segment between two waves, h + d the other end, and r = x - h. The density is
 
     .. math:: \int_0^1 \varphi(r - u d)\,du
         = \varphi_{20}(r_\perp) \, \frac{\Phi((1 - m)|d|) - \Phi(-m|d|)}{|d|}, \quad m = r'd / |d|^2,
 
-    the density in the 20 directions orthogonal to the segment times an integral along it.
+    the product of the density in the 20 directions orthogonal to the segment and an integral along the
+    segment.
     """
     columns = []
     for first, second in zip(*waveform_ends(), strict=True):
         R, d = X - second, first - second
         length = np.sqrt(d @ d)
-        along = R @ d / length  # distance from the end along the segment
+        along = R @ d / length  # coordinate along the segment
         across = (R**2).sum(axis=1) - along**2
         integral = _log_normal_between(-along, length - along) - np.log(length)
         columns.append(integral - across / 2 - (X.shape[1] - 1) / 2 * np.log(2 * np.pi))
@@ -285,7 +289,7 @@ def _log_normal(X: Floats, scale: float) -> Floats:
 
 
 def _log_normal_between(low: Floats, high: Floats) -> Floats:
-    """log(Phi(high) - Phi(low)) without cancellation, even far in the tails."""
+    """Return log(Phi(high) - Phi(low)), computed without cancellation even far in the tails."""
     flip = low > 0
     low, high = np.where(flip, -high, low), np.where(flip, -low, high)  # by symmetry
     top = log_ndtr(high)

@@ -148,7 +148,7 @@ class KLRPath:
         return np.moveaxis(by_model, -2, -1)
 
     def _each(self, value: Callable[[Any], Any], unfinished: float) -> np.ndarray:
-        """Return ``value(solutions)`` for each (C, lam), and ``unfinished`` if some solutions are missing."""
+        """Return ``value(solutions)`` for each (C, lam); where a solution is missing, ``unfinished``."""
         rows = zip(self.solutions, self.finished, strict=True)
         return np.array(
             [[value(c) if done else unfinished for c, done in zip(*row, strict=True)] for row in rows]

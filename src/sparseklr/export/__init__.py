@@ -1,7 +1,7 @@
-"""Export fitted models to ONNX, C and JSON, for use without this package.
+"""Export of fitted models to ONNX, C and JSON, for predictions without this package.
 
-:mod:`.portable` turns an estimator or a pipeline into plain numbers; the other modules write these numbers in
-one format each.
+:mod:`.portable` converts an estimator or a pipeline to a common representation by arrays of numbers, and
+writes it as JSON. :mod:`.c_header` writes it as C, and :mod:`.onnx_model` as an ONNX graph.
 """
 
 from .c_header import to_c

@@ -1,4 +1,4 @@
-"""Export as a C header with constants and three functions that needs no libraries and no heap."""
+"""Export to a C header with constants and three functions, which needs no libraries and no heap memory."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .portable import FeatureScaling, PortableModel, TableInputs
 _TEMPLATE = """\
 /* A kernel classifier written by sparseklr: {n_points} points, {n_features} features, {n_classes} classes.
  *
- * C99; needs only <math.h> and allocates no memory. Each source file that includes it gets its own copy of
- * the constants.
+ * C99. Needs only <math.h> and allocates no memory. Each source file that includes this header has its own
+ * copy of the constants.
  *
  *     {real} x[{NAME}_N_FEATURES] = {{...}}, proba[{NAME}_N_CLASSES];
  *     {name}_predict_proba(x, proba);
@@ -34,7 +34,7 @@ _TEMPLATE = """\
 
 {constants}
 {features}
-/* The logit of the second class's probability for two classes, one value for each class otherwise. */
+/* Two classes: the log-odds of the second class. More classes: one value for each class. */
 static inline void {name}_decision_function(const {real} x[{NAME}_N_FEATURES], {real} f[{NAME}_N_OUTPUTS])
 {{
     int b, j, o;
@@ -47,7 +47,7 @@ static inline void {name}_decision_function(const {real} x[{NAME}_N_FEATURES], {
     }}
 {link}}}
 
-/* The probability of each class; they sum to one. */
+/* The probabilities of the classes, which sum to one. */
 static inline void {name}_predict_proba(const {real} x[{NAME}_N_FEATURES], {real} proba[{NAME}_N_CLASSES])
 {{
     int c;
@@ -70,9 +70,9 @@ static inline int {name}_predict(const {real} x[{NAME}_N_FEATURES])
 #endif
 """
 
-# Computes the features as FeatureScaling.apply does.
+# C code for FeatureScaling.apply
 _FEATURES = """
-/* The features of the kernel: columns of x, scaled. */
+/* The scaled features u of a row x. */
 static inline void {name}_features(const {real} x[{n_inputs}], {real} u[{n_used}])
 {{
     int j;
@@ -82,19 +82,19 @@ static inline void {name}_features(const {real} x[{n_inputs}], {real} u[{n_used}
 {clip}    }}
 }}
 """
-# Computes the features of a table as TableInputs.apply does.
+# C code for TableInputs.apply
 _TABLE = """
-/* The features of the columns of a table: {columns} */
+/* The features t of a row x of a table with the columns {columns} */
 static inline void {name}_table(const {real} x[{NAME}_N_FEATURES], {real} t[{n}])
 {{
     int j;
     for (j = 0; j < {n}; ++j) {{
         const {real} v = x[{name}_table_column[j]];
         const int first = {name}_table_codes[j], last = {name}_table_codes[j + 1] - 1;
-        if (first <= last) /* a category: x is its index (case is ignored), another value an unknown one */
+        if (first <= last) /* v is the index of a category (ignore case); others mean an unknown category */
             t[j] = {name}_table_values[v >= 0 && v < last - first ? first + (int)v : last];
         else if ({name}_table_filled[j]) t[j] = v != v ? {name}_table_fill[j] : v;
-        else t[j] = v != v; /* 1 for a missing value, which is NaN */
+        else t[j] = v != v; /* 1 if the value is missing (NaN), otherwise 0 */
     }}
 }}
 """
@@ -116,7 +116,7 @@ _CLIP = """\
 
 
 def to_c(model: Any, *, name: str = "model", dtype: Literal["double", "float"] = "double") -> str:
-    """Export a fitted classifier as a C99 header.
+    """Return a fitted classifier as a C99 header.
 
     The header defines the functions ``NAME_predict_proba``, ``NAME_predict`` and ``NAME_decision_function``
     and the array ``NAME_classes``. It needs only ``<math.h>`` and allocates no memory.
@@ -124,17 +124,19 @@ def to_c(model: Any, *, name: str = "model", dtype: Literal["double", "float"] =
     Parameters
     ----------
     model : estimator or pipeline
-        A fitted classifier of this package, a search over one, or a pipeline of scalers that ends with one.
+        A fitted classifier of this package, a parameter search over such a classifier, or a pipeline of
+        scalers and such a classifier.
     name : str, default="model"
-        Prefix of the names in the header.
+        Prefix of all identifiers in the header.
     dtype : {"double", "float"}, default="double"
         Type of all numbers and of the arithmetic. With ``"float"``, ``to_c`` computes the probabilities at
-        the points in both precisions and warns if they differ by more than 1e-4. This happens if large
-        coefficients cancel; scaling the features before the fit helps.
+        (up to 200 of) the points of the model in both precisions and warns if they differ by more than 1e-4.
+        Such differences arise if large coefficients cancel; scaling the features before the fit helps.
 
     Returns
     -------
     str
+        The text of the header.
 
     Examples
     --------
@@ -247,7 +249,7 @@ def _features(
     constants: list[str],
     x: str,
 ) -> tuple[str, str]:
-    """Return the C function that scales the features, and its call; adds its constants."""
+    """Return the C function that scales the features, and its call; append its constants to ``constants``."""
     if not (scaling.selects or scaling.scales):
         return "", f"    const {real} *u = {x};\n"
     n_used, f = len(scaling.columns), "f" if real == "float" else ""
@@ -283,8 +285,10 @@ def _table(
     array: Callable[[str, np.ndarray], str],
     constants: list[str],
 ) -> tuple[str, str, str]:
-    """Return the C function for the features of a table, its call, and the name of the result; adds its
-    constants."""
+    """Return the C function for the features of a table, its call, and the name of the array of features.
+
+    The constants of the function are appended to ``constants``.
+    """
     if table is None:
         return "", "", "x"
     n = len(table.column)
@@ -315,15 +319,17 @@ def _integers(label: str, values: np.ndarray) -> str:
 
 
 def _comment(text: str) -> str:
-    """Text that cannot end a C comment."""
+    """Return text in which special characters are replaced, so that it cannot end a C comment."""
     return re.sub(r"[^\w .,-]", "_", text, flags=re.ASCII)
 
 
 def _number(value: float, suffix: str) -> str:
-    """A number in C notation, with all its digits."""
+    """Return a number in C notation, with all its digits."""
     text = repr(float(value)) if not suffix else str(np.float32(value))
     if not np.isfinite(float(text)):
-        raise ValueError(f"the number {value!r} does not fit into a C float; export with dtype='double'.")
+        raise ValueError(
+            f"the number {value!r} exceeds the range of a C float; export the model with dtype='double'."
+        )
     return text + suffix
 
 
@@ -334,7 +340,7 @@ def _braces(values: np.ndarray, suffix: str) -> str:
 
 
 def _classes(classes: np.ndarray) -> tuple[tuple[str, str], str]:
-    """Return the type and values of the array of labels, and its printf placeholder."""
+    """Return the C type and the values of the array of classes, and the printf placeholder of a class."""
     if classes.dtype.kind in "biu":
         return ("long long", ", ".join(str(int(label)) for label in classes)), "%lld"
     if classes.dtype.kind == "f":
@@ -343,13 +349,13 @@ def _classes(classes: np.ndarray) -> tuple[tuple[str, str], str]:
 
 
 def _quoted(text: str) -> str:
-    """A string literal; bytes other than printable ASCII are octal escapes of fixed length."""
+    """Return a C string literal, in which bytes other than printable ASCII are octal escapes."""
     plain = set(range(32, 127)) - set(b'"\\?')
     return '"' + "".join(chr(b) if b in plain else f"\\{b:03o}" for b in text.encode()) + '"'
 
 
 def _warn_if_float_is_not_enough(model: PortableModel, tolerance: float = 1e-4) -> None:
-    """Warn if float arithmetic changes a probability at one of the points by more than the tolerance."""
+    """Warn if single precision changes a probability at a point of the model by more than the tolerance."""
     sample = np.linspace(0, len(model.points) - 1, min(200, len(model.points))).astype(int)
     model = replace(model, table=None)
     X = model.scaling.undo(model.points[sample])
@@ -357,6 +363,6 @@ def _warn_if_float_is_not_enough(model: PortableModel, tolerance: float = 1e-4) 
         difference = np.abs(model.predict_proba(X, np.float32) - model.predict_proba(X)).max(initial=0)
     if not difference <= tolerance:
         warn(
-            f"dtype='float': float arithmetic changes a probability at the model's own points by "
-            f"{difference:.1g}. Scale the features before the fit, or export with dtype='double'.",
+            f"dtype='float': single precision changes a predicted probability by {difference:.1g}. Scale the "
+            "features before the fit, or export the model with dtype='double'.",
         )

@@ -1,4 +1,4 @@
-"""Export as an ONNX graph through skl2onnx, which also handles pipelines and searches."""
+"""Export to an ONNX graph with skl2onnx, which also converts pipelines and parameter searches."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 
 class Baseline(ClassifierMixin, BaseEstimator):
-    """A logistic regression or class fractions, which skl2onnx would convert to operators in float32."""
+    """Wrapper around a LogisticRegression or DummyClassifier, so that it is converted in double precision.
+
+    The converters of skl2onnx for these classes compute in float32.
+    """
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -35,11 +38,11 @@ class Baseline(ClassifierMixin, BaseEstimator):
 
 
 ESTIMATORS = (Baseline, SKLR, SKLRCV, SparseKLR, CompactKLR, ThresholdedKLR, ImportVectorMachine, HalfKLR)
-_OLDEST_OPSET = 15  # the first opset whose Shape operator has start and end
+_OLDEST_OPSET = 15  # the first opset in which the operator Shape has the attributes start and end
 
 
 def to_onnx(model: Any, X: Any = None, *, dtype: Literal["float64", "float32"] = "float64") -> Any:
-    """Export a fitted classifier as an ONNX model.
+    """Return a fitted classifier as an ONNX model.
 
     The graph has two outputs, ``label`` (n,) and ``probabilities`` (n, n_classes). The classifier is
     converted to core ONNX operators; other steps of a pipeline may add operators of ``ai.onnx.ml``.
@@ -47,31 +50,32 @@ def to_onnx(model: Any, X: Any = None, *, dtype: Literal["float64", "float32"] =
     Parameters
     ----------
     model : estimator or pipeline
-        A fitted classifier of this package, a search over one, or a pipeline that ends with one and whose
-        other steps skl2onnx can convert. The graph of a :func:`~sparseklr.tabular_pipeline` has one input
-        of shape (n, 1) for each feature column. An input holds numbers, with NaN for missing values, or
-        strings, with the empty string for missing values. A date is a number in float64: the seconds from
-        1970-01-01 to its local time. Free text cannot be exported.
+        A fitted classifier of this package, a parameter search over such a classifier, or a pipeline whose
+        last step is such a classifier and whose other steps skl2onnx can convert. The graph of a
+        :func:`~sparseklr.tabular_pipeline` has one input of shape (n, 1) for each feature column. Inputs are
+        numbers, with NaN for missing values, or strings, with the empty string for missing values. Dates are
+        numbers in float64, the seconds from 1970-01-01 to the local time. Columns with free text cannot be
+        exported.
     X : DataFrame, default=None
-        Some rows, required for other pipelines that were fitted to columns of several types. The graph then
-        has one input of shape (n, 1) for each column, which holds numbers or strings; otherwise it has a
-        single input ``X`` of shape (n, n_features).
+        A few rows; required only for other pipelines that were fitted to columns of several types. The graph
+        then has one input of shape (n, 1) for each column. Without ``X``, it has a single input ``X`` of
+        shape (n, n_features).
     dtype : {"float64", "float32"}, default="float64"
-        Type of input and output numbers. The classifier always computes in float64, because the large terms
-        of its sum may cancel. Its points are stored in the dtype of the training data: a model fitted to
-        float32 gives a smaller file.
+        Type of the numbers in inputs and outputs. The classifier always computes in float64, because large
+        terms of its sum may cancel. Its points are stored in the dtype of the training data, so that a model
+        fitted to float32 data gives a smaller file.
 
     Returns
     -------
     onnx.ModelProto
-        Write ``model.SerializeToString()`` to a file.
+        The ONNX model. To save it, write ``model.SerializeToString()`` to a file.
 
     Notes
     -----
-    This function needs the extra ``onnx``. The graph computes squared distances as ``|x|^2 + |z|^2 - 2
-    x.z`` after subtracting the mean of the points, as in the compiled core; it computes the distances of
-    the laplacian kernel feature by feature. Running the graph needs memory for one kernel value for each
-    pair of a row and a point.
+    This function requires ``pip install 'sparseklr[onnx]'``. The graph computes squared distances as
+    ``|x|^2 + |z|^2 - 2 x.z`` after the mean of the points has been subtracted. It computes the distances of
+    the laplacian kernel feature by feature. Running the graph needs memory for one kernel value for each pair
+    of a row and a point.
 
     Examples
     --------
@@ -114,8 +118,8 @@ def to_onnx(model: Any, X: Any = None, *, dtype: Literal["float64", "float32"] =
 def register_converters() -> None:
     """Register the classifiers of this package with skl2onnx.
 
-    Afterwards ``skl2onnx.to_onnx`` converts them, alone and in pipelines and searches, with its options
-    ``zipmap`` and ``nocl``. :func:`to_onnx` calls this function itself.
+    After this call, ``skl2onnx.to_onnx`` can convert the classifiers, also in pipelines and parameter
+    searches. Its options ``zipmap`` and ``nocl`` are supported. :func:`to_onnx` calls this function itself.
     """
     skl2onnx = _skl2onnx()
     for estimator in ESTIMATORS:
@@ -134,14 +138,14 @@ def register_converters() -> None:
 
 
 def _reader(model: Any) -> Any:
-    """The TableReader at the start of a pipeline, or None."""
-    reader = sys.modules.get("sparseklr.tables.reader")  # not imported: there is no TableReader
+    """Return the TableReader that is the first step of a pipeline, or None."""
+    reader = sys.modules.get("sparseklr.tables.reader")  # a pipeline has a TableReader only if it is imported
     first = model.steps[0][1] if isinstance(model, Pipeline) else None
     return first if reader is not None and isinstance(first, reader.TableReader) else None
 
 
 def _name_inputs(graph: Any, names: list[str]) -> None:
-    """Give the inputs the names of the columns; skl2onnx keeps only their letters and digits."""
+    """Rename the inputs to the names of the columns, of which skl2onnx keeps only letters and digits."""
     new = {given.name: name for given, name in zip(graph.input, names, strict=True)}
     for given in graph.input:
         given.name = new[given.name]
@@ -165,12 +169,12 @@ def _output_shapes(operator: Any) -> None:
     from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_shapes
 
     calculate_linear_classifier_output_shapes(operator)
-    if isinstance(operator.inputs[0].type, DoubleTensorType):  # skl2onnx looks at the first column only
+    if isinstance(operator.inputs[0].type, DoubleTensorType):  # skl2onnx would use float32 here
         operator.outputs[1].type = DoubleTensorType(operator.outputs[1].type.shape)
 
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
-    """Add the nodes for the label and probabilities of a classifier; skl2onnx calls this converter."""
+    """Add the nodes for the label and the probabilities of a classifier (a converter that skl2onnx calls)."""
     from onnx import TensorProto
     from skl2onnx.common.data_types import DoubleTensorType
     from skl2onnx.common.utils_classifier import get_label_classes
@@ -227,10 +231,10 @@ def _scaled(g: Graph, scaling: FeatureScaling, x: str) -> str:
 
 
 def _kernel_values(g: Graph, model: PortableModel, x: str, z: str) -> str:
-    """Add the nodes for the kernel values between rows and points, of shape (n, n_points).
+    """Add the nodes for the kernel values (n, n_points) between rows and points; return their name.
 
-    No multiplication by a scalar may precede or follow a MatMul, because onnxruntime fuses the two and rounds
-    the scalar to float32. Hence gamma is a vector here, which multiplies the constant points.
+    A multiplication by a scalar must not precede or follow a MatMul, because onnxruntime fuses the two
+    operators and rounds the scalar to float32. Therefore the points are multiplied by the vector gamma.
     """
     if model.kernel == "rbf":
         center = model.points.mean(axis=0)
@@ -254,7 +258,7 @@ def _kernel_values(g: Graph, model: PortableModel, x: str, z: str) -> str:
 
 
 def _sums_of_differences(g: Graph, model: PortableModel, x: str, z: str) -> str:
-    """Add the nodes for ``sum_j gamma_j |x_j - z_j|``, feature by feature to save memory."""
+    """Add the nodes for ``sum_j gamma_j |x_j - z_j|``, with a loop over features to save memory."""
     from onnx import TensorProto, helper, numpy_helper
 
     def value(name: str, shape: list[Any]) -> Any:
@@ -285,13 +289,13 @@ def _link(g: Graph, f: str, margin: np.ndarray) -> str:
 
 
 # -- tables -------------------------------------------------------------------------------------------
-# The graph of a tabular_pipeline has one input for each column. It does not include TableReader's parsing
-# of cells: inputs are numbers, with NaN for missing values, or strings, with the empty string for missing
+# The graph of a tabular_pipeline has one input for each column. It does not contain the parsing of cells by
+# TableReader. Inputs are numbers, with NaN for missing values, or strings, with the empty string for missing
 # values.
 
 
 def _table_inputs(reader: TableReader, number: Any, text: Any, date: Any) -> list[tuple[str, Any]]:
-    """The names and types of the graph's inputs, which are the feature columns."""
+    """Return the names and types of the inputs of the graph, one for each feature column."""
     kinds = {"number": number, "text": text, "date": date}
     names = reader.get_feature_names_out()
     return [(str(name), kinds[reader.columns_[name].kind]([None, 1])) for name in names]
@@ -323,7 +327,7 @@ def _convert_table(scope: Any, operator: Any, container: Any) -> None:
         dates = [_date_parts(g, numbers[name], chosen) for name, chosen in features.dates_.items()]
         x = g("Concat", *(numbers[name] for name in features.numbers_), *dates, axis=1)
         median = features.imputer_.statistics_
-        if single:  # round like the input, so that equal values stay equal
+        if single:  # round the medians like the inputs, so that equal numbers remain equal
             n = len(features.numbers_)
             median = np.append(_rounded(median[:n]), median[n:])
         x = g("Where", g("IsNaN", x), median, x)
@@ -369,14 +373,14 @@ def _spellings(categories: list[str]) -> dict[str, int]:
 
 
 def _rounded(values: np.ndarray) -> np.ndarray:
-    """Round numbers to float32."""
+    """Return numbers rounded to float32, as float64."""
     return values.astype(np.float32).astype(np.float64)
 
 
 def _date_parts(g: Graph, seconds: str, parts: list[str]) -> str:
     """Add the nodes for :func:`sparseklr.tables.features.date_parts`, from seconds since 1970.
 
-    The days are counted from 0000-03-01, so that the leap day is the last of its year, in eras of 400 years
+    Days are counted from 0000-03-01, so that a leap day is the last day of its year, and years in eras of 400
     (H. Hinnant, "chrono-compatible low-level date algorithms", civil_from_days).
     """
     from onnx import TensorProto
@@ -384,7 +388,7 @@ def _date_parts(g: Graph, seconds: str, parts: list[str]) -> str:
     def floor(x: str, divisor: float) -> str:
         return g("Floor", g("Div", x, np.array([divisor])))
 
-    def less(x: str, divisor: float) -> str:  # the remainder
+    def less(x: str, divisor: float) -> str:  # remainder of the division
         return g("Sub", x, g("Mul", floor(x, divisor), np.array([divisor])))
 
     def plus(x: str, constant: float, factor: float = 1.0) -> str:
@@ -398,10 +402,10 @@ def _date_parts(g: Graph, seconds: str, parts: list[str]) -> str:
         g("Add", of_era, floor(of_era, 36524.0)),
         g("Add", floor(of_era, 1460.0), floor(of_era, 146096.0)),
     )
-    year = floor(leaps, 365.0)  # of the era
+    year = floor(leaps, 365.0)  # year of the era
     start = g("Sub", g("Add", plus(year, 0.0, 365.0), floor(year, 4.0)), floor(year, 100.0))
     of_year = g("Sub", of_era, start)
-    march = floor(plus(of_year, 2.0, 5.0), 153.0)  # 0 is March
+    march = floor(plus(of_year, 2.0, 5.0), 153.0)  # months since March
     late = g("Cast", g("Greater", march, np.array([9.5])), to=TensorProto.DOUBLE)  # January and February
     month = g("Sub", plus(march, 3.0), plus(late, 0.0, 12.0))
     found = {
@@ -419,13 +423,13 @@ def _date_parts(g: Graph, seconds: str, parts: list[str]) -> str:
 
 
 class Graph:
-    """Builder for a graph in the style of NumPy: a call adds a node and returns its name."""
+    """Builder of a graph: a call adds a node for an operator and returns the name of its output."""
 
     def __init__(self, scope: Any, container: Any) -> None:
         self.scope, self.container = scope, container
 
     def __call__(self, operator: str, *inputs: Any, output: str | None = None, **attributes: Any) -> str:
-        """Add a node and return the name of its result; inputs that are not names become constants."""
+        """Add a node and return the name of its output; inputs that are arrays become constants."""
         names = [given if isinstance(given, str) else self.constant(given) for given in inputs]
         output = output or self.scope.get_unique_variable_name(operator.lower())
         name = self.scope.get_unique_operator_name(operator)
@@ -445,19 +449,20 @@ class Graph:
     # -- functions that ONNX lacks ----------------------------------------------------------------
 
     def clip(self, x: str, low: float, high: float) -> str:
-        """Clip ``x`` to an interval."""
+        """Add the nodes that clip ``x`` to an interval."""
         return self("Max", self("Min", x, np.array([high])), np.array([low]))
 
     def softplus(self, x: str) -> str:
-        """Compute ``log(1 + e^x)``; onnxruntime does not implement Softplus for float64."""
+        """Add the nodes for ``log(1 + e^x)``, because onnxruntime does not implement Softplus for float64."""
         small = self("Log", self("Add", self("Exp", self("Neg", self("Abs", x))), np.ones(1)))
         return self("Add", self("Max", x, np.zeros(1)), small)
 
     def interpolate(self, x: str, tables: Sequence[tuple[np.ndarray, np.ndarray]]) -> str:
-        """Apply a piecewise linear function, constant outside its knots, to each column of ``x``.
+        """Add the nodes that apply a piecewise linear function to each column of ``x``.
 
-        A function is a sum of ramps, ``values[0] + sum_i diff(values)_i clip((x - knot_i) / width_i, 0, 1)``;
-        the arrays of all functions are padded to the same number of ramps.
+        Each function is constant outside its knots. It is the sum of ramps
+        ``values[0] + sum_i diff(values)_i clip((x - knot_i) / width_i, 0, 1)``. The arrays of all functions
+        are padded to the same number of ramps.
         """
         n_ramps = max(len(knots) for knots, _ in tables) - 1
         lower, inverse, rise = np.zeros((3, len(tables), n_ramps))

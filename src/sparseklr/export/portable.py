@@ -1,4 +1,4 @@
-"""Represent a fitted model as plain numbers, which all export formats share, and write them as JSON."""
+"""Representation of a fitted model by arrays of numbers, which all export formats use, and export to JSON."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ Scaler = StandardScaler | MinMaxScaler | MaxAbsScaler | RobustScaler
 
 @dataclass(frozen=True, eq=False)
 class FeatureScaling:
-    r"""Features selected from the columns of X, each mapped by a monotone function.
+    r"""Scaling of the features of a kernel model, each of which is a function of one column of X.
 
-    Feature j is :math:`u_j = (x_{c_j} - a_j) s_j`, clipped at :math:`\pm` ``clip``. If it has knots, it is
-    instead the function that is linear between the knots and constant outside them.
+    Feature j is :math:`u_j = (x_{c_j} - a_j) s_j`, clipped at :math:`\pm` ``clip``. A feature with knots is
+    instead a piecewise linear function of :math:`x_{c_j}`, which is constant outside the knots.
 
     Attributes
     ----------
     n_inputs : int
         Number of columns of X.
     columns : array of int (n_features,)
-        The columns c that are used.
+        The column :math:`c_j` of each feature.
     shift, scale : arrays (n_features,)
-        The shifts a and the scales s.
+        The shifts :math:`a_j` and the scales :math:`s_j`.
     clip : float
         The clipping limit; infinity if features are not clipped.
     knots : dict of int to pair of arrays
-        For some features, the ascending values of x at the knots and the corresponding values of u.
+        For each feature with knots, the ascending values of x at the knots and the corresponding values of u.
     """
 
     n_inputs: int
@@ -61,29 +61,29 @@ class FeatureScaling:
 
     @classmethod
     def of(cls, scaling: Scaling, n_inputs: int) -> FeatureScaling:
-        """The scaling that is part of a fitted model."""
+        """Return the scaling of a fitted model in this form."""
         scale = 1 / scaling.spread
         return cls(n_inputs, scaling.kept, scaling.centre, scale, scaling.clip, scaling.knots)
 
     @property
     def selects(self) -> bool:
-        """Whether a column is unused or reordered."""
+        """Whether some columns of X are unused or reordered."""
         return not np.array_equal(self.columns, np.arange(self.n_inputs))
 
     @property
     def scales(self) -> bool:
-        """Whether the selected columns are changed."""
+        """Whether some features differ from their columns of X."""
         moved = self.shift.any() or (self.scale != 1).any()
         return bool(moved or np.isfinite(self.clip) or self.knots)
 
     def after(self, shift: np.ndarray, scale: np.ndarray) -> FeatureScaling:
-        """The scaling of columns that are first mapped to ``(x - shift) * scale``."""
+        """Return the composition of the map ``(x - shift) * scale`` and this scaling."""
         shift, scale = shift[self.columns], scale[self.columns]
         knots = {j: (x / scale[j] + shift[j], u) for j, (x, u) in self.knots.items()}
         return replace(self, shift=shift + self.shift / scale, scale=scale * self.scale, knots=knots)
 
     def apply(self, X: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
-        """Compute the features; every number and operation has the given dtype."""
+        """Return the features of the rows of X, computed with numbers of the given dtype."""
         x = X.astype(dtype)[:, self.columns]
         u: np.ndarray = (x - self.shift.astype(dtype)) * self.scale.astype(dtype)
         u = np.clip(u, dtype(-self.clip), dtype(self.clip))
@@ -92,7 +92,10 @@ class FeatureScaling:
         return u
 
     def undo(self, u: np.ndarray) -> np.ndarray:
-        """Return rows of X with the given features, or the closest possible ones; unused columns are 0."""
+        """Return rows of X that have the given features, if there are any; unused columns are 0.
+
+        Features outside the range of a piecewise linear function are replaced by the closest value.
+        """
         X = np.zeros((len(u), self.n_inputs))
         X[:, self.columns] = u / self.scale + self.shift
         for j, (knots, values) in self.knots.items():
@@ -102,23 +105,25 @@ class FeatureScaling:
 
 @dataclass(frozen=True, eq=False)
 class TableInputs:
-    """Columns of a table with numbers and categories, and the features that are computed from them.
+    """Features of a table whose columns contain numbers and categories.
 
-    A column holds numbers, with NaN for a missing value, or indices of categories; any index outside the
-    list is an unknown category.
+    A column of numbers has NaN for missing values. A column of categories contains indices into the list of
+    categories; an index outside the list means an unknown category. There are three kinds of features:
+    numbers with imputed missing values, indicators of missing numbers, and functions of a category.
 
     Attributes
     ----------
     names : list of str
+        Names of the columns.
     categories : list of list of str or None
-        The categories of each column, "" for a missing value; None for a column of numbers.
+        The categories of each column, in which "" means a missing value; None for a column of numbers.
     column : array of int (n_features,)
-        The column of each feature.
+        The index of the column of each feature.
     fill : array (n_features,)
-        The number that replaces a missing one; NaN if the feature is not the number itself.
+        The number that replaces missing numbers; NaN for the other two kinds of features.
     values : list of array or None
-        The value of the feature for each category, and at the end for an unknown one; None for a column of
-        numbers. A feature with neither ``fill`` nor ``values`` is 1 for a missing number, otherwise 0.
+        The values of the feature for each category, followed by the value for an unknown category; None for
+        the other two kinds of features.
     """
 
     names: list[str]
@@ -129,7 +134,7 @@ class TableInputs:
 
     @classmethod
     def of(cls, features: Any, names: list[str]) -> TableInputs:
-        """The inputs of a fitted TableFeatures without dates and free text."""
+        """Return the features of a fitted TableFeatures, which must not have dates or free text."""
         names = [name for name in names if name in {*features.numbers_, *features.categorical_}]
         place = {name: c for c, name in enumerate(names)}
         categories: list[list[str] | None] = [None] * len(names)
@@ -145,7 +150,7 @@ class TableInputs:
         return cls(names, categories, np.array(column), np.array(fill), values)
 
     def apply(self, X: np.ndarray) -> np.ndarray:
-        """Compute the features of rows."""
+        """Return the features of the rows of X."""
         columns = []
         for c, fill, values in zip(self.column, self.fill, self.values, strict=True):
             x = X[:, c]
@@ -159,7 +164,7 @@ class TableInputs:
         return np.column_stack(columns)
 
     def plain(self) -> dict[str, Any]:
-        """The attributes as lists, one entry for each feature."""
+        """Return the attributes as dictionaries and lists, for JSON."""
         features = []
         for c, fill, values in zip(self.column.tolist(), self.fill.tolist(), self.values, strict=True):
             more = {} if np.isnan(fill) else {"fill": fill}
@@ -168,7 +173,7 @@ class TableInputs:
 
 
 def category_codes(one_hot: Any, k: int) -> np.ndarray:
-    """The features of each category of the k-th column, followed by those of an unknown category."""
+    """Return the one-hot features of each category of the k-th column, then of an unknown category."""
     rows = np.array([[values[0] for values in one_hot.categories_]], dtype=object)
     rows = np.repeat(rows, len(one_hot.categories_[k]) + 1, axis=0)
     rows[:, k] = [*one_hot.categories_[k], "an unseen category"]
@@ -184,7 +189,7 @@ def category_codes(one_hot: Any, k: int) -> np.ndarray:
 
 
 def check_columns(features: Any, form: str) -> None:
-    """Raise one error that names all columns of a table which a format cannot represent."""
+    """Raise an error that names all columns of a table that a format cannot represent, if there are any."""
     dates = [] if form == "ONNX" else list(features.dates_)
     found = [f"{name!r} (date)" for name in dates] + [f"{name!r} (free text)" for name in features.text_]
     if not found:
@@ -193,13 +198,13 @@ def check_columns(features: Any, form: str) -> None:
     way = f"Fit the model without them (tabular_pipeline(drop=...), sparseklr fit --drop {without})"
     way += ", export it to ONNX" if not features.text_ else ""
     raise ValueError(
-        f"{form} cannot represent these columns of the model: {', '.join(found)}. {way}, or use the model "
-        "file in Python (sparseklr.load)."
+        f"These columns of the model cannot be exported to {form}: {', '.join(found)}. {way}, or use the "
+        "model file in Python (sparseklr.load)."
     )
 
 
 def affine(scaler: Any) -> tuple[np.ndarray, np.ndarray]:
-    """``shift`` and ``scale`` of a fitted scaler that maps x to ``(x - shift) * scale``."""
+    """Return ``shift`` and ``scale`` of a fitted scaler that maps x to ``(x - shift) * scale``."""
     if type(scaler).__name__ == "TableFeatures":
         n = len(scaler.get_feature_names_out())
         both = np.zeros(n), np.ones(n)
@@ -209,8 +214,9 @@ def affine(scaler: Any) -> tuple[np.ndarray, np.ndarray]:
         return both
     if not isinstance(scaler, Scaler) or getattr(scaler, "clip", False):
         raise ValueError(
-            f"the pipeline's step {scaler!r} cannot be written in this format; expected a StandardScaler, "
-            "MinMaxScaler, MaxAbsScaler or RobustScaler that does not clip. to_onnx supports more steps."
+            f"the step {scaler!r} of the pipeline cannot be exported to this format; expected a "
+            "StandardScaler, MinMaxScaler, MaxAbsScaler or RobustScaler that does not clip. to_onnx supports "
+            "more steps."
         )
     zeros, ones = np.zeros(scaler.n_features_in_), np.ones(scaler.n_features_in_)
     if isinstance(scaler, MinMaxScaler):
@@ -223,40 +229,46 @@ def affine(scaler: Any) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True, eq=False)
 class PortableModel:
-    r"""A kernel classifier represented by plain numbers.
+    r"""A kernel classifier represented by arrays of numbers.
 
-    With scaled features u (:class:`FeatureScaling`) the model is
+    With scaled features u (see :class:`FeatureScaling`), the outputs of the model are
 
     .. math:: f_o(x) = \sum_b \beta_{ob} k(u, z_b) + c_o
 
-    and the class probabilities are the softmax of scores computed from f. For two classes the scores are
-    (0, f). For more classes they are :math:`-\log(1 + e^{-f_o})` with ``"one-vs-rest"``, which normalises
-    the sigmoids of f, and f itself with ``"softmax"``.
+    and the class probabilities are the softmax of scores that are computed from f. For two classes, there is
+    one output, and the scores are 0 and f. For more classes, there is one output per class. The scores are
+    then the outputs if ``scores="softmax"``. They are :math:`-\log(1 + e^{-f_o})` if
+    ``scores="one-vs-rest"``, so that the probabilities are proportional to the sigmoids of the outputs.
 
     Attributes
     ----------
     kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid"}
-        :math:`e^{-d}` with :math:`d = \sum_j \gamma_j (u_j - z_j)^2` for rbf and
-        :math:`d = \sum_j \gamma_j |u_j - z_j|` for laplacian. With the product
-        :math:`q = \sum_j \gamma_j u_j z_j`, linear is q, poly :math:`(q + c)^{degree}` and sigmoid
-        :math:`\tanh(q + c)`, c being ``coef0``.
+        The kernel function k. It is :math:`e^{-d}` with :math:`d = \sum_j \gamma_j (u_j - z_j)^2` for
+        ``"rbf"``, and with :math:`d = \sum_j \gamma_j |u_j - z_j|` for ``"laplacian"``. Let
+        :math:`q = \sum_j \gamma_j u_j z_j`, and let c be ``coef0``; then the kernel is q for ``"linear"``,
+        :math:`(q + c)^{degree}` for ``"poly"``, and :math:`\tanh(q + c)` for ``"sigmoid"``.
     gamma : array (n_features,)
-        All ones for the linear kernel.
+        The kernel coefficients :math:`\gamma_j`; all ones for the linear kernel.
     coef0, degree : float
+        Further parameters of the kernel.
     points : array (n_points, n_features)
-        The points z, as scaled features and in the dtype of the training data. With the linear kernel, the
-        points are summed to a single one for each output.
+        The points :math:`z_b`, as scaled features, in the dtype of the training data. With the linear kernel,
+        there is one point per output, the weighted sum of all points.
     coef : array (n_outputs, n_points)
-        One output for two classes, one per class otherwise.
+        The coefficients :math:`\beta_{ob}`.
     intercept : array (n_outputs,)
+        The intercepts :math:`c_o`.
     margin : array (n_outputs,) or None
-        If given, f is first replaced by :func:`~sparseklr.refit.calibration.link` of f and the margin.
+        If given, :func:`~sparseklr.refit.calibration.link` with this margin is applied to the outputs before
+        the scores are computed.
     classes : array (n_classes,)
+        The classes.
     scores : {"one-vs-rest", "softmax"}
-        How the scores of more than two classes are computed, as above.
+        The formula for the scores of more than two classes, as above.
     scaling : FeatureScaling
+        The scaling of the features.
     table : TableInputs or None
-        If given, x are the features of the columns of a table.
+        If given, the inputs are columns of a table, from which the columns x are computed first.
     """
 
     kernel: str
@@ -274,7 +286,7 @@ class PortableModel:
 
     @classmethod
     def of(cls, model: Any) -> PortableModel:
-        """Extract the numbers from a fitted estimator, or from a pipeline of scalers that ends with one."""
+        """Return the representation of a fitted classifier, or of a pipeline of scalers and a classifier."""
         if isinstance(model, cls):
             return model
         check_is_fitted(model)
@@ -283,14 +295,14 @@ class PortableModel:
             portable = cls.of(steps[-1])
             for step in reversed(steps[:-1]):
                 kind = type(step).__name__
-                if kind == "TableReader":  # its output is the input of the exported model
+                if kind == "TableReader":  # the exported model takes the output of the TableReader as input
                     continue
                 if kind == "TableFeatures":
                     check_columns(step, "C and JSON")
                 portable = replace(portable, scaling=portable.scaling.after(*affine(step)))
                 if kind == "TableFeatures" and (step.missing_ or step.categorical_):
                     names = [*step.numbers_, *step.categorical_]
-                    if type(steps[0]).__name__ == "TableReader":  # in the order of the table
+                    if type(steps[0]).__name__ == "TableReader":  # use the order of the columns in the table
                         names = list(steps[0].get_feature_names_out())
                     portable = replace(portable, table=TableInputs.of(step, names))
             return portable
@@ -302,8 +314,9 @@ class PortableModel:
             return cls._of_baseline(model)._with_a_point()
         if not isinstance(model, KernelClassifier):
             raise TypeError(
-                "model must be a fitted classifier of sparseklr, a search over one (such as GridSearchCV) or "
-                f"a pipeline that ends with one; got {type(model).__name__}."
+                "model must be a fitted classifier of sparseklr, a parameter search (such as GridSearchCV) "
+                "over such a classifier, or a pipeline whose last step is such a classifier; got "
+                f"{type(model).__name__}."
             )
         return cls._of_classifier(model)._with_a_point()
 
@@ -312,13 +325,13 @@ class PortableModel:
         kernel, calibration = model.kernel_, model.calibration_ if isinstance(model, SKLR) else None
         if kernel.name not in NAMED_KERNELS:
             raise ValueError(
-                f"kernel={model.kernel!r} has no closed formula and cannot be exported; "
+                f"a model with kernel={model.kernel!r} cannot be exported, because its formula is unknown; "
                 f"expected one of {', '.join(NAMED_KERNELS)}."
             )
         if calibration == "link" and len(model.classes_) > 2 and model.link_ == SOFTMAX:
             raise ValueError(
-                "calibration='link' of multi_class='softmax' cannot be exported: it depends on all outputs "
-                "of a row. Use calibration='sigmoid'."
+                "a model with calibration='link' and multi_class='softmax' cannot be exported, because its "
+                "calibration depends on all outputs of a row. Use calibration='sigmoid'."
             )
         points, n_features = model.support_vectors_, model.n_features_in_
         gamma, scaling = np.full(n_features, kernel.gamma), FeatureScaling.identity(n_features)
@@ -348,7 +361,7 @@ class PortableModel:
 
     @classmethod
     def _of_baseline(cls, model: Any) -> PortableModel:
-        """The portable form of a logistic regression, or of a model that predicts the class fractions."""
+        """Return the representation of a logistic regression, or of a model that predicts class fractions."""
         n = model.n_features_in_
         if isinstance(model, LogisticRegression):
             points, intercept = model.coef_, model.intercept_
@@ -388,7 +401,7 @@ class PortableModel:
         )
 
     def _with_a_point(self) -> PortableModel:
-        """Add a point with coefficient 0 to a model without points, because C has no empty arrays."""
+        """Return the model, with one point of coefficient 0 if it has no points, as C has no empty arrays."""
         if self.points.size:
             return self
         n = self.scaling.n_inputs
@@ -401,7 +414,7 @@ class PortableModel:
         )
 
     def predict_proba(self, X: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
-        """Evaluate the formulas above in NumPy; every number and operation has the given dtype."""
+        """Return the class probabilities by the formulas above, computed with numbers of the given dtype."""
         X = X if self.table is None else self.table.apply(X)
         u = self.scaling.apply(X, dtype)
         z, gamma = self.points.astype(dtype), self.gamma.astype(dtype)
@@ -426,22 +439,23 @@ class PortableModel:
 
 
 def to_json(model: Any) -> str:
-    """Export a fitted classifier as JSON text.
+    """Return a fitted classifier as JSON text.
 
     Parameters
     ----------
     model : estimator or pipeline
-        A fitted classifier of this package, a search over one, or a pipeline of scalers that ends with one.
-        A :func:`~sparseklr.tabular_pipeline` may have columns of numbers and categories.
+        A fitted classifier of this package, a parameter search over such a classifier, or a pipeline of
+        scalers and such a classifier. The columns of a :func:`~sparseklr.tabular_pipeline` must be numbers or
+        categories.
 
     Returns
     -------
     str
-        A JSON object with the attributes of the model: ``format`` ("sparseklr"), ``version`` (1), ``kernel``,
-        ``gamma``, ``coef0``, ``degree``, ``points``, ``coef``, ``intercept``, ``margin``, ``classes``,
-        ``scores`` and ``scaling``; for a table with missing values or categories also ``table``. The page
-        "Exporting a model" of the documentation explains them and contains a reader in JavaScript. Every
-        number is written with all its digits.
+        A JSON object with the entries ``format`` ("sparseklr"), ``version`` (1), ``kernel``, ``gamma``,
+        ``coef0``, ``degree``, ``points``, ``coef``, ``intercept``, ``margin``, ``classes``, ``scores`` and
+        ``scaling``; for a table with missing values or categories also ``table``. The page "Exporting a
+        model" of the documentation explains the entries and contains a reader in JavaScript. Numbers are
+        written with all digits.
 
     Examples
     --------

@@ -1,10 +1,17 @@
-"""Inspect fitted classifiers, of this package and others.
+"""Metrics and plots for fitted classifiers, from this package and from other packages.
 
-:mod:`metrics` evaluates probabilities, :mod:`reliability` draws the reliability diagram and writes a
-report, :mod:`accuracy_sparsity` plots the score against the number of points, :mod:`prototypes` shows the
-points and features of a model, and :mod:`explanation` and :mod:`shapley` show the contributions of points and
-features to a prediction. :mod:`decision_curve` compares the benefit of decisions. matplotlib (extra
-``sparseklr[plots]``) is loaded only for drawing.
+A kernel model predicts with a weighted sum of kernel values between a new row and the *points* of the model:
+training rows that it kept (SparseKLR), or fitted locations (CompactKLR).
+
+- :mod:`metrics`: calibration errors of predicted probabilities
+- :mod:`reliability`: reliability diagram, and a report on predicted probabilities
+- :mod:`decision_curve`: net benefit of decisions based on predicted probabilities
+- :mod:`accuracy_sparsity`: score against the number of points, for the candidates of a cross-validation
+- :mod:`prototypes`: points of a model, and importance of its features
+- :mod:`explanation`: contributions of points to a prediction
+- :mod:`shapley`: contributions of features to predictions
+
+Plots need matplotlib (``pip install 'sparseklr[plots]'``), which is imported when the first plot is drawn.
 """
 
 from .accuracy_sparsity import AccuracySparsityDisplay

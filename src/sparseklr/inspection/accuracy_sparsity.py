@@ -1,4 +1,4 @@
-"""Plot of the score against the number of kept points, for the candidates of a cross-validation."""
+"""Plot of test score against number of kept training points, for the candidates of a cross-validation."""
 
 from __future__ import annotations
 
@@ -13,35 +13,40 @@ from ._drawing import pyplot
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class AccuracySparsityDisplay:
-    """Plot of the score against the number of kept points, with one mark per candidate of a cross-validation.
+    """Plot of the test score against the number of kept training points, one mark per candidate.
 
-    Candidates with the same C are joined by a line, along which the margin grows; the chosen one is marked.
-    The dashed line joins the candidates that no other candidate beats in both score and sparsity.
+    The candidates are the parameter settings that :class:`~sparseklr.SKLRCV` evaluates by cross-validation. A
+    solid line joins the candidates with the same C, in the order of their margins. A circle marks the
+    candidate that was chosen. The dashed line joins the candidates whose score is higher than the score of
+    every candidate with fewer points.
 
-    Create it with :meth:`from_estimator`.
+    Create the display with :meth:`from_estimator`.
 
     Parameters
     ----------
     n_support : array (n_candidates,)
-        Mean number of kept points.
+        Number of kept training points, averaged over the folds.
     score : array (n_candidates,)
-        Mean test score.
+        Test score, averaged over the folds.
     score_error : array (n_candidates,)
-        Standard error of the score.
+        Standard error of the mean test score.
     groups : list of str
-        Label of the line to which each candidate belongs.
+        For each candidate, the label of the solid line that it lies on.
     chosen : int
         Index of the chosen candidate.
     score_name : str, default="accuracy"
+        Name of the score on the vertical axis.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
     lines_ : list of Line2D
-        One per group.
+        The solid lines, one for each distinct label in ``groups``.
     chosen_ : ErrorbarContainer
+        The mark of the chosen candidate, with an error bar of one standard error.
     front_ : Line2D
+        The dashed line.
 
     Examples
     --------
@@ -64,14 +69,14 @@ class AccuracySparsityDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
-        """Draw the candidates of a fitted cross-validation.
+        """Plot the candidates of a fitted cross-validation.
 
         Parameters
         ----------
         estimator : SKLRCV
-            A fitted search.
+            A fitted cross-validation.
         ax : matplotlib Axes, default=None
-            None creates a new figure.
+            Axes to draw on; None creates a new figure.
 
         Returns
         -------
@@ -92,7 +97,7 @@ class AccuracySparsityDisplay:
         return display.plot(ax=ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw the display into ``ax``, or into a new figure if it is None."""
+        """Draw the plot on ``ax``, or in a new figure if ``ax`` is None."""
         plt = pyplot()
         if ax is None:
             _, ax = plt.subplots(layout="constrained")
@@ -119,7 +124,7 @@ class AccuracySparsityDisplay:
             linestyle="--",
             linewidth=1,
             zorder=1,
-            label="best for its size",
+            label="best for its number of points",
         )
         self.chosen_ = ax.errorbar(
             self.n_support[self.chosen],
@@ -141,7 +146,7 @@ class AccuracySparsityDisplay:
         return self
 
     def _front(self) -> np.ndarray:
-        """The candidates that have a higher score than every sparser one, sorted by size."""
+        """Return the indices of the candidates on the dashed line, sorted by their number of points."""
         order = np.lexsort((-self.score, self.n_support))
         best_before = np.concatenate([[-np.inf], np.maximum.accumulate(self.score[order])[:-1]])
         return order[self.score[order] > best_before]

@@ -1,4 +1,4 @@
-"""The net benefit of decisions made with predicted probabilities."""
+"""Decision curve: the net benefit of decisions based on predicted probabilities."""
 
 from __future__ import annotations
 
@@ -14,31 +14,37 @@ from .metrics import as_events, predicted_probabilities
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class DecisionCurveDisplay:
-    r"""Decision curve: the net benefit of acting on rows whose probability exceeds a threshold.
+    r"""Decision curve: the net benefit of acting on the rows whose predicted probability reaches a threshold.
 
-    A threshold t means that a false alarm costs :math:`t / (1 - t)` times what a hit gains. The net benefit
-    per row, relative to the gain of a hit, is
+    A row of the positive class on which you act is a hit; a row of another class on which you act is a false
+    alarm. To choose the threshold t is to value a false alarm at :math:`t / (1 - t)` times the gain from a
+    hit. The net benefit per row, in units of this gain, is
 
     .. math:: \frac{\text{hits}}{n} - \frac{\text{false alarms}}{n} \cdot \frac{t}{1 - t}.
 
-    The model is worth using at the thresholds where its curve lies above both "act on all rows" and
-    "act on no row", whose net benefit is zero. Create it with :meth:`from_estimator` or
-    :meth:`from_predictions`.
+    Two reference lines show the net benefit of acting on all rows, and of acting on no row, which is zero.
+    The model is worth using at the thresholds where its curve lies above both lines.
+
+    Create the display with :meth:`from_estimator` or :meth:`from_predictions`.
 
     Parameters
     ----------
     thresholds : array (n_thresholds,)
+        Thresholds of the probability.
     net_benefit : array (n_thresholds,)
-        Net benefit of the model.
+        Net benefit of the model at each threshold.
     act_on_all : array (n_thresholds,)
-        Net benefit of acting on all rows.
+        Net benefit of acting on all rows, at each threshold.
     estimator_name : str or None, default=None
+        Label of the curve; None means "model".
     pos_label : object, default=None
+        Name of the positive class on the horizontal axis.
 
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
     line_ : matplotlib Line2D
+        The curve of the model.
 
     References
     ----------
@@ -76,25 +82,29 @@ class DecisionCurveDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the curve of a fitted classifier on rows that it was not fitted to.
+        """Plot the decision curve of a fitted classifier on test data.
 
         Parameters
         ----------
         estimator : object
             A fitted classifier with ``predict_proba``.
         X : {array-like, sparse matrix, data frame} of shape (n_samples, n_features)
+            Test rows, to which the classifier was not fitted.
         y : array-like of shape (n_samples,)
+            True classes of the test rows.
         pos_label : object, default=None
-            The class that calls for action; None means the second of two classes.
+            The positive class, whose rows call for action. None means the second of two classes; with more
+            than two classes, ``pos_label`` is required.
         thresholds : array-like, default=None
-            Probabilities between 0 and 1; None means 0.01, 0.02, ..., 0.99.
+            Probabilities strictly between 0 and 1; None means 0.01, 0.02, ..., 0.99.
         sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights of the rows.
         name : str, default=None
             Label of the curve; None means the class name of the estimator.
         ax : matplotlib Axes, default=None
-            None creates a new figure. Several displays may share the same axes.
+            Axes to draw on; None creates a new figure. Several curves can be drawn on the same axes.
         **kwargs
-            Arguments of :meth:`matplotlib.axes.Axes.plot` for the curve.
+            Arguments that are passed on to :meth:`matplotlib.axes.Axes.plot` for the curve.
 
         Returns
         -------
@@ -103,7 +113,9 @@ class DecisionCurveDisplay:
         y, y_prob, classes = predicted_probabilities(estimator, X, y)
         if pos_label is None:
             if len(classes) > 2:
-                raise ValueError(f"pos_label is needed for more than two classes: one of {classes.tolist()}.")
+                raise ValueError(
+                    f"pos_label is required for more than two classes: give one of {classes.tolist()}."
+                )
             pos_label = classes[1]
         column = np.flatnonzero(classes == pos_label)
         if not len(column):
@@ -134,20 +146,20 @@ class DecisionCurveDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the curve of predicted probabilities.
+        """Plot the decision curve of predicted probabilities.
 
         Parameters
         ----------
         y_true : array-like of shape (n_samples,)
             True labels.
         y_prob : array-like of shape (n_samples,)
-            Probabilities of the positive class.
+            Predicted probabilities of the positive class.
         pos_label : object, default=None
-            The positive class; optional for labels in {0, 1} or {-1, 1}.
+            The positive class; optional if the labels are 0 and 1, or -1 and 1.
         thresholds, sample_weight, name, ax, **kwargs
             As in :meth:`from_estimator`.
         label : object, default=None
-            Name of the positive class on the axis; None means ``pos_label``.
+            Name of the positive class on the horizontal axis; None means ``pos_label``.
 
         Returns
         -------
@@ -155,13 +167,16 @@ class DecisionCurveDisplay:
         """
         if np.ndim(y_prob) != 1:
             raise ValueError(
-                "y_prob must have one probability per row: that of the class that calls for action."
+                "y_prob must have shape (n_samples,): the predicted probabilities of the positive class; "
+                f"got shape {np.shape(y_prob)}."
             )
         event, prob = as_events(y_true, y_prob, pos_label=pos_label)
         weight = np.ones(len(prob)) if sample_weight is None else check_weight(sample_weight, len(prob))
         t = np.arange(1, 100) / 100 if thresholds is None else np.asarray(thresholds, dtype=np.float64)
         if t.ndim != 1 or not ((t > 0) & (t < 1)).all():
-            raise ValueError("thresholds must be strictly between 0 and 1.")
+            raise ValueError(
+                f"thresholds must be a list of numbers strictly between 0 and 1; got {thresholds!r}."
+            )
         fraction, odds = weight / weight.sum(), t / (1 - t)
         order = np.argsort(prob)
         place = np.searchsorted(prob[order], t)  # act if the probability is at least t
@@ -180,7 +195,10 @@ class DecisionCurveDisplay:
         return display.plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw the display into ``ax``, or into a new figure if it is None; kwargs are those of the curve."""
+        """Draw the curves on ``ax``, or in a new figure if ``ax`` is None.
+
+        ``kwargs`` are passed on to :meth:`matplotlib.axes.Axes.plot` for the curve of the model.
+        """
         if ax is None:
             _, ax = pyplot().subplots(figsize=(5.6, 4.2), layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure

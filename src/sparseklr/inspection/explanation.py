@@ -1,4 +1,4 @@
-"""Plot of the contributions of points to the prediction for one row."""
+"""Plot of the contributions of the points of a kernel model to the prediction for one row."""
 
 from __future__ import annotations
 
@@ -14,28 +14,29 @@ from ._drawing import AGAINST, FOR, NEUTRAL, TOTAL, last_step, pyplot
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ExplanationDisplay:
-    """Plot of the evidence for and against a class in one row, with a bar for each of the strongest points.
+    """Bar chart of the contributions of the points of a kernel model to the log-odds of a class for one row.
 
-    The bars add up to the log-odds of the class, which the lowest bar shows. The intercept has its own bar,
-    and so has the sum of all remaining points.
+    The log-odds are the sum of one contribution from each point and the intercept. The points with the
+    largest absolute contributions have a bar each. One further bar shows the sum over the remaining points,
+    and one the intercept. The lowest bar is the sum of all bars above it: the log-odds.
 
-    Create it with :meth:`from_estimator`.
+    Create the display with :meth:`from_estimator`.
 
     Parameters
     ----------
     names : sequence of str
-        Labels of the bars.
+        Labels of the bars, without the lowest bar.
     contributions : array (n_bars,)
-        Contributions to the log-odds.
+        Contributions to the log-odds; the intercept is the last one.
     label : object
-        The class.
+        The class whose log-odds are shown.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
     bars_ : BarContainer
-        The contributions, followed by their sum.
+        Bars of the contributions, followed by the bar of their sum.
 
     Examples
     --------
@@ -58,21 +59,22 @@ class ExplanationDisplay:
     def from_estimator(
         cls, estimator: Any, X: Any, *, row: int = 0, label: Any = None, n_points: int = 10, ax: Any = None
     ) -> Self:
-        """Draw the explanation of a row.
+        """Plot the contributions to the prediction for one row.
 
         Parameters
         ----------
         estimator : object
-            A fitted classifier with ``explain``, or a pipeline that ends in one.
+            A fitted classifier with a method ``explain``, or a pipeline whose last step is such a classifier.
         X : {array-like, sparse matrix, data frame} of shape (n_samples, n_features)
+            Table that contains the row to explain.
         row : int, default=0
             Position of the row in X.
         label : object, default=None
-            The class; None explains the predicted class.
+            The class whose log-odds are explained; None means the predicted class.
         n_points : int, default=10
-            Maximum number of bars for points.
+            Maximum number of points with their own bar.
         ax : matplotlib Axes, default=None
-            None creates a new figure.
+            Axes to draw on; None creates a new figure.
 
         Returns
         -------
@@ -98,7 +100,7 @@ class ExplanationDisplay:
         return cls(names=names, contributions=np.array(values), label=row_explanation.label).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw the display into ``ax``, or into a new figure if it is None."""
+        """Draw the bars on ``ax``, or in a new figure if ``ax`` is None."""
         n = len(self.names)
         if ax is None:
             _, ax = pyplot().subplots(figsize=(6.4, 1.2 + 0.28 * (n + 1)), layout="constrained")

@@ -1,4 +1,4 @@
-"""Displays of the parts of a sparse kernel model: its points, and the features that it uses."""
+"""Plots of the points of a sparse kernel model, and of the importance of its features."""
 
 from __future__ import annotations
 
@@ -18,49 +18,54 @@ _GRID = 121  # number of grid cells along each axis of the probability surface
 
 @dataclass(eq=False, repr=False)
 class PrototypesDisplay:
-    r"""The points of a sparse kernel model, and the class that each supports.
+    r"""Plot of the points of a sparse kernel model, and of the class that each point supports.
 
-    In :math:`f(x) = \sum_b \beta_b k(x, z_b) + c` a point :math:`z_b` supports the second of two classes if
-    :math:`\beta_b > 0` and the first if it is negative, with weight :math:`|\beta_b|`. With more classes it
-    supports the class with the largest coefficient, and its weight is that coefficient minus the mean over
-    the classes. A point need not be an example of the class it supports: many points only correct the
-    effect of others.
+    The points of a model with two classes are the :math:`z_b` in the log-odds
+    :math:`f(x) = \sum_b \beta_b k(x, z_b) + c` of the second class. The point :math:`z_b` supports the second
+    class if :math:`\beta_b > 0`, and the first class if :math:`\beta_b < 0`. Its weight is
+    :math:`|\beta_b|`. With more than two classes, a point has one coefficient per class. It supports the
+    class with the largest coefficient, and its weight is this coefficient minus the mean of its coefficients.
+    A point need not lie among the samples of the class that it supports, since it may only correct the effect
+    of other points.
 
     Create the display with :meth:`from_estimator`.
 
     Parameters
     ----------
     points : array (n_points, n_features)
+        The points :math:`z_b`.
     codes : array of int (n_points,)
         The class that each point supports, as an index into ``classes``.
     weight : array (n_points,)
-        How strongly each point supports its class.
+        The weight of each point, as defined above.
     classes : array (n_classes,)
+        The classes of the model.
     feature_names : array of str (n_features,)
+        Names of the features.
     importance : array (n_features,)
-        Importance of the features, which determines the columns of the table.
+        Importance of the features; a table of points shows the most important features.
     model : estimator
-        The model whose ``predict_proba`` is shown as a surface on the plane.
+        The model; its ``predict_proba`` colours the background if the points are shown on a plane.
     X : array (n_rows, n_features) or None, default=None
-        Rows to compare the points with.
+        Data with which the points are compared.
     y : array (n_rows,) or None, default=None
-        Their classes.
+        Classes of the rows of X.
 
     Attributes
     ----------
     figure_ : matplotlib Figure
     ax_ : matplotlib Axes
-        The first image if the points are images.
+        Axes of the plot; the axes of the first image if the points are shown as images.
     axes_ : array of Axes
-        One per image; otherwise only ``ax_``.
+        Axes of all images if the points are shown as images; otherwise only ``ax_``.
     shown_ : array of int
-        The points shown, sorted by class and decreasing weight.
+        Indices of the points shown, sorted by the class that they support and by decreasing weight.
     columns_ : array of int
-        The features shown: columns of the table, axes of the plane, all pixels.
+        Indices of the features shown: the columns of the table, the axes of the plane, or all pixels.
 
     See Also
     --------
-    RelevanceDisplay : The features of the same model.
+    RelevanceDisplay : Importance of the features of the same model.
 
     Examples
     --------
@@ -100,19 +105,22 @@ class PrototypesDisplay:
         feature_names: Any = None,
         ax: Any = None,
     ) -> PrototypesDisplay:
-        """Draw the points of a fitted model.
+        """Plot the points of a fitted model.
 
         Parameters
         ----------
-        estimator : CompactKLR, SparseKLR, a baseline of the package, or a Pipeline that ends with one
-            The fitted model. The points and rows of a pipeline are shown as the input of its last step.
+        estimator : object
+            A fitted CompactKLR, SparseKLR or other kernel model of this package, or a pipeline whose last
+            step is such a model. For a pipeline, points and rows are shown as the last step receives them.
         X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
-            Rows to compare with, such as the training data: the table is shaded by the fraction of rows with
-            smaller values, and the plane shows them.
+            Data with which the points are compared, such as the training data. In the table, the colour of a
+            cell is the fraction of the rows of X with a smaller value. On the plane, the rows are drawn as
+            dots.
         y : array-like of shape (n_samples,), default=None
-            Classes of the rows, which colour them on the plane.
+            Classes of the rows of X, which determine the colours of the dots.
         feature_names : sequence of str, default=None
-            None means the columns of the data frame used in ``fit``, or x0, x1, ... without one.
+            Names of the features. None means the column names of the data frame passed to ``fit``, or x0,
+            x1, ... if the model was not fitted to a data frame.
         kind, image_shape, features, max_points, max_features, ax
             As in :meth:`plot`.
 
@@ -125,19 +133,22 @@ class PrototypesDisplay:
         points = getattr(model, "points_", getattr(model, "support_vectors_", None))
         if points is None or len(model.dual_coef_) not in (1, len(model.classes_)):
             raise TypeError(
-                f"estimator: expected a CompactKLR or another kernel model of this package; got {model!r}."
+                "estimator: expected a CompactKLR, a SparseKLR or another kernel model of this package; got "
+                f"{model!r}."
             )
         points = _dense(points)
         names = feature_labels(feature_names, known, points.shape[1])
         if X is not None:
             X = _dense(X)
             if X.ndim != 2 or X.shape[1] != points.shape[1]:
-                raise ValueError(f"X: expected {points.shape[1]} features; got the shape {X.shape}.")
+                raise ValueError(
+                    f"X: expected an array with {points.shape[1]} features; got an array of shape {X.shape}."
+                )
         if y is not None:
             y = np.asarray(y)
             if X is None or len(y) != len(X):
                 rows = "no rows" if X is None else f"{len(X)} rows"
-                raise ValueError(f"y: expected one class for each row of X; got {len(y)} for {rows}.")
+                raise ValueError(f"y: expected one class for each row of X; got {len(y)} classes for {rows}.")
         codes, weight = _supported_class(np.asarray(model.dual_coef_))
         importance = getattr(model, "feature_importances_", np.ones(points.shape[1]))
         display = cls(points, codes, weight, model.classes_, names, importance, model, X, y)
@@ -160,27 +171,29 @@ class PrototypesDisplay:
         max_points: int = 20,
         max_features: int = 8,
     ) -> PrototypesDisplay:
-        """Draw the points.
+        """Draw the points as a table, as images or on a plane.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            None creates a new figure. Images replace the axes.
+            Axes to draw on; None creates a new figure. Images are drawn in new axes in the place of ``ax``.
         kind : {"auto", "table", "images", "plane"}, default="auto"
-            ``"table"``: a row for each point, a column for each of the most important features.
-            ``"images"``: an image for each point, with features as pixels.
-            ``"plane"``: marks on the plane of two features, with the probabilities of the model.
-            ``"auto"``: images if ``image_shape`` is given, the plane if ``features`` is given or there are
-            only two features, else a table.
+            ``"table"``: one row per point, and one column for each of the most important features.
+            ``"images"``: one image per point, whose pixels are the features.
+            ``"plane"``: one mark per point on the plane of two features; the background shows the predicted
+            probabilities.
+            ``"auto"``: images if ``image_shape`` is given; else the plane if ``features`` is given or there
+            are exactly two features; else the table.
         image_shape : tuple (height, width), default=None
             Shape of the images.
         features : tuple of two features, default=None
-            Axes of the plane, as indices or names; required if there are more than two features. The others
-            are fixed at the median of X, or at the mean of the points without X.
+            The two features on the axes of the plane, as indices or names; required if there are more than
+            two features. The predicted probabilities are computed with all other features fixed at the median
+            of X, or at the mean of the points if X is None.
         max_points : int, default=20
-            Largest number of points shown, those with the largest weight.
+            Maximum number of points shown; the points with the largest weights are shown.
         max_features : int, default=8
-            Number of columns of the table.
+            Maximum number of columns of the table.
 
         Returns
         -------
@@ -198,30 +211,36 @@ class PrototypesDisplay:
         if kind == "images":
             if image_shape is None or image_shape[0] * image_shape[1] != n_features:
                 raise ValueError(
-                    f"image_shape: expected (height, width) of {n_features} pixels; got {image_shape}."
+                    f"image_shape: expected (height, width) with a product of {n_features}, the number of "
+                    f"features; got {image_shape}."
                 )
             self.columns_ = np.arange(n_features)
             return self._plot_images(ax, image_shape)
         if kind == "plane":
             if features is None and n_features != 2:
-                raise ValueError(f"features: expected two of the {n_features} features; got None.")
+                raise ValueError(
+                    f"features: expected the names or indices of two of the {n_features} features; got None."
+                )
             self.columns_ = np.array([self._index(feature) for feature in features or (0, 1)])
             return self._plot_plane(ax)
         raise ValueError(f"kind: expected 'auto', 'table', 'images' or 'plane'; got {kind!r}.")
 
     def _index(self, feature: int | str) -> int:
-        """Position of a feature given by its position or name."""
+        """Return the index of a feature, which is given by its name or its index."""
         if isinstance(feature, str):
             found = np.flatnonzero(self.feature_names == feature)
             if not len(found):
-                raise ValueError(f"features: there is no feature {feature!r}.")
+                raise ValueError(
+                    f"features: there is no feature {feature!r}; the features are "
+                    f"{', '.join(self.feature_names)}."
+                )
             return int(found[0])
         return range(len(self.feature_names))[feature]
 
     def _title(self) -> str:
         total, shown = len(self.points), len(self.shown_)
         if not total:
-            return "The model has no points: it predicts the class fractions"
+            return "The model has no points and predicts the same probabilities everywhere"
         return f"{shown} of {total} points" if shown < total else f"{total} point{'s'[: total > 1]}"
 
     # -- a table ------------------------------------------------------------------------------
@@ -251,7 +270,9 @@ class PrototypesDisplay:
             tick.set_color(colors[self.codes[b]])
         ax.spines[:].set_visible(False)
         compared = (
-            "between the smallest and the largest point" if self.X is None else "fraction of rows of X below"
+            "position between the smallest and largest value among the points"
+            if self.X is None
+            else "fraction of the rows of X with a smaller value"
         )
         place: dict[str, Any] = {"location": "bottom", "shrink": 0.5, "aspect": 40, "pad": 0.02}
         bar = self.figure_.colorbar(shades, ax=ax, label=compared, boundaries=np.linspace(0, 1, 101), **place)
@@ -259,7 +280,11 @@ class PrototypesDisplay:
         return self
 
     def _positions(self, values: np.ndarray) -> np.ndarray:
-        """Position of each value from 0 to 1: among the rows of X, or between the extremes of the points."""
+        """Return a number from 0 to 1 for each value, which determines its colour in the table.
+
+        It is the fraction of the rows of X with a smaller value, where ties count one half. Without X, it is
+        the position of the value between the smallest and the largest value among the points.
+        """
         if self.X is None:
             low, high = values.min(axis=0), values.max(axis=0)
             return np.where(high > low, (values - low) / np.where(high > low, high - low, 1), 0.5)
@@ -323,7 +348,7 @@ class PrototypesDisplay:
             members = self.codes[self.shown_] == k
             ax.scatter(
                 *marks[members].T, s=size[members], color=colors[k], edgecolors="black", linewidths=1.4,
-                zorder=3, label=f"point for {label}",
+                zorder=3, label=f"point that supports {label}",
             )  # fmt: skip
         ax.legend(fontsize="small")
         ax.set(xlabel=self.feature_names[self.columns_[0]], ylabel=self.feature_names[self.columns_[1]])
@@ -333,7 +358,7 @@ class PrototypesDisplay:
         return self
 
     def _surface(self, ax: Any, across: np.ndarray, up: np.ndarray) -> None:
-        """Draw the probabilities on a grid of two features, with the other features fixed."""
+        """Draw the predicted probabilities on a grid of two features; all other features are fixed."""
         plt = pyplot()
         centre = self.points if self.X is None else np.median(self.X, axis=0)[None]
         fixed = centre.mean(axis=0) if len(centre) else np.zeros(len(self.feature_names))
@@ -347,7 +372,7 @@ class PrototypesDisplay:
             shades = ax.contourf(across, up, p[..., 1], levels=levels, cmap="RdBu", alpha=0.6, zorder=0)
             ax.contour(across, up, p[..., 1], levels=[0.5], colors="black", linewidths=1, zorder=1)
             self.figure_.colorbar(shades, ax=ax, label=f"P({self.classes[1]})")
-        else:  # pale colours mixed by the probabilities: three equally likely classes give grey
+        else:  # a pale mixture of the colours of the classes, weighted by their probabilities
             rgb = np.array([plt.matplotlib.colors.to_rgb(color) for color in class_colors(p.shape[2])])
             extent = (across[0], across[-1], up[0], up[-1])
             ax.imshow(1 - 0.55 * (1 - p @ rgb), extent=extent, origin="lower", aspect="auto", zorder=0)
@@ -358,7 +383,7 @@ class PrototypesDisplay:
 
 
 def _short(value: float) -> str:
-    """A number with about three digits."""
+    """Return a number as text with about three significant digits."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
@@ -367,10 +392,10 @@ def _dense(X: Any) -> np.ndarray:
 
 
 def _supported_class(coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The index of the class that each point supports, and its weight."""
+    """Return, for each point, the index of the class that it supports, and its weight."""
     if len(coef) == 1:
         return (coef[0] > 0).astype(int), np.abs(coef[0])
-    centred = coef - coef.mean(axis=0)  # softmax ignores a constant added to all classes
+    centred = coef - coef.mean(axis=0)  # a constant added to all classes does not change the softmax
     return centred.argmax(axis=0), centred.max(axis=0, initial=0.0)
 
 
@@ -381,31 +406,35 @@ _LABELS = {"importance": "Feature importance", "relevance": "Relevance (gamma of
 
 @dataclass(eq=False, repr=False)
 class RelevanceDisplay:
-    r"""Bar chart of the importance of each feature of a compact model; dropped features are marked.
+    r"""Bar chart of the importance of the features of a CompactKLR; crosses mark dropped features.
 
-    A feature with :math:`\gamma_j = 0` in :math:`k(x, z) = \exp(-\sum_j \gamma_j (x_j - z_j)^2)` does not
-    enter the model: :class:`~sparseklr.CompactKLR` with ``relevance="sparse"`` drops such features. Create
-    the display with :meth:`from_estimator`.
+    The kernel of the model is :math:`k(x, z) = \exp(-\sum_j \gamma_j (x_j - z_j)^2)`. A feature j with
+    :math:`\gamma_j = 0` has no effect on the predictions; it is called dropped.
+    :class:`~sparseklr.CompactKLR` drops features if ``relevance="sparse"``.
+
+    Create the display with :meth:`from_estimator`.
 
     Parameters
     ----------
     importance : array (n_features,)
         ``feature_importances_`` of the model.
     relevance : array (n_features,)
-        ``relevance_`` of the model, the kernel coefficients gamma; 0 for a dropped feature.
+        ``relevance_`` of the model: the kernel coefficients :math:`\gamma_j`, 0 for dropped features.
     feature_names : array of str (n_features,)
+        Names of the features.
 
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
     bars_ : BarContainer
-        One bar for each feature shown, the largest at the top.
+        One bar for each feature shown, in the order of ``shown_`` from top to bottom.
     shown_ : array of int
-        The features shown: kept ones by decreasing value, then dropped ones.
+        Indices of the features shown: first the kept features by decreasing length of their bars, then the
+        dropped features.
 
     See Also
     --------
-    PrototypesDisplay : The points of the same model.
+    PrototypesDisplay : Plot of the points of the same model.
 
     Examples
     --------
@@ -434,14 +463,16 @@ class RelevanceDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> RelevanceDisplay:
-        """Draw the features of a fitted model.
+        """Plot the importance of the features of a fitted model.
 
         Parameters
         ----------
         estimator : CompactKLR or Pipeline
-            Fitted. The features of a pipeline are those of its last step.
+            A fitted CompactKLR, or a pipeline whose last step is a CompactKLR. For a pipeline, the features
+            are the inputs of the last step.
         feature_names : sequence of str, default=None
-            None means the columns of the data frame used in ``fit``, or x0, x1, ... without one.
+            Names of the features. None means the column names of the data frame passed to ``fit``, or x0,
+            x1, ... if the model was not fitted to a data frame.
         values, max_features, ax, **kwargs
             As in :meth:`plot`.
 
@@ -452,7 +483,9 @@ class RelevanceDisplay:
         check_is_fitted(estimator)
         model, _, known = last_step(estimator)
         if not hasattr(model, "relevance_"):
-            raise TypeError(f"estimator: expected a CompactKLR, which has relevance_; got {model!r}.")
+            raise TypeError(
+                f"estimator: expected a CompactKLR, which has the attribute relevance_; got {model!r}."
+            )
         names = feature_labels(feature_names, known, model.n_features_in_)
         display = cls(model.feature_importances_, model.relevance_, names)
         return display.plot(ax, values=values, max_features=max_features, **kwargs)
@@ -465,19 +498,21 @@ class RelevanceDisplay:
         max_features: int = 20,
         **kwargs: Any,
     ) -> RelevanceDisplay:
-        """Draw the bars.
+        """Draw the bar chart.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            None creates a new figure.
+            Axes to draw on; None creates a new figure.
         values : {"importance", "relevance"}, default="importance"
-            Length of the bars. The importance is the mean squared derivative of the outputs and sums to one;
-            the relevance is gamma of the scaled feature.
+            Quantity shown by the length of the bars. The importance of a feature is the mean squared
+            derivative of the log-odds with respect to the scaled feature; the importances are normalised to
+            sum to one. The relevance of a feature is the kernel coefficient gamma of the scaled feature.
         max_features : int, default=20
-            Largest number of features shown, the largest values first and dropped features last.
+            Maximum number of features shown: first the kept features with the longest bars, then dropped
+            features.
         **kwargs
-            Arguments of :meth:`matplotlib.axes.Axes.barh`.
+            Arguments that are passed on to :meth:`matplotlib.axes.Axes.barh`.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""The reliability diagram of a classifier, and a report on its probabilities."""
+"""Reliability diagram of a classifier, and a report on its predicted probabilities."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .metrics import (
 
 __all__ = ["ProbabilityReport", "ReliabilityDisplay", "probability_report"]
 
-#: Names of the entries of a report's summary, and formats of their values.
+#: Labels of the entries of a report's summary, and formats of their values.
 LABELS = {
     "n_rows": ("Rows", "d"),
     "n_classes": ("Classes", "d"),
@@ -40,52 +40,59 @@ LABELS = {
     "ece": ("Calibration error (ECE)", ".4f"),
     "smooth_ece": ("Smooth calibration error", ".4f"),
     "n_points": ("Points kept", "d"),
-    "points_fraction": ("Fraction of training points", ".1%"),
+    "points_fraction": ("Fraction of training rows kept", ".1%"),
 }
 
 
 @dataclass(eq=False, repr=False)
 class ReliabilityDisplay:
-    r"""Reliability diagram with confidence bands and a histogram of the probabilities.
+    r"""Reliability diagram with confidence bands, above a histogram of the predicted probabilities.
 
-    Samples are grouped by predicted probability. Each group is drawn as a point, with its mean probability
-    and the fraction of samples in which the event occurred. The band is the Wilson interval of that
-    fraction,
+    Samples are grouped into bins by their predicted probability of an event, such as the event that a sample
+    belongs to the positive class. For each bin, the diagram shows the fraction of the samples for which the
+    event occurred, against the mean predicted probability. The band is Wilson's confidence interval for this
+    fraction, computed for each bin separately:
 
     .. math::
 
         \frac{1}{1 + z^2/n} \left( \bar y + \frac{z^2}{2n}
         \pm z \sqrt{\frac{\bar y (1 - \bar y)}{n} + \frac{z^2}{4 n^2}} \right),
 
-    computed for each bin separately: for a calibrated model the band contains the diagonal in about 95 of
-    100 bins. Create the display with :meth:`from_estimator` or :meth:`from_predictions`.
-    :class:`sklearn.calibration.CalibrationDisplay` draws the same curve, but without bands and weights and
-    only for two classes.
+    where :math:`\bar y` is the fraction, n the number of samples in the bin, and z the quantile of the normal
+    distribution for the confidence level. If the model is calibrated, about 95 of 100 such intervals contain
+    the mean predicted probability of their bin.
+    :class:`sklearn.calibration.CalibrationDisplay` draws the same curve, but without a band, without sample
+    weights, and only for two classes.
+
+    Create the display with :meth:`from_estimator` or :meth:`from_predictions`.
 
     Parameters
     ----------
     prob_true, prob_pred : array (n_bins,)
-        Fraction in which the event occurred, and mean predicted probability, of the non-empty bins.
+        For each non-empty bin, the fraction of samples for which the event occurred, and the mean predicted
+        probability.
     lower, upper : array (n_bins,)
-        Ends of the Wilson interval of ``prob_true``. With sample weights, n is Kish's effective sample size
+        Limits of Wilson's interval for ``prob_true``. With sample weights, n is Kish's effective sample size
         :math:`(\sum w)^2 / \sum w^2`.
     weight : array (n_bins,)
-        Sum of the weights in each bin; the number of samples without sample weights.
+        Total weight of the samples in each bin, or their number if there are no sample weights.
     y_prob : array (n_samples,)
         Predicted probabilities of the event.
     sample_weight : array (n_samples,), default=None
+        Weights of the samples.
     confidence : float, default=0.95
-        Level of the intervals.
+        Confidence level of the intervals.
     estimator_name : str, default=None
         Label of the curve.
     pos_label : int, float, bool or str, default=None
-        The class whose probability is shown; None means the most probable class of each sample.
+        The positive class. None means that the event is a correct prediction by the most probable class.
 
     Attributes
     ----------
     ax_, hist_ax_, figure_ : matplotlib Axes and Figure
-        The diagram and the histogram below it (None if there is no histogram).
+        Axes of the diagram, axes of the histogram (None if there is no histogram), and the figure.
     line_, band_ : matplotlib Artist
+        The curve and the confidence band.
 
     References
     ----------
@@ -132,18 +139,19 @@ class ReliabilityDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> ReliabilityDisplay:
-        """Plot the diagram of a fitted classifier on data that it was not fitted to.
+        """Plot the reliability diagram of a fitted classifier on test data.
 
         Parameters
         ----------
         estimator : object
             A fitted classifier with ``predict_proba``.
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Test data, to which the classifier was not fitted.
         y : array-like of shape (n_samples,)
             True labels.
         pos_label : int, float, bool or str, default=None
-            The positive one of two classes; None means ``estimator.classes_[1]``. Not used with more
-            classes, where the event is that the most probable class is the true one.
+            The positive class if there are two classes; None means ``estimator.classes_[1]``. With more than
+            two classes, leave it None: the event is then that the most probable class is the true class.
         name : str, default=None
             Label of the curve; None means the class name of the estimator.
         n_bins, strategy, confidence, sample_weight, ax, **kwargs
@@ -191,19 +199,19 @@ class ReliabilityDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> ReliabilityDisplay:
-        """Plot the diagram of predicted probabilities.
+        """Plot the reliability diagram of predicted probabilities.
 
         Parameters
         ----------
         y_true : array-like of shape (n_samples,)
             True labels.
         y_prob : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Probabilities of the positive class; or of all classes, with the event that the most probable
-            class is the true one.
+            Predicted probabilities of the positive class, or of every class. If there is a column for each
+            class, the event is that the most probable class is the true class.
         n_bins, strategy, sample_weight, pos_label, labels
             As in :func:`~sparseklr.inspection.metrics.expected_calibration_error`.
         confidence : float, default=0.95
-            Level of the intervals, between 0 and 1.
+            Confidence level of the intervals, between 0 and 1.
         name : str, default=None
             Label of the curve.
         ax, **kwargs
@@ -229,7 +237,7 @@ class ReliabilityDisplay:
         labels: Any = None,
         name: str | None = None,
     ) -> ReliabilityDisplay:
-        """Compute the display without drawing it."""
+        """Return the display without drawing it; the parameters are those of :meth:`from_predictions`."""
         check_scalar(confidence, "confidence", Real, min_val=0, max_val=1, include_boundaries="neither")
         event, prob = as_events(y_true, y_prob, pos_label=pos_label, labels=labels)
         if sample_weight is not None:
@@ -251,7 +259,7 @@ class ReliabilityDisplay:
 
     @property
     def covered(self) -> np.ndarray:
-        """Whether the mean predicted probability of each bin is inside the band."""
+        """For each bin, whether the confidence interval contains the mean predicted probability."""
         return (self.lower <= self.prob_pred) & (self.prob_pred <= self.upper)
 
     @property
@@ -262,7 +270,7 @@ class ReliabilityDisplay:
 
     @property
     def histogram(self) -> tuple[np.ndarray, np.ndarray]:
-        """The fractions of the predicted probabilities in 20 bins of equal width, and the bin edges."""
+        """The fractions of the samples in 20 bins of equal width, and the edges of these bins."""
         weight = np.ones(len(self.y_prob)) if self.sample_weight is None else self.sample_weight
         return np.histogram(self.y_prob, np.linspace(0, 1, 21), weights=weight / weight.sum())
 
@@ -275,20 +283,21 @@ class ReliabilityDisplay:
         histogram: bool = True,
         **kwargs: Any,
     ) -> ReliabilityDisplay:
-        """Draw the diagram.
+        """Draw the reliability diagram.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            None creates a new figure. Several displays may share the same axes.
+            Axes to draw on; None creates a new figure. Several diagrams can be drawn on the same axes.
         name : str, default=None
             Label of the curve; None means ``estimator_name``.
         ref_line : bool, default=True
             Draw the diagonal of perfect calibration.
         histogram : bool, default=True
-            Draw the histogram of predicted probabilities below the diagram (not for manually placed axes).
+            Draw the histogram of the predicted probabilities below the diagram. There is no histogram if
+            ``ax`` was placed manually, outside a grid of subplots.
         **kwargs
-            Arguments of :meth:`matplotlib.axes.Axes.plot` for the curve.
+            Arguments that are passed on to :meth:`matplotlib.axes.Axes.plot` for the curve.
 
         Returns
         -------
@@ -317,9 +326,12 @@ class ReliabilityDisplay:
         return self
 
     def _plot_histogram(self, color: Any) -> Any:
-        """Draw the histogram below the diagram, in axes shared by all displays of the same diagram."""
+        """Draw the histogram below the diagram and return its axes, or None if there is no space for it.
+
+        Displays that are drawn on the same axes also share the axes of the histogram.
+        """
         label, place, figure = "reliability histogram", self.ax_.get_subplotspec(), self.ax_.figure
-        if place is None:  # manually placed axes cannot be split
+        if place is None:  # axes that were placed manually cannot be split in two
             return None
         grid, others = place.get_gridspec(), (axes for axes in figure.axes if axes.get_label() == label)
         hist_ax = next((axes for axes in others if axes.get_subplotspec().get_gridspec() is grid), None)
@@ -336,27 +348,28 @@ class ReliabilityDisplay:
 
 
 def probability_report(estimator: Any, X: Any, y: Any, *, sample_weight: Any = None) -> ProbabilityReport:
-    """Evaluate the probabilities of a fitted classifier on rows that it was not fitted to.
+    """Return a report on the predicted probabilities of a fitted classifier on test data.
 
     Parameters
     ----------
     estimator : object
         A fitted classifier with ``predict_proba``.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Rows that the estimator was not fitted to.
+        Test data, to which the classifier was not fitted.
     y : array-like of shape (n_samples,)
-        Their labels.
+        True labels of the rows of X.
     sample_weight : array-like of shape (n_samples,), default=None
         Non-negative weights of the rows.
 
     Returns
     -------
     ProbabilityReport
+        Metrics and a reliability diagram.
 
     See Also
     --------
-    ReliabilityDisplay : The diagram alone.
-    sparseklr.inspection.expected_calibration_error : ``summary["ece"]``, with its defaults.
+    ReliabilityDisplay : The reliability diagram alone.
+    sparseklr.inspection.expected_calibration_error : The metric ``summary["ece"]``.
 
     Examples
     --------
@@ -391,7 +404,7 @@ def probability_report(estimator: Any, X: Any, y: Any, *, sample_weight: Any = N
 def prediction_summary(
     y: np.ndarray, y_prob: np.ndarray, predicted: np.ndarray, classes: np.ndarray, weight: Any = None
 ) -> dict[str, Any]:
-    """The entries of :attr:`ProbabilityReport.summary` that depend only on predictions."""
+    """Return the entries of :attr:`ProbabilityReport.summary` that are computed from predictions alone."""
     weight = None if weight is None else check_weight(weight, len(y))
     fractions = np.array([np.average(y == label, weights=weight) for label in classes])
     binary = len(classes) == 2
@@ -410,8 +423,12 @@ def prediction_summary(
 
 
 def kept_points(estimator: Any) -> tuple[int | None, float | None]:
-    """The number of points of a kernel classifier, and their fraction of the training points if known."""
-    if hasattr(estimator, "points_"):  # a compact model, whose points are not training points
+    """Return the number of points of a kernel model, and the fraction of the training rows that it keeps.
+
+    Both are None for other models. The fraction is also None if the points are not training rows, or if the
+    number of training rows is unknown.
+    """
+    if hasattr(estimator, "points_"):  # a CompactKLR, whose points are not training rows
         return len(estimator.points_), None
     if not hasattr(estimator, "support_") or not hasattr(estimator, "support_vectors_"):
         return None, None
@@ -422,33 +439,39 @@ def kept_points(estimator: Any) -> tuple[int | None, float | None]:
 
 @dataclass(frozen=True, eq=False)
 class ProbabilityReport:
-    """The result of :func:`probability_report`; notebooks show its summary and its diagram.
+    """Result of :func:`probability_report`, which notebooks show as a table and a reliability diagram.
 
     Attributes
     ----------
     summary : dict
-        ``n_rows`` and ``n_classes``; ``prevalence``, the fraction of the positive class ``classes_[1]``, or
-        of the most frequent class if there are more than two; the ``accuracy`` of ``predict``; ``log_loss``
-        and ``brier`` as in scikit-learn (which replaces a probability of 0 by 2e-16, so that the log-loss
-        is at most 36; the Brier score of more than two classes is at most 2); ``ece``, the expected
-        calibration error in 15 bins of equal weight, of the most probable class if there are more than two;
-        ``smooth_ece``, the smooth calibration error;
-        ``n_points``, the number of points needed for prediction; ``points_fraction``, their fraction of the
-        training points (None if unknown, and for :class:`~sparseklr.CompactKLR`, whose points are not
-        training points).
+        Metrics of the predictions, with these keys:
+
+        - ``n_rows`` and ``n_classes``: numbers of rows and classes
+        - ``prevalence``: fraction of the positive class ``classes_[1]``; with more than two classes, fraction
+          of the most frequent class
+        - ``accuracy``: accuracy of ``predict``
+        - ``log_loss``: as in scikit-learn, which replaces a probability of 0 by 2e-16, so that the loss of a
+          row is at most 36
+        - ``brier``: Brier score as in scikit-learn; with more than two classes, it can be as large as 2
+        - ``ece``: expected calibration error with 15 bins of equal weight; with more than two classes, of the
+          most probable class
+        - ``smooth_ece``: smooth calibration error
+        - ``n_points``: number of points of a kernel model, None for other models
+        - ``points_fraction``: fraction of the training rows that are points; None if it is unknown, and for
+          :class:`~sparseklr.CompactKLR`, whose points are not training rows
     display : ReliabilityDisplay
-        The curve of the diagram, not yet drawn.
+        The reliability diagram, not yet drawn.
     """
 
     summary: dict[str, Any]
     display: ReliabilityDisplay = field(repr=False)
 
     def figure(self) -> Any:
-        """The reliability diagram as a matplotlib figure (needs ``sparseklr[plots]``)."""
+        """Draw the reliability diagram and return it as a matplotlib figure (needs ``sparseklr[plots]``)."""
         return self.display.plot().figure_
 
     def to_json(self) -> str:
-        """Return the summary and the curve as JSON."""
+        """Return the summary and the curve of the reliability diagram as JSON text."""
         names = ("prob_pred", "prob_true", "lower", "upper", "weight")
         curve = {name: getattr(self.display, name).tolist() for name in names}
         content = {"estimator": self.display.estimator_name, "summary": self.summary}
@@ -461,11 +484,12 @@ class ProbabilityReport:
         return "\n".join(lines + [f"| {label} | {value} |" for label, value in rows]) + "\n"
 
     def _repr_html_(self) -> str:
-        """Show the summary and, if matplotlib is installed, the diagram."""
+        """Return HTML with the summary and, if matplotlib is installed, the reliability diagram."""
         display, name = self.display, escape(str(self.display.estimator_name))
         verdict = (
-            f"In {display.covered.sum()} of {len(display.covered)} groups of rows with similar predictions "
-            f"the mean prediction is inside the {100 * display.confidence:g}% interval of the frequency."
+            f"Rows with similar predictions were grouped into {len(display.covered)} bins. In "
+            f"{display.covered.sum()} of them, the mean predicted probability is inside the "
+            f"{100 * display.confidence:g}% confidence interval for the observed frequency."
         )
         rows = "".join(f"<tr><th>{escape(label)}</th><td>{value}</td></tr>" for label, value in self._rows())
         return f"<h3>Probabilities of {name}</h3><p>{verdict}</p><table>{rows}</table>{self._picture()}"
@@ -481,7 +505,7 @@ class ProbabilityReport:
         return "".join(buffer.getvalue().partition("<svg")[1:])
 
     def _rows(self) -> list[tuple[str, str]]:
-        """The labels and formatted values of the known entries."""
+        """Return the labels and formatted values of the entries of the summary that are not None."""
         names = {key: label for key, (label, _) in LABELS.items()}
         two = self.display.pos_label is not None
         names["prevalence"] = f"Fraction of class {self.display.pos_label}" if two else "Largest class"

@@ -1,4 +1,4 @@
-"""The Shapley values of one row as bars, and of many rows as points."""
+"""Plots of Shapley values: bars for one row, dots for many rows."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from sklearn.utils.validation import check_is_fitted
 from ..shapley import ShapleyValues
 from ._drawing import AGAINST, FOR, NEUTRAL, TOTAL, last_step, pyplot
 
-# Number of vertical positions of points in a line of the plot of many rows.
+# The range of the contributions is divided into this number of bins; dots in one bin are stacked vertically.
 _BINS = 100
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ShapleyDisplay:
-    """The contribution of each feature to the log-odds of a class.
+    """Plot of Shapley values: the contribution of each feature to the log-odds of a class.
 
-    For one row, bars lead from the mean log-odds of the background rows to those of the row. For many rows,
-    each row is a point in the line of each feature, coloured by the value of the feature. Features are sorted
-    by their mean absolute contribution.
+    The contributions of a row add up to the difference between its log-odds and the mean log-odds of a set of
+    background rows, which represent the training data. For one row, the plot is a waterfall chart that leads
+    from this mean to the log-odds of the row. For many rows, each feature has a line of dots, one for each
+    row, whose colours show the values of the feature. Features are sorted by their mean absolute
+    contribution.
 
-    Create it with :meth:`from_estimator` or :meth:`from_values`.
+    Create the display with :meth:`from_estimator` or :meth:`from_values`.
 
     Parameters
     ----------
@@ -34,19 +36,20 @@ class ShapleyDisplay:
     data : array (n_samples, n_features)
         Values of the features.
     feature_names : list of str
+        Names of the features.
     label : object
-        The class.
+        The class whose log-odds are explained.
     max_features : int
-        Number of lines for features; the others are added up in one line.
+        Maximum number of features shown separately; the contributions of all other features are summed.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
     bars_ : BarContainer
-        For one row: the base value, the features and the sum.
+        Only for one row: the bars of the base value, the features and the log-odds.
     points_ : list of PathCollection
-        For many rows: the points of each line.
+        Only for many rows: the dots of each feature.
 
     Examples
     --------
@@ -80,23 +83,25 @@ class ShapleyDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the Shapley values of rows.
+        """Plot the Shapley values of one or all rows of X.
 
         Parameters
         ----------
         estimator : object
-            A fitted classifier with ``explain``, or a pipeline that ends in one.
+            A fitted classifier with a method ``explain``, or a pipeline whose last step is such a classifier.
         X : {array-like, sparse matrix, data frame} of shape (n_samples, n_features)
+            Rows to explain.
         row : int or None, default=None
-            Position of the row to explain; None draws all rows, or the row if there is only one.
+            Position in X of the only row to explain; None explains all rows.
         label : object, default=None
-            The class; None means the class with the largest log-odds for one row, and the last class for many
-            rows.
+            The class whose log-odds are explained. None means, for one row, the class with the largest
+            log-odds, and for many rows, the last class.
         max_features : int, default=10
+            Maximum number of features shown separately.
         ax : matplotlib Axes, default=None
-            None creates a new figure.
+            Axes to draw on; None creates a new figure.
         **kwargs
-            Arguments of ``explain``: ``background``, ``groups``.
+            The arguments ``background`` and ``groups`` of ``explain``.
 
         Returns
         -------
@@ -121,7 +126,10 @@ class ShapleyDisplay:
         max_features: int = 10,
         ax: Any = None,
     ) -> Self:
-        """Draw the result of ``explain(X, by="features")``, with parameters like :meth:`from_estimator`."""
+        """Plot Shapley values that ``explain(X, by="features")`` returned.
+
+        The other parameters are those of :meth:`from_estimator`.
+        """
         n = len(shapley_values.values)
         if row is None and n == 1:
             row = 0
@@ -145,11 +153,11 @@ class ShapleyDisplay:
 
     @property
     def order(self) -> np.ndarray:
-        """Positions of the features by mean absolute contribution, the largest first."""
+        """Indices of the features, sorted by decreasing mean absolute contribution."""
         return np.argsort(-np.abs(self.values).mean(axis=0), kind="stable")
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw the display into ``ax``, or into a new figure if it is None."""
+        """Draw the Shapley values on ``ax``, or in a new figure if ``ax`` is None."""
         shown, others = self.order[: self.max_features], self.order[self.max_features :]
         one = len(self.values) == 1
         n_lines = len(shown) + bool(len(others)) + (2 if one else 0)
@@ -172,7 +180,7 @@ class ShapleyDisplay:
         return self
 
     def _plot_row(self, values: list[np.ndarray], names: list[str], shown: np.ndarray) -> None:
-        """Bars that begin where the last one ended."""
+        """Draw the waterfall chart of one row: each bar begins where the previous bar ended."""
         ax, steps = self.ax_, np.array([value[0] for value in values])
         ends = self.base_value + np.cumsum(steps)
         starts = np.concatenate([[0.0], [self.base_value], ends[:-1], [0.0]])
@@ -184,14 +192,14 @@ class ShapleyDisplay:
         edges = starts + lengths
         ax.vlines(edges[:-1], y[:-1] - 0.35, y[:-1] + 1.35, color=NEUTRAL, linewidth=0.8)
         ax.axvline(0, color=TOTAL, linewidth=0.8)
-        labels = ["mean of the background", *names, "this row"]
+        labels = ["mean of the background rows", *names, "this row"]
         ax.set_yticks(y, [label.replace("$", r"\$") for label in labels], fontsize="small")
         ends = np.array([0.0, *starts, *edges])
-        room = 0.15 * float(np.ptp(ends)) or 1.0  # for the numbers beside the bars
-        ax.set_xlim(ends.min() - room, ends.max() + room)
+        margin = 0.15 * float(np.ptp(ends)) or 1.0  # space for the numbers beside the bars
+        ax.set_xlim(ends.min() - margin, ends.max() + margin)
 
     def _plot_rows(self, values: list[np.ndarray], names: list[str], shown: np.ndarray) -> None:
-        """Draw a row of points for each feature; points with similar values are separated vertically."""
+        """Draw a line of dots for each feature; dots at similar positions are separated vertically."""
         ax, self.points_ = self.ax_, []
         span = max(float(np.ptp(np.concatenate(values))), 1e-12)
         for k, value in enumerate(values):
@@ -216,7 +224,7 @@ class ShapleyDisplay:
 
 
 def _short(value: Any) -> str:
-    """A value of a feature as text."""
+    """Return the value of a feature as text; "several" if it is NaN, as for groups of features."""
     if isinstance(value, float | np.floating):
         return "several" if np.isnan(value) else f"{value:.4g}"
     text = str(value)
@@ -224,7 +232,7 @@ def _short(value: Any) -> str:
 
 
 def _ranks(values: np.ndarray) -> np.ndarray | None:
-    """Ranks of numbers from 0 to 1; None if some are not numbers or all are equal."""
+    """Return the ranks of values, scaled to [0, 1]; None if some are not numbers or all are equal."""
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -236,7 +244,7 @@ def _ranks(values: np.ndarray) -> np.ndarray | None:
 
 
 def _spread(values: np.ndarray, width: float) -> np.ndarray:
-    """Vertical offsets within 0.4 that separate points of the same bin."""
+    """Return vertical offsets, at most 0.4 in size, that separate dots in the same bin of this width."""
     bins = np.floor(values / width).astype(np.int64)
     order = np.lexsort((values, bins))
     first = np.append(True, np.diff(bins[order]) > 0)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -167,18 +168,26 @@ class Basis:
         """Number of basis points."""
         return len(self.chosen)
 
-    def _over_blocks(self, function: Callable[[slice, np.ndarray], Any], work: int) -> Iterable[Any]:
+    @cached_property
+    def _single(self) -> list[np.ndarray] | None:
+        """The stored kernel columns or features in float32; None if nothing is stored."""
+        return None if self._columns is None else [block.astype(np.float32) for block in self._columns]
+
+    def _over_blocks(
+        self, function: Callable[[slice, np.ndarray], Any], work: int, single: bool = False
+    ) -> Iterable[Any]:
         """Return ``function(rows, columns)`` of every block, in order.
 
-        ``rows`` is the slice of the block and ``columns`` contains its kernel columns or features. The number
-        ``work`` of multiplications per row decides whether threads are used.
+        ``rows`` is the slice of the block and ``columns`` contains its kernel columns or features, in float32
+        if ``single``. The number ``work`` of multiplications per row decides whether threads are used.
         """
-        kept = self._columns
+        kept = self._single if single else self._columns
 
         def call(rows: slice) -> Any:
-            return function(
-                rows, self.points.values(rows, self.chosen) if kept is None else kept[rows.start // _BLOCK]
-            )
+            if kept is not None:
+                return function(rows, kept[rows.start // _BLOCK])
+            K = self.points.values(rows, self.chosen)
+            return function(rows, K.astype(np.float32) if single else K)
 
         # A user's kernel function is called by one thread at a time.
         alone = callable(self.points.kernel.name) if kept is None else _BLOCK * work < _WORTH_A_THREAD
@@ -191,7 +200,7 @@ class Basis:
 
         If v is a matrix, each of its columns gives one column of coefficients.
         """
-        return solve_lower(self.L, v[:-1], trans=True)
+        return solve_lower(self.L, v[:-1], trans=True).astype(v.dtype, copy=False)
 
     def coordinates(self, coef: np.ndarray, intercept: Any) -> np.ndarray:
         """Return the coordinates v of the function with the given coefficients and intercept.
@@ -205,7 +214,8 @@ class Basis:
     def outputs(self, v: np.ndarray) -> np.ndarray:
         """Return the values f(x) of all training points for the function with the coordinates v.
 
-        The last entry of v is the intercept. Further axes of v contain further functions.
+        The last entry of v is the intercept. Further axes of v contain further functions. If v is a matrix in
+        float32, the products are computed in float32, as in :meth:`project`.
         """
         if v.ndim > 2:
             return self.outputs(v.reshape(len(v), -1)).reshape(-1, *v.shape[1:])
@@ -214,7 +224,8 @@ class Basis:
             out = np.empty(len(self.points))
             _core.row_products(self.kept, coef, v[-1], out, self.threads)
             return out
-        return np.concatenate(list(self._over_blocks(lambda rows, K: K @ coef, coef.size))) + v[-1]
+        blocks = self._over_blocks(lambda rows, K: K @ coef, coef.size, single=v.dtype == np.float32)
+        return np.concatenate(list(blocks)) + v[-1]
 
     def project(self, e: np.ndarray) -> np.ndarray:
         """Return ``sum_i e_i [phi(x_i), 1]``, the gradient of ``e @ outputs(v)`` with respect to v.
@@ -223,11 +234,11 @@ class Basis:
         """
         if e.ndim > 2:
             return self.project(e.reshape(len(e), -1)).reshape(-1, *e.shape[1:])
-        out = np.zeros((self.size, *e.shape[1:]))
+        out = np.zeros((self.size, *e.shape[1:]), dtype=e.dtype)
         if self.kept is not None and e.ndim == 1:
             _core.weighted_row_sum(self.kept, e, out, self.threads)
         else:
-            for part in self._over_blocks(lambda rows, K: K.T @ e[rows], self.size):
+            for part in self._over_blocks(lambda rows, K: K.T @ e[rows], self.size, e.dtype == np.float32):
                 out += part
         return np.concatenate([self._from_left(out), e.sum(axis=0)[None]])
 
@@ -295,7 +306,7 @@ class Basis:
         """Return ``L^-1 columns``, or ``columns`` unchanged if they already are sums of features."""
         if self.whitened or not self.size:
             return columns
-        return solve_lower(self.L, columns)
+        return solve_lower(self.L, columns).astype(columns.dtype, copy=False)
 
 
 # -- random bases -------------------------------------------------------------------------------

@@ -77,5 +77,5 @@ def labels_agree(count: np.ndarray, P: np.ndarray) -> bool:
 def _probabilities(points: DistinctPoints, seed: int) -> np.ndarray:
     """Return class probabilities of all points, estimated by a penalised likelihood on a label-free basis."""
     basis, labels = LabelFreeBases(points, np.random.default_rng(seed))[0], Labels.of(points.weight)
-    fit = fit_likelihood(basis, labels, SETTINGS.start, tol=1e-4, fresh=False)
+    fit = fit_likelihood(basis, labels, SETTINGS.start, near=labels.guess(), tol=1e-4, fresh=False)
     return np.exp(log_probabilities(fit.f.reshape(len(points), -1), SOFTMAX))

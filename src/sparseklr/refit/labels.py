@@ -5,15 +5,14 @@ for each class, and the softmax of the outputs gives the class probabilities p.
 
 The second derivative of the softmax loss of a row with weight w is :math:`w(\mathrm{diag}(p) - pp^\top)`. It
 couples the classes, so a Newton matrix of all classes together would have millions of entries. Posterior
-variances therefore use a separate Newton matrix for each class k, in which the second derivative of the loss
-of a row is replaced by the number
+variances and preconditioners therefore use a separate Newton matrix for each class k, in which the second
+derivative of the loss of a row is replaced by the number
 
 .. math:: h_k = w\, p_k (1 - p_k) (1 + q_k), \qquad q_k = \sum_{l \ne k} p_l^2 / (1 - p_k)^2 .
 
 For vectors that sum to zero, :math:`\mathrm{diag}(h)` equals the second derivative in two cases: if only two
 probabilities are positive (then :math:`q = 1`), and if all K probabilities are equal (then
-:math:`q = 1/(K-1)`). Preconditioners use a single matrix with the mean of :math:`h_k` over the classes. The
-code calls :math:`h_k` the information of class k.
+:math:`q = 1/(K-1)`). The code calls :math:`h_k` the information of class k.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class SoftmaxLossAt:
     """Log-loss at given outputs, with derivatives, for more than two classes.
 
     The last axis of the arrays has the classes. The fields have the same meaning as in :class:`LossAt`, but
-    ``information`` approximates the matrix of second derivatives of a point by one number.
+    ``information`` approximates the matrix of second derivatives of a point by one number for each class.
     """
 
     value: float
@@ -91,9 +90,18 @@ class SoftmaxLossAt:
 
     @cached_property
     def information(self) -> np.ndarray:
-        """Mean of the information over the classes, and over simultaneous problems, (n,)."""
-        mean: np.ndarray = self.by_output.reshape(len(self.slope), -1).mean(axis=1)
+        """Information of each class, averaged over simultaneous problems, (n, n_classes)."""
+        n, *_, n_classes = self.slope.shape
+        mean: np.ndarray = self.by_output.reshape(n, -1, n_classes).mean(axis=1)
         return mean
+
+    def single(self) -> SoftmaxLossAt:
+        """Return the loss with second derivatives in float32."""
+        return replace(
+            self,
+            probabilities=self.probabilities.astype(np.float32),
+            weighted=self.weighted.astype(np.float32),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +144,15 @@ class Labels:
     def several(self) -> bool:
         """Whether there are more than two classes."""
         return self.target.ndim > 1
+
+    def guess(self) -> np.ndarray:
+        """Return initial outputs: the log-odds of the class fractions, plus 2 or minus 2 by the label."""
+        target, weight = self.target, self.weight[..., None] if self.several else self.weight
+        fraction = (weight * target).sum(axis=0) / weight.sum(axis=0)
+        odds = np.log(np.maximum(fraction, 1e-9))
+        if not self.several:
+            odds -= np.log(np.maximum(1 - fraction, 1e-9))
+        return 4 * target - 2 + odds
 
     def by_class(self) -> np.ndarray:
         """Return the weight of each class on every point, (n_classes, n)."""

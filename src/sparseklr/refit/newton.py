@@ -15,22 +15,24 @@ softmax of the outputs :math:`f_k(x)`. Coordinates and outputs are then matrices
 class. At the solution, the functions of all classes sum to zero: a non-zero sum would increase the penalty
 without changing the probabilities.
 
-A Newton matrix of all classes together would have millions of entries. Instead, a single matrix with the mean
-information of the classes (:mod:`~.labels`) preconditions the equations of every class. Several problems,
-such as those of cross-validation, can be solved simultaneously. Their coordinates have a third axis, and they
-share the preconditioner and the products with the features.
+Several problems, such as those of cross-validation, can be solved simultaneously. Their coordinates have a
+third axis, and they share the preconditioners and the products with the features.
 
 Computing a Newton matrix costs as much as tens of products with it. Newton's equations are therefore solved
 by conjugate gradients, preconditioned by the matrix of an earlier step or of a neighbouring C. The matrix is
-recomputed when conjugate gradients need too many products.
+recomputed when conjugate gradients need too many products. A Newton matrix of all classes together would have
+millions of entries. Instead, each class has a preconditioner with its own information (:mod:`~.labels`),
+averaged over the problems. With more than two classes, conjugate gradients use float32, because they only
+need to reduce the residual by a factor. Gradients, outputs and the line search use float64.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg.lapack import dpotrf, dtrtri
 
 from .. import _core
 from .basis import Basis, solve_symmetric
@@ -48,10 +50,13 @@ class NewtonSettings:
     reduction_coupled: float = 0.2  # ... and with more classes
     dropped: float = 1e-2  # fraction of the information that preconditioners omit
     dropped_at_end: float = 1e-3  # fraction of the information that the matrix at the solution omits
-    # With more than two classes, the preconditioner ignores the coupling of the classes. A Newton step may
+    # With more than two classes, the preconditioners ignore the coupling of the classes. A Newton step may
     # therefore take this number of additional products.
     coupled: int = 60
-    coupled_enough: int = 5  # minimum number of products before a matrix of several classes is recomputed
+    coupled_enough: int = 5  # minimum number of products before matrices of several classes are recomputed
+    # Each class has its own preconditioner if all of them together cost at most as much as this number of
+    # products.
+    worth: int = 50
     few_rows: int = 2000  # up to this number of rows, products stay in the processor cache and are cheap
     armijo: float = 1e-4  # constant of the sufficient decrease condition (Armijo) in the line search
     least_step: float = 1e-10  # smallest step length of the line search
@@ -68,9 +73,9 @@ class LikelihoodFit:
     f: np.ndarray  # outputs of all training points
     C: float
     # Second derivatives of the negative log-likelihood with respect to v. With more than two classes, they
-    # use the mean information of the classes.
-    curvature: np.ndarray
-    factor: np.ndarray  # lower Cholesky factor of the Newton matrix, the sum of curvature and ridge
+    # use the mean information of the classes, and are None unless ``fresh`` was set in ``fit_likelihood``.
+    curvature: Any = None
+    factor: Any = None  # lower Cholesky factor of the Newton matrix, the sum of curvature and ridge
 
 
 def embedded(v: np.ndarray, basis: Basis) -> np.ndarray:
@@ -119,33 +124,42 @@ def fit_likelihood(
         here = labels.at(f)
         return 0.5 * float(np.vdot(penalty * v, v)) + here.value, here
 
-    factor = None if curvature is None else newton_factor(curvature, ridge)
+    def preconditioner(information: np.ndarray) -> tuple[Any, Any]:
+        if labels.several:
+            return None, inverse_factors(basis, information, ridge, int(np.prod(outputs)))
+        curvature = basis.curvature(information)
+        return curvature, newton_factor(curvature, ridge)
+
+    factor = None if curvature is None or labels.several else newton_factor(curvature, ridge)
     v = np.zeros((basis.size + 1, *outputs)) if start is None else start
     if near is not None:
         there = labels.at(near)
-        information = _most_of(there.information, SETTINGS.dropped)
-        curvature = basis.curvature(information)
-        factor = newton_factor(curvature, ridge)
-        v = solve_newton(factor, basis.project((information * near.T).T - there.slope))
+        information = there.information
+        if near.ndim == 2:  # a single matrix with the mean information of the classes suffices for the start
+            information = information.mean(axis=1, keepdims=True)
+        information = _most_of(information, SETTINGS.dropped)
+        curvature, factor = preconditioner(information)
+        if near.ndim == 3:
+            information = there.by_output
+        v = solve_newton(factor, basis.project(information * near - there.slope))
     f = basis.outputs(v)
     (current, here), products, dropped = objective(v, f), 0, SETTINGS.dropped
     # The matrix is recomputed after ``enough`` products. This number is larger if products are cheap and a
     # matrix at the solution will be computed in any case.
     enough = most = 3 + basis.size // (10 if fresh and len(f) <= SETTINGS.few_rows else 30)
     if labels.several:  # conjugate gradients must also account for the coupling of the classes
-        enough = SETTINGS.coupled_enough + 2 * basis.size // int(np.prod(outputs))
+        enough = SETTINGS.coupled_enough + basis.size * outputs[-1] // (2 * int(np.prod(outputs)))
         most = enough + SETTINGS.coupled
     for _ in range(SETTINGS.max_steps):
         gradient = basis.project(here.slope) + penalty * v
         new = factor is None
         if factor is None:
-            curvature = basis.curvature(_most_of(here.information, dropped))
-            factor = newton_factor(curvature, ridge)
+            curvature, factor = preconditioner(_most_of(here.information, dropped))
         # If rows are far on the wrong side of the decision boundary, the curvature vanishes while the
         # slopes are large. The intercept has no ridge, so a fraction of the slopes bounds its step by 1e10.
         bounded = penalty + np.zeros_like(v)
         bounded[-1] = np.maximum(1e-10 * np.abs(here.slope).sum(axis=0) - here.information.sum(axis=0), 0.0)
-        step, change, taken = _newton_step(basis, here, bounded, gradient, factor, most)
+        step, change, taken, left = _newton_step(basis, here, bounded, gradient, factor, most)
         products += taken
         decrement = -float(np.vdot(gradient, step))
         t = 1.0
@@ -153,7 +167,7 @@ def fit_likelihood(
         while trial > current - SETTINGS.armijo * t * decrement and t > SETTINGS.least_step:
             t /= 2
             trial, there = objective(v + t * step, f + t * change)
-        done = decrement <= max(tol * abs(current), 1e-14 * labels.weight.sum())
+        done = decrement + left <= max(tol * abs(current), 1e-14 * labels.weight.sum())
         if trial < current:
             v, f, current, here = v + t * step, f + t * change, trial, there
         else:  # the remaining decrease is below rounding
@@ -164,10 +178,12 @@ def fit_likelihood(
             if new and taken >= most:  # the omitted information matters, for example with huge kernel values
                 dropped = 0.0
             factor, products = None, 0
+    if labels.several and not fresh:
+        return LikelihoodFit(v, f, C)
     if fresh or factor is None:
-        curvature = basis.curvature(_most_of(here.information, SETTINGS.dropped_at_end))
+        information = here.information.mean(axis=1) if labels.several else here.information
+        curvature = basis.curvature(_most_of(information, SETTINGS.dropped_at_end))
         factor = newton_factor(curvature, ridge)
-    assert curvature is not None
     return LikelihoodFit(v, f, C, curvature, factor)
 
 
@@ -183,13 +199,34 @@ def factors_at(basis: Basis, labels: Labels, f: np.ndarray, C: float) -> np.ndar
     return np.stack([newton_factor(matrix, ridge) for matrix in matrices])
 
 
+def inverse_factors(basis: Basis, information: np.ndarray, ridge: np.ndarray, n_columns: int) -> np.ndarray:
+    """Return inverses of the Cholesky factors of the Newton matrices of all classes, in float32.
+
+    The result has the shape (n_classes, size + 1, size + 1). If these matrices would cost too much, a single
+    matrix with the mean information serves all classes. ``n_columns`` is the number of outputs of a point,
+    over all classes and problems. The product of the transpose of such an inverse and the inverse is positive
+    semidefinite in spite of rounding errors. A rounded inverse of the Newton matrix itself may be indefinite.
+    """
+    n, n_classes = information.shape
+    cost = basis.size * (np.count_nonzero(information) / n_classes + basis.size)
+    if cost > 2 * SETTINGS.worth * n * n_columns / n_classes:
+        information = information.mean(axis=1, keepdims=True)
+    inverses = np.empty((information.shape[1], len(ridge), len(ridge)), dtype=np.float32)
+    for inverse, column in zip(inverses, information.T, strict=True):
+        upper, _ = dtrtri(newton_factor(basis.curvature(column), ridge).T, lower=0)
+        inverse[...] = upper.T
+    return inverses
+
+
 def _most_of(information: np.ndarray, dropped: float) -> np.ndarray:
     """Return the information with its smallest values, which add up to the fraction ``dropped``, set to zero.
 
-    If the classes are well separated, few non-zero values remain, and sums over the rows become cheap. The
-    resulting Newton matrix is used only where errors of a few percent do not matter: as a preconditioner, and
-    for leverages and variances.
+    A matrix has one column for each class. If the classes are well separated, few non-zero values remain, and
+    sums over the rows become cheap. The resulting Newton matrix is used only where errors of a few percent do
+    not matter: as a preconditioner, and for leverages and variances.
     """
+    if information.ndim > 1:
+        return np.column_stack([_most_of(column, dropped) for column in information.T])
     ordered = np.sort(information)
     total = np.cumsum(ordered)
     return np.where(information >= ordered[np.searchsorted(total, dropped * total[-1])], information, 0.0)
@@ -198,12 +235,15 @@ def _most_of(information: np.ndarray, dropped: float) -> np.ndarray:
 def solve_newton(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return ``H^-1 b`` for the Newton matrix H with the given Cholesky factor.
 
-    With more than two classes, the result is centred: the classes sum to zero, as they do at the solution.
+    With more than two classes, ``factor`` contains the inverses from :func:`inverse_factors`, and the result
+    is centred: the classes sum to zero, as they do at the solution.
     """
     if b.ndim == 1:
         return solve_symmetric(factor, b)
-    solved = solve_symmetric(factor, b.reshape(len(b), -1)).reshape(b.shape)
-    return solved - solved.mean(axis=-1, keepdims=True)
+    by_class = np.ascontiguousarray(b.reshape(len(b), -1, b.shape[-1]).transpose(2, 0, 1), dtype=factor.dtype)
+    solved = (factor.transpose(0, 2, 1) @ (factor @ by_class)).transpose(1, 2, 0)
+    solved = solved - solved.mean(axis=-1, keepdims=True)
+    return solved.reshape(b.shape).astype(b.dtype, copy=False)
 
 
 def newton_factor(curvature: np.ndarray, ridge: np.ndarray) -> np.ndarray:
@@ -232,11 +272,13 @@ def _newton_step(
     gradient: np.ndarray,
     factor: np.ndarray,
     most_products: int,
-) -> tuple[np.ndarray, np.ndarray, int]:
+) -> tuple[np.ndarray, np.ndarray, int, float]:
     """Return the solution of Newton's equations, computed by conjugate gradients.
 
-    The results are the step of the coordinates, the resulting change of the outputs, and the number of
-    products.
+    The results are the step of the coordinates, the resulting change of the outputs, the number of products,
+    and, with more than two classes, an estimate of the remaining squared Newton decrement. Preconditioners of
+    an earlier step may lack the information of rows whose outputs have changed since. Conjugate gradients
+    then stop too early, and the remaining decrement is not negligible.
     """
     step, change = np.zeros_like(gradient), np.zeros_like(here.slope)
     if basis.kept is not None and gradient.ndim == 1:
@@ -244,11 +286,12 @@ def _newton_step(
         products = _core.newton_step(
             basis.kept, *system, SETTINGS.reduction, most_products, step, change, basis.threads
         )
-        return step, change, products
+        return step, change, products, 0.0
+    if gradient.ndim > 1:
+        return _coupled_step(basis, here, ridge, gradient, factor, most_products)
     residual = -gradient
     direction = z = solve_newton(factor, residual)
     size = first = float(np.vdot(residual, z))
-    reduction = SETTINGS.reduction_coupled if gradient.ndim > 1 else SETTINGS.reduction
     products = 0
     while products < most_products:
         products += 1
@@ -260,7 +303,39 @@ def _newton_step(
         residual = residual - length * product
         z = solve_newton(factor, residual)
         last, size = size, float(np.vdot(residual, z))
-        if size <= reduction**2 * first:
+        if size <= SETTINGS.reduction**2 * first:
             break
         direction = z + (size / last) * direction
-    return step, change, products
+    return step, change, products, 0.0
+
+
+def _coupled_step(
+    basis: Basis,
+    here: Any,
+    ridge: np.ndarray,
+    gradient: np.ndarray,
+    inverses: np.ndarray,
+    most_products: int,
+) -> tuple[np.ndarray, np.ndarray, int, float]:
+    """Return the results of :func:`_newton_step` with more than two classes, computed in float32."""
+    unit = max(float(np.abs(gradient).max()), np.finfo(float).tiny)
+    residual, ridge = (-gradient / unit).astype(np.float32), ridge.astype(np.float32)
+    here = here.single()
+    step = np.zeros_like(residual)
+    direction = z = solve_newton(inverses, residual)
+    size = first = float(np.vdot(residual, z))
+    products = 0
+    while products < most_products:
+        products += 1
+        product = basis.project(here.times(basis.outputs(direction))) + ridge * direction
+        length = np.float32(size / max(float(np.vdot(direction, product)), 1e-30))
+        step += length * direction
+        residual -= length * product
+        z = solve_newton(inverses, residual)
+        last, size = size, float(np.vdot(residual, z))
+        if size <= SETTINGS.reduction_coupled**2 * first:
+            break
+        direction = z + np.float32(size / last) * direction
+    whole = unit * step.astype(np.float64)
+    whole -= whole.mean(axis=-1, keepdims=True)
+    return whole, basis.outputs(whole), products, unit**2 * size

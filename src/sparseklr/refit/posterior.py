@@ -71,7 +71,8 @@ class Posterior:
     def usual_variance(self, kernel: Kernel, rows: Any, weight: np.ndarray, information: np.ndarray) -> float:
         """Return the 90% quantile of the leave-one-out variances of the given training points.
 
-        ``rows`` are the first distinct training points, with their weights and information.
+        ``rows`` contains the first of the distinct training points, in their order.
+        ``information`` is the Fisher information of each row (:mod:`~.labels`), multiplied by its weight.
         """
         explained, within = self._parts(self._kernel_values(kernel, rows))
         within = within / np.maximum(1 - information * within, 1e-2)  # leave out the row itself

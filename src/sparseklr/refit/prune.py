@@ -102,7 +102,7 @@ def prune(
             labels,
             fit.C,
             part.coordinates(*step(size)),
-            curvature=projection @ fit.curvature @ projection.T,
+            curvature=None if labels.several else projection @ fit.curvature @ projection.T,
             fresh=False,
             tol=1e-4,
         )
@@ -139,9 +139,10 @@ def prune(
 def _divergence(
     labels: Labels, fit: LikelihoodFit, maps: Sequence[Recalibration]
 ) -> Callable[[np.ndarray], float]:
-    """Return a function of outputs f: the mean Kullback-Leibler divergence of f from the model ``fit``.
+    """Return a function that measures how far outputs f are from those of the model ``fit``.
 
-    The function takes the largest divergence over the recalibrations ``maps``.
+    The distance is the mean Kullback-Leibler divergence between the probabilities. It is computed after each
+    recalibration in ``maps``, and the function returns the largest value.
     """
     unpruned = [replace(labels, target=labels.probabilities(each(fit.f))) for each in maps]
     entropy = [one.at(each(fit.f)).value for one, each in zip(unpruned, maps, strict=True)]

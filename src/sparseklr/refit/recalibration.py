@@ -17,8 +17,10 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg.lapack import dposv
 
-from .labels import Labels, LeftOut, LossAt, SoftmaxLossAt
+from .. import _core
+from .labels import Labels, LeftOut, SoftmaxLossAt
 
 
 @dataclass(frozen=True)
@@ -156,13 +158,16 @@ def _fitted(labels: Labels, f: np.ndarray, line: Recalibration, *, free: bool) -
     The minimum is found by damped Newton steps. The second result is the derivative of the loss with respect
     to the slope.
     """
-    here = labels.at(line(f))
+    loss_at = _softmax_at if labels.several else _logistic_at
+    centre = np.average(f, axis=0, weights=labels.weight)  # squares of centred outputs are accurate
+    f, line = f - centre, line._replace(intercept=line.intercept + line.slope * centre)
+    here = loss_at(labels, f, line)
     for _ in range(SETTINGS.max_steps):
-        step, decrement = _step(here, f, free)
+        step, decrement = here.step(free)
         t = 1.0
         while True:
             trial = Recalibration(line.slope + t * step.slope, line.intercept + t * step.intercept)
-            there = labels.at(trial(f))
+            there = loss_at(labels, f, trial)
             if there.value <= here.value - 1e-4 * t * decrement or t < 1e-10:
                 break
             t /= 2
@@ -172,33 +177,65 @@ def _fitted(labels: Labels, f: np.ndarray, line: Recalibration, *, free: bool) -
         line, here = trial, there
         if done:
             break
-    return line, float(np.vdot(here.slope, f))
+    return line._replace(intercept=line.intercept - line.slope * centre), here.steepness
 
 
-def _step(here: LossAt | SoftmaxLossAt, f: np.ndarray, free: bool) -> tuple[Recalibration, float]:
-    """Return the Newton step and the squared Newton decrement, twice the predicted decrease of the loss."""
-    gradient = here.slope.sum(axis=0)
-    intercept = -_over_information(here, gradient)
-    decrement = -float(np.vdot(gradient, intercept))
-    if not free:
-        return Recalibration(0.0, intercept), decrement
-    # After f is centred at ``middle``, the Newton steps of intercept and slope are independent.
-    middle = _over_information(here, here.times(f).sum(axis=0))
-    across = f - middle
-    steepness = float(np.vdot(here.slope, across))
-    curvature = max(float(np.vdot(across, here.times(across))), 1e-200)
-    slope = -steepness / curvature
-    return Recalibration(slope, intercept - middle * slope), decrement + steepness**2 / curvature
+class _LossAt(NamedTuple):
+    """The loss of recalibrated outputs, with its derivatives with respect to slope and intercepts."""
+
+    value: float
+    steepness: float  # first derivative with respect to the slope
+    gradient: Any  # first derivatives with respect to the intercepts
+    curvature: float  # second derivative with respect to the slope
+    mixed: Any  # second derivatives with respect to the slope and the intercepts
+    information: Any  # second derivatives with respect to the intercepts
+
+    def step(self, free: bool) -> tuple[Recalibration, float]:
+        """Return the Newton step and the squared Newton decrement, twice the predicted decrease."""
+        intercept = -_over_information(self.information, self.gradient)
+        decrement = -float(np.dot(self.gradient, intercept))
+        if not free:
+            return Recalibration(0.0, intercept), decrement
+        # After the outputs are centred at ``middle``, the steps of intercept and slope are independent.
+        middle = _over_information(self.information, self.mixed)
+        steepness = self.steepness - float(np.dot(self.gradient, middle))
+        curvature = max(self.curvature - float(np.dot(self.mixed, middle)), 1e-200)
+        slope = -steepness / curvature
+        return Recalibration(slope, intercept - middle * slope), decrement + steepness**2 / curvature
 
 
-def _over_information(here: LossAt | SoftmaxLossAt, b: Any) -> Any:
-    """Return the solution x of A x = b, where A is the second derivative of the loss in the intercept.
+def _logistic_at(labels: Labels, f: np.ndarray, line: Recalibration) -> _LossAt:
+    """Return the loss of recalibrated outputs with two classes, with its derivatives."""
+    found = _core.affine_loss(f, labels.target, labels.weight, line.slope, float(line.intercept))
+    value, steepness, gradient, curvature, mixed, information = found
+    return _LossAt(value, steepness, gradient, curvature, mixed, information)
+
+
+def _softmax_at(labels: Labels, f: np.ndarray, line: Recalibration) -> _LossAt:
+    """Return the loss of recalibrated outputs with more than two classes, with its derivatives."""
+    here = labels.at(line(f))
+    assert isinstance(here, SoftmaxLossAt)
+    change = here.times(f)
+    both = here.weighted.T @ here.probabilities
+    np.fill_diagonal(both, 0.0)
+    information = np.diag(both.sum(axis=1)) - both  # w p (1 - p) without cancellation
+    steepness, gradient = float(np.vdot(here.slope, f)), here.slope.sum(axis=0)
+    curvature, mixed = float(np.vdot(f, change)), change.sum(axis=0)
+    return _LossAt(here.value, steepness, gradient, curvature, mixed, information)
+
+
+def _over_information(information: Any, b: Any) -> Any:
+    """Return the solution x of A x = b, where A is the second derivative of the loss in the intercepts.
 
     With more than two classes A is a singular matrix: adding a constant to all intercepts changes nothing.
     The entries of x sum to zero.
     """
-    if isinstance(here, LossAt):
-        return float(b) / max(float(here.information.sum()), 1e-200)
-    information = np.diag(here.weighted.sum(axis=0)) - here.weighted.T @ here.probabilities
-    x = np.linalg.pinv(information, rcond=1e-12, hermitian=True) @ b
+    if np.ndim(information) == 0:
+        return b / max(information, 1e-200)
+    unit = max(float(np.trace(information)), 1e-200) / len(information)
+    regular = information + unit / len(information)  # makes the matrix regular in its null space
+    regular.flat[:: len(regular) + 1] += 1e-12 * unit  # a class may have no information
+    _, x, failed = dposv(regular, b)
+    if failed:
+        raise FloatingPointError("the second derivatives of the recalibration are not finite")
     return x - x.mean()  # rounding errors of tiny information

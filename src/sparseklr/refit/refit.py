@@ -8,9 +8,9 @@ training rows:
    (:mod:`~.regularisation`).
 2. Selected points whose kernel functions are numerically dependent are dropped. The coefficients of the
    remaining points are fitted by penalised likelihood.
-3. The smallest subset of these points is kept for which the mean Kullback-Leibler divergence from the
-unpruned
-   model is at most ``prune_within`` standard errors of the leave-one-out loss (:mod:`~.prune`).
+3. The points are pruned: the least important points are dropped as long as the mean Kullback-Leibler
+   divergence from the unpruned model is at most ``prune_within`` standard errors of the leave-one-out loss
+   (:mod:`~.prune`).
 4. Three log-losses are compared: :math:`L_0` of the class fractions, the leave-one-out estimate :math:`L_e`,
    and the training loss :math:`L_t`. Up to the standard error of :math:`L_e`, a valid model has
    :math:`L_t \le L_e`. It also has :math:`L_e < L_0` unless it is constant.
@@ -106,7 +106,7 @@ def refit(
     most = min(SETTINGS.usual_points, SETTINGS.usual_coefficients // n_outputs)
     most = max(most, len(evaluated.chosen))
     basis = random_basis(points, selected, most, rng, map_, tolerance).whiten_if_few()
-    fit = fit_likelihood(basis, labels, C, near=evaluated.fit.f, fresh=False, tol=1e-4)
+    fit = fit_likelihood(basis, labels, C, near=evaluated.fit.f, fresh=labels.several, tol=1e-4)
     line = transferred(labels, fit.f, basis.chosen, evaluated.left_out, line.slope)
     if prune_within > 0 or (max_points is not None and basis.size > max_points):
         report("pruning", 0.5)

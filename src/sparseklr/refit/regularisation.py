@@ -6,9 +6,10 @@ the labels, and kept when the model is refitted on the selected points.
 
 Let :math:`f_{-i,C}` be the model fitted without observation i, approximated as in :mod:`~.leave_one_out`. Let
 :math:`\ell_i(C)` be the log-loss of observation i at the output :math:`a_C f_{-i,C}(x_i) + b_C`. The chosen C
-is the power of ten with the smallest weighted mean of :math:`\ell_i(C)`. With two classes, a larger C must be
-better than a smaller one by half a standard error of the difference, because approximate leave-one-out is too
-optimistic for large C. Cross-fitted losses, which are used with more classes, do not need this correction.
+has the smallest weighted mean of :math:`\ell_i(C)` among values that differ by factors of ten. With two
+classes, a larger C must be better than a smaller one by half a standard error of the difference, because
+approximate leave-one-out is too optimistic for large C. Cross-fitted losses, which are used with more
+classes, do not need this correction.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from math import log
 
 import numpy as np
 
@@ -89,13 +89,17 @@ def evaluate_C(basis: Basis, labels: Labels, C: float) -> EvaluatedFit:
 
 
 def choose_C(
-    bases: Sequence[Basis], labels: Labels, start: float | None = None, report: Report = silent
+    bases: Sequence[Basis],
+    labels: Labels,
+    start: float | EvaluatedFit | None = None,
+    report: Report = silent,
 ) -> EvaluatedFit:
     """Return the evaluated model with the best C, on the best of several nested bases.
 
-    The best C is the power of ten with the smallest leave-one-out log-loss. ``start`` is the best C for
-    another kernel or for other features, if known. The search then evaluates the neighbours of ``start``, and
-    proceeds in each direction while the loss falls.
+    The best C has the smallest leave-one-out log-loss among values that differ by factors of ten. ``start``
+    is the best C for another kernel or for other features, if known, or an evaluated model on the first
+    basis. The search then evaluates the neighbours of this C, and proceeds in each direction while the loss
+    falls.
 
     A larger basis replaces a smaller one if its loss with the same C is smaller. The next larger C is then
     evaluated on the larger basis too, because a model with more points may need a larger C. If the loss has
@@ -109,7 +113,9 @@ def choose_C(
     # A basis has about three times as many points as the previous one, and costs nine times as much.
     ends = (9.0 ** np.arange(len(bases) + 1) - 1) / (9.0 ** len(bases) - 1)
     report(f"choice of C on {bases[0].size} basis points", 0.0)
-    first = _evaluate(bases[0], labels, start or SETTINGS.start, near=_guess(labels))
+    first = start
+    if not isinstance(first, EvaluatedFit):
+        first = _evaluate(bases[0], labels, first or SETTINGS.start, near=labels.guess())
     best = _best_decade(bases[0], labels, first, local=start is not None)
     for level, basis in enumerate(islice(bases, 1, None), start=1):
         report(f"choice of C on {basis.size} basis points", ends[level])
@@ -161,20 +167,11 @@ def fit_at(bases: Sequence[Basis], labels: Labels, C: float, near: np.ndarray | 
     The optimisation starts from a rough solution on the first basis. ``near`` contains approximate outputs of
     the solution, if known.
     """
-    near = _guess(labels) if near is None else near
+    near = labels.guess() if near is None else near
     if len(bases) == 1:
         return _evaluate(bases[0], labels, C, near=near)
     rough = fit_likelihood(bases[0], labels, C, near=near, fresh=False, tol=0.1)
     return _evaluate(bases[-1], labels, C, embedded(rough.v, bases[-1]))
-
-
-def _guess(labels: Labels) -> np.ndarray:
-    """Return initial outputs: the log-odds of the class fractions, plus or minus 2 depending on the label."""
-    if labels.several:
-        weight = labels.by_class().sum(axis=1)
-        return 4 * labels.target - 2 + np.log(np.maximum(weight / weight.sum(), 1e-9))
-    fraction = float(np.average(labels.target, weights=labels.weight))
-    return 4 * labels.target - 2 + log(max(fraction, 1e-9) / max(1 - fraction, 1e-9))
 
 
 def _neighbour(basis: Basis, labels: Labels, one: EvaluatedFit, factor: float) -> EvaluatedFit:

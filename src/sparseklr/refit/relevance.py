@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .. import _core
 from ..kernels import Kernel
 from ..samples import DistinctPoints
 from .basis import Basis, LabelFreeBases
@@ -119,10 +120,8 @@ def mean_squared_derivatives(points: DistinctPoints, chosen: np.ndarray, coef: n
         if kernel.name == "rbf":
             slopes = 2 * (X * terms.sum(axis=1)[:, None] - terms @ Z)
         else:
-            columns = [
-                np.einsum("ib,ib->i", terms, np.sign(x[:, None] - z)) for x, z in zip(X.T, Z.T, strict=True)
-            ]
-            slopes = np.column_stack(columns)
+            slopes = np.empty_like(X)
+            _core.sign_sums(X, Z, terms, slopes)
         total += weight @ (kernel.gamma * slopes) ** 2
     return total / weight.sum()
 

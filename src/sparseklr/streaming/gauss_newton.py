@@ -68,7 +68,7 @@ STEPS = GaussNewtonSettings()
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
-    """Layout of the parameter vector: points, log-widths (one if shared), coefficients and intercepts."""
+    """Layout of the parameter vector: points, log gamma (one if shared), coefficients and intercepts."""
 
     k: int  # number of points
     p: int  # number of features
@@ -83,7 +83,7 @@ class Parameters:
 
     @property
     def n_widths(self) -> int:
-        """Number of widths."""
+        """Number of values of log gamma."""
         return 1 if self.shared else self.p
 
     @property
@@ -92,7 +92,7 @@ class Parameters:
         return self.k * self.p + self.n_widths + self.n_outputs * (self.k + 1)
 
     def gradient(self, by_points: np.ndarray, by_widths: np.ndarray, by_coef: np.ndarray) -> np.ndarray:
-        """Return the gradient vector from derivatives with respect to points, log-widths and coefficients."""
+        """Return the gradient vector from derivatives with respect to points, log gamma and coefficients."""
         widths = by_widths.sum(keepdims=True) if self.shared else by_widths
         return np.concatenate([by_points.ravel(), widths, by_coef.ravel()])
 
@@ -289,7 +289,7 @@ class Descent:
     damping: float = STEPS.first_damping  # mu of the next step
     value: float = np.inf  # objective J over all rows
     idle: int = 0  # number of consecutive steps that lowered J by less than the tolerance
-    gradient_norm: float = np.inf  # largest absolute derivative with respect to a point or a log-width
+    gradient_norm: float = np.inf  # largest absolute derivative with respect to a point or log gamma
     n_steps: int = 0  # number of steps so far
     n_passes: int = 0  # number of passes over all rows so far
     done: bool = False  # whether the optimisation has converged

@@ -345,7 +345,8 @@ def _check_number(kind: Any, name: str, where: str) -> None:
     """Raise an error unless a column is numeric."""
     if not _is_number(kind):
         raise ValueError(
-            f"{where}: column {name!r} is of type {kind}; expected numbers. Exclude it by the parameter drop."
+            f"{where}: column {name!r} is of type {kind}; expected numbers. "
+            "Exclude the column with the parameter drop."
         )
 
 

@@ -1,7 +1,7 @@
-"""Parse cells: missing values, numbers and dates in common notations.
+"""Parsing of table cells: missing values, numbers and dates in common notations.
 
-:func:`read_cells` tokenises a column: it strips cells, keeps each distinct token once, and marks missing
-values. :func:`parse_numbers` and :func:`parse_dates` parse the distinct tokens.
+A token is the text of a cell without surrounding blanks. :func:`read_cells` converts a column to its distinct
+tokens, so that :func:`parse_numbers` and :func:`parse_dates` parse each token only once.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-# Tokens that mean a missing value in a column of any kind. "none" is not one of them, as it may be a
-# category.
+# Tokens that mean a missing value in every column. The list does not contain "none", which may be a category.
 _TOKENS = """
     NA N/A n/a NULL null NaN nan -NaN -nan NaT <NA> ? #N/A #NA #NULL! #DIV/0! #VALUE! #REF!
     -1.#IND -1.#QNAN 1.#IND 1.#QNAN
@@ -27,47 +26,50 @@ MISSING = frozenset({"", "#N/A N/A", *_TOKENS.split()})
 
 
 class TableError(ValueError):
-    """A table that cannot be used; the message names the column and, if there is one, the row."""
+    """Error for a table that cannot be read; the message names the column and, if possible, the row."""
 
 
 class TableWarning(UserWarning):
-    """Warning that part of a table is not used: values treated as missing, or dropped columns."""
+    """Warning about columns that are dropped, and about values that are ambiguous or treated as missing."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """A column of text as distinct tokens and their positions."""
+    """A column as distinct tokens, with the index of the token in each row."""
 
-    codes: np.ndarray  # (n_rows,): index of the cell's token, -1 if the cell is missing
+    codes: np.ndarray  # (n_rows,): for each row, the index of its token, or -1 for a missing value
     tokens: np.ndarray  # distinct strings
-    rows: Any  # name of each row, from the index of the data frame
+    rows: Any  # (n_rows,): row labels, from the index of the data frame
 
     @property
     def counts(self) -> np.ndarray:
-        """The number of occurrences of each token."""
+        """The number of rows that contain each token."""
         return np.bincount(self.codes[self.codes >= 0], minlength=len(self.tokens))
 
     def spread(self, values: np.ndarray, missing: Any) -> np.ndarray:
-        """Turn one value per token into one value per row."""
+        """Return one value per row, given one value per token and a value for missing cells."""
         return np.append(values, np.array([missing], dtype=values.dtype))[self.codes]
 
     def first_row(self, token: int) -> Any:
-        """The name of the first row that contains a token."""
+        """Return the label of the first row that contains the token with this index."""
         return self.rows[int((self.codes == token).argmax())]
 
 
 def read_cells(column: pd.Series, name: str, na: Collection[str] = ()) -> Cells:
-    """Read the cells of a column of any type as text; 12 and 12.0 become the same token."""
+    """Return the cells of a column of any type as text; the numbers 12 and 12.0 become the same token.
+
+    ``name`` is the name of the column, for errors, and ``na`` are additional tokens for missing values.
+    """
     try:
         codes, values = pd.factorize(column)
-    except TypeError:  # unhashable values, such as lists: _token raises for the first of them
+    except TypeError:  # some values are not hashable, such as lists; _token raises an error for the first
         for value in column.dropna():
             _token(value, name)
         raise
     missing = MISSING.union(na)
     written = [_token(value, name) for value in np.asarray(values, dtype=object)]
     kept = np.array([None if token in missing else token for token in written], dtype=object)
-    again, tokens = pd.factorize(kept)  # stripping may make tokens equal
+    again, tokens = pd.factorize(kept)  # different values can have the same token, such as "a" and "a "
     return Cells(np.append(again, -1)[codes], np.asarray(tokens, dtype=object), column.index)
 
 
@@ -80,8 +82,8 @@ def _token(value: Any, name: str) -> str:
         number = float(value)
         return str(int(number)) if number.is_integer() else repr(number)
     raise TableError(
-        f"column {name!r} holds values of type {type(value).__name__}; expected numbers, dates or text. "
-        "Exclude it with drop"
+        f"column {name!r} contains values of type {type(value).__name__}; expected numbers, dates or text. "
+        "Exclude the column with the parameter drop"
     )
 
 
@@ -97,7 +99,8 @@ _UNIT = (
     rf"|[x\u00d7*]\s?10\^?\d{{1,2}}\s?/\s?{_WORD}"  # x10^9/L
     rf"|(?:sq|cu|square|cubic|fl)\.? {_WORD}"  # sq ft
 )
-# a bound, then sign and currency in any order, then the digits, then a unit; "+" as in 65+ or 10+ years
+# A number consists of an optional bound such as "<", sign and currency in any order, digits, an optional
+# unit, and an optional "+" before or after the unit, as in "65+" and "10+ years".
 _PARTS = re.compile(
     rf"(?P<bound>[<>]=?|[≤≥])?\s*(?P<sign>[+-]?)(?:[{_CURRENCY}]?|(?P<code>{'|'.join(_CODES.split())}))\s*"
     rf"(?P<sign2>[+-]?)(?P<body>\d(?:[\d.,{_SPACES}]*[\d.,])?{_EXPONENT}|[.,]\d+{_EXPONENT})"
@@ -106,11 +109,12 @@ _PARTS = re.compile(
 
 
 def parse_numbers(tokens: np.ndarray, decimal: str = ".") -> tuple[np.ndarray, np.ndarray]:
-    """Return the value of each token, NaN if it is not a finite number, and its unit.
+    """Return the number and the unit of each token; the number is NaN if a token is not a finite number.
 
-    If ``decimal`` is a point, commas separate thousands, and vice versa, unless that is impossible:
-    "1,5" is 1.5 in either case. Currency signs are not units, but codes such as USD are. A bound such as
-    "<0.3" or "65+" has the value of its number; see :func:`is_bound`.
+    If the decimal sign is a point, commas separate groups of three digits, and vice versa. A token in which
+    this is impossible is read otherwise: "1,5" is 1.5 with either decimal sign. The unit is "" for tokens
+    without a unit. Currency codes such as USD are units, whereas currency signs are ignored. Bounds such as
+    "<0.3" and "65+" are read as 0.3 and 65; :func:`is_bound` detects them.
 
     Examples
     --------
@@ -121,13 +125,13 @@ def parse_numbers(tokens: np.ndarray, decimal: str = ".") -> tuple[np.ndarray, n
     >>> units.tolist()
     ['', '', '%', '', '', '', 'kg/m2']
     """
-    plain = tokens  # plain numbers are parsed together, the other tokens one by one
+    plain = tokens  # tokens such as "-1.5e3" are parsed together by pandas, all others one by one
     if decimal == ",":
         plain = np.array(["" if "." in token else token.replace(",", ".") for token in tokens], dtype=object)
     values = np.array(pd.to_numeric(pd.Series(plain, dtype=object), errors="coerce"), dtype=np.float64)
     values[np.isinf(values)] = np.nan
     found = ~np.isnan(values)
-    values[found] = plain[found].astype(np.float64)  # pandas before 3 rounds numbers of 16 digits
+    values[found] = plain[found].astype(np.float64)  # pandas before 3.0 rounds numbers with 16 digits
     units = np.full(len(tokens), "", dtype=object)
     for k in np.flatnonzero(np.isnan(values)):
         values[k], units[k] = _parse_number(tokens[k], decimal)
@@ -151,13 +155,13 @@ def _parse_number(token: str, decimal: str) -> tuple[float, str]:
 
 
 def _plain_unit(unit: str) -> str:
-    """Write a unit in one way: kg/m2 for kg / m²."""
+    """Return a unit in a standard spelling, such as kg/m2 for kg / m²."""
     unit = re.sub(r"\s*/\s*", "/", unit)
     return unit.translate(str.maketrans("²³μ\u00d7", "23µx"))
 
 
 def is_bound(token: str) -> bool:
-    """Whether a number is a bound, as in "<0.3" and "65+"."""
+    """Return whether a token is a bound, such as "<0.3" or "65+"."""
     match = _PARTS.fullmatch(token)
     return bool(match and (match["bound"] or match["more"] or match["plus"]))
 
@@ -176,20 +180,21 @@ def _parse_digits(body: str, decimal: str) -> float:
 
 
 def sample_tokens(frame: pd.DataFrame, na: Collection[str] = ()) -> Iterator[np.ndarray]:
-    """Yield the first thousand distinct tokens of each text column."""
+    """Yield, for each column of text, the tokens among its first 1,000 distinct values."""
     for name, column in frame.items():
         if column.dtype == object or isinstance(column.dtype, pd.StringDtype):
             try:
                 distinct = column.drop_duplicates().head(1000)
-            except TypeError:  # unhashable values: read_cells raises for them
+            except TypeError:  # some values are not hashable; read_cells raises an error for them
                 distinct = column
             yield read_cells(distinct, str(name), na).tokens
 
 
 def detect_decimal(columns: Iterable[np.ndarray]) -> str | None:
-    """The decimal sign in the tokens of some columns; None if they do not determine it.
+    """Return the decimal sign of the numbers in some columns; None if the numbers do not determine it.
 
-    "3,14" supports a comma and "3.14" a point; "1,234" may be either and does not count.
+    A token such as "3,14" is evidence for a comma, and "3.14" for a point. A token such as "1,234" can have
+    either meaning and is ignored. The sign with more evidence is returned.
 
     Examples
     --------
@@ -201,7 +206,7 @@ def detect_decimal(columns: Iterable[np.ndarray]) -> str | None:
         for token in tokens:
             match = _PARTS.fullmatch(token)
             body = match["body"] if match else ""
-            # three digits after the only sign may be a group of thousands, unless the number begins with zero
+            # "1,234" and "1.234" can contain a decimal sign or a thousands separator; "0,234" cannot
             if re.fullmatch(r"[1-9]\d{0,2}[.,]\d{3}", body):
                 continue
             point += bool(re.fullmatch(rf"(?:\d*|\d{{1,3}}(?:[,{_SPACES}]\d{{3}})+)\.\d+{_EXPONENT}", body))
@@ -212,7 +217,10 @@ def detect_decimal(columns: Iterable[np.ndarray]) -> str | None:
 
 
 def count_units(units: np.ndarray, counts: np.ndarray) -> dict[str, int]:
-    """The number of values in each unit; year and years are one unit, in its more frequent spelling."""
+    """Return the number of rows with each unit; year and years are one unit, in the more frequent spelling.
+
+    ``counts`` are the numbers of rows with each entry of ``units``.
+    """
     weights: dict[str, int] = {}
     for unit, count in zip(units.tolist(), counts.tolist(), strict=True):
         weights[unit] = weights.get(unit, 0) + count
@@ -228,16 +236,17 @@ def _singular(unit: str) -> str:
 
 
 def most_frequent_unit(units: np.ndarray, counts: np.ndarray) -> str:
-    """The unit of most values, or "" if most have no unit."""
+    """Return the most frequent unit, which is "" if most values do not have a unit."""
     weights = count_units(units, counts)
     return max(weights, key=lambda unit: weights[unit]) if weights else ""
 
 
 def numbers_in_unit(values: np.ndarray, units: np.ndarray, unit: str) -> np.ndarray:
-    """Return the values, with NaN for those that have another unit.
+    """Return the values in a given unit; values in other units become NaN.
 
-    A number without a unit has the unit of its column, except in a column of percentages, where 5 may mean 5%
-    or 500%. Likewise, 5% in a column of plain numbers may mean 5 or 0.05.
+    A number without a unit is assumed to have the given unit, unless this is a percentage: in a column of
+    percentages, 5 can mean 5% or 500%. Conversely, 5% in a column of numbers without a unit can mean 5 or
+    0.05 and becomes NaN.
     """
     fits = np.array([_singular(one) == _singular(unit) for one in units], dtype=bool)
     if unit not in ("%", "‰"):
@@ -254,13 +263,14 @@ _DAYS = """%d.%m.%Y|%m/%d/%Y|%d/%m/%Y|%Y/%m/%d|%m-%d-%Y|%d-%m-%Y|%Y.%m.%d|%Y%m%d
 _MONTHS = ["%b-%Y", "%b %Y", "%B %Y", "%B-%Y", "%m/%Y", "%Y-%m", "%Y/%m", "%b-%y"]  # the first day of a month
 _TIMES = ["", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S"]
 FORMATS = [*(day + time for time in _TIMES for day in _DAYS), *_MONTHS]
-_ZONE = r"([T ].*?)\s*(?:Z|[+-]\d{2}(?::?\d{2})?)$"  # a time zone after the time
+_ZONE = r"([T ].*?)\s*(?:Z|[+-]\d{2}(?::?\d{2})?)$"  # a time followed by a time zone
 
 
 def parse_dates(tokens: np.ndarray, form: str) -> np.ndarray:
-    """Return the local date and time of each token without time zone; NaT if the format does not fit.
+    """Return the date and time of each token in the format ``form``, or NaT if the token does not match it.
 
-    Several formats are separated by ``|``; the first that fits a token reads it.
+    Time zones are ignored: the result is the local time. ``form`` may be several formats separated by ``|``;
+    the first format that matches a token is used.
     """
     if "|" in form:
         first, rest = form.split("|", 1)
@@ -269,7 +279,7 @@ def parse_dates(tokens: np.ndarray, form: str) -> np.ndarray:
         moments[unread] = parse_dates(tokens[unread], rest)
         return moments
     text = pd.Series(tokens, dtype=object)
-    if form == ISO:  # pandas would also accept a year alone
+    if form == ISO:  # require a full date, because pandas would also accept a year alone
         text = text.where([bool(re.match(r"\d{4}-\d{2}-\d{2}", token)) for token in tokens])
     if form == ISO or form.endswith("%z"):
         text = text.str.replace(_ZONE, r"\1", regex=True)
@@ -279,9 +289,10 @@ def parse_dates(tokens: np.ndarray, form: str) -> np.ndarray:
 
 
 def find_format(tokens: np.ndarray, least: float) -> tuple[str | None, str | None]:
-    """Find the format that fits most tokens, and one with day and month swapped if it fits equally well.
+    """Return the date format that matches most tokens, and an equally good format with day and month swapped.
 
-    The format is None if it fits less than the fraction ``least`` of the tokens.
+    The first format is None if it matches less than the fraction ``least`` of the tokens. The second format
+    is None unless it matches as many tokens as the first.
 
     Examples
     --------
@@ -306,9 +317,9 @@ def find_format(tokens: np.ndarray, least: float) -> tuple[str | None, str | Non
 
 
 def _several_formats(sample: np.ndarray) -> str:
-    """The formats of a column that mixes them, separated by ``|``, the most frequent first.
+    """Return the formats of a column that mixes several, separated by ``|``, the most frequent first.
 
-    A format and the one with day and month swapped exclude each other.
+    A format and its version with day and month swapped exclude each other.
     """
     found: list[str] = []
     left, candidates = sample, [ISO, *(form for form in FORMATS if _has_signs_of(form, sample))]
@@ -324,12 +335,15 @@ def _several_formats(sample: np.ndarray) -> str:
 
 
 def _swapped(form: str) -> str:
-    """The format with day and month swapped."""
+    """Return the format with day and month swapped."""
     return form.translate(str.maketrans("dm", "md"))
 
 
 def _has_signs_of(form: str, sample: np.ndarray) -> bool:
-    """Whether some tokens have the punctuation of a format; this is faster than parsing them."""
+    """Return whether some tokens contain the punctuation of a date format.
+
+    This test is faster than parsing, and excludes most formats.
+    """
     signs = set(re.sub("%.", "", form))
     return any(signs.issubset(token) and (":" in token) == (":" in signs) for token in sample)
 

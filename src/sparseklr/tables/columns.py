@@ -1,4 +1,4 @@
-"""Learn the kind of each column from the training rows, and read the values of a column of known kind."""
+"""Detection of the kind of a column (number, date or text), and conversion of a column of known kind."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from .cells import (
     read_cells,
 )
 
-# Reasons for dropping columns
+# Reasons for dropping a column
 EMPTY = "empty in every row"
 CONSTANT = "the same value in every row"
 COUNTED = "a different whole number in each row, as identifiers are"
 NAMED = "a different text in nearly every row, as identifiers are"
-INFINITY = "infinity"  # token that represents an infinite number
+INFINITY = "infinity"  # token of an infinite number in a column of floats
 _IDENTIFIER = re.compile(r"(?:^|[\W_])(?:id|ids|uuid|guid|key|nr|no|index|idx)(?:$|[\W_])", re.IGNORECASE)
 _IDENTIFIER_AT_END = re.compile(r"[a-z](?:Id|ID|Nr|No)$")
 
@@ -40,20 +40,24 @@ _IDENTIFIER_AT_END = re.compile(r"[a-z](?:Id|ID|Nr|No)$")
 class ColumnSettings:
     """Thresholds of the rules that determine the kind of a column."""
 
-    max_categories: int = 40  # a text column with fewer distinct values holds categories
-    numbers: float = 0.9  # fraction of the cells that must be numbers (or dates) for a column of that kind
-    numbers_but_tokens: float = 0.5  # fraction that suffices if at most two distinct tokens are not numbers
-    date_declared: float = 0.5  # fraction of the cells that must fit the format of declared dates
-    min_rows: int = 20  # with fewer rows, distinct values do not show that a column identifies the rows
-    distinct: float = 0.95  # fraction of distinct cells in a column that identifies the rows
-    max_words: int = 3  # a column with more words per token on average is free text, not names
-    padded: float = 0.05  # fraction of cells with leading zeros in a column of codes
-    max_unread: int = 40  # number of unreadable tokens that are stored
-    other_column: int = 5  # new unreadable values that reveal the wrong column
-    max_units: int = 3  # numbers in two or three units are reported; more are codes such as 12A
-    sentinel: float = 0.75  # distance of -99 or 999 from the other values, as a fraction of their range
-    spellings: float = 0.001  # significance at which spellings such as "Yes" and "yes" differ in their labels
-    outside: float = 0.25  # numbers outside the training range by this fraction of its width are unfamiliar
+    max_categories: int = 40  # a text column with fewer distinct values is categorical
+    numbers: float = (
+        0.9  # a column is numeric if at least this fraction of its cells are numbers; also for dates
+    )
+    numbers_but_tokens: float = 0.5  # the same fraction if at most two distinct tokens are not numbers
+    date_declared: float = 0.5  # fraction of cells that must match the date format if the user declares dates
+    min_rows: int = 20  # with fewer rows, a column of distinct values is not taken for an identifier
+    distinct: float = 0.95  # minimum fraction of distinct values in an identifier
+    max_words: int = (
+        3  # a text column with at least this mean number of words is free text, not an identifier
+    )
+    padded: float = 0.05  # fraction of cells with leading zeros above which digits are codes, not numbers
+    max_unread: int = 40  # maximum number of unreadable tokens that are stored
+    other_column: int = 5  # number of unreadable values, not seen in training, that indicate a wrong column
+    max_units: int = 3  # two or three different units are reported; more are taken for codes such as 12A
+    sentinel: float = 0.75  # minimum distance of -99 or 999 from the other values, relative to their range
+    spellings: float = 0.001  # significance level of the test whether "Yes" and "yes" have different labels
+    outside: float = 0.25  # values this fraction of the training range outside of it are unfamiliar
 
 
 SETTINGS = ColumnSettings()
@@ -61,20 +65,20 @@ SETTINGS = ColumnSettings()
 
 @dataclass(frozen=True)
 class Column:
-    """The kind and values of a column, learned from the training rows."""
+    """Properties of a column of the training data."""
 
     kind: str  # "number", "date" or "text"
-    left_out: str = ""  # why it is not a feature; "" for a feature
+    left_out: str = ""  # the reason why the column is dropped; "" if it is used
     unit: str = ""  # unit of the numbers, such as "%" or "kg"
-    form: str = ""  # format of dates in text
-    low: float | None = None  # range in training; dates in seconds since 1970
-    high: float | None = None
-    categories: tuple[str, ...] | None = None  # the distinct values of a text column that has few of them
-    has_missing: bool = True  # whether values were missing in training
-    unread: tuple[str, ...] = ()  # unreadable tokens in the training rows, at most max_unread
+    form: str = ""  # format of dates that are stored as text
+    low: float | None = None  # smallest number, or earliest date in seconds since 1970
+    high: float | None = None  # largest number, or latest date in seconds since 1970
+    categories: tuple[str, ...] | None = None  # distinct values of a categorical column; None for others
+    has_missing: bool = True  # whether the training data have missing values
+    unread: tuple[str, ...] = ()  # unreadable tokens in the training data, at most max_unread
 
     def __str__(self) -> str:
-        """Describe the values in training, or why the column was dropped."""
+        """Return a description of the values in training, or the reason why the column is dropped."""
         if self.left_out:
             return self.left_out
         if self.categories is not None:
@@ -90,28 +94,28 @@ class Column:
 
     @property
     def identifies(self) -> bool:
-        """Whether the column was dropped because it identifies the rows."""
+        """Whether the column is dropped because it identifies the rows."""
         return self.left_out in (COUNTED, NAMED)
 
 
 @dataclass(frozen=True)
 class UnreadableValues:
-    """Unreadable values of a column, which count as missing, or text values unseen in training."""
+    """Values of a column that cannot be read, or categories that do not occur in the training data."""
 
-    name: str
-    kind: str
-    count: int
-    filled: int  # number of cells that are not empty
-    examples: list[tuple[str, Any]]  # tokens with the first row of each, at most max_unread
-    new: int  # number of those values that did not occur in training
+    name: str  # name of the column
+    kind: str  # kind of the column
+    count: int  # number of cells with an unreadable value
+    filled: int  # number of cells that are not missing
+    examples: list[tuple[str, Any]]  # unreadable tokens, each with the label of its first row
+    new: int  # number of cells with an unreadable value that did not occur in training
 
     def __str__(self) -> str:
         if self.kind == "text":
-            verb = ("is" if self.count == 1 else "are") + " new to the model"
+            verb = ("does" if self.count == 1 else "do") + " not occur in the training data"
         elif self.count == 1:
-            verb = f"is not a {self.kind} and counts as missing"
+            verb = f"is not a {self.kind} and is treated as missing"
         else:
-            verb = f"are not {self.kind}s and count as missing"
+            verb = f"are not {self.kind}s and are treated as missing"
         examples = ", ".join(f"{token[:40]!r} (row {row})" for token, row in self.examples[:3])
         more = ", ..." if len(self.examples) > 3 else ""
         return f"column {self.name!r}: {self.count} of {self.filled} values {verb}: {examples}{more}"
@@ -129,10 +133,23 @@ def learn(
     form: str = "",
     y: np.ndarray | None = None,
 ) -> tuple[Column, np.ndarray, list[str]]:
-    """Learn the kind of a column; return it with the values and messages on ambiguous or unreadable values.
+    """Return the properties of a column of the training data, its values, and messages for the user.
 
-    ``declared`` is the kind given by the user; a declared column is dropped only if it is empty. ``y`` are
-    the labels of the rows, which decide whether spellings of a category are the same.
+    The messages concern dropped columns and ambiguous or unreadable values.
+
+    Parameters
+    ----------
+    column, name : Series, str
+        The column and its name.
+    decimal, na : str, collection of str
+        The decimal sign, and additional tokens for missing values.
+    declared : str
+        The kind of the column if the user gave it, otherwise "". A column of given kind is dropped only if it
+        is empty.
+    form : str
+        The date format if the user gave it, otherwise "".
+    y : array or None
+        The labels. They decide whether two spellings, such as "Yes" and "yes", are the same category.
     """
     learned, cells, doubt = _learn_kind(column, name, decimal, na, declared, form)
     values, unreadable = read_column(column, name, learned, decimal, na, cells)
@@ -145,11 +162,11 @@ def learn(
         not filled.any() or (declared == "date" and unreadable.count > unreadable.filled / 2)
     ):
         token, row = unreadable.examples[0]
-        raise TableError(f"column {name!r}: row {row} holds {token!r}; expected a {learned.kind}")
+        raise TableError(f"column {name!r}: row {row} contains {token!r}; expected a {learned.kind}")
     elif not declared and filled.all() and len(pd.unique(values)) == 1:
         learned = replace(learned, left_out=CONSTANT)
     if learned.left_out:
-        return learned, values, [f"column {name!r} is left out: {learned.left_out}"]
+        return learned, values, [f"column {name!r} is dropped: {learned.left_out}"]
     if learned.kind != "text":
         numbers = _as_floats(values[filled])
         learned = replace(learned, low=float(numbers.min()), high=float(numbers.max()))
@@ -164,7 +181,7 @@ def learn(
 
 
 def _bounds(cells: Cells | None, name: str, decimal: str) -> str:
-    """Report numbers such as <0.3 and 65+."""
+    """Return a message about bounds such as <0.3 and 65+ in a column of numbers, or ""."""
     if cells is None:
         return ""
     bound = [k for k, token in enumerate(cells.tokens) if is_bound(token)]
@@ -172,14 +189,15 @@ def _bounds(cells: Cells | None, name: str, decimal: str) -> str:
         return ""
     count, filled = int(cells.counts[bound].sum()), int(cells.counts.sum())
     examples = ", ".join(f"{cells.tokens[k]!r} (row {cells.first_row(k)})" for k in bound[:3])
-    verb = "is a bound, read as its number" if count == 1 else "are bounds, read as their numbers"
+    verb = "is a bound and is" if count == 1 else "are bounds and are"
+    verb += " read as a number" if count == 1 else " read as numbers"
     return f"column {name!r}: {count} of {filled} values {verb}: {examples}" + (
         ", ..." if len(bound) > 3 else ""
     )
 
 
 def _sentinels(values: np.ndarray, name: str) -> list[str]:
-    """Report values such as -99 and 999 that are far from all others and may mean a missing value."""
+    """Return messages about values such as -99 that are far from all others and may mean "missing"."""
     distinct, counts = np.unique(values, return_counts=True)
     nines = np.array([bool(re.fullmatch(r"-?9*9(?:\.9*0?)?", f"{value:.10g}")) for value in distinct])
     rest = distinct[~nines]
@@ -191,16 +209,18 @@ def _sentinels(values: np.ndarray, name: str) -> list[str]:
         if max(low - value, value - high) > SETTINGS.sentinel * (high - low):
             rows = f"{count} row{'s' if count > 1 else ''}"
             found.append(
-                f"column {name!r}: {value:g} in {rows} is far from the other values, {low:g} to {high:g}; if "
-                f"it means a missing value, add it to the missing tokens (--na={value:g})"
+                f"column {name!r}: {value:g} in {rows} is far from the other values, which range from "
+                f"{low:g} to {high:g}; if it means a missing value, add it to the missing tokens "
+                f"(--na={value:g})"
             )
     return found
 
 
 def _one_spelling(values: np.ndarray, name: str, y: np.ndarray | None) -> tuple[np.ndarray, list[str]]:
-    """Merge categories that differ only in case, as Yes and yes, into the most frequent spelling.
+    """Return the values with one spelling of categories that differ only in case, and messages for the user.
 
-    They stay apart if their labels differ significantly (chi-squared test).
+    Categories such as "Yes" and "yes" are merged into the more frequent one, unless their labels differ
+    significantly in a chi-squared test.
     """
     counts = pd.Series(values).value_counts()
     groups: dict[str, list[str]] = {}
@@ -213,11 +233,11 @@ def _one_spelling(values: np.ndarray, name: str, y: np.ndarray | None) -> tuple[
         listed = ", ".join(map(repr, spellings))
         if y is not None and _labels_differ(values, spellings, y):
             sentences.append(
-                f"column {name!r}: {listed} stay different categories, as their class frequencies differ"
+                f"column {name!r}: {listed} remain different categories, as their class frequencies differ"
             )
             continue
         values[np.isin(values, spellings)] = spellings[0]
-        sentences.append(f"column {name!r}: {listed} count as one category, {spellings[0]!r}")
+        sentences.append(f"column {name!r}: {listed} are merged into one category, {spellings[0]!r}")
     return values, sentences
 
 
@@ -232,7 +252,10 @@ def _labels_differ(values: np.ndarray, spellings: list[str], y: np.ndarray) -> b
 def _learn_kind(
     column: pd.Series, name: str, decimal: str, na: Collection[str], declared: str, form: str
 ) -> tuple[Column, Cells | None, str]:
-    """Return the kind of a column, its cells if they were read as text, and a message if it is ambiguous."""
+    """Return the kind of a column, its cells if they were read as text, and a message if it is ambiguous.
+
+    The message is "" if the column is not ambiguous. The parameters are those of :func:`learn`.
+    """
     native_date = types.is_datetime64_any_dtype(column.dtype)
     if native_date and declared in ("", "date"):
         return Column("date"), None, ""
@@ -287,19 +310,24 @@ def _learn_text(cells: Cells, name: str, decimal: str) -> tuple[Column, str]:
 
 
 def _several_units(units: np.ndarray, counts: np.ndarray, filled: int, name: str) -> str:
-    """Report a column of numbers in a few different units; "" for other columns."""
+    """Return a message if a column contains numbers in two or three different units, otherwise ""."""
     totals = {unit: count for unit, count in count_units(units, counts).items() if unit}
     if not 1 < len(totals) <= SETTINGS.max_units or sum(totals.values()) < SETTINGS.numbers * filled:
         return ""
     listed = ", ".join(f"{unit} ({count} values)" for unit, count in totals.items())
     return (
-        f"column {name!r} has numbers in several units, {listed}, and is read as text; convert them to one "
-        f"unit, or declare it as a number (--number) to use those in {max(totals, key=lambda u: totals[u])}"
+        f"column {name!r} contains numbers in several units, {listed}, and is read as text; convert the "
+        "numbers to one unit, or declare the column as numeric (--number) to use only the numbers in "
+        f"{max(totals, key=lambda u: totals[u])}"
     )
 
 
 def _learn_numbers(values: np.ndarray, name: str) -> Column:
-    """Decide between numbers and identifiers: distinct integers that count the rows or have such a name."""
+    """Return a column of numbers, marked as dropped if the numbers are identifiers.
+
+    Identifiers are distinct integers that count the rows, or nearly distinct integers in a column with a name
+    such as "customer_id".
+    """
     numbers = values[np.isfinite(values)]
     if len(numbers) < SETTINGS.min_rows or not np.array_equal(numbers, np.round(numbers)):
         return Column("number")
@@ -313,7 +341,7 @@ def _learn_numbers(values: np.ndarray, name: str) -> Column:
 
 
 def _is_code(tokens: np.ndarray, counts: np.ndarray) -> bool:
-    """Whether leading zeros show that digits are a code and not a number, as in 01234 but not in 0.5."""
+    """Return whether leading zeros, as in 01234 but not in 0.5, show that digits are codes, not numbers."""
     padded = np.array([bool(re.fullmatch(r"0\d+", token)) for token in tokens])
     digits = np.array([token.isdigit() for token in tokens])
     if not padded.any():
@@ -324,7 +352,7 @@ def _is_code(tokens: np.ndarray, counts: np.ndarray) -> bool:
 
 
 def _looks_like_days(numbers: np.ndarray) -> bool:
-    """Whether all numbers are dates in the form 20240131."""
+    """Return whether all numbers are dates, written like 20240131."""
     whole = np.isfinite(numbers).all() and np.array_equal(numbers, np.round(numbers))
     if not whole or len(numbers) < 2 or numbers.min() < 19000101 or numbers.max() > 21001231:
         return False
@@ -336,7 +364,8 @@ def _date_format(cells: Cells, name: str, least: float) -> tuple[str, str]:
     form, swapped = find_format(cells.tokens, least)
     if form is None:
         raise TableError(
-            f"column {name!r}: no date format fits; row {cells.first_row(0)} holds {cells.tokens[0]!r}"
+            f"column {name!r}: the dates do not match any known format; row {cells.first_row(0)} contains "
+            f"{cells.tokens[0]!r}. Give the format of the dates, or do not declare the column as dates"
         )
     if "|" in form:
         listed = form.replace("|", ", ")
@@ -344,7 +373,8 @@ def _date_format(cells: Cells, name: str, least: float) -> tuple[str, str]:
     if not swapped:
         return form, ""
     return form, (
-        f"column {name!r}: {cells.tokens[0]!r} is read as a date of the form {form}; it may also be {swapped}"
+        f"column {name!r}: dates such as {cells.tokens[0]!r} are read with the format {form}, but {swapped} "
+        "is also possible"
     )
 
 
@@ -359,9 +389,10 @@ def read_column(
     na: Collection[str],
     cells: Cells | None = None,
 ) -> tuple[np.ndarray, UnreadableValues | None]:
-    """Read the values of a column: floats, datetime64[us], or strings with None for missing values.
+    """Return the values of a column of known kind, and the values that could not be read, or None.
 
-    ``cells`` are the cells of the column if they have already been read.
+    Numbers become float64, dates become datetime64[us], and text becomes strings, with None for missing
+    values. ``cells`` are the cells of the column if they have already been read.
     """
     if learned.kind == "number" and _is_number(column):
         values = _floats(column)
@@ -385,7 +416,7 @@ def read_column(
     elif learned.kind == "number":
         numbers = numbers_in_unit(*parse_numbers(cells.tokens, decimal), learned.unit)
         unknown = np.isnan(numbers)
-        numbers[np.isin(numbers, _missing_numbers(na, decimal))] = np.nan  # -9 is also written -9.0
+        numbers[np.isin(numbers, _missing_numbers(na, decimal))] = np.nan  # the token -9 also matches -9.0
         values = cells.spread(numbers, np.nan)
     else:
         form = learned.form or find_format(cells.tokens, SETTINGS.date_declared)[0] or ISO
@@ -402,12 +433,15 @@ def read_column(
 
 
 def _missing_numbers(na: Collection[str], decimal: str) -> np.ndarray:
-    """The numbers among the tokens for missing values."""
+    """Return the tokens for missing values as numbers; NaN for tokens that are not numbers."""
     return parse_numbers(np.array(list(na), dtype=object), decimal)[0]
 
 
 def _known_spelling(tokens: np.ndarray, categories: tuple[str, ...]) -> np.ndarray:
-    """Replace tokens by the category that differs only in case, if it is the only one."""
+    """Return the tokens, with each token replaced by the category that differs from it only in case.
+
+    A token stays unchanged if there is no such category, or more than one.
+    """
     exact, folded = {*categories}, [category.casefold() for category in categories]
     by_case = {
         fold: category for fold, category in zip(folded, categories, strict=True) if folded.count(fold) == 1
@@ -432,7 +466,11 @@ def _as_floats(values: np.ndarray) -> np.ndarray:
 
 
 def strange(values: np.ndarray, name: str, learned: Column) -> dict[str, np.ndarray]:
-    """Map each reason to a mask of the rows whose value is unlike those in training."""
+    """Return masks of the rows whose value is unlike the training data, by the reason why it is.
+
+    The reasons are new categories, numbers and dates outside the training range, and missing values in a
+    column without missing values in training.
+    """
     missing = pd.isna(values)
     found = {f"{name} is missing": missing & (not learned.has_missing)}
     if learned.kind == "text":

@@ -1,6 +1,6 @@
-"""The second step of a tabular pipeline, which turns numbers, dates and text into features.
+"""Second step of the pipeline for data frames: conversion of numbers, dates and text to features.
 
-``docs/design/tables.md`` gives the measurements behind the rules of this module.
+``docs/design/tables.md`` contains the measurements on which the rules of this module are based.
 """
 
 from __future__ import annotations
@@ -22,67 +22,71 @@ from sklearn.utils.validation import check_is_fitted
 
 from .columns import SETTINGS
 
-#: The parts of a date that are features; the hour only if some date of the column has a time.
+#: The components of a date that become features; the hour is used only if some date in the column has a time.
 DATE_PARTS = ("year", "month", "day", "weekday", "hour", "total_seconds")
 
 
 @dataclass(frozen=True)
 class TextSettings:
-    """Size and cross-fitting of the scores of free text."""
+    """Settings of the logistic regression that turns a column of free text into log-odds."""
 
-    terms: int = 5000  # words and pairs of words, and as many sequences of letters
-    letters: tuple[int, int] = (2, 4)  # length of the sequences, which recognise misspelt words
-    n_folds: int = 5  # of the training rows, to score each row by a regression without it
+    terms: int = 5000  # maximum number of words and pairs of words, and of sequences of letters
+    letters: tuple[int, int] = (2, 4)  # minimum and maximum length of the sequences of letters
+    n_folds: int = 5  # number of folds for the cross-fitted log-odds of the training rows
 
 
 TEXT = TextSettings()
 
 
 class TableFeatures(TransformerMixin, BaseEstimator):
-    """Transform the output of :class:`TableReader` into features for a kernel model.
+    """Transformer from columns of numbers, dates and text to features for a kernel model.
 
-    Numbers and the parts of dates (year, month, day, weekday, hour, seconds since 1970) are standardised.
-    Missing values are imputed by the median; if a column had some in training, an indicator feature marks
-    them. Text columns with fewer than 40 distinct values are one-hot encoded, with one feature for all
-    values that occur only once. Every other text column becomes the log-odds of a logistic regression on its
-    words and sequences of letters (TF-IDF), with more than two classes one for each class. ``fit_transform``
-    gives each training row the log-odds of a regression without it, by cross-validation; so the next step
-    can weigh them as it must for new rows.
+    The input is the output of :class:`TableReader`. Numbers become one feature each. Dates become features
+    for year, month, day, weekday, hour and seconds since 1970. Missing numbers and dates are imputed by the
+    median, and an additional indicator feature marks them. All these features except the indicators are
+    standardised.
+
+    Text columns with fewer than 40 distinct values are one-hot encoded; all values that occur only once share
+    one feature. Every other text column is free text. It becomes the log-odds of a logistic regression on the
+    TF-IDF weights of its words and sequences of letters; with more than two classes, there is one feature for
+    each class. In ``fit_transform``, these log-odds are cross-fitted: the regression that scores a training
+    row was not fitted to it. The classifier that follows therefore sees log-odds of the same quality as for
+    new rows.
 
     Attributes
     ----------
     numbers_, categorical_, text_ : list of str
-        The columns of numbers, of categories and of free text.
+        Names of the columns of numbers, of categories and of free text.
     dates_ : dict of str to list of str
-        The columns of dates, with their parts.
+        Names of the columns of dates, with the components that become features.
     missing_ : list of str
-        The columns of numbers and dates with missing values.
+        Names of the columns of numbers and dates that had missing values in training.
     one_hot_ : OneHotEncoder or None
-        Encodes the categories.
+        Encoder of the categorical columns; None if there are none.
     scores_ : list of Pipeline
-        The regressions of the columns of free text.
+        Logistic regressions for the columns of free text.
     imputer_, scaler_ : SimpleImputer, StandardScaler or None
-        Impute and standardise numbers and the parts of dates; None if there are none.
+        Transformers of numbers and components of dates; None if there are no such columns.
     """
 
     def fit(self, X: pd.DataFrame, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn medians, means, variances, categories and words from the output of ``TableReader``.
+        """Fit the imputer, the scaler, the encoder and the regressions to the output of ``TableReader``.
 
-        Means, variances and the regressions on text use ``sample_weight``, whereas medians ignore it; only
-        free text uses y.
+        The scaler and the regressions use ``sample_weight``; the medians of the imputer ignore it. Only the
+        regressions on free text use the labels y.
         """
         self.fit_transform(X, y, sample_weight)
         return self
 
     def fit_transform(self, X: pd.DataFrame, y: Any = None, sample_weight: Any = None) -> np.ndarray:
-        """Fit to X, and return its features, with text scored by cross-validation."""
+        """Fit to X and return its features, in which the log-odds of free text are cross-fitted."""
         kinds = {name: column.dtype.kind for name, column in X.items()}
         self.numbers_ = [name for name, kind in kinds.items() if kind == "f"]
         for name in self.numbers_:
-            if X[name].abs().max() > 1e150:  # the squares of larger numbers, or their sum, would overflow
+            if X[name].abs().max() > 1e150:  # the sum of the squares of larger numbers can overflow
                 raise ValueError(
-                    f"column {name!r} has values beyond 1e+150, whose variance overflows; divide it by a "
-                    "power of ten."
+                    f"column {name!r} contains values beyond 1e+150, whose variance overflows; divide the "
+                    "column by a power of ten."
                 )
         self.missing_ = [name for name, kind in kinds.items() if kind in "fM" and X[name].isna().any()]
         self.dates_ = {name: _parts_of(X[name]) for name, kind in kinds.items() if kind == "M"}
@@ -107,7 +111,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         return self._features(X, [scores for _, scores in scored.values()])
 
     def transform(self, X: pd.DataFrame) -> np.ndarray:
-        """Transform the output of ``TableReader.transform`` to features of shape (n_samples, n_features)."""
+        """Return the features (n_samples, n_features) of a table that ``TableReader.transform`` returned."""
         check_is_fitted(self)
         scores = [
             _log_odds(model, _texts(X[name]), model.classes_)
@@ -116,18 +120,22 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         return self._features(X, scores)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """The feature names: numbers, parts of dates, indicators of missing values, and encoded text."""
+        """Return the names of the features, in their order.
+
+        Numbers come first, followed by components of dates, indicators of missing values, categories and
+        log-odds of free text.
+        """
         return np.array([feature for feature, _ in self._names()], dtype=object)
 
     def column_groups(self) -> dict[str, list[int]]:
-        """Positions of the features that are computed from each column of the table."""
+        """Return, for each column of the table, the positions of the features that are computed from it."""
         groups: dict[str, list[int]] = {}
         for j, (_, column) in enumerate(self._names()):
             groups.setdefault(column, []).append(j)
         return groups
 
     def _names(self) -> list[tuple[str, str]]:
-        """The name of each feature and of its column."""
+        """Return the name of each feature, and the name of the column from which it is computed."""
         check_is_fitted(self)
         names = [(name, name) for name in self.numbers_]
         names += [(f"{name}_{part}", name) for name, parts in self.dates_.items() for part in parts]
@@ -144,24 +152,24 @@ class TableFeatures(TransformerMixin, BaseEstimator):
     def _features(self, X: pd.DataFrame, scores: list[np.ndarray]) -> np.ndarray:
         parts = [X[self.missing_].isna().to_numpy(dtype=np.float64)]
         if self.imputer_ is not None and self.scaler_ is not None:
-            with np.errstate(over="ignore"):  # the estimator raises if a value becomes infinite
+            with np.errstate(over="ignore"):  # the estimator raises an error if a value becomes infinite
                 scaled = self.scaler_.transform(self.imputer_.transform(self._quantities(X)))
             parts.insert(0, scaled)
         if self.one_hot_ is not None:
             with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "Found unknown categories")  # the reader reports them
+                warnings.filterwarnings("ignore", "Found unknown categories")  # TableReader reports them
                 parts.append(self.one_hot_.transform(self._categories(X)))
         return np.hstack([*parts, *scores])
 
     def _quantities(self, X: pd.DataFrame) -> np.ndarray:
-        """Numbers and parts of dates, to be standardised."""
+        """Return the numbers and the components of dates, before imputation and standardisation."""
         parts = [X[self.numbers_].to_numpy(dtype=np.float64)]
         parts += [date_parts(X[name].to_numpy(), chosen) for name, chosen in self.dates_.items()]
-        # C order, because the memory layout determines the order, and so the rounding, of sums
+        # C order, because the order of summation, and so the rounding of sums, depends on the memory layout
         return np.ascontiguousarray(np.hstack(parts))
 
     def _categories(self, X: pd.DataFrame) -> np.ndarray:
-        """Categories, with None for missing values."""
+        """Return the values of the categorical columns, with None for missing values."""
         known = X[self.categorical_].astype(object)
         return known.where(known.notna(), None).to_numpy()
 
@@ -170,13 +178,13 @@ class TableFeatures(TransformerMixin, BaseEstimator):
 
 
 def _parts_of(column: pd.Series) -> list[str]:
-    """The parts of a column of dates: the hour only if some date has a time."""
+    """Return the components of a column of dates that become features."""
     has_time = bool((column.dt.normalize() != column)[column.notna()].any())
     return [part for part in DATE_PARTS if part != "hour" or has_time]
 
 
 def date_parts(moments: np.ndarray, parts: list[str]) -> np.ndarray:
-    """Parts of dates as numbers, (n_rows, n_parts); NaN for missing dates.
+    """Return components of dates as numbers, (n_rows, n_parts); NaN for missing dates.
 
     Examples
     --------
@@ -200,7 +208,7 @@ def date_parts(moments: np.ndarray, parts: list[str]) -> np.ndarray:
 
 
 def n_codes(one_hot: OneHotEncoder, k: int) -> int:
-    """The number of features of the k-th categorical column."""
+    """Return the number of features into which the k-th categorical column is encoded."""
     rare, dropped = one_hot.infrequent_categories_[k], one_hot.drop_idx_
     n = len(one_hot.categories_[k]) - (0 if rare is None else len(rare) - 1)
     return int(n - (dropped is not None and dropped[k] is not None))
@@ -211,12 +219,15 @@ def _texts(column: pd.Series) -> list[str]:
 
 
 def _fit_scores(column: pd.Series, y: Any, weight: Any) -> tuple[Pipeline, np.ndarray] | None:
-    """Fit a logistic regression to the terms of a text column; return it with cross-fitted log-odds.
+    """Return a logistic regression on the terms of a column of free text, and the cross-fitted log-odds.
 
-    None if the column has no terms, or every class a single row.
+    The terms are words, pairs of words and sequences of letters. The result is None if the column contains no
+    terms, or if every class has only one row.
     """
     if y is None:
-        raise ValueError(f"column {column.name!r} is free text, whose features need the labels y")
+        raise ValueError(
+            f"column {column.name!r} contains free text, which requires the labels y; pass y to fit."
+        )
     y, texts = np.asarray(y), _texts(column)
     classes, counts = np.unique(y, return_counts=True)
     size = {"max_features": TEXT.terms, "dtype": np.float64}
@@ -228,7 +239,7 @@ def _fit_scores(column: pd.Series, y: Any, weight: Any) -> tuple[Pipeline, np.nd
     )
     try:
         X = terms.fit_transform(texts).tocsr()
-    except ValueError:  # no words
+    except ValueError:  # the column contains no words
         return None
     if counts.max() < 2:
         return None
@@ -249,9 +260,10 @@ def _fit_scores(column: pd.Series, y: Any, weight: Any) -> tuple[Pipeline, np.nd
 
 
 def _log_odds(model: Any, X: Any, classes: np.ndarray) -> np.ndarray:
-    """Decision values with one column for each of more than two classes.
+    """Return the log-odds of a logistic regression: one column for two classes, else one column per class.
 
-    A class that the regression does not know has the lowest value of the row.
+    ``classes`` are all classes of the training data. A class that is missing in the data of the regression
+    gets the lowest value of the row.
     """
     values = model.decision_function(X)
     if len(classes) == 2:

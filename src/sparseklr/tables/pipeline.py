@@ -1,4 +1,4 @@
-"""The pipeline from a data frame to class probabilities, as fitted by the command line."""
+"""Pipeline from a data frame to class probabilities, which the command ``sparseklr fit`` uses too."""
 
 from __future__ import annotations
 
@@ -14,31 +14,32 @@ from .reader import TableReader
 
 
 class TabularPipeline(Pipeline):
-    """The result of :func:`tabular_pipeline`: a scikit-learn pipeline that explains predictions by columns.
+    """Pipeline for data frames, with the explanations and prediction sets of its last step.
 
-    Its methods besides those of :class:`~sklearn.pipeline.Pipeline` take data frames like those it was fitted
-    to.
+    :func:`tabular_pipeline` creates it. Its methods take data frames with the columns of the training data.
     """
 
     def explain(self, X: Any, by: str = "features", *, background: Any = None, **options: Any) -> Any:
-        """Shapley values of the columns of the table, or contributions of the points of the model.
+        """Return the contributions of columns, or of points of the model, to the predictions.
 
         Parameters
         ----------
         X : data frame
+            Rows to explain.
         by : {"features", "points"}, default="features"
-            ``"features"`` gives the columns of X: all features that are computed from a column, such as the
-            indicators of its categories, count as one.
+            ``"features"`` returns the Shapley values of the columns of X. All features that are computed from
+            one column, such as the indicators of its categories, count as one player. ``"points"`` returns
+            the contributions of the points of the model.
         background : data frame or None, default=None
-            Rows that the rows of X are compared with; None means up to 100 weighted rows that represent the
-            training rows.
+            Rows whose mean prediction is the reference of the Shapley values; None means up to 100 weighted
+            rows that represent the training rows.
         **options
-            Further arguments of :meth:`sparseklr.SparseKLR.explain`: ``interactions``.
+            The argument ``interactions`` of :meth:`sparseklr.SparseKLR.explain`.
 
         Returns
         -------
         ShapleyValues or Explanation
-            The attribute ``data`` of ShapleyValues has the cells of the table.
+            ShapleyValues if ``by="features"``; its attribute ``data`` contains the values of the columns.
         """
         if by == "points":
             return self._model.explain(self._features(X), **options)
@@ -49,20 +50,20 @@ class TabularPipeline(Pipeline):
         return replace(found, data=cells)
 
     def predict_set(self, X: Any, coverage: float = 0.9, *, by_class: bool = False) -> Any:
-        """Sets of classes: see :meth:`sparseklr.SparseKLR.predict_set`."""
+        """Return prediction sets, as :meth:`sparseklr.SparseKLR.predict_set` does."""
         return self._model.predict_set(self._features(X), coverage, by_class=by_class)
 
     def predict_p_values(self, X: Any, *, by_class: bool = False) -> Any:
-        """p-values of the classes: see :meth:`sparseklr.SparseKLR.predict_p_values`."""
+        """Return conformal p-values of the classes, as :meth:`sparseklr.SparseKLR.predict_p_values` does."""
         return self._model.predict_p_values(self._features(X), by_class=by_class)
 
     def predict_interval(self, X: Any) -> Any:
-        """Intervals of the probabilities: see :meth:`sparseklr.SparseKLR.predict_interval`."""
+        """Return intervals for the probabilities, as :meth:`sparseklr.SparseKLR.predict_interval` does."""
         return self._model.predict_interval(self._features(X))
 
     @property
     def _model(self) -> Any:
-        """The last step, or the best model of a search there."""
+        """The last step of the pipeline; if this step is a parameter search, its best estimator."""
         return getattr(self[-1], "best_estimator_", self[-1])
 
     def _features(self, X: Any) -> Any:
@@ -79,39 +80,45 @@ def tabular_pipeline(
     na: Sequence[str] = (),
     decimal: str = "auto",
 ) -> TabularPipeline:
-    """A classifier for data frames with columns of any kind; ``sparseklr fit`` stores the same pipeline.
+    """Return an unfitted classifier for data frames whose columns contain numbers, dates or text.
 
-    The function returns a scikit-learn pipeline with three steps. ``read``
-    (:class:`~sparseklr.tables.reader.TableReader`) detects numbers, dates and text, however the columns are
-    stored, and drops columns that identify the rows. ``features``
-    (:class:`~sparseklr.tables.features.TableFeatures`) imputes missing values, standardises numbers and
-    encodes dates and text. ``model`` is the estimator; the classifiers of this package also clip
-    long tails or map them by rank. The pipeline accepts pandas and polars data frames. It needs the extra
-    ``sparseklr[tables]``.
+    The classifier is a scikit-learn pipeline with three steps:
+
+    - ``read`` (:class:`~sparseklr.tables.reader.TableReader`) detects which columns contain numbers, dates
+      and text, whatever their data types are, and drops columns that identify the rows.
+    - ``features`` (:class:`~sparseklr.tables.features.TableFeatures`) imputes missing values, standardises
+      numbers, and encodes dates and text as numbers.
+    - ``model`` is a classifier. The classifiers of this package also clip extreme values, or transform skewed
+      features by rank.
+
+    The pipeline accepts pandas and polars data frames. It requires ``pip install 'sparseklr[tables]'``. The
+    command ``sparseklr fit`` fits the same pipeline.
 
     Parameters
     ----------
     estimator : classifier or None, default=None
         The last step; None means :class:`~sparseklr.SparseKLR` with default parameters.
     categorical, number, date : sequence of str, default=()
-        Columns whose kind is given instead of detected. ``date`` may also map names to formats.
+        Names of the columns to treat as categories, numbers or dates; the kind of every other column is
+        detected. ``date`` may also be a dictionary of date formats by column name, such as
+        ``{"born": "%d/%m/%Y"}``.
     drop : sequence of str, default=()
-        Columns to drop.
+        Names of columns to ignore.
     na : sequence of str, default=()
-        Further tokens for missing values.
-
+        Texts that mean a missing value, in addition to "NA", "?" and similar ones.
     decimal : {"auto", ".", ","}, default="auto"
-        The decimal sign of numbers in text.
+        The decimal sign of numbers in columns of text; ``"auto"`` detects it.
 
     Returns
     -------
     TabularPipeline
-        The unfitted pipeline, a scikit-learn pipeline that explains its predictions by the columns of the
-        table. After ``fit``, ``pipeline["read"].report_`` lists dropped columns and unreadable values.
+        The unfitted pipeline. After ``fit``, ``pipeline["read"].report_`` lists the dropped columns and the
+        values that could not be read. Its method ``explain`` returns the contributions of the columns to
+        predictions.
 
     See Also
     --------
-    save, load : Model files, as used by the command line.
+    save, load : Functions that write and read model files, which the command line uses too.
 
     Examples
     --------
@@ -128,7 +135,7 @@ def tabular_pipeline(
     ...     warnings.simplefilter("ignore")
     ...     model = tabular_pipeline().fit(frame, y)
     >>> model["read"].report_
-    ["column 'income': 1 of 200 values is not a number and counts as missing: 'n/k' (row 3)"]
+    ["column 'income': 1 of 200 values is not a number and is treated as missing: 'n/k' (row 3)"]
     >>> model.score(frame, y) > 0.95
     True
     """

@@ -1,4 +1,4 @@
-"""The first step of a tabular pipeline, which reads any data frame as numbers, dates and text."""
+"""First step of the pipeline for data frames: conversion of the columns to numbers, dates and text."""
 
 from __future__ import annotations
 
@@ -16,41 +16,48 @@ from .columns import SETTINGS, Column, learn, read_column, strange
 
 
 class TableReader(TransformerMixin, BaseEstimator):
-    """Read the columns of a table as numbers, dates or text.
+    """Transformer that converts the columns of a table to numbers, dates or text.
 
-    A column of text holds numbers if nearly all its values are numbers, possibly with currency signs, a
-    unit, thousands separators or decimal commas; the remaining values count as missing, and so do numbers in
-    another unit than most. Bounds such as "<0.3" are read as their numbers. A column holds dates if a format
-    fits nearly all its values, or several formats together do. Codes with leading zeros stay text. Categories
-    that differ only in case are one category, unless their labels y differ. Columns that are empty or
-    constant, or that identify the rows, are dropped. The result is a pandas data frame of float64, datetime64
-    and strings; reading it again changes nothing.
+    - A column of text is numeric if nearly all its values are numbers, with or without currency signs, a
+      unit, thousands separators or decimal commas. All other values become missing values, and so do numbers
+      in a unit that differs from the most frequent one. Bounds such as "<0.3" are read as numbers.
+    - A column of text contains dates if one date format, or several together, match nearly all its values.
+    - Codes with leading zeros remain text.
+    - Categories that differ only in case are merged, unless their labels y differ.
+    - Columns that are empty or constant, or that identify the rows, are dropped.
+
+    The result is a pandas data frame with columns of type float64, datetime64 and str. Reading this data
+    frame again leaves it unchanged.
 
     Parameters
     ----------
     categorical, number, date : sequence of str, default=()
-        Columns whose kind is given instead of detected. ``date`` may also map names to formats such as
-        ``"%d/%m/%Y"``.
+        Names of the columns to treat as categories, numbers or dates; the kind of every other column is
+        detected. ``date`` may also be a dictionary of date formats by column name, such as
+        ``{"born": "%d/%m/%Y"}``.
     drop : sequence of str, default=()
-        Columns to drop.
+        Names of columns to drop.
     na : sequence of str, default=()
-        Further tokens for missing values, besides "", "NA", "?" and the like.
+        Texts that mean a missing value, in addition to "", "NA", "?" and similar ones.
     decimal : {"auto", ".", ","}, default="auto"
-        The decimal sign of numbers in text; ``"auto"`` detects it.
+        The decimal sign of numbers in columns of text; ``"auto"`` detects it.
 
     Attributes
     ----------
     columns_ : dict of str to Column
-        The kind and range of each column of the training data, and the reason if it was dropped.
+        Kind and range of each column of the training data, and the reason if the column was dropped.
     decimal_ : str
+        Decimal sign of the training data.
     report_ : list of str
-        A sentence for each column that was dropped or has unreadable values.
+        Messages about columns that were dropped, and about values that are ambiguous or could not be read.
     row_fingerprints_ : array of uint32
-        A hash of each distinct row, for :meth:`seen`.
+        Hashes of the distinct training rows, for :meth:`seen`.
     n_rows_, n_repeated_rows_ : int
-        The number of training rows, and the number of those that equal another row.
+        The number of training rows, and the number of training rows that equal another training row.
     feature_names_in_ : array of str
+        Names of all columns of the training data.
     n_features_in_ : int
+        Number of all columns of the training data.
 
     Examples
     --------
@@ -78,12 +85,12 @@ class TableReader(TransformerMixin, BaseEstimator):
         self.decimal = decimal
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the kinds of the columns; warns about each column with unreadable values."""
+        """Detect the kinds of the columns; a warning is issued for each message of ``report_``."""
         self.fit_transform(X, y)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> pd.DataFrame:
-        """Fit to X, and return the columns that were read from it."""
+        """Fit to X and return the converted columns."""
         frame = as_frame(X)
         declared = self._declared(list(frame.columns))
         formats = dict(self.date) if isinstance(self.date, Mapping) else {}
@@ -99,7 +106,7 @@ class TableReader(TransformerMixin, BaseEstimator):
             report += sentences
         names = [name for name, column in columns.items() if not column.left_out]
         if not names:
-            raise TableError("no feature column is left. " + "; ".join(report))
+            raise TableError("every column is dropped, so that no feature remains. " + "; ".join(report))
         result = pd.DataFrame({name: values[name] for name in names}, index=frame.index)
         self.columns_, self.decimal_, self.report_ = columns, decimal, report
         self.feature_names_in_ = np.array(list(frame.columns), dtype=object)
@@ -111,11 +118,11 @@ class TableReader(TransformerMixin, BaseEstimator):
         return result
 
     def transform(self, X: Any) -> pd.DataFrame:
-        """Read the feature columns, in any order; other columns are ignored.
+        """Return the converted feature columns of X, which may be in any order; other columns are ignored.
 
-        A warning names each column with unreadable values, which count as missing, or with categories
-        unseen in training. A column of numbers or dates without any readable value raises an error if at
-        least five of its values were not already unreadable in training.
+        A warning is issued for each column with unreadable values, which become missing values, or with
+        categories that do not occur in the training data. An error is raised if no value of a column of
+        numbers or dates can be read, unless nearly all its values were unreadable in training too.
         """
         frame, sentences = self._read(X)
         for sentence in sentences:
@@ -123,18 +130,19 @@ class TableReader(TransformerMixin, BaseEstimator):
         return frame
 
     def seen(self, X: Any) -> np.ndarray:
-        """Whether each row equals a training row in the feature columns.
+        """Return for each row whether it equals a training row in all feature columns.
 
-        Rows are compared by a hash of 32 bits: the probability that a new row is mistaken for a training row
-        is the number of training rows divided by 4e9.
+        Rows are compared by 32-bit hashes. The probability that a new row is mistaken for a training row is
+        the number of training rows divided by 4e9.
         """
         return np.isin(_fingerprints(self._read(X)[0]), self.row_fingerprints_)
 
     def strange(self, X: Any) -> list[str]:
-        """Describe the values of each row that are unlike those in training; "" if there are none.
+        """Return for each row a description of the values that are unlike the training data, or "".
 
-        Such values are new categories, numbers and dates outside the training range by more than a quarter of
-        its width, and missing values in a column that had none in training.
+        Such values are categories that do not occur in the training data, numbers and dates that are outside
+        the training range by more than a quarter of its width, and missing values in a column without missing
+        values in training.
 
         Examples
         --------
@@ -152,14 +160,14 @@ class TableReader(TransformerMixin, BaseEstimator):
         return ["; ".join(reasons) for reasons in found]
 
     def summary(self) -> list[dict[str, str]]:
-        """The name and kind of each column of the training data, and a description of its values."""
+        """Return the name, the kind and a description of the values of each column of the training data."""
         return [
-            {"name": name, "kind": "left out" if column.left_out else column.kind, "values": str(column)}
+            {"name": name, "kind": "dropped" if column.left_out else column.kind, "values": str(column)}
             for name, column in self.columns_.items()
         ]
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """The names of the feature columns."""
+        """Return the names of the feature columns."""
         check_is_fitted(self)
         return np.array([name for name, column in self.columns_.items() if not column.left_out], dtype=object)
 
@@ -171,7 +179,7 @@ class TableReader(TransformerMixin, BaseEstimator):
         return read_columns(frame, columns, decimal or self.decimal_, self.na)
 
     def _declared(self, names: list[str]) -> dict[str, str]:
-        """Map each column to the kind that a parameter declares for it."""
+        """Return the kinds of the columns that a parameter names, by column."""
         given = {"categorical": self.categorical, "number": self.number, "date": self.date, "drop": self.drop}
         declared: dict[str, str] = {}
         for parameter, chosen in given.items():
@@ -179,9 +187,11 @@ class TableReader(TransformerMixin, BaseEstimator):
                 raise TypeError(f"{parameter} must be a sequence of column names; got {chosen!r}")
             for name in chosen:
                 if name not in names:
-                    raise TableError(f"{parameter}: no column {name!r}. The columns: {listing(names)}.")
+                    raise TableError(
+                        f"{parameter}: there is no column {name!r}. The columns are {listing(names)}."
+                    )
                 if name in declared:
-                    raise TableError(f"{parameter}: column {name!r} is also declared as {declared[name]}")
+                    raise TableError(f"{parameter}: column {name!r} is already declared as {declared[name]}")
                 declared[name] = {"categorical": "text"}.get(parameter, parameter)
         return declared
 
@@ -196,7 +206,7 @@ class TableReader(TransformerMixin, BaseEstimator):
 def read_columns(
     frame: pd.DataFrame, columns: Mapping[str, Column], decimal: str, na: Collection[str]
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Read the given columns as numbers, dates and text; return them with messages on unreadable values."""
+    """Return the given columns as numbers, dates and text, and messages about unreadable values."""
     if missing := [name for name in columns if name not in frame.columns]:
         raise TableError(f"columns of the model are missing: {listing(missing)}")
     values, sentences = {}, []
@@ -204,7 +214,8 @@ def read_columns(
         values[name], unreadable = read_column(frame[name], name, column, decimal, na)
         if unreadable is None:
             continue
-        # nothing is readable, and not for reasons seen in training, so this is probably the wrong column
+        # No value is readable, and the values differ from the unreadable ones in training, so this is
+        # probably a different column with the same name.
         if (
             unreadable.kind != "text"
             and unreadable.count == unreadable.filled
@@ -212,21 +223,21 @@ def read_columns(
         ):
             token, row = unreadable.examples[0]
             raise TableError(
-                f"column {name!r}: none of its {unreadable.filled} values is a {unreadable.kind}; row {row} "
-                f"holds {token!r}; expected {unreadable.kind}s, as in training"
+                f"column {name!r}: none of the {unreadable.filled} values is a {unreadable.kind}; row {row} "
+                f"contains {token!r}; expected {unreadable.kind}s, as in the training data"
             )
         sentences.append(str(unreadable))
     return pd.DataFrame(values, index=frame.index), sentences
 
 
 def _fingerprints(frame: pd.DataFrame) -> np.ndarray:
-    """Hash each row by its values."""
+    """Return a 32-bit hash of the values of each row."""
     text = {name: object for name, column in frame.items() if column.dtype.kind not in "fM"}
     return (pd.util.hash_pandas_object(frame.astype(text), index=False).to_numpy() >> 32).astype(np.uint32)
 
 
 def as_frame(X: Any) -> pd.DataFrame:
-    """Convert a pandas, polars or Arrow table or an array to a pandas data frame with distinct names."""
+    """Return a pandas, polars or Arrow table or an array as a pandas data frame with distinct names."""
     if not isinstance(X, pd.DataFrame):
         if hasattr(X, "to_pandas"):
             X = X.to_pandas()
@@ -237,5 +248,5 @@ def as_frame(X: Any) -> pd.DataFrame:
             X = pd.DataFrame(X, columns=[f"x{k}" for k in range(X.shape[1])]).infer_objects()
     names = [str(name) for name in X.columns]
     if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
-        raise TableError(f"more than one column is called {listing(twice)}")
+        raise TableError(f"several columns have the same name: {listing(twice)}")
     return X.set_axis(names, axis=1)

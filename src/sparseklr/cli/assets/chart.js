@@ -1,5 +1,5 @@
 "use strict";
-// Charts in SVG with a tooltip, controls, a legend that hides series, and a table of their numbers.
+// SVG charts with a tooltip, controls, a legend that can hide series, and a table of the numbers.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const tip = document.getElementById("tip");
@@ -67,7 +67,7 @@ function ticks(kind, [low, high]) {
   return Array.from({ length: count }, (_, k) => Number(((Math.ceil(low / step - 1e-9) + k) * step).toPrecision(12)));
 }
 
-/** Positions on an axis: its function, and its ticks that do not overlap. */
+/** Return the function that maps values to positions on an axis, and ticks whose labels do not overlap. */
 function axis({ kind = "linear", domain, values, categories, gap = 40 }, from, to) {
   if (categories) {
     const place = (name) => to + ((from - to) * (categories.indexOf(name) + 0.5)) / categories.length;
@@ -92,8 +92,8 @@ function axis({ kind = "linear", domain, values, categories, gap = 40 }, from, t
 // -- one chart --------------------------------------------------------------------------------
 
 /**
- * Draw a chart into a box. Series hold points {x, y, tip, r, hollow, dy, from}, where `from` joins a point to
- * another and `dy` moves it aside; `line`, `band` ([x, low, high]) and `label` (names beside the points) are optional.
+ * Draw a chart into a box. A series has points {x, y, tip, r, hollow, dy, from}: a line joins the point to `from`, and `dy`
+ * shifts it vertically. The fields `line`, `band` ([x, low, high]) and `label` (the name beside the first point) are optional.
  */
 function chart(box, { title, x, y, series, height = 340, compact = false, square, diagonal, mark }) {
   if (square) box.classList.add("square");
@@ -105,7 +105,7 @@ function chart(box, { title, x, y, series, height = 340, compact = false, square
   const vertical = axis({ values: points.map((p) => p.y), gap: 26, ...y }, height - bottom - 4, top + 4);
   const root = svg("svg", {
     viewBox: `0 0 ${width} ${height}`, tabindex: 0, role: "application", class: "chart",
-    "aria-label": `${title ? `${title}. ` : ""}${y.label ?? ""} against ${x.label}. Arrow keys walk through the points.`,
+    "aria-label": `${title ? `${title}. ` : ""}${y.label ?? ""} against ${x.label}. Use the arrow keys to move between points.`,
   });
   const draw = (name, attributes, ...children) => root.appendChild(svg(name, attributes, ...children));
   const text = (words, attributes) => draw("text", attributes, words);
@@ -153,7 +153,7 @@ function chart(box, { title, x, y, series, height = 340, compact = false, square
   box.replaceChildren(root);
 }
 
-/** Write the name of a series beside its first point, where nothing is in the way. */
+/** Write the name of a series beside its first point, at the first of four places that is free. */
 function names(root, one, at, marks, width) {
   const point = one.points[0], [cx, cy] = at(point.x, point.y), words = one.caption ?? one.name, long = words.length * 7.2;
   const taken = (root.taken ??= marks.map((m) => [m.cx - 6, m.cx + 6, m.cy - 7, m.cy + 7]));
@@ -169,7 +169,7 @@ function names(root, one, at, marks, width) {
   }
 }
 
-/** Describe the mark nearest to the pointer, or chosen by the arrow keys. */
+/** Show a tooltip for the mark that is nearest to the pointer or selected with the arrow keys. */
 function listen(root, marks, width) {
   const ring = root.appendChild(svg("circle", { r: 10, class: "ring", visibility: "hidden" }));
   let current = -1;
@@ -217,16 +217,17 @@ function listen(root, marks, width) {
 const figures = [];
 
 /**
- * `build(values, of mode)` returns the content of a figure: {panels, legend, table}. `controls` are {name, label,
- * options(mode)} for a choice, or {name, label, checked} for a switch; `off` series are hidden at first.
+ * Create a figure with controls. The function `build` returns its content {panels, legend, table} for the current values of
+ * the controls. A control is {name, label, options(mode)} for a selection, or {name, label, checked} for a checkbox. The
+ * series in `off` are hidden at first.
  */
 function figure(id, { controls, build, off = [] }) {
   const box = document.getElementById(id), hidden = new Set(off), inputs = {};
   const bar = html("div", { class: "controls" }), panels = html("div", { class: "panels" });
   const legend = html("div", { class: "legend", role: "group", "aria-label": "Series shown" });
-  const numbers = html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Numbers of the figure" });
+  const numbers = html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Data of the figure" });
   box.prepend(bar, panels, legend);
-  box.append(html("details", {}, html("summary", {}, "The numbers as a table"), numbers));
+  box.append(html("details", {}, html("summary", {}, "Show the data as a table"), numbers));
   for (const { name, label, checked } of controls) {
     inputs[name] = checked === undefined ? html("select", { name }) : html("input", { name, type: "checkbox" });
     if (checked) inputs[name].checked = true;

@@ -1,14 +1,14 @@
-// The page of a model: a decision from costs, calibration, ROC, familiarity. chart.js comes before this file.
+// Figures of the report page: decision threshold, calibration, ROC curve and familiarity. Uses chart.js.
 
 const { models, classes, y, weight } = data;
 const byId = (id) => document.getElementById(id);
-const COLORS = [0, 1, 4, 3, 5, 6, 7, 8, 2]; // the second blue is the last
+const COLORS = [0, 1, 4, 3, 5, 6, 7, 8, 2]; // similar colours are far apart in this order
 const colorOf = (k) => `var(--m${COLORS[k % COLORS.length]})`;
 let chosen = 0, positive = data.positive, threshold = 0.5;
 
 // -- counts over all thresholds -----------------------------------------------------------------
 
-/** Rows sorted by decreasing probability of the positive class, with the counts at or above each. */
+/** Return the distinct thresholds in decreasing order, with the weights of hits and false alarms at each of them. */
 function ranked(model) {
   const p = model.prob.map((row) => row[positive]), order = p.map((_, i) => i).sort((a, b) => p[b] - p[a]);
   const steps = [{ t: Infinity, hits: 0, alarms: 0 }];
@@ -25,8 +25,8 @@ const costs = () => ({ alarm: Math.max(0, Number(byId("cost-alarm").value)), mis
 const costOf = ({ yes, no }, step, { alarm, miss }) => (alarm * step.alarms + miss * (yes - step.hits)) / (yes + no);
 const rightThreshold = ({ alarm, miss }) => (alarm + miss > 0 ? alarm / (alarm + miss) : 0.5);
 
-/** The threshold with the lowest cost on these rows, in the middle of its gap; ties go to the one closest
-to the theoretical one. */ function best(found, cost) {
+/** Return the threshold with the lowest cost on these rows. Among equally good thresholds, it is the one closest to the
+threshold that is optimal if the probabilities are correct. */ function best(found, cost) {
   const values = found.steps.map((step) => costOf(found, step, cost)), least = Math.min(...values), aim = rightThreshold(cost);
   let best = null;
   found.steps.forEach((step, k) => {
@@ -38,7 +38,7 @@ to the theoretical one. */ function best(found, cost) {
   return best;
 }
 
-/** At most `most` of the steps, evenly spaced, including the first and the last. */
+/** Return at most `most` of the steps, evenly spaced, including the first and the last. */
 const thinned = (steps, most = 150) =>
   steps.length <= most ? steps : Array.from({ length: most }, (_, k) => steps[Math.round((k * (steps.length - 1)) / (most - 1))]);
 
@@ -47,14 +47,14 @@ const thinned = (steps, most = 150) =>
 const count = (n) => (Number.isInteger(n) ? String(n) : n.toFixed(1));
 function decide(moved) {
   const found = ranked(models[chosen]), cost = costs(), optimum = best(found, cost), slider = byId("threshold");
-  if (!moved) slider.value = threshold = optimum.t; // which the slider shows to a thousandth
+  if (!moved) slider.value = threshold = optimum.t; // the slider rounds it to three decimals
   const t = threshold, now = at(found, t);
   byId("threshold-shown").textContent = t.toFixed(3);
   const here = costOf(found, now, cost), never = costOf(found, found.steps[0], cost), always = costOf(found, found.steps.at(-1), cost);
   byId("verdict").replaceChildren(
-    "Best threshold on these rows: ", html("b", { id: "best" }, optimum.t.toFixed(3)), ` (cost ${fixed(optimum.cost, 4)} per row); if the probabilities are correct: `,
+    "Best threshold on these rows: ", html("b", { id: "best" }, optimum.t.toFixed(3)), ` (cost ${fixed(optimum.cost, 4)} per row). Best threshold if the probabilities are correct: `,
     html("b", {}, rightThreshold(cost).toFixed(3)), ". Cost at the chosen threshold: ", html("b", { id: "cost" }, fixed(here, 4)),
-    ` per row; classifying all rows as ${classes[positive]} costs ${fixed(always, 4)}, none ${fixed(never, 4)}.`,
+    ` per row. Classifying every row as ${classes[positive]} costs ${fixed(always, 4)} per row, and classifying no row as ${classes[positive]} costs ${fixed(never, 4)}.`,
   );
   const other = classes.length === 2 ? classes[1 - positive] : "another class", name = classes[positive];
   const cell = (n, wrong) => html("td", wrong ? { class: "wrong" } : {}, count(n));
@@ -97,7 +97,7 @@ function ranking(t) {
   chart(byId("precision"), { title: "Precision and recall", square: true, x: { label: "recall", ...square }, y: { label: "precision", ...square }, series: panels.precision });
 }
 
-/** The colour of a model. */
+/** Return a patch of the colour of a model, for legends. */
 const key = (k) => svg("svg", { viewBox: "0 0 10 10", class: "key", "aria-hidden": "true" }, svg("rect", { width: 10, height: 10, rx: 2, fill: colorOf(k) }));
 
 // -- calibration and familiarity ----------------------------------------------------------------
@@ -114,7 +114,7 @@ function calibration() {
   bars(byId("histogram"), { title: `Histogram of the probabilities${models.length > 1 ? `, ${models[chosen].name}` : ""}`, values: models[chosen].calibration[positive].counts, x: `predicted probability of ${classes[positive]}`, y: "rows", square: true });
 }
 
-/** A histogram over [0, 1]; the dotted line is the uniform distribution. */
+/** Draw a histogram over [0, 1]; with `even`, a dotted line shows the uniform distribution. */
 function bars(box, { title, values, x, y: label, square, even = false }) {
   if (square) box.classList.add("square");
   const width = Math.max(box.clientWidth, 200), height = square ? Math.min(width, 520) : 260, left = 60, bottom = 46, top = 24;
