@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property
+from inspect import signature
 from numbers import Real
 from typing import Any, Literal, NamedTuple, Self
 
@@ -171,7 +173,7 @@ def set_fitted(estimator: Any, attributes: Mapping[str, Any]) -> Any:
 
 
 class SVCParameters:
-    """Mixin that raises an informative error for parameters that exist only in :class:`~sklearn.svm.SVC`.
+    """Mixin that explains unknown parameters, such as those that only :class:`~sklearn.svm.SVC` has.
 
     ``__new__`` raises the error, because scikit-learn reads the parameters from the signature of
     ``__init__``.
@@ -183,12 +185,16 @@ class SVCParameters:
         "break_ties": "predict always returns the class with the largest predict_proba. Omit this parameter.",
         "decision_function_shape": "decision_function has one column for each class, as with 'ovr'. Omit "
         "this parameter.",
+        "max_iter": "the fit iterates until it meets the tolerance tol. Omit this parameter.",
     }
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        for name, instead in cls._INSTEAD.items():
-            if name in kwargs:
-                raise TypeError(f"{cls.__name__} has no parameter {name}: {instead}")
+        known = list(signature(cls.__init__).parameters)[1:]
+        for name in kwargs:
+            if name not in known:
+                close = get_close_matches(name, known, n=1)
+                other = f"did you mean {close[0]}?" if close else f"its parameters are {', '.join(known)}."
+                raise TypeError(f"{cls.__name__} has no parameter {name}: {cls._INSTEAD.get(name, other)}")
         return super().__new__(cls)
 
 

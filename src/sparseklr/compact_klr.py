@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import _core
-from ._base import ALL, FamiliarityMixin, HeldOutMixin, set_fitted
+from ._base import ALL, FamiliarityMixin, HeldOutMixin, SVCParameters, set_fitted
 from ._utils.messages import warn
 from ._utils.progress import StageProgressBar
 from ._utils.sklearn_compat import CallbackSupportMixin, Interval, StrOptions, fit_task
@@ -185,6 +185,14 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
     """
 
     link_ = SOFTMAX
+    _INSTEAD = {
+        **SVCParameters._INSTEAD,
+        **dict.fromkeys(
+            ("kernel", "gamma", "degree", "coef0"),
+            "the kernel is Gaussian, and the fit learns its widths. Omit this parameter, or use SparseKLR.",
+        ),
+        "cache_size": "the fit needs no kernel matrix. Omit this parameter.",
+    }
     _parameter_constraints: dict = {
         "n_points": [StrOptions({"auto"}), COUNT],
         "max_points": [COUNT],

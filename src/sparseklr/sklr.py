@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from inspect import signature
 from numbers import Integral
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -675,6 +676,10 @@ class SKLRCV(SVCParameters, CallbackSupportMixin, ClassifierMixin, BaseEstimator
     True
     """
 
+    _INSTEAD = {
+        **SVCParameters._INSTEAD,
+        **dict.fromkeys(signature(SKLR).parameters, "it is a parameter of SKLR. Use estimator=SKLR(...)."),
+    }
     _parameter_constraints: ClassVar[dict] = {
         "estimator": [HasMethods(["fit"]), None],
         "cv": ["cv_object"],

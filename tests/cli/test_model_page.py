@@ -72,7 +72,23 @@ def test_page_contains_predictions_and_is_self_contained(home: Path, capsys: Any
     assert sum(found["models"][0]["familiarity"]) == 120
     for word in ("kept row", "city is new", "x is high", "leave-one-out log-loss", "fitted to", "150 rows"):
         assert word in text
-    assert "equal training rows" not in text  # none of them was in the training
+    assert "identical to training rows" not in text  # none of them was in the training
+
+
+def test_page_of_a_model_without_points(home: Path, tmp_path: Path, capsys: Any) -> None:
+    run("fit", home / "train.csv", "--target", "y", "-o", tmp_path / "best.sklr")  # compares models
+    run("fit", home / "train.csv", "--target", "y", "--model", "linear", "-o", tmp_path / "linear.sklr")
+    for name in ("best", "linear"):
+        run("report", tmp_path / f"{name}.sklr", home / "test.csv", "-o", tmp_path / f"{name}.html")
+    linear = (tmp_path / "linear.html").read_text(encoding="utf-8")
+    assert "This model has no points" in linear
+    assert "The familiarity of a row" not in linear
+    assert "points of a model" not in linear
+    found = load_with_metadata((tmp_path / "best.sklr").read_bytes(), "best")[1]["training"]["comparison"]
+    expected = f"{found['log_loss']:.4f} ± {found['standard_error']:.4f}"
+    best = (tmp_path / "best.html").read_text(encoding="utf-8")
+    assert expected in best  # as sparseklr show prints it
+    assert "validation log-loss" not in best
 
 
 def test_several_models_and_training_rows(home: Path, tmp_path: Path, capsys: Any) -> None:
@@ -80,7 +96,8 @@ def test_several_models_and_training_rows(home: Path, tmp_path: Path, capsys: An
     assert both.count('<th scope="col">one.sklr</th>') >= 1
     assert len(data_of(home / "both.html")["models"]) == 2
     run("report", home / "one.sklr", home / "train.csv", "-o", tmp_path / "seen.html")
-    assert "150 of the 150 rows equal training rows of one.sklr" in (tmp_path / "seen.html").read_text()
+    seen = (tmp_path / "seen.html").read_text(encoding="utf-8")
+    assert "150 of the 150 rows are identical to training rows of one.sklr" in seen
     frame = rows(80, 3)
     frame["y"] = np.where(frame["x"] > 0, "a", "b")
     frame.to_csv(tmp_path / "other.csv", index=False)

@@ -97,6 +97,24 @@ def test_parameters_of_svc_are_explained(cls, name) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("cls", "name", "message"),
+    [
+        (SparseKLR, "max_iter", "until it meets the tolerance tol"),
+        (CompactKLR, "max_iter", "until it meets the tolerance tol"),
+        (CompactKLR, "kernel", "the kernel is Gaussian.*use SparseKLR"),
+        (CompactKLR, "cache_size", "needs no kernel matrix"),
+        (SKLRCV, "kernel", r"Use estimator=SKLR\(...\)"),
+        (SKLRCV, "max_iter", r"Use estimator=SKLR\(...\)"),
+        (SparseKLR, "gama", r"did you mean gamma\?"),
+        (SparseKLR, "splines", "its parameters are C, kernel, "),
+    ],
+)
+def test_unknown_parameters_are_explained(cls, name, message) -> None:
+    with pytest.raises(TypeError, match=f"{cls.__name__} has no parameter {name}: .*{message}"):
+        cls(**{name: 1})
+
+
 @pytest.mark.parametrize("model", [SparseKLR(), CompactKLR()])
 def test_tables_are_pointed_out(model) -> None:
     y, days = np.arange(6) % 2, pd.date_range("2020-01-01", periods=6)
@@ -120,7 +138,7 @@ def test_tables_are_pointed_out(model) -> None:
 def test_probability_is_explained(cls, moons) -> None:
     with pytest.raises(TypeError, match="no parameter probability: predict_proba is always available"):
         cls(probability=True)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'propability'"):
+    with pytest.raises(TypeError, match="has no parameter propability: its parameters are"):
         cls(propability=True)
     with pytest.raises(ValueError, match="Invalid parameter 'probability'"):
         cls().set_params(probability=True)

@@ -124,6 +124,20 @@ def test_tables_of_numbers_and_categories_in_c_and_json(estimator: Any, tmp_path
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
+def test_spellings_of_a_category_are_the_same_in_exports() -> None:
+    cells = ["Night", "night", "NIGHT", "day", "x", "X"] * 40
+    frame = pd.DataFrame({"shift": cells, "z": np.arange(len(cells)) % 7})
+    y = np.where(frame["shift"].isin(["day", "X"]), "b", "a")  # x and X stay different categories
+    model = tabular_pipeline(LogisticRegression()).fit(frame, y)
+    assert model["read"].columns_["shift"].categories == ("Night", "X", "day", "x")
+    new = frame[:7].assign(shift=["night", "NIGHT", "Night", "DAY", "X", "x", "dusk"])
+    expected = model.predict_proba(new)
+    given = {"shift": new[["shift"]].to_numpy(object), "z": new[["z"]].to_numpy(float)}
+    assert np.abs(run_onnx(to_onnx(model), given)[1] - expected).max() < 1e-9
+    assert np.abs(run_json(to_json(model), new.to_numpy(object)) - expected).max() < 1e-6
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_errors_name_columns_that_cannot_be_exported() -> None:
     frame, y = table()
     rng = np.random.default_rng(1)

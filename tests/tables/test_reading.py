@@ -22,6 +22,7 @@ from sparseklr.tables.cells import (
     TableWarning,
     detect_decimal,
     find_format,
+    is_bound,
     most_frequent_unit,
     numbers_in_unit,
     parse_dates,
@@ -108,6 +109,11 @@ def test_units() -> None:
     np.testing.assert_array_equal(numbers_in_unit(values, units, "%"), [5, 6, np.nan, np.nan])
     np.testing.assert_array_equal(numbers_in_unit(values, units, "kg"), [np.nan, np.nan, 7, 8])
     np.testing.assert_array_equal(numbers_in_unit(values, units, ""), [np.nan, np.nan, 7, np.nan])
+    values, units = parse_numbers(tokens("1 year", "2 years", "10+ years", "< 1 year", "3 m", "3 ms"))
+    assert most_frequent_unit(units, np.array([1, 5, 1, 1, 1, 1])) == "years"
+    np.testing.assert_array_equal(numbers_in_unit(values, units, "years"), [1, 2, 10, 1, np.nan, np.nan])
+    np.testing.assert_array_equal(numbers_in_unit(values, units, "m")[4:], [3, np.nan])
+    assert is_bound("10+ years")
 
 
 # -- dates --------------------------------------------------------------------------------------
@@ -163,6 +169,23 @@ def test_day_or_month() -> None:
     assert reader.columns_["when"].low == pd.Timestamp("2020-02-01").timestamp()
 
 
+def test_dates_in_several_formats() -> None:
+    days = pd.date_range("2019-12-30", periods=60, freq="D")
+    forms = ["%d.%m.%Y", "%d.%m.%y", "%d %b %Y", "%Y-%m-%d"]
+    written = [day.strftime(forms[k % 4]) for k, day in enumerate(days)]
+    reader = TableReader().fit(pd.DataFrame({"when": written}))
+    assert reader.columns_["when"].kind == "date"
+    assert reader.report_[0].startswith("column 'when': dates in several formats: ")
+    new = pd.DataFrame({"when": ["2.1.2020", "2.1.20", "2 Jan 2020", "2020-01-02"]})
+    assert (reader.transform(new)["when"] == pd.Timestamp("2020-01-02")).all()
+
+
+def test_day_and_month_are_not_mixed() -> None:
+    american = [day.strftime("%m/%d/%Y") for day in pd.date_range("2020-01-13", periods=15)]
+    british = [day.strftime("%d/%m/%Y") for day in pd.date_range("2021-01-13", periods=15)]
+    assert find_format(tokens(*american, *british), 0.9) == (None, None)
+
+
 # -- the kinds of columns -----------------------------------------------------------------------
 
 
@@ -181,6 +204,8 @@ def column(values: Any) -> pd.DataFrame:
         (["7", "8"] * 50 + ["007"], "number"),  # one of them does not make a code
         (["2020-01-31", "2020-02-01", "2020-02-01"] * 9, "date"),
         ([20200131, 20200201, 20200201] * 9, "date"),
+        (["Jan-2015", "Feb-2015", "Dec-2016"] * 9, "date"),
+        (["2015-01", "2015-02", "2016-12"] * 9, "date"),
         ([20200131, 20200231, 20200201] * 9, "number"),  # there is no such day
         (["yes", "no"] * 30, "text"),
         ([True, False] * 30, "number"),

@@ -83,7 +83,7 @@ def add_predict(subparsers: Any) -> None:
         metavar="COVERAGE",
         type=fraction,
         help="add a column set with a prediction set: classes, separated by |, that include the true class "
-        "with this probability, such as 0.9; if the set is empty, even the most probable class is unlikely",
+        "with this probability, such as 0.9; empty for the least certain rows if the accuracy exceeds 0.9",
     )
     add_reading(parser)
     add_output(parser, "CSV (.csv, .tsv) or Parquet file (default: standard output)", required=False)

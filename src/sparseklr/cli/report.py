@@ -17,7 +17,7 @@ from ..inspection.metrics import Bins, wilson_interval
 from .model import FAR, Model, count_reasons
 from .options import CliError
 from .reading import Dataset
-from .terminal import MEASURES, kinds_in_words, time_in_words
+from .terminal import MEASURES, kinds_in_words, losses_in_words, others_in_words, time_in_words
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,7 @@ def model_page(models: Sequence[ReportedModel], data_name: str) -> str:
         + (_cards(measures[0]) if len(models) == 1 else _measures(models, measures)),
         sets=_each(models, _sets),
         errors=_each(models, _errors),
+        familiarity=_each(models, _familiarity),
         strange=_each(models, _strange),
         facts=_facts(models, data_name),
     )
@@ -241,7 +242,14 @@ def _errors(entry: ReportedModel) -> str:
         )
         body = _explanation(entry, int(row)) if entry.explains else ""
         parts.append(f"<details{'' if parts else ' open'}><summary>{head}</summary>{body}</details>")
-    return f"<p>{len(wrong)} of {len(entry.y)} predictions are wrong.</p>" + "".join(parts)
+    points = (
+        "<p>The points of a model are training rows that it kept, or fitted locations. The contributions "
+        "of all points and the intercept add up to the log-odds of the predicted class.</p>"
+    )
+    return (
+        f"<p>{len(wrong)} of {len(entry.y)} predictions are wrong.</p>"
+        f"{points if hasattr(entry.model.estimator, 'explain') else ''}{''.join(parts)}"
+    )
 
 
 def _explanation(entry: ReportedModel, row: int) -> str:
@@ -259,8 +267,7 @@ def _explanation(entry: ReportedModel, row: int) -> str:
         return _strongest_columns(found["columns"])
     total = (
         f"{log_odds} = {sum(point['contribution'] for point in points):+.2f} (the {len(points)} points "
-        f"above) {others['for']:+.2f} and {others['against']:+.2f} (positive and negative contributions of "
-        f"{others['n_points']} other points) {found['intercept']:+.2f} (intercept)."
+        f"above) {others_in_words(others, 2)}{found['intercept']:+.2f} (intercept)."
     )
     table = _table(["", f"row {number}", *map(escape, names)], lines, f"Explanation of row {number}")
     return f'{_strongest_columns(found["columns"])}{table}<p class="note">{total}</p>'
@@ -272,6 +279,22 @@ def _strongest_columns(columns: dict[str, Any] | None) -> str:
     strongest = columns["contributions"][: SETTINGS.columns]
     parts = [f"{one['column']} = {one['cell']} ({one['contribution']:+.2f})" for one in strongest]
     return f"<p>Columns that contribute most to the log-odds: {escape(', '.join(parts))}.</p>"
+
+
+def _familiarity(entry: ReportedModel) -> str:
+    """Return HTML that explains when the page calls a row unfamiliar."""
+    if not hasattr(entry.model.estimator, "familiarity"):
+        return (
+            "<p>This model has no points, so rows are compared with the training rows column by column: new "
+            "categories, numbers far outside the training range and unexpected missing values are "
+            "unfamiliar.</p>"
+        )
+    return (
+        "<p>The familiarity of a row is the fraction of the training rows that the points of the model "
+        "explain no better than this row. For rows from the same distribution as the training rows, the "
+        "familiarity is uniformly distributed (dotted line). A row with a familiarity near zero is unlike "
+        "anything in the training data.</p>"
+    )
 
 
 def _strange(entry: ReportedModel) -> str:
@@ -317,13 +340,7 @@ def _model_facts(entry: ReportedModel) -> dict[str, str]:
     estimator, metadata = entry.model.estimator, entry.model.metadata
     training = metadata.get("training") or {}
     points = getattr(estimator, "dual_coef_", None)
-    losses = {
-        name: f"{training[key]:.4f}" if training.get(key) else None
-        for name, key in {
-            "leave-one-out log-loss": "loo_log_loss",
-            "validation log-loss": "validation_log_loss",
-        }.items()
-    }
+    losses = {label.lower(): text for label, text in losses_in_words(training).items()}
     facts = {
         "kind": type(estimator).__name__,
         "classes": ", ".join(entry.classes),

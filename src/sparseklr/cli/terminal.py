@@ -26,9 +26,8 @@ MEASURES = {
 }
 
 # Labels and formats of fitted attributes that describe a fit; each estimator has only some of them.
+LOSSES = {"loo_log_loss": "Leave-one-out log-loss", "validation_log_loss": "Validation log-loss"}
 QUALITY = {
-    "loo_log_loss": ("Leave-one-out log-loss", ".4f"),
-    "validation_log_loss": ("Validation log-loss", ".4f"),
     "dual_gap": ("Relative duality gap", ".1e"),
     "gradient_norm": ("Gradient norm", ".1e"),
 }
@@ -121,17 +120,23 @@ def fit_lines(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     rows.append(("Classes", listing(summary["classes"], most=6)))
     if summary["n_points"] is not None:
         rows.append(("Points kept", _points(summary["n_points"], summary.get("points_fraction"))))
-    compared = summary.get("comparison")
-    if compared:
-        expected = f"{compared['log_loss']:.4f} ± {compared['standard_error']:.4f}"
-        rows.append(("Expected log-loss", expected))
+    rows += losses_in_words(summary).items()
     for key, (label, form) in QUALITY.items():
-        # a loss that the fit minimised is not comparable with the loss on validation rows
-        if summary.get(key) is not None and not (compared and key.endswith("log_loss")):
+        if summary.get(key) is not None:
             rows.append((label, format(summary[key], form)))
     if "seconds" in summary:
         rows.append(("Seconds", f"{summary['seconds']:.2f}"))
     return rows
+
+
+def losses_in_words(summary: Mapping[str, Any]) -> dict[str, str]:
+    """Return the estimates of the log-loss on new rows as text.
+
+    After a comparison of models, only its result: a loss that the fit minimised is not comparable with it.
+    """
+    if compared := summary.get("comparison"):
+        return {"Expected log-loss": f"{compared['log_loss']:.4f} ± {compared['standard_error']:.4f}"}
+    return {label: f"{summary[key]:.4f}" for key, label in LOSSES.items() if summary.get(key) is not None}
 
 
 def kinds_in_words(kinds: Iterable[str]) -> str:
@@ -200,9 +205,19 @@ def _show_points(found: Mapping[str, Any], title: str, head: list[str], lines: l
     show_table(title, head, lines)
     total = sum(point["contribution"] for point in points)
     print(
-        f"{log_odds:+.3f} = {total:+.3f} (the {len(points)} points above) {others['for']:+.3f} and "
-        f"{others['against']:+.3f} (positive and negative contributions of {others['n_points']} other "
-        f"points) {found['intercept']:+.3f} (intercept)"
+        f"{log_odds:+.3f} = {total:+.3f} (the {len(points)} points above) "
+        + others_in_words(others, 3)
+        + f"{found['intercept']:+.3f} (intercept)"
+    )
+
+
+def others_in_words(others: Mapping[str, Any], digits: int) -> str:
+    """Return the contributions of the points that a table does not show as text; "" if it shows all."""
+    if not others["n_points"]:
+        return ""
+    return (
+        f"{others['for']:+.{digits}f} and {others['against']:+.{digits}f} (positive and negative "
+        f"contributions of {others['n_points']} other point{'s' if others['n_points'] > 1 else ''}) "
     )
 
 
@@ -213,7 +228,8 @@ def _show_columns(columns: Mapping[str, Any], title: str, log_odds: str, most: i
     lines += [[_short(one["column"]), _short(one["cell"]), f"{one['contribution']:+.3f}"] for one in shown]
     if others:
         total = sum(one["contribution"] for one in others)
-        lines.append([f"{len(others)} other columns", "", f"{total:+.3f}"])
+        plural = "s" if len(others) > 1 else ""
+        lines.append([f"{len(others)} other column{plural}", "", f"{total:+.3f}"])
     total = columns["base"] + sum(one["contribution"] for one in columns["contributions"])
     lines.append(["this row", "", f"{total:+.3f}"])
     show_table(title, ("column", "value", log_odds), lines)

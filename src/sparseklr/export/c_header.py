@@ -91,7 +91,7 @@ static inline void {name}_table(const {real} x[{NAME}_N_FEATURES], {real} t[{n}]
     for (j = 0; j < {n}; ++j) {{
         const {real} v = x[{name}_table_column[j]];
         const int first = {name}_table_codes[j], last = {name}_table_codes[j + 1] - 1;
-        if (first <= last) /* v is the index of a category; other numbers mean an unknown category */
+        if (first <= last) /* v is the index of a category (ignore case); others mean an unknown category */
             t[j] = {name}_table_values[v >= 0 && v < last - first ? first + (int)v : last];
         else if ({name}_table_filled[j]) t[j] = v != v ? {name}_table_fill[j] : v;
         else t[j] = v != v; /* 1 if the value is missing (NaN), otherwise 0 */

@@ -338,7 +338,7 @@ def _convert_table(scope: Any, operator: Any, container: Any) -> None:
         one_hot = features.one_hot_
         for k, name in enumerate(features.categorical_):
             codes = category_codes(one_hot, k)
-            known = {"" if value is None else value: i for i, value in enumerate(one_hot.categories_[k])}
+            known = _spellings(["" if value is None else value for value in one_hot.categories_[k]])
             index = g(
                 "LabelEncoder",
                 columns[name],
@@ -355,6 +355,21 @@ def _convert_table(scope: Any, operator: Any, container: Any) -> None:
         to=TensorProto.FLOAT if single else TensorProto.DOUBLE,
         output=operator.outputs[0].full_name,
     )
+
+
+def _spellings(categories: list[str]) -> dict[str, int]:
+    """Map each category to its index, also in lower case, upper case and with capitals.
+
+    ``TableReader`` ignores case in the same way, unless two categories differ only in case; a graph has no
+    operator for this that is independent of the locale.
+    """
+    index = {category: i for i, category in enumerate(categories)}
+    folded = [category.casefold() for category in categories]
+    for i, category in enumerate(categories):
+        if folded.count(folded[i]) == 1:
+            for change in (str.lower, str.upper, str.capitalize, str.title):
+                index.setdefault(change(category), i)
+    return index
 
 
 def _rounded(values: np.ndarray) -> np.ndarray:

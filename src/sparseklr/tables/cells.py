@@ -100,11 +100,11 @@ _UNIT = (
     rf"|(?:sq|cu|square|cubic|fl)\.? {_WORD}"  # sq ft
 )
 # A number consists of an optional bound such as "<", sign and currency in any order, digits, an optional
-# unit, and an optional "+" as in "65+".
+# unit, and an optional "+" before or after the unit, as in "65+" and "10+ years".
 _PARTS = re.compile(
     rf"(?P<bound>[<>]=?|[≤≥])?\s*(?P<sign>[+-]?)(?:[{_CURRENCY}]?|(?P<code>{'|'.join(_CODES.split())}))\s*"
     rf"(?P<sign2>[+-]?)(?P<body>\d(?:[\d.,{_SPACES}]*[\d.,])?{_EXPONENT}|[.,]\d+{_EXPONENT})"
-    rf"\s*[{_CURRENCY}]?(?P<unit>{_UNIT})?(?P<more>\+)?"
+    rf"(?P<more>\+)?\s*[{_CURRENCY}]?(?P<unit>{_UNIT})?(?P<plus>\+)?"
 )
 
 
@@ -163,7 +163,7 @@ def _plain_unit(unit: str) -> str:
 def is_bound(token: str) -> bool:
     """Return whether a token is a bound, such as "<0.3" or "65+"."""
     match = _PARTS.fullmatch(token)
-    return bool(match and (match["bound"] or match["more"]))
+    return bool(match and (match["bound"] or match["more"] or match["plus"]))
 
 
 def _parse_digits(body: str, decimal: str) -> float:
@@ -216,14 +216,28 @@ def detect_decimal(columns: Iterable[np.ndarray]) -> str | None:
     return "," if comma > point else "."
 
 
-def most_frequent_unit(units: np.ndarray, counts: np.ndarray) -> str:
-    """Return the most frequent unit, which is "" if most values do not have a unit.
+def count_units(units: np.ndarray, counts: np.ndarray) -> dict[str, int]:
+    """Return the number of rows with each unit; year and years are one unit, in the more frequent spelling.
 
     ``counts`` are the numbers of rows with each entry of ``units``.
     """
     weights: dict[str, int] = {}
     for unit, count in zip(units.tolist(), counts.tolist(), strict=True):
         weights[unit] = weights.get(unit, 0) + count
+    totals: dict[str, int] = {}
+    for unit in sorted(weights, key=lambda unit: -weights[unit]):
+        same = next((known for known in totals if _singular(known) == _singular(unit)), unit)
+        totals[same] = totals.get(same, 0) + weights[unit]
+    return totals
+
+
+def _singular(unit: str) -> str:
+    return unit[:-1] if len(unit) > 2 and unit.endswith("s") else unit
+
+
+def most_frequent_unit(units: np.ndarray, counts: np.ndarray) -> str:
+    """Return the most frequent unit, which is "" if most values do not have a unit."""
+    weights = count_units(units, counts)
     return max(weights, key=lambda unit: weights[unit]) if weights else ""
 
 
@@ -234,7 +248,7 @@ def numbers_in_unit(values: np.ndarray, units: np.ndarray, unit: str) -> np.ndar
     percentages, 5 can mean 5% or 500%. Conversely, 5% in a column of numbers without a unit can mean 5 or
     0.05 and becomes NaN.
     """
-    fits = units == unit
+    fits = np.array([_singular(one) == _singular(unit) for one in units], dtype=bool)
     if unit not in ("%", "‰"):
         fits |= units == ""
     return np.where(fits, values, np.nan)
@@ -246,16 +260,24 @@ ISO = "ISO8601"
 _DAYS = """%d.%m.%Y|%m/%d/%Y|%d/%m/%Y|%Y/%m/%d|%m-%d-%Y|%d-%m-%Y|%Y.%m.%d|%Y%m%d
 |%d %b %Y|%d %B %Y|%d-%b-%Y|%d. %B %Y|%b %d, %Y|%B %d, %Y|%b %d %Y
 |%d.%m.%y|%m/%d/%y|%d/%m/%y|%d-%b-%y""".replace("\n", "").split("|")
+_MONTHS = ["%b-%Y", "%b %Y", "%B %Y", "%B-%Y", "%m/%Y", "%Y-%m", "%Y/%m", "%b-%y"]  # the first day of a month
 _TIMES = ["", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S"]
-FORMATS = [day + time for time in _TIMES for day in _DAYS]
+FORMATS = [*(day + time for time in _TIMES for day in _DAYS), *_MONTHS]
 _ZONE = r"([T ].*?)\s*(?:Z|[+-]\d{2}(?::?\d{2})?)$"  # a time followed by a time zone
 
 
 def parse_dates(tokens: np.ndarray, form: str) -> np.ndarray:
     """Return the date and time of each token in the format ``form``, or NaT if the token does not match it.
 
-    Time zones are ignored: the result is the local time.
+    Time zones are ignored: the result is the local time. ``form`` may be several formats separated by ``|``;
+    the first format that matches a token is used.
     """
+    if "|" in form:
+        first, rest = form.split("|", 1)
+        moments = parse_dates(tokens, first)
+        unread = np.isnat(moments)
+        moments[unread] = parse_dates(tokens[unread], rest)
+        return moments
     text = pd.Series(tokens, dtype=object)
     if form == ISO:  # require a full date, because pandas would also accept a year alone
         text = text.where([bool(re.match(r"\d{4}-\d{2}-\d{2}", token)) for token in tokens])
@@ -283,14 +305,38 @@ def find_format(tokens: np.ndarray, least: float) -> tuple[str | None, str | Non
     if not likely or len(likely) < least * len(tokens):
         return None, None
     sample = np.array(likely, dtype=object)[:: max(1, len(likely) // 50)]
-    candidates = [ISO, *(form for form in FORMATS if _has_signs_of(form, sample))]
+    candidates = [ISO, *(form for form in FORMATS if _has_signs_of(form, sample[:5]))]
     candidates = [form for form in candidates if _fraction_parsed(sample, form) >= 0.9 * least]
     fractions = {form: _fraction_parsed(tokens, form) for form in candidates}
     if not fractions or max(fractions.values()) < least:
-        return None, None
+        mixed = _several_formats(sample)
+        return mixed if _fraction_parsed(tokens, mixed) >= least else None, None
     best = max(fractions, key=lambda form: fractions[form])  # ties go to the first format
-    swapped = best.translate(str.maketrans("dm", "md"))
+    swapped = _swapped(best)
     return best, swapped if swapped != best and fractions.get(swapped) == fractions[best] else None
+
+
+def _several_formats(sample: np.ndarray) -> str:
+    """Return the formats of a column that mixes several, separated by ``|``, the most frequent first.
+
+    A format and its version with day and month swapped exclude each other.
+    """
+    found: list[str] = []
+    left, candidates = sample, [ISO, *(form for form in FORMATS if _has_signs_of(form, sample))]
+    while len(left) and candidates:
+        parsed = {form: ~np.isnat(parse_dates(left, form)) for form in candidates}
+        best = max(candidates, key=lambda form: parsed[form].sum())
+        if not parsed[best].any():
+            break
+        found.append(best)
+        left = left[~parsed[best]]
+        candidates = [form for form in candidates if parsed[form].any() and form != _swapped(best)]
+    return "|".join(found) or ISO
+
+
+def _swapped(form: str) -> str:
+    """Return the format with day and month swapped."""
+    return form.translate(str.maketrans("dm", "md"))
 
 
 def _has_signs_of(form: str, sample: np.ndarray) -> bool:
@@ -299,7 +345,7 @@ def _has_signs_of(form: str, sample: np.ndarray) -> bool:
     This test is faster than parsing, and excludes most formats.
     """
     signs = set(re.sub("%.", "", form))
-    return any(signs.issubset(token) and (":" in token) == (":" in signs) for token in sample[:5])
+    return any(signs.issubset(token) and (":" in token) == (":" in signs) for token in sample)
 
 
 def _fraction_parsed(tokens: np.ndarray, form: str) -> float:

@@ -16,6 +16,7 @@ from .cells import (
     ISO,
     Cells,
     TableError,
+    count_units,
     find_format,
     is_bound,
     most_frequent_unit,
@@ -232,7 +233,7 @@ def _one_spelling(values: np.ndarray, name: str, y: np.ndarray | None) -> tuple[
         listed = ", ".join(map(repr, spellings))
         if y is not None and _labels_differ(values, spellings, y):
             sentences.append(
-                f"column {name!r}: {listed} remain different categories, because their labels differ"
+                f"column {name!r}: {listed} remain different categories, as their class frequencies differ"
             )
             continue
         values[np.isin(values, spellings)] = spellings[0]
@@ -310,10 +311,7 @@ def _learn_text(cells: Cells, name: str, decimal: str) -> tuple[Column, str]:
 
 def _several_units(units: np.ndarray, counts: np.ndarray, filled: int, name: str) -> str:
     """Return a message if a column contains numbers in two or three different units, otherwise ""."""
-    totals: dict[str, int] = {}
-    for unit, count in zip(units.tolist(), counts.tolist(), strict=True):
-        if unit:
-            totals[unit] = totals.get(unit, 0) + count
+    totals = {unit: count for unit, count in count_units(units, counts).items() if unit}
     if not 1 < len(totals) <= SETTINGS.max_units or sum(totals.values()) < SETTINGS.numbers * filled:
         return ""
     listed = ", ".join(f"{unit} ({count} values)" for unit, count in totals.items())
@@ -369,6 +367,9 @@ def _date_format(cells: Cells, name: str, least: float) -> tuple[str, str]:
             f"column {name!r}: the dates do not match any known format; row {cells.first_row(0)} contains "
             f"{cells.tokens[0]!r}. Give the format of the dates, or do not declare the column as dates"
         )
+    if "|" in form:
+        listed = form.replace("|", ", ")
+        return form, f"column {name!r}: dates in several formats: {listed}"
     if not swapped:
         return form, ""
     return form, (

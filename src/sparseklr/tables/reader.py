@@ -21,7 +21,7 @@ class TableReader(TransformerMixin, BaseEstimator):
     - A column of text is numeric if nearly all its values are numbers, with or without currency signs, a
       unit, thousands separators or decimal commas. All other values become missing values, and so do numbers
       in a unit that differs from the most frequent one. Bounds such as "<0.3" are read as numbers.
-    - A column of text contains dates if one date format matches nearly all its values.
+    - A column of text contains dates if one date format, or several together, match nearly all its values.
     - Codes with leading zeros remain text.
     - Categories that differ only in case are merged, unless their labels y differ.
     - Columns that are empty or constant, or that identify the rows, are dropped.
