@@ -72,7 +72,7 @@ def test_page_contains_predictions_and_is_self_contained(home: Path, capsys: Any
     assert sum(found["models"][0]["familiarity"]) == 120
     for word in ("kept row", "city is new", "x is high", "leave-one-out log-loss", "fitted to", "150 rows"):
         assert word in text
-    assert "equal training rows" not in text  # none of them was in the training
+    assert "identical to training rows" not in text  # none of them was in the training
 
 
 def test_several_models_and_training_rows(home: Path, tmp_path: Path, capsys: Any) -> None:
@@ -80,7 +80,10 @@ def test_several_models_and_training_rows(home: Path, tmp_path: Path, capsys: An
     assert both.count('<th scope="col">one.sklr</th>') >= 1
     assert len(data_of(home / "both.html")["models"]) == 2
     run("report", home / "one.sklr", home / "train.csv", "-o", tmp_path / "seen.html")
-    assert "150 of the 150 rows equal training rows of one.sklr" in (tmp_path / "seen.html").read_text()
+    assert (
+        "150 of the 150 rows are identical to training rows of one.sklr"
+        in (tmp_path / "seen.html").read_text()
+    )
     frame = rows(80, 3)
     frame["y"] = np.where(frame["x"] > 0, "a", "b")
     frame.to_csv(tmp_path / "other.csv", index=False)
