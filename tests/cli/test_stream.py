@@ -182,12 +182,15 @@ def test_errors_for_options_that_cannot_be_streamed(parts, model, tmp_path, caps
         (["fit", "-", *compact, "--memory", "1GB", *output], "standard input can be read only once"),
         (
             ["fit", data, *compact, "--categorical", "x0", *output],
-            "--categorical: not available for out-of-core fitting",
+            "--categorical: not available for a fit that reads in blocks",
         ),
-        (["fit", data, "--model", "compact", *output], "--target: give the column"),
+        (["fit", data, "--model", "compact", *output], "--target is required"),
         (["fit", data, *compact, "--memory", "much", *output], "expected a size such as 500MB"),
         (["fit", f"{parts}/none-*.parquet", *compact, *output], "no file matches the pattern"),
-        (["fit", data, *compact, "--scheduler", "tcp://127.0.0.1:1", *output], "no scheduler responds there"),
+        (
+            ["fit", data, *compact, "--scheduler", "tcp://127.0.0.1:1", *output],
+            "no Dask scheduler responds at this address",
+        ),
         (["predict", str(model), data, "--keep", "-o", str(tmp_path / "p.csv")], "--keep: not available"),
         (["predict", str(model), data, "--na", "-9", "-o", str(tmp_path / "p.csv")], "--na: not available"),
     ):

@@ -160,7 +160,7 @@ def test_training_rows_are_reported(home: Path, capsys: pytest.CaptureFixture[st
     run("evaluate", home / "model.sklr", home / "new.csv")
     assert capsys.readouterr().err == ""
     run("evaluate", home / "model.sklr", home / "train.csv")
-    assert "160 of 160 rows equal training rows" in capsys.readouterr().err
+    assert "160 of 160 rows are identical to training rows" in capsys.readouterr().err
 
 
 def test_new_rows_of_few_categories_are_not_reported(tmp_path: Path, capsys: Any) -> None:
