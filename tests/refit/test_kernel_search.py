@@ -191,6 +191,21 @@ def test_the_default_widens_the_kernel_of_a_linear_function(n_classes: int) -> N
     np.testing.assert_array_equal(given.search_results_["gamma"], 0.2)
 
 
+def test_a_wider_kernel_must_be_better_on_a_larger_basis_as_well() -> None:
+    """A narrow kernel needs more basis points, so a small basis prefers kernels that are too wide."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(1200, 30))
+    y = (X[:, :5] > 0).sum(axis=1) + 0.7 * (X[:, 5] + X[:, 6] > 0) + 0.3 * rng.normal(size=1200) > 2.7
+    search = KernelSearch(distinct_points(np.exp(X), y), seed=0)
+    found = search.widened(search.evaluate(Kernel("laplacian", 1 / 30)))
+    wider = search.evaluate(replace(found.kernel, gamma=found.kernel.gamma / SETTINGS.factor), found)
+    gain, error = search.labels.observations.mean(found.losses - wider.losses)
+    assert gain > error  # on the basis of the search
+    narrow, wide = (search._losses_on_larger_basis(one) for one in (found, wider))
+    gain, error = search.labels.observations.mean(narrow - wide)
+    assert gain <= error
+
+
 def test_a_given_width_is_kept_and_only_the_kernel_chosen() -> None:
     X, y = make_moons(200, noise=0.3, random_state=0)
     table = pd.DataFrame(SparseKLR(kernel="auto", gamma=2.0).fit(X, y).search_results_)
@@ -315,7 +330,7 @@ def test_warning_about_an_overflowing_kernel_names_no_row() -> None:
     X *= 1e153
     X[5] *= 20
     with pytest.warns(
-        UserWarning, match="'rbf' .* was skipped by the search.* gives NaN or infinity: features are too"
+        UserWarning, match="'rbf' .* was skipped by the search.* gives NaN or infinity: the features are too"
     ):
         model = SparseKLR(kernel="auto", gamma=1e-300, **PLAIN).fit(X, y)
     assert model.kernel_.name == "laplacian"

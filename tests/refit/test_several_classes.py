@@ -24,6 +24,7 @@ from sparseklr.refit.labels import Labels, in_folds
 from sparseklr.refit.newton import LikelihoodFit, fit_likelihood
 from sparseklr.refit.prune import prune
 from sparseklr.refit.recalibration import fit_recalibration, with_slope
+from sparseklr.refit.regularisation import evaluate_C
 from sparseklr.samples import DistinctPoints, Observations
 
 
@@ -225,6 +226,21 @@ def test_kernel_values_that_are_not_finite() -> None:
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match="NaN"):
         SparseKLR(kernel=lambda A, B: np.full((len(A), len(B)), np.nan)).fit(X, y)
+
+
+@pytest.mark.parametrize("unit", [2.0**-30, 2.0**30])
+def test_kernel_values_outside_the_range_of_float32(unit: float) -> None:
+    """A kernel multiplied by s gives the same outputs with C / s; here s = unit^6 is about 1e-54 or 1e54."""
+    X, y = load_iris(return_X_y=True)
+    outputs = []
+    for factor in (1.0, unit):
+        samples = make_samples(
+            scale(X) * factor, y, None, class_weight=None, kernel="poly", gamma=1.0, degree=3, coef0=0
+        )
+        points = DistinctPoints.of(samples).relative()
+        basis = LabelFreeBases(points, np.random.default_rng(0))[-1]
+        outputs.append(evaluate_C(basis, Labels.of_points(points), 0.01 / factor**6).fit.f)
+    np.testing.assert_allclose(outputs[1], outputs[0], atol=1e-4)
 
 
 def test_memory_is_not_quadratic_in_the_number_of_classes() -> None:
