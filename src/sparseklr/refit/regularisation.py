@@ -138,7 +138,7 @@ def improve_on_larger_bases(
             for factor in ((10.0, 0.1) if significant else (10.0,))
             if SETTINGS.least <= larger.C * factor <= SETTINGS.most
         ]
-        best = min([larger, *neighbours], key=loss)
+        best = _best(labels, [larger, *neighbours])
         if not significant:
             break
     return best
@@ -161,9 +161,14 @@ def _best_decade(basis: Basis, labels: Labels, first: EvaluatedFit, local: bool)
             fits.append(last)
             if worse > (0.0 if local else SETTINGS.clearly_worse) * error:
                 break
+    return _best(labels, fits)
+
+
+def _best(labels: Labels, fits: Sequence[EvaluatedFit]) -> EvaluatedFit:
+    """Return the model with the smallest loss; with two classes, a larger C must be better by half an error."""
     best, *others = sorted(fits, key=lambda one: one.C)
     for larger in others:
-        gain, error = mean(best.losses - larger.losses)
+        gain, error = labels.observations.mean(best.losses - larger.losses)
         if gain > (0.0 if labels.several else SETTINGS.larger_errors) * error:
             best = larger
     return best
