@@ -171,6 +171,12 @@ class Basis:
         return len(self.chosen)
 
     @cached_property
+    def precision(self) -> type:
+        """The data type for approximate products: float32 if it can represent the kernel values."""
+        largest = float(np.einsum("ij,ij->i", self.L, self.L).max(initial=0.0))  # k(x, x) of basis points
+        return np.float32 if 1e-30 < largest < 1e30 else np.float64
+
+    @cached_property
     def _single(self) -> list[np.ndarray] | None:
         """The stored kernel columns or features in float32; None if nothing is stored."""
         return None if self._columns is None else [block.astype(np.float32) for block in self._columns]

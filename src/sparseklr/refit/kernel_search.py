@@ -35,7 +35,7 @@ from ..samples import DistinctPoints, Samples, first_of_each_class, shuffled_key
 from .basis import ALL_AT_ONCE, Basis, LabelFreeBases
 from .labels import Labels
 from .regularisation import SETTINGS as C_SEARCH
-from .regularisation import EvaluatedFit, choose_C, fit_at
+from .regularisation import EvaluatedFit, choose_C, fit_at, improve_on_larger_bases
 from .relevance import factors_reduce_loss, learned_factors
 
 
@@ -48,6 +48,7 @@ class KernelSearchSettings:
     max_steps: int = 6  # maximum number of steps from the middle width in either direction
     most_points: int = 1500  # size of the sample of training points on which the search is based
     basis_size: int = 120  # number of basis points if there are more than 300 training points
+    larger_basis_size: int = 300  # number of basis points on which a wider kernel must be better as well
     least_of_class: int = 10  # minimum number of points of each class in a sample
     # A narrower kernel is first evaluated at the C of the previous width. If its loss is larger by this
     # number of standard errors, the search for its best C is skipped.
@@ -264,14 +265,23 @@ class KernelSearch:
         """Evaluate wider kernels of the same kind; return the last one that improves the loss clearly.
 
         The search ends at the first kernel that does not improve the loss by a standard error of the
-        difference.
+        difference, both on the basis of the search and on a larger one. A small basis favours wide kernels,
+        because the functions of a narrow kernel need more basis points.
         """
         for _ in range(SETTINGS.max_steps if best.loss >= SETTINGS.small_loss else 0):
             new = self.evaluate(replace(best.kernel, gamma=best.kernel.gamma / SETTINGS.factor), best)
-            if new is None or self._gain(new.losses, best) <= SETTINGS.better:
+            if new is None or self._gain(new.losses, best.losses) <= SETTINGS.better:
+                break
+            before, after = (self._losses_on_larger_basis(one) for one in (best, new))
+            if self._gain(after, before) <= SETTINGS.better:
                 break
             best = new
         return best
+
+    def _losses_on_larger_basis(self, one: Candidate) -> np.ndarray:
+        """Return the leave-one-out losses of a kernel on the best of two bases, each with its best C."""
+        sizes = SETTINGS.basis_size, SETTINGS.larger_basis_size
+        return improve_on_larger_bases(self.bases(one.kernel, sizes), self.labels, one.evaluated).losses
 
     def best(self) -> Candidate:
         """Return the candidate with the smallest loss, among the candidates with a searched C."""
@@ -304,13 +314,10 @@ class KernelSearch:
         self.tried.append(Candidate(kernel, evaluated, losses, loss, standard_error, seconds, C_searched))
         return self.tried[-1]
 
-    def bases(self, kernel: Kernel) -> LabelFreeBases:
-        """Return the label-free basis for a kernel.
-
-        It has 120 random points, or all points if there are at most 300.
-        """
+    def bases(self, kernel: Kernel, sizes: Sequence[int] = (SETTINGS.basis_size,)) -> LabelFreeBases:
+        """Return nested label-free bases for a kernel; all points form one basis if there are at most 300."""
         points = replace(self.points, kernel=kernel)
-        return LabelFreeBases(points, np.random.default_rng(self.seed), self.map_, (SETTINGS.basis_size,))
+        return LabelFreeBases(points, np.random.default_rng(self.seed), self.map_, sizes)
 
     def _fit(self, bases: LabelFreeBases, before: Candidate | None) -> tuple[EvaluatedFit, bool]:
         """Return the evaluated model, and whether its C was searched."""
@@ -318,19 +325,20 @@ class KernelSearch:
             wider = bases.points.kernel.gamma < before.kernel.gamma
             C = min(before.evaluated.C * (SETTINGS.factor if wider else 1.0), C_SEARCH.most)
             evaluated = fit_at(bases, self.labels, C, before.evaluated.fit.f)
-            if self._gain(evaluated.losses, before) < (0.0 if wider else -SETTINGS.clearly_worse):
+            if self._gain(evaluated.losses, before.losses) < (0.0 if wider else -SETTINGS.clearly_worse):
                 return evaluated, False
             if wider:
                 return choose_C(bases, self.labels, evaluated), True
         return choose_C(bases, self.labels, self.tried[0].evaluated.C if self.tried else None), True
 
-    def _gain(self, losses: np.ndarray, old: Candidate) -> float:
-        """Return the decrease of the mean loss relative to ``old``, in standard errors of the difference.
+    def _gain(self, losses: np.ndarray, old: np.ndarray) -> float:
+        """Return the decrease of the mean loss from ``old`` to ``losses``, in its standard errors.
 
         The standard error is bounded below by the accuracy of the optimisation.
         """
-        gain, error = self.labels.observations.mean(old.losses - losses)
-        return gain / max(error, 1e-4 * old.loss, 1e-12)
+        mean = self.labels.observations.mean
+        gain, error = mean(old - losses)
+        return gain / max(error, 1e-4 * mean(old)[0], 1e-12)
 
 
 def sample_points(points: DistinctPoints, seed: int) -> DistinctPoints:

@@ -95,12 +95,12 @@ class SoftmaxLossAt:
         mean: np.ndarray = self.by_output.reshape(n, -1, n_classes).mean(axis=1)
         return mean
 
-    def single(self) -> SoftmaxLossAt:
-        """Return the loss with second derivatives in float32."""
+    def rounded_to(self, precision: type) -> SoftmaxLossAt:
+        """Return the loss with second derivatives of the given data type, float32 or float64."""
         return replace(
             self,
-            probabilities=self.probabilities.astype(np.float32),
-            weighted=self.weighted.astype(np.float32),
+            probabilities=self.probabilities.astype(precision, copy=False),
+            weighted=self.weighted.astype(precision, copy=False),
         )
 
 

@@ -200,7 +200,7 @@ def factors_at(basis: Basis, labels: Labels, f: np.ndarray, C: float) -> np.ndar
 
 
 def inverse_factors(basis: Basis, information: np.ndarray, ridge: np.ndarray, n_columns: int) -> np.ndarray:
-    """Return inverses of the Cholesky factors of the Newton matrices of all classes, in float32.
+    """Return inverses of the Cholesky factors of the Newton matrices of all classes.
 
     The result has the shape (n_classes, size + 1, size + 1). If these matrices would cost too much, a single
     matrix with the mean information serves all classes. ``n_columns`` is the number of outputs of a point,
@@ -211,7 +211,7 @@ def inverse_factors(basis: Basis, information: np.ndarray, ridge: np.ndarray, n_
     cost = basis.size * (np.count_nonzero(information) / n_classes + basis.size)
     if cost > 2 * SETTINGS.worth * n * n_columns / n_classes:
         information = information.mean(axis=1, keepdims=True)
-    inverses = np.empty((information.shape[1], len(ridge), len(ridge)), dtype=np.float32)
+    inverses = np.empty((information.shape[1], len(ridge), len(ridge)), dtype=basis.precision)
     for inverse, column in zip(inverses, information.T, strict=True):
         upper, _ = dtrtri(newton_factor(basis.curvature(column), ridge).T, lower=0)
         inverse[...] = upper.T
@@ -317,10 +317,10 @@ def _coupled_step(
     inverses: np.ndarray,
     most_products: int,
 ) -> tuple[np.ndarray, np.ndarray, int, float]:
-    """Return the results of :func:`_newton_step` with more than two classes, computed in float32."""
+    """Return the results of :func:`_newton_step` with more than two classes, usually computed in float32."""
     unit = max(float(np.abs(gradient).max()), np.finfo(float).tiny)
-    residual, ridge = (-gradient / unit).astype(np.float32), ridge.astype(np.float32)
-    here = here.single()
+    residual, ridge = (-gradient / unit).astype(basis.precision), ridge.astype(basis.precision)
+    here = here.rounded_to(basis.precision)
     step = np.zeros_like(residual)
     direction = z = solve_newton(inverses, residual)
     size = first = float(np.vdot(residual, z))
@@ -328,14 +328,14 @@ def _coupled_step(
     while products < most_products:
         products += 1
         product = basis.project(here.times(basis.outputs(direction))) + ridge * direction
-        length = np.float32(size / max(float(np.vdot(direction, product)), 1e-30))
+        length = size / max(float(np.vdot(direction, product)), 1e-30)
         step += length * direction
         residual -= length * product
         z = solve_newton(inverses, residual)
         last, size = size, float(np.vdot(residual, z))
         if size <= SETTINGS.reduction_coupled**2 * first:
             break
-        direction = z + np.float32(size / last) * direction
+        direction = z + (size / last) * direction
     whole = unit * step.astype(np.float64)
     whole -= whole.mean(axis=-1, keepdims=True)
     return whole, basis.outputs(whole), products, unit**2 * size

@@ -99,7 +99,20 @@ def choose_C(
     The best C has the smallest leave-one-out log-loss among values that differ by factors of ten. ``start``
     is the best C for another kernel or for other features, if known, or an evaluated model on the first
     basis. The search then evaluates the neighbours of this C, and proceeds in each direction while the loss
-    falls.
+    falls. :func:`improve_on_larger_bases` continues with the best C.
+    """
+    report(f"choice of C on {bases[0].size} basis points", 0.0)
+    first = start
+    if not isinstance(first, EvaluatedFit):
+        first = _evaluate(bases[0], labels, first or SETTINGS.start, near=labels.guess())
+    best = _best_decade(bases[0], labels, first, local=start is not None)
+    return improve_on_larger_bases(bases, labels, best, report)
+
+
+def improve_on_larger_bases(
+    bases: Sequence[Basis], labels: Labels, best: EvaluatedFit, report: Report = silent
+) -> EvaluatedFit:
+    """Return the best evaluated model on nested bases, given the model ``best`` on the first basis.
 
     A larger basis replaces a smaller one if its loss with the same C is smaller. The next larger C is then
     evaluated on the larger basis too, because a model with more points may need a larger C. If the loss has
@@ -112,11 +125,6 @@ def choose_C(
 
     # A basis has about three times as many points as the previous one, and costs nine times as much.
     ends = (9.0 ** np.arange(len(bases) + 1) - 1) / (9.0 ** len(bases) - 1)
-    report(f"choice of C on {bases[0].size} basis points", 0.0)
-    first = start
-    if not isinstance(first, EvaluatedFit):
-        first = _evaluate(bases[0], labels, first or SETTINGS.start, near=labels.guess())
-    best = _best_decade(bases[0], labels, first, local=start is not None)
     for level, basis in enumerate(islice(bases, 1, None), start=1):
         report(f"choice of C on {basis.size} basis points", ends[level])
         larger = _evaluate(basis, labels, best.C, embedded(best.fit.v, basis), fits=best.cross_fits)
