@@ -451,7 +451,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
             C=self.C,
             evaluated=None if chosen is None else chosen.evaluated,
             near_C=None if chosen is None else chosen.C,
-            origin=None if chosen is None else chosen.origin,
+            folds=None if chosen is None else chosen.folds,
             prune_within=float(self.prune),
             max_points=self.max_points,
             seed=seed,

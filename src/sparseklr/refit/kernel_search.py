@@ -32,11 +32,11 @@ from .._utils.threads import Map, ordered_threads
 from ..compact.rows import Observations, validation_folds
 from ..kernels import Kernel, NonFiniteKernel, naming_row
 from ..samples import DistinctPoints, Samples, first_of_each_class, shuffled_keys
-from .basis import ALL_AT_ONCE, Basis, LabelFreeBases
+from .basis import ALL_AT_ONCE, LabelFreeBases
 from .labels import Labels
 from .regularisation import SETTINGS as C_SEARCH
 from .regularisation import EvaluatedFit, choose_C, fit_at, improve_on_larger_bases
-from .relevance import factors_reduce_loss, learned_factors
+from .relevance import LearnedFolds, learned_factors
 
 
 @dataclass(frozen=True)
@@ -91,9 +91,9 @@ class ChosenKernel:
     # The model with this kernel on all training points. None if the search used a sample of the points, or
     # if the features are multiplied by factors.
     evaluated: EvaluatedFit | None
-    # The basis and the model from which the factors were learned. None without factors, or if there are more
-    # than 300 training points.
-    origin: tuple[Basis, EvaluatedFit] | None
+    # Models of folds with factors learned without the fold. None without factors, or if there are more than 300
+    # training points.
+    folds: LearnedFolds | None
     tried: list[Candidate]  # all evaluated kernels in order of evaluation; the first one is the default
     # Mean log-loss of the chosen kernel on validation folds. None if widths were not searched, if the first
     # kernel had the smallest leave-one-out loss, or if a class has too few observations for folds.
@@ -185,7 +185,7 @@ def choose_kernel(
         For each kernel that was skipped because its evaluation failed. If all evaluations fail, the first
         error is raised instead.
     """
-    losses, factors, origin = None, None, None
+    losses, factors, folds = None, None, None
     with ordered_threads(n_jobs) as map_:
         search = KernelSearch(points, seed, map_, report)
         search.run(kernels, climb)
@@ -206,16 +206,17 @@ def choose_kernel(
             report("relevance of the features", 0.9)
             basis = search.bases(best.kernel)[0]
             fitted = basis, search.labels, best.evaluated, seed
-            if factors_reduce_loss(*fitted):
+            learned = LearnedFolds.of(*fitted)
+            if learned.reduce_loss(best.evaluated.C):
                 factors = learned_factors(*fitted)
-                origin = (basis, best.evaluated) if len(points) <= ALL_AT_ONCE else None
+                folds = learned if len(points) <= ALL_AT_ONCE else None
     whole = len(best.losses) == len(points.observations.point)
     return ChosenKernel(
         best.kernel,
         best.evaluated.C,
         factors,
         best.evaluated if whole and factors is None else None,
-        origin,
+        folds,
         search.tried,
         None if losses is None else float(losses.min()),
     )
