@@ -451,6 +451,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
             C=self.C,
             evaluated=None if chosen is None else chosen.evaluated,
             near_C=None if chosen is None else chosen.C,
+            worse=() if chosen is None else chosen.worse,
             folds=None if chosen is None else chosen.folds,
             prune_within=float(self.prune),
             max_points=self.max_points,

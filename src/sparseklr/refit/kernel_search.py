@@ -88,6 +88,7 @@ class ChosenKernel:
 
     kernel: Kernel
     C: float  # the best C for this kernel with unscaled features
+    worse: tuple[float, ...]  # factors by which C is clearly worse (:class:`~.regularisation.EvaluatedFit`)
     factors: np.ndarray | None  # one factor for each feature (:mod:`~.relevance`); None if all are 1
     # The model with this kernel on all training points. None if the search used a sample of the points, or
     # if the features are multiplied by factors.
@@ -214,6 +215,7 @@ def choose_kernel(
     return ChosenKernel(
         best.kernel,
         best.evaluated.C,
+        best.evaluated.worse,
         factors,
         best.evaluated if whole and factors is None else None,
         folds,
@@ -332,7 +334,8 @@ class KernelSearch:
             if self._gain(evaluated.losses, before.losses) < (0.0 if wider else -SETTINGS.clearly_worse):
                 return evaluated, False
             if another or wider:
-                return choose_C(first, self.labels, evaluated), True
+                worse = before.evaluated.worse if wider else ()
+                return choose_C(first, self.labels, evaluated, worse=worse), True
         return choose_C(first, self.labels, self.tried[0].evaluated.C if self.tried else None), True
 
     def _gain(self, losses: np.ndarray, old: np.ndarray) -> float:

@@ -156,6 +156,7 @@ def refit_with(
     prune_within: float,
     seed: int,
     near_C: float | None = None,
+    worse: tuple[float, ...] = (),
     max_points: int | None = None,
     report: Report = silent,
     n_jobs: int | None = None,
@@ -163,7 +164,8 @@ def refit_with(
     """Return the model refitted on the points ``selected``, with a given C or, for ``"auto"``, the best C.
 
     The best C has the smallest leave-one-out loss. ``evaluated`` is a model with the best C on a label-free
-    basis, if already known. Otherwise the search for C starts at ``near_C``.
+    basis, if already known. Otherwise the search for C starts at ``near_C``, and skips neighbours that are
+    ``worse`` (see :func:`~.regularisation.choose_C`).
     """
     rng, labels = np.random.default_rng(seed), Labels.of_points(points)
     (random,) = rng.spawn(1)
@@ -171,7 +173,8 @@ def refit_with(
         if C != "auto":
             evaluated = evaluate_C(LabelFreeBases(points, rng, map_)[-1], labels, float(C))
         elif evaluated is None:
-            evaluated = choose_C(LabelFreeBases(points, rng, map_), labels, near_C, between(report, 0.0, 0.7))
+            bases = LabelFreeBases(points, rng, map_)
+            evaluated = choose_C(bases, labels, near_C, between(report, 0.0, 0.7), worse)
         return refit(
             points,
             labels,

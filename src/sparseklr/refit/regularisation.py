@@ -15,7 +15,7 @@ classes, do not need this correction.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
@@ -57,6 +57,9 @@ class EvaluatedFit:
     left_out: np.ndarray  # leave-one-out outputs before recalibration
     losses: np.ndarray  # log-losses of the recalibrated leave-one-out outputs
     cross_fits: np.ndarray | None = None  # coordinates from :func:`~.cross_fit.joint_cross_fit`
+    # The factors 10 and 0.1, if C times this factor is known to be clearly worse. Larger bases, wider kernels and
+    # learned factors hardly change this.
+    worse: tuple[float, ...] = ()
 
     @property
     def C(self) -> float:
@@ -93,19 +96,20 @@ def choose_C(
     labels: Labels,
     start: float | EvaluatedFit | None = None,
     report: Report = silent,
+    worse: tuple[float, ...] = (),
 ) -> EvaluatedFit:
     """Return the evaluated model with the best C, on the best of several nested bases.
 
     The best C has the smallest leave-one-out log-loss among values that differ by factors of ten. ``start``
     is the best C for another kernel or for other features, if known, or an evaluated model on the first
-    basis. The search then evaluates the neighbours of this C, and proceeds in each direction while the loss
-    falls. :func:`improve_on_larger_bases` continues with the best C.
+    basis. The search then evaluates the neighbours of this C, except those that are ``worse`` (see
+    :class:`EvaluatedFit`), and proceeds in each direction while the loss falls. :func:`improve_on_larger_bases` continues with the best C.
     """
     report(f"choice of C on {bases[0].size} basis points", 0.0)
     first = start
     if not isinstance(first, EvaluatedFit):
         first = _evaluate(bases[0], labels, first or SETTINGS.start, near=labels.guess())
-    best = _best_decade(bases[0], labels, first, local=start is not None)
+    best = _best_decade(bases[0], labels, replace(first, worse=worse), local=start is not None)
     return improve_on_larger_bases(bases, labels, best, report)
 
 
@@ -117,7 +121,7 @@ def improve_on_larger_bases(
     A larger basis replaces a smaller one if its loss with the same C is smaller. The next larger C is then
     evaluated on the larger basis too, because a model with more points may need a larger C. If the loss has
     fallen by more than its standard error, the next smaller C and the next larger basis are evaluated as
-    well.
+    well. A neighbouring C that was clearly worse on the smaller basis is not evaluated.
     """
 
     def loss(one: EvaluatedFit) -> float:
@@ -136,9 +140,10 @@ def improve_on_larger_bases(
         neighbours = [
             _neighbour(basis, labels, larger, factor)
             for factor in ((10.0, 0.1) if significant else (10.0,))
-            if SETTINGS.least <= larger.C * factor <= SETTINGS.most
+            if factor not in best.worse and SETTINGS.least <= larger.C * factor <= SETTINGS.most
         ]
-        best = min([larger, *neighbours], key=loss)
+        fits = [replace(larger, worse=best.worse), *neighbours]
+        best = _with_worse(min(fits, key=loss), fits, labels)
         if not significant:
             break
     return best
@@ -148,11 +153,12 @@ def _best_decade(basis: Basis, labels: Labels, first: EvaluatedFit, local: bool)
     """Return the evaluated model whose C is the best power of ten, starting the search from ``first``.
 
     In each direction the search ends at a C whose loss is larger than the smallest loss by more than two
-    standard errors of the difference. A ``local`` search ends as soon as the loss rises. The optimisation for
-    each C starts from the solution for the previous C.
+    standard errors of the difference. A ``local`` search ends as soon as the loss rises, and skips the
+    neighbours of ``first`` that are known to be worse. The optimisation for each C starts from the solution
+    for the previous C.
     """
     fits, mean = [first], labels.observations.mean
-    for factor in (10.0, 0.1):
+    for factor in (factor for factor in (10.0, 0.1) if factor not in first.worse):
         last = first
         while SETTINGS.least <= last.C * factor <= SETTINGS.most:
             last = _neighbour(basis, labels, last, factor)
@@ -166,7 +172,17 @@ def _best_decade(basis: Basis, labels: Labels, first: EvaluatedFit, local: bool)
         gain, error = mean(best.losses - larger.losses)
         if gain > (0.0 if labels.several else SETTINGS.larger_errors) * error:
             best = larger
-    return best
+    return _with_worse(best, fits, labels)
+
+
+def _with_worse(best: EvaluatedFit, fits: Sequence[EvaluatedFit], labels: Labels) -> EvaluatedFit:
+    """Return the model ``best``, with the factors of neighbouring values of C that are clearly worse."""
+    found = list(best.worse)
+    for one in fits:
+        worse, error = labels.observations.mean(one.losses - best.losses)
+        if worse > SETTINGS.clearly_worse * error:
+            found += [factor for factor in (10.0, 0.1) if np.isclose(one.C, best.C * factor)]
+    return replace(best, worse=tuple(found))
 
 
 def fit_at(bases: Sequence[Basis], labels: Labels, C: float, near: np.ndarray | None = None) -> EvaluatedFit:
