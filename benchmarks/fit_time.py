@@ -126,7 +126,9 @@ def compare(other: str, sets: list[str], splits: int, repeats: int) -> None:
             fastest = [min(one["seconds"] for one in each) for each in zip(*fits, strict=True)]
             before, after = (np.array([one["log-loss"], one["points"]]) for one in fits[0])
             # A loss below 1e-3 differs by rounding alone.
-            logs.append(np.log(np.append(np.maximum(after, 1e-3) / np.maximum(before, 1e-3), fastest[1] / fastest[0])))
+            logs.append(
+                np.log(np.append(np.maximum(after, 1e-3) / np.maximum(before, 1e-3), fastest[1] / fastest[0]))
+            )
         ratios.append(np.mean(logs, axis=0))
         rows.append([name, fastest[1], *(f"{ratio:.3f}" for ratio in np.exp(ratios[-1]))])
         print(*rows[-1], flush=True)

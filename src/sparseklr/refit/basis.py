@@ -42,7 +42,7 @@ _KEEP_BYTES = 1 << 29
 # A product with a triangular matrix is computed for this number of its rows at a time. Larger blocks would
 # multiply more zeros.
 _ROWS_OF_INVERSE = 64
-# Newton matrices are computed in float32 if C times the largest k(x, x) times the total weight is below this number.
+# Newton matrices are computed in float32 if C times the largest k(x, x) times the total weight is below this.
 _LARGEST_IN_SINGLE = 1e6
 # Threads are used for at least this number of multiplications.
 _WORTH_A_THREAD = 1_000_000
@@ -311,8 +311,9 @@ class Basis:
     def leverages(self, factor: np.ndarray, rows: np.ndarray, precision: type = np.float64) -> np.ndarray:
         """Return ``[phi(x), 1]' H^-1 [phi(x), 1]`` of every point x in the mask ``rows``, and 0 elsewhere.
 
-        Products are computed in the data type ``precision``. H is ``factor factor'`` with a lower triangular factor. The method multiplies by the inverse of the
-        factor, because SciPy's triangular solves would block other threads.
+        Products are computed in the data type ``precision``. H is ``factor factor'`` with a lower triangular
+        factor. The method multiplies by the inverse of the factor, because SciPy's triangular solves would
+        block other threads.
         """
         m = self.size
         inverse = solve_lower(factor, np.eye(m + 1))

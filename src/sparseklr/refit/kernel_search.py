@@ -50,8 +50,9 @@ class KernelSearchSettings:
     basis_size: int = 120  # number of basis points if there are more than 300 training points
     larger_basis_size: int = 300  # number of basis points on which a wider kernel must be better as well
     least_of_class: int = 10  # minimum number of points of each class in a sample
-    # A narrower kernel is first evaluated at the C of the previous width, and another kind of kernel at the C of the
-    # first kind. If its loss is larger by this number of standard errors, the search for its best C is skipped.
+    # A narrower kernel is first evaluated at the C of the previous width, and another kind of kernel at the C
+    # of the first kind. If its loss is larger by this number of standard errors, the search for its best C is
+    # skipped.
     clearly_worse: float = 2.0
     better: float = 1.0  # number of standard errors by which a wider kernel must improve the loss
     small_loss: float = 1e-3  # the search ends if the first kernel has a loss below this value
@@ -93,8 +94,8 @@ class ChosenKernel:
     # The model with this kernel on all training points. None if the search used a sample of the points, or
     # if the features are multiplied by factors.
     evaluated: EvaluatedFit | None
-    # Models of folds with factors learned without the fold. None without factors, or if there are more than 300
-    # training points.
+    # Models of folds with factors learned without the fold. None without factors, or if there are more than
+    # 300 training points.
     folds: LearnedFolds | None
     tried: list[Candidate]  # all evaluated kernels in order of evaluation; the first one is the default
     # Mean log-loss of the chosen kernel on validation folds. None if widths were not searched, if the first
@@ -315,7 +316,9 @@ class KernelSearch:
             return None
         loss, standard_error = self.labels.observations.mean(losses)
         seconds = time.perf_counter() - start
-        self.tried.append(Candidate(kernel, bases, evaluated, losses, loss, standard_error, seconds, C_searched))
+        self.tried.append(
+            Candidate(kernel, bases, evaluated, losses, loss, standard_error, seconds, C_searched)
+        )
         return self.tried[-1]
 
     def bases(self, kernel: Kernel) -> LabelFreeBases:

@@ -57,8 +57,8 @@ class EvaluatedFit:
     left_out: np.ndarray  # leave-one-out outputs before recalibration
     losses: np.ndarray  # log-losses of the recalibrated leave-one-out outputs
     cross_fits: np.ndarray | None = None  # coordinates from :func:`~.cross_fit.joint_cross_fit`
-    # The factors 10 and 0.1, if C times this factor is known to be clearly worse. Larger bases, wider kernels and
-    # learned factors hardly change this.
+    # The factors 10 and 0.1, if C times this factor is known to be clearly worse. Larger bases, wider kernels
+    # and learned factors hardly change this.
     worse: tuple[float, ...] = ()
 
     @property
@@ -103,7 +103,8 @@ def choose_C(
     The best C has the smallest leave-one-out log-loss among values that differ by factors of ten. ``start``
     is the best C for another kernel or for other features, if known, or an evaluated model on the first
     basis. The search then evaluates the neighbours of this C, except those that are ``worse`` (see
-    :class:`EvaluatedFit`), and proceeds in each direction while the loss falls. :func:`improve_on_larger_bases` continues with the best C.
+    :class:`EvaluatedFit`), and proceeds in each direction while the loss falls.
+    :func:`improve_on_larger_bases` continues with the best C.
     """
     report(f"choice of C on {bases[0].size} basis points", 0.0)
     first = start

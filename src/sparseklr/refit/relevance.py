@@ -54,7 +54,8 @@ class LearnedFolds:
 
     groups: LeftOut  # the observations, divided into folds
     equal: np.ndarray  # cross-fitted outputs of models with all factors equal to 1
-    # For each fold: the labels without the fold, the basis with learned factors, and outputs near the solution.
+    # For each fold: the labels without the fold, the basis with learned factors, and outputs near the
+    # solution.
     parts: list[tuple[Labels, Basis, np.ndarray]]
 
     @classmethod
