@@ -214,7 +214,7 @@ def inverse_factors(basis: Basis, information: np.ndarray, C: float, n_columns: 
     if cost > 2 * SETTINGS.worth * n * n_columns / n_classes:
         information = information.mean(axis=1, keepdims=True)
     ridge, information = ridge_of(basis, C), information.astype(basis.precision_at(C), copy=False)
-    inverses = np.empty((information.shape[1], len(ridge), len(ridge)), dtype=basis.precision)
+    inverses: np.ndarray = np.empty((information.shape[1], len(ridge), len(ridge)), dtype=basis.precision)
     for inverse, column in zip(inverses, information.T, strict=True):
         upper, _ = dtrtri(newton_factor(basis.curvature(column), ridge).T, lower=0)
         inverse[...] = upper.T
@@ -322,7 +322,8 @@ def _coupled_step(
 ) -> tuple[np.ndarray, np.ndarray, int, float]:
     """Return the results of :func:`_newton_step` with more than two classes, usually computed in float32."""
     unit = max(float(np.abs(gradient).max()), np.finfo(float).tiny)
-    residual, ridge = (-gradient / unit).astype(basis.precision), ridge.astype(basis.precision)
+    residual: np.ndarray = (-gradient / unit).astype(basis.precision)
+    ridge = ridge.astype(basis.precision)
     here = here.rounded_to(basis.precision)
     step = np.zeros_like(residual)
     direction = z = solve_newton(inverses, residual)
