@@ -6,12 +6,17 @@ features in [0, 1] or standardised (``--standard``), and 3000 rows of 26 classes
 two-class tables of ``benchmarks.arena``, with at most 1500 standardised training rows. Fits of the models alternate,
 and the fastest fit of each is reported. Results are stored in ``--results`` and not measured again; ``--fresh`` deletes
 them.
+
+``--against PYTHON`` compares ``SparseKLR()`` with another version of sparseklr on all tables of the arena. PYTHON is an
+interpreter in which the other version is installed. Fits of the two versions alternate.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -28,7 +33,7 @@ from threadpoolctl import threadpool_limits
 
 from sparseklr import SparseKLR
 
-from .arena_measure import HALVES, divide, numeric, table
+from .arena_measure import HALVES, SMALLEST_PROBABILITY, divide, numeric, table
 from .common import DATA, NAMES, load, show
 
 LETTERS = "26 classes"
@@ -77,6 +82,66 @@ def arena_rows(name: str) -> tuple[np.ndarray, np.ndarray]:
     return make_pipeline(numeric(text), StandardScaler()).fit_transform(X.iloc[train]), y[train]
 
 
+def arena_fit(name: str, split: int) -> dict[str, float]:
+    """Return the CPU seconds of a fit to training rows of the arena, and the log-loss on the test rows."""
+    X, y = table(name, str(DATA))
+    train, test = divide(y, split, 1500, 0)
+    text = [column for column in X if X[column].dtype == object]
+    scaling = make_pipeline(numeric(text), StandardScaler()).fit(X.iloc[train])
+    rows = scaling.transform(X.iloc[train])
+    start = time.process_time()
+    model = SparseKLR().fit(rows, y[train])
+    spent = time.process_time() - start
+    probabilities = model.predict_proba(scaling.transform(X.iloc[test]))[np.arange(len(test)), y[test]]
+    loss = float(-np.log(np.maximum(probabilities, SMALLEST_PROBABILITY)).mean())
+    return {"seconds": spent, "log-loss": loss, "points": len(model.support_)}
+
+
+def serve() -> None:
+    """Answer requests from :func:`compare`: each line of the input has the name of a table and a split."""
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        SparseKLR().fit([[0.0], [1.0]], [0, 1])
+        for line in sys.stdin:
+            name, split = line.split()
+            print(json.dumps(arena_fit(name, int(split))), flush=True)
+
+
+def compare(other: str, sets: list[str], splits: int, repeats: int) -> None:
+    """Compare the installed version with the version of another interpreter; fits alternate."""
+    pipe = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    versions = [subprocess.Popen([python, "-m", "benchmarks.fit_time", "--serve"], **pipe)
+                for python in (other, sys.executable)]  # fmt: skip
+
+    def fit(version: subprocess.Popen, name: str, split: int) -> dict[str, float]:
+        version.stdin.write(f"{name} {split}\n")
+        version.stdin.flush()
+        return json.loads(version.stdout.readline())
+
+    rows, ratios = [], []
+    for name in sets:
+        logs = []
+        for split in range(splits):
+            fits = [[fit(version, name, split) for version in versions] for _ in range(repeats)]
+            fastest = [min(one["seconds"] for one in each) for each in zip(*fits, strict=True)]
+            before, after = (np.array([one["log-loss"], one["points"]]) for one in fits[0])
+            # A loss below 1e-3 differs by rounding alone.
+            logs.append(
+                np.log(np.append(np.maximum(after, 1e-3) / np.maximum(before, 1e-3), fastest[1] / fastest[0]))
+            )
+        ratios.append(np.mean(logs, axis=0))
+        rows.append([name, fastest[1], *(f"{ratio:.3f}" for ratio in np.exp(ratios[-1]))])
+        print(*rows[-1], flush=True)
+    for half, names in HALVES.items():
+        chosen = [ratio for name, ratio in zip(sets, ratios, strict=True) if name in names]
+        if chosen:
+            rows.append([f"mean of {half}", "", *(f"{r:.3f}" for r in np.exp(np.mean(chosen, axis=0)))])
+    show("this version divided by the other one", ["set", "seconds", "log-loss", "points", "time"], rows)
+    for version in versions:
+        version.stdin.close()
+        version.wait()
+
+
 def seconds(name: str, standard: bool) -> dict[str, float]:
     """Return the CPU seconds of the fastest fit of each model; small sets are fitted more often."""
     arena = name.startswith(ARENA)
@@ -118,7 +183,16 @@ def main() -> None:
     parser.add_argument("--standard", action="store_true", help="standardise features")
     parser.add_argument("--results", type=Path, default=Path("fit_time.json"))
     parser.add_argument("--fresh", action="store_true", help="delete stored results first")
+    parser.add_argument("--against", metavar="PYTHON", help="interpreter of another version of sparseklr")
+    parser.add_argument("--splits", type=int, default=1, help="number of splits with --against")
+    parser.add_argument("--repeats", type=int, default=3, help="number of fits with --against")
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.serve:
+        return serve()
+    if arguments.against:
+        sets = list(HALVES["all"]) if arguments.sets == [*NAMES, LETTERS] else arguments.sets
+        return compare(arguments.against, sets, arguments.splits, arguments.repeats)
     if arguments.fresh:
         arguments.results.unlink(missing_ok=True)
     sets = arena_tables() if arguments.arena else arguments.sets

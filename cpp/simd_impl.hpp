@@ -270,7 +270,7 @@ void sign_sums(double* out, const T* x, const T* const* rows, const double* weig
     for (std::size_t b = 0; b < n_rows; ++b) {
         const T* z = rows[b];
         const double w = weight[b];
-        for (std::size_t k = 0; k < n; ++k) out[k] += (x[k] > z[k] ? w : 0.0) - (x[k] < z[k] ? w : 0.0);
+        for (std::size_t k = 0; k < n; ++k) out[k] += w * (double(x[k] > z[k]) - double(x[k] < z[k]));  // no branches
     }
 }
 

@@ -336,7 +336,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
             samples, points = chosen.applied(samples), chosen.applied(points)
         sample = SampledPoints.of(points, seed)
         if chosen is not None and not sample.whole:
-            chosen = replace(chosen, evaluated=None)  # it refers to all points, not to the sample
+            chosen = replace(chosen, evaluated=None, worse=())  # they refer to all points, not to the sample
         rows, point_of_row = sample.points.labelled()
         with fit_task(self, X, y, len(rows.signs()) * most_parts(len(rows.codes))) as part:
             report("selection of points", 0.2)
@@ -451,7 +451,8 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
             C=self.C,
             evaluated=None if chosen is None else chosen.evaluated,
             near_C=None if chosen is None else chosen.C,
-            origin=None if chosen is None else chosen.origin,
+            worse=() if chosen is None else chosen.worse,
+            folds=None if chosen is None else chosen.folds,
             prune_within=float(self.prune),
             max_points=self.max_points,
             seed=seed,

@@ -101,9 +101,9 @@ def test_the_table_holds_the_loss_of_every_candidate(options) -> None:
 def test_C_is_not_searched_for_hopeless_kernels(monkeypatch) -> None:
     chosen = []
 
-    def counted(bases, labels, *start):
+    def counted(bases, labels, *start, **options):
         chosen.append(bases[0].points.kernel.gamma)
-        return choose_C(bases, labels, *start)
+        return choose_C(bases, labels, *start, **options)
 
     monkeypatch.setattr(kernel_search, "choose_C", counted)
     monkeypatch.setattr("sparseklr.refit.refit.choose_C", counted)
@@ -301,10 +301,10 @@ def test_search_ends_with_a_finite_model_or_a_clear_error(name, kernel) -> None:
 def test_failing_candidates_are_skipped_with_a_warning(monkeypatch) -> None:
     X, y = checkerboard(400, 6, seed=0)
 
-    def fails_if_narrow(bases, labels, *start):
+    def fails_if_narrow(bases, labels, *start, **options):
         if bases[0].points.kernel.gamma > 1.5 * middle:
             raise np.linalg.LinAlgError("not positive definite")
-        return choose_C(bases, labels, *start)
+        return choose_C(bases, labels, *start, **options)
 
     middle = SparseKLR().fit(X, y).gamma_
     assert SparseKLR(gamma="auto").fit(X, y).gamma_ > middle
@@ -316,7 +316,7 @@ def test_failing_candidates_are_skipped_with_a_warning(monkeypatch) -> None:
     assert model.gamma_ <= middle
     assert max(model.search_results_["gamma"]) == middle
 
-    def fails(bases, labels, *start):
+    def fails(bases, labels, *start, **options):
         raise np.linalg.LinAlgError("not positive definite")
 
     monkeypatch.setattr(kernel_search, "choose_C", fails)

@@ -63,12 +63,16 @@ def test_refit_only_removes_points(benchmark) -> None:
 
 
 @pytest.mark.parametrize(
-    ("on_more_points", "C", "size"), [(0.4, 1000.0, 100), (0.18, 100.0, 300), (0.1, 1000.0, 300)]
+    ("on_more_points", "noise", "C", "size"),
+    [(0.4, 0.5, 1000.0, 100), (0.18, 0.5, 100.0, 300), (0.1, 0.5, 1000.0, 300), (0.18, 0.0, 1000.0, 300)],
 )
 def test_more_points_are_used_if_they_have_a_smaller_loss_with_the_same_C(
-    monkeypatch, on_more_points: float, C: float, size: int
+    monkeypatch, on_more_points: float, noise: float, C: float, size: int
 ) -> None:
-    """Then the neighbours of this C are evaluated too."""
+    """Then the neighbours of this C are evaluated too, unless they were clearly worse on fewer points.
+
+    With ``noise``, C = 100 is not clearly worse than C = 1000 on 100 points.
+    """
     levels = {
         (100, 10.0): 0.3,
         (100, 100.0): 0.25,
@@ -82,6 +86,8 @@ def test_more_points_are_used_if_they_have_a_smaller_loss_with_the_same_C(
     def evaluate(basis, labels, C, *_, **__):
         fit = SimpleNamespace(C=C, f=None, v=np.zeros(1), curvature=None)
         losses = levels.get((basis.size, C), 0.5) + 0.01 * labels.target
+        if (basis.size, C) == (100, 100.0):
+            losses += noise * (2 * labels.target - 1)
         return EvaluatedFit(None, None, fit, Recalibration(), np.full(100, float(basis.size)), losses)
 
     monkeypatch.setattr(regularisation, "_evaluate", evaluate)

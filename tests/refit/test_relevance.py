@@ -197,8 +197,9 @@ def test_units_of_columns_change_nothing(data) -> None:
     units, zero = np.geomspace(1e-3, 1e6, X.shape[1]), np.linspace(-10, 10, X.shape[1])
     model = SparseKLR(tol=1e-8).fit(X, y)
     other = SparseKLR(tol=1e-8).fit(units * (X + zero), y)
-    np.testing.assert_allclose(other.relevance_, model.relevance_, rtol=1e-6)
-    np.testing.assert_allclose(other.predict_proba(units * (X + zero)), model.predict_proba(X), atol=1e-6)
+    # The features differ by rounding. Inexact fits with products in float32 amplify the difference.
+    np.testing.assert_allclose(other.relevance_, model.relevance_, rtol=1e-3)
+    np.testing.assert_allclose(other.predict_proba(units * (X + zero)), model.predict_proba(X), atol=1e-3)
     # multiplication by powers of two is exact
     powers = 2.0 ** np.arange(-20, -20 + 7 * X.shape[1], 7)
     np.testing.assert_array_equal(

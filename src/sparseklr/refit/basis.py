@@ -42,6 +42,8 @@ _KEEP_BYTES = 1 << 29
 # A product with a triangular matrix is computed for this number of its rows at a time. Larger blocks would
 # multiply more zeros.
 _ROWS_OF_INVERSE = 64
+# Newton matrices are computed in float32 if C times the largest k(x, x) times the total weight is below this.
+_LARGEST_IN_SINGLE = 1e6
 # Threads are used for at least this number of multiplications.
 _WORTH_A_THREAD = 1_000_000
 
@@ -171,10 +173,23 @@ class Basis:
         return len(self.chosen)
 
     @cached_property
+    def largest(self) -> float:
+        """The largest k(x, x) of the basis points."""
+        return float(np.einsum("ij,ij->i", self.L, self.L).max(initial=0.0))
+
+    @property
     def precision(self) -> type:
         """The data type for approximate products: float32 if it can represent the kernel values."""
-        largest = float(np.einsum("ij,ij->i", self.L, self.L).max(initial=0.0))  # k(x, x) of basis points
-        return np.float32 if 1e-30 < largest < 1e30 else np.float64
+        return np.float32 if 1e-30 < self.largest < 1e30 else np.float64
+
+    def precision_at(self, C: float) -> type:
+        """The data type for Newton matrices with the ridge 1/C: float32 if its rounding errors are smaller.
+
+        The curvature has entries up to a quarter of the total weight times k(x, x). Kernel columns are nearly
+        dependent and need float64.
+        """
+        small = C * self.largest * float(self.points.weight.sum()) < _LARGEST_IN_SINGLE
+        return self.precision if self.whitened and small else np.float64
 
     @cached_property
     def _single(self) -> list[np.ndarray] | None:
@@ -269,7 +284,8 @@ class Basis:
     def curvature(self, information: np.ndarray) -> np.ndarray:
         """Return ``sum_i h_i [phi(x_i), 1] [phi(x_i), 1]'``, where h is ``information``.
 
-        Points with h_i = 0 are skipped.
+        Points with h_i = 0 are skipped. If ``information`` has the type float32, the products are computed in
+        float32.
         """
         root, positive = np.sqrt(information), information > 0
         m = self.size
@@ -278,7 +294,7 @@ class Basis:
             # Skipping rows copies the other rows, so it saves time only if more than 10% are skipped.
             kept: Any = positive[rows] if np.count_nonzero(positive[rows]) < 0.9 * len(K) else slice(None)
             scale = root[rows][kept]
-            scaled = K[kept] * scale[:, None]
+            scaled = np.multiply(K[kept], scale[:, None], dtype=scale.dtype, casting="same_kind")
             return scaled.T @ scaled, scale @ scaled
 
         H = np.zeros((m + 1, m + 1))
@@ -289,23 +305,25 @@ class Basis:
             H[:m, :m] = self._from_left(self._from_left(H[:m, :m]).T)
             H[m, :m] = self._from_left(H[m, :m])
         H[:m, m] = H[m, :m]
-        H[m, m] = information.sum()
+        H[m, m] = information.sum(dtype=np.float64)
         return H
 
-    def leverages(self, factor: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    def leverages(self, factor: np.ndarray, rows: np.ndarray, precision: type = np.float64) -> np.ndarray:
         """Return ``[phi(x), 1]' H^-1 [phi(x), 1]`` of every point x in the mask ``rows``, and 0 elsewhere.
 
-        H is ``factor factor'`` with a lower triangular factor. The method multiplies by the inverse of the
-        factor, because SciPy's triangular solves would block other threads.
+        Products are computed in the data type ``precision``. H is ``factor factor'`` with a lower triangular
+        factor. The method multiplies by the inverse of the factor, because SciPy's triangular solves would
+        block other threads.
         """
         m = self.size
         inverse = solve_lower(factor, np.eye(m + 1))
         if not self.whitened and m:  # apply L^-1 to the inverse rather than to the kernel columns
             inverse[:, :m] = solve_lower(self.L, inverse[:, :m].T, trans=True).T
+        inverse = inverse.astype(precision, copy=False)
 
         def block(part: slice, K: np.ndarray) -> np.ndarray:
             mask, out = rows[part], np.zeros(len(K))
-            K = K if mask.all() else K[mask]
+            K = (K if mask.all() else K[mask]).astype(precision, copy=False)
             total = np.zeros(len(K))
             for first in range(0, m + 1, _ROWS_OF_INVERSE):
                 end = min(first + _ROWS_OF_INVERSE, m + 1)

@@ -32,11 +32,11 @@ from .._utils.threads import Map, ordered_threads
 from ..compact.rows import Observations, validation_folds
 from ..kernels import Kernel, NonFiniteKernel, naming_row
 from ..samples import DistinctPoints, Samples, first_of_each_class, shuffled_keys
-from .basis import ALL_AT_ONCE, Basis, LabelFreeBases
+from .basis import ALL_AT_ONCE, LabelFreeBases
 from .labels import Labels
 from .regularisation import SETTINGS as C_SEARCH
 from .regularisation import EvaluatedFit, choose_C, fit_at, improve_on_larger_bases
-from .relevance import factors_reduce_loss, learned_factors
+from .relevance import LearnedFolds, learned_factors
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,9 @@ class KernelSearchSettings:
     basis_size: int = 120  # number of basis points if there are more than 300 training points
     larger_basis_size: int = 300  # number of basis points on which a wider kernel must be better as well
     least_of_class: int = 10  # minimum number of points of each class in a sample
-    # A narrower kernel is first evaluated at the C of the previous width. If its loss is larger by this
-    # number of standard errors, the search for its best C is skipped.
+    # A narrower kernel is first evaluated at the C of the previous width, and another kind of kernel at the C
+    # of the first kind. If its loss is larger by this number of standard errors, the search for its best C is
+    # skipped.
     clearly_worse: float = 2.0
     better: float = 1.0  # number of standard errors by which a wider kernel must improve the loss
     small_loss: float = 1e-3  # the search ends if the first kernel has a loss below this value
@@ -67,6 +68,7 @@ class Candidate:
     """An evaluated kernel with its leave-one-out losses."""
 
     kernel: Kernel
+    bases: LabelFreeBases  # the model is evaluated on the first basis
     evaluated: EvaluatedFit
     losses: np.ndarray  # leave-one-out log-loss of each observation
     loss: float  # weighted mean of ``losses``
@@ -87,13 +89,14 @@ class ChosenKernel:
 
     kernel: Kernel
     C: float  # the best C for this kernel with unscaled features
+    worse: tuple[float, ...]  # factors by which C is clearly worse (:class:`~.regularisation.EvaluatedFit`)
     factors: np.ndarray | None  # one factor for each feature (:mod:`~.relevance`); None if all are 1
     # The model with this kernel on all training points. None if the search used a sample of the points, or
     # if the features are multiplied by factors.
     evaluated: EvaluatedFit | None
-    # The basis and the model from which the factors were learned. None without factors, or if there are more
-    # than 300 training points.
-    origin: tuple[Basis, EvaluatedFit] | None
+    # Models of folds with factors learned without the fold. None without factors, or if there are more than
+    # 300 training points.
+    folds: LearnedFolds | None
     tried: list[Candidate]  # all evaluated kernels in order of evaluation; the first one is the default
     # Mean log-loss of the chosen kernel on validation folds. None if widths were not searched, if the first
     # kernel had the smallest leave-one-out loss, or if a class has too few observations for folds.
@@ -185,7 +188,7 @@ def choose_kernel(
         For each kernel that was skipped because its evaluation failed. If all evaluations fail, the first
         error is raised instead.
     """
-    losses, factors, origin = None, None, None
+    losses, factors, folds = None, None, None
     with ordered_threads(n_jobs) as map_:
         search = KernelSearch(points, seed, map_, report)
         search.run(kernels, climb)
@@ -204,18 +207,19 @@ def choose_kernel(
                 best = first
         if relevance:
             report("relevance of the features", 0.9)
-            basis = search.bases(best.kernel)[0]
-            fitted = basis, search.labels, best.evaluated, seed
-            if factors_reduce_loss(*fitted):
+            fitted = best.bases[0], search.labels, best.evaluated, seed
+            learned = LearnedFolds.of(*fitted)
+            if learned.reduce_loss(best.evaluated.C):
                 factors = learned_factors(*fitted)
-                origin = (basis, best.evaluated) if len(points) <= ALL_AT_ONCE else None
+                folds = learned if len(points) <= ALL_AT_ONCE else None
     whole = len(best.losses) == len(points.observations.point)
     return ChosenKernel(
         best.kernel,
         best.evaluated.C,
+        best.evaluated.worse if whole else (),  # more points may need another C
         factors,
         best.evaluated if whole and factors is None else None,
-        origin,
+        folds,
         search.tried,
         None if losses is None else float(losses.min()),
     )
@@ -242,7 +246,7 @@ class KernelSearch:
         search ends early if the loss of the first kernel is tiny.
         """
         for kernel in kernels:
-            middle = self.evaluate(kernel)
+            middle = self.evaluate(kernel, self.tried[0] if self.tried else None)
             if not self.tried:
                 continue
             if self.tried[0].loss < SETTINGS.small_loss:
@@ -268,20 +272,21 @@ class KernelSearch:
         difference, both on the basis of the search and on a larger one. A small basis favours wide kernels,
         because the functions of a narrow kernel need more basis points.
         """
+        before: np.ndarray | None = None
         for _ in range(SETTINGS.max_steps if best.loss >= SETTINGS.small_loss else 0):
             new = self.evaluate(replace(best.kernel, gamma=best.kernel.gamma / SETTINGS.factor), best)
             if new is None or self._gain(new.losses, best.losses) <= SETTINGS.better:
                 break
-            before, after = (self._losses_on_larger_basis(one) for one in (best, new))
+            before = self._losses_on_larger_basis(best) if before is None else before
+            after = self._losses_on_larger_basis(new)
             if self._gain(after, before) <= SETTINGS.better:
                 break
-            best = new
+            best, before = new, after
         return best
 
     def _losses_on_larger_basis(self, one: Candidate) -> np.ndarray:
-        """Return the leave-one-out losses of a kernel on the best of two bases, each with its best C."""
-        sizes = SETTINGS.basis_size, SETTINGS.larger_basis_size
-        return improve_on_larger_bases(self.bases(one.kernel, sizes), self.labels, one.evaluated).losses
+        """Return the leave-one-out losses of a kernel on the best of its bases, each with its best C."""
+        return improve_on_larger_bases(one.bases, self.labels, one.evaluated).losses
 
     def best(self) -> Candidate:
         """Return the candidate with the smallest loss, among the candidates with a searched C."""
@@ -291,10 +296,10 @@ class KernelSearch:
         """Evaluate a kernel and return it with its leave-one-out losses.
 
         If the evaluation fails, the error is appended to ``failed`` and the result is None. ``before`` is the
-        candidate with the previous width, if its C is to be tried first. The best C is then not searched if a
-        narrower kernel is clearly worse than ``before`` at the same C, or if a wider kernel is worse at three
-        times the C. With this larger C and a third of gamma, the prior variance of the difference of two
-        nearby outputs, about :math:`2 C (1 - k)`, is the same.
+        candidate with the previous width or of the first kind, if its C is to be tried first. The best C is
+        then not searched if the kernel is clearly worse than ``before`` at the same C, or if a wider kernel
+        is worse at three times the C. With this larger C and a third of gamma, the prior variance of the
+        difference of two nearby outputs, about :math:`2 C (1 - k)`, is the same.
         """
         start, done = time.perf_counter(), len(self.tried) + len(self.failed)
         # The number of evaluations is unknown in advance; the progress assumes that two remain.
@@ -311,25 +316,30 @@ class KernelSearch:
             return None
         loss, standard_error = self.labels.observations.mean(losses)
         seconds = time.perf_counter() - start
-        self.tried.append(Candidate(kernel, evaluated, losses, loss, standard_error, seconds, C_searched))
+        self.tried.append(
+            Candidate(kernel, bases, evaluated, losses, loss, standard_error, seconds, C_searched)
+        )
         return self.tried[-1]
 
-    def bases(self, kernel: Kernel, sizes: Sequence[int] = (SETTINGS.basis_size,)) -> LabelFreeBases:
+    def bases(self, kernel: Kernel) -> LabelFreeBases:
         """Return nested label-free bases for a kernel; all points form one basis if there are at most 300."""
-        points = replace(self.points, kernel=kernel)
+        points, sizes = replace(self.points, kernel=kernel), (SETTINGS.basis_size, SETTINGS.larger_basis_size)
         return LabelFreeBases(points, np.random.default_rng(self.seed), self.map_, sizes)
 
     def _fit(self, bases: LabelFreeBases, before: Candidate | None) -> tuple[EvaluatedFit, bool]:
-        """Return the evaluated model, and whether its C was searched."""
+        """Return the evaluated model on the first basis, and whether its C was searched."""
+        kernel, first = bases.points.kernel, [bases[0]]
         if before is not None:
-            wider = bases.points.kernel.gamma < before.kernel.gamma
+            another = kernel.name != before.kernel.name
+            wider = not another and kernel.gamma < before.kernel.gamma
             C = min(before.evaluated.C * (SETTINGS.factor if wider else 1.0), C_SEARCH.most)
-            evaluated = fit_at(bases, self.labels, C, before.evaluated.fit.f)
+            evaluated = fit_at(first, self.labels, C, before.evaluated.fit.f)
             if self._gain(evaluated.losses, before.losses) < (0.0 if wider else -SETTINGS.clearly_worse):
                 return evaluated, False
-            if wider:
-                return choose_C(bases, self.labels, evaluated), True
-        return choose_C(bases, self.labels, self.tried[0].evaluated.C if self.tried else None), True
+            if another or wider:
+                worse = before.evaluated.worse if wider else ()
+                return choose_C(first, self.labels, evaluated, worse=worse), True
+        return choose_C(first, self.labels, self.tried[0].evaluated.C if self.tried else None), True
 
     def _gain(self, losses: np.ndarray, old: np.ndarray) -> float:
         """Return the decrease of the mean loss from ``old`` to ``losses``, in its standard errors.

@@ -70,7 +70,8 @@ def leave_one_out(basis: Basis, labels: Labels, fit: LikelihoodFit) -> np.ndarra
     considered = slope**2 * most > SETTINGS.no_change * removed * groups.mean(losses)[0]
     rows = np.zeros(len(fit.f), dtype=bool)
     rows[point[considered]] = True
-    s = np.where(considered, basis.leverages(fit.factor, rows)[point], 0.0)
+    leverages = basis.leverages(fit.factor, rows, basis.precision_at(fit.C))
+    s = np.where(considered, leverages[point], 0.0)
     loo = f + slope / np.maximum(1 - information * s, 1e-3) * s
     change = groups.weight * (groups.losses(loo) - losses)
     step_is_short = (removed > SETTINGS.heavy * removed.mean()) | _in_rare_class(groups)

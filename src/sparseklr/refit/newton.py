@@ -126,8 +126,11 @@ def fit_likelihood(
 
     def preconditioner(information: np.ndarray) -> tuple[Any, Any]:
         if labels.several:
-            return None, inverse_factors(basis, information, ridge, int(np.prod(outputs)))
-        curvature = basis.curvature(information)
+            return None, inverse_factors(basis, information, C, int(np.prod(outputs)))
+        return newton_matrix(information)
+
+    def newton_matrix(information: np.ndarray) -> tuple[Any, Any]:
+        curvature = basis.curvature(information.astype(basis.precision_at(C), copy=False))
         return curvature, newton_factor(curvature, ridge)
 
     factor = None if curvature is None or labels.several else newton_factor(curvature, ridge)
@@ -182,8 +185,7 @@ def fit_likelihood(
         return LikelihoodFit(v, f, C)
     if fresh or factor is None:
         information = here.information.mean(axis=1) if labels.several else here.information
-        curvature = basis.curvature(_most_of(information, SETTINGS.dropped_at_end))
-        factor = newton_factor(curvature, ridge)
+        curvature, factor = newton_matrix(_most_of(information, SETTINGS.dropped_at_end))
     return LikelihoodFit(v, f, C, curvature, factor)
 
 
@@ -199,7 +201,7 @@ def factors_at(basis: Basis, labels: Labels, f: np.ndarray, C: float) -> np.ndar
     return np.stack([newton_factor(matrix, ridge) for matrix in matrices])
 
 
-def inverse_factors(basis: Basis, information: np.ndarray, ridge: np.ndarray, n_columns: int) -> np.ndarray:
+def inverse_factors(basis: Basis, information: np.ndarray, C: float, n_columns: int) -> np.ndarray:
     """Return inverses of the Cholesky factors of the Newton matrices of all classes.
 
     The result has the shape (n_classes, size + 1, size + 1). If these matrices would cost too much, a single
@@ -211,7 +213,8 @@ def inverse_factors(basis: Basis, information: np.ndarray, ridge: np.ndarray, n_
     cost = basis.size * (np.count_nonzero(information) / n_classes + basis.size)
     if cost > 2 * SETTINGS.worth * n * n_columns / n_classes:
         information = information.mean(axis=1, keepdims=True)
-    inverses = np.empty((information.shape[1], len(ridge), len(ridge)), dtype=basis.precision)
+    ridge, information = ridge_of(basis, C), information.astype(basis.precision_at(C), copy=False)
+    inverses: np.ndarray = np.empty((information.shape[1], len(ridge), len(ridge)), dtype=basis.precision)
     for inverse, column in zip(inverses, information.T, strict=True):
         upper, _ = dtrtri(newton_factor(basis.curvature(column), ridge).T, lower=0)
         inverse[...] = upper.T
@@ -319,7 +322,8 @@ def _coupled_step(
 ) -> tuple[np.ndarray, np.ndarray, int, float]:
     """Return the results of :func:`_newton_step` with more than two classes, usually computed in float32."""
     unit = max(float(np.abs(gradient).max()), np.finfo(float).tiny)
-    residual, ridge = (-gradient / unit).astype(basis.precision), ridge.astype(basis.precision)
+    residual: np.ndarray = (-gradient / unit).astype(basis.precision)
+    ridge = ridge.astype(basis.precision)
     here = here.rounded_to(basis.precision)
     step = np.zeros_like(residual)
     direction = z = solve_newton(inverses, residual)

@@ -38,7 +38,7 @@ from .newton import factors_at, fit_likelihood
 from .prune import prune
 from .recalibration import Recalibration, few_others, tempered, transferred, with_slope
 from .regularisation import EvaluatedFit, choose_C, evaluate_C
-from .relevance import outputs_of_folds
+from .relevance import LearnedFolds
 
 
 @dataclass(frozen=True)
@@ -156,6 +156,7 @@ def refit_with(
     prune_within: float,
     seed: int,
     near_C: float | None = None,
+    worse: tuple[float, ...] = (),
     max_points: int | None = None,
     report: Report = silent,
     n_jobs: int | None = None,
@@ -163,7 +164,8 @@ def refit_with(
     """Return the model refitted on the points ``selected``, with a given C or, for ``"auto"``, the best C.
 
     The best C has the smallest leave-one-out loss. ``evaluated`` is a model with the best C on a label-free
-    basis, if already known. Otherwise the search for C starts at ``near_C``.
+    basis, if already known. Otherwise the search for C starts at ``near_C``, and skips neighbours that are
+    ``worse`` (see :func:`~.regularisation.choose_C`).
     """
     rng, labels = np.random.default_rng(seed), Labels.of_points(points)
     (random,) = rng.spawn(1)
@@ -171,7 +173,8 @@ def refit_with(
         if C != "auto":
             evaluated = evaluate_C(LabelFreeBases(points, rng, map_)[-1], labels, float(C))
         elif evaluated is None:
-            evaluated = choose_C(LabelFreeBases(points, rng, map_), labels, near_C, between(report, 0.0, 0.7))
+            bases = LabelFreeBases(points, rng, map_)
+            evaluated = choose_C(bases, labels, near_C, between(report, 0.0, 0.7), worse)
         return refit(
             points,
             labels,
@@ -190,7 +193,7 @@ def checked_refit(
     selected: np.ndarray,
     *,
     prune_within: float,
-    origin: tuple[Basis, EvaluatedFit] | None = None,
+    folds: LearnedFolds | None = None,
     **arguments: Any,
 ) -> tuple[Refit, Losses]:
     """Return the refitted model and its log-losses, after checks that may replace the model.
@@ -199,8 +202,8 @@ def checked_refit(
     pruning, and the model with the smaller training loss is kept. If the estimated loss is not below the loss
     of the class fractions, a constant model replaces it, unless the user has set C.
 
-    ``origin`` is described at :func:`with_learned_folds`; it is given if factors of the features were
-    learned. The other arguments are passed to :func:`refit_with`.
+    ``folds`` is described at :func:`with_learned_folds`; it is given if factors of the features were learned
+    from few points. The other arguments are passed to :func:`refit_with`.
     """
     model = refit_with(points, selected, prune_within=prune_within, **arguments)
     losses = losses_of(points, model)
@@ -209,8 +212,8 @@ def checked_refit(
         plain = refit_with(points, selected, prune_within=0.0, **{**arguments, "evaluated": plain_fit})
         if (plain_losses := losses_of(points, plain)).training < losses.training:
             model, losses = plain, plain_losses
-    if origin is not None:
-        model = with_learned_folds(points, model, origin, arguments["seed"])
+    if folds is not None:
+        model = with_learned_folds(points, model, folds)
         losses = losses_of(points, model)
     if losses.no_signal and arguments["C"] == "auto" and min(points.observations_by_class()) >= 2:
         model = class_fractions(points, model)
@@ -315,22 +318,21 @@ def of_groups(pieces: LeftOut, outputs: np.ndarray) -> np.ndarray:
     return np.column_stack([np.bincount(pieces.group, fraction * column) for column in outputs.T])
 
 
-def with_learned_folds(
-    points: DistinctPoints, model: Refit, origin: tuple[Basis, EvaluatedFit], seed: int
-) -> Refit:
+def with_learned_folds(points: DistinctPoints, model: Refit, folds: LearnedFolds) -> Refit:
     """Return the model with cross-fitted outputs in place of leave-one-out outputs.
 
     The features of the model are multiplied by factors learned from all labels (:mod:`~.relevance`). With
-    many features and few rows, this makes leave-one-out too optimistic. Here the factors for each fold are
-    learned from the other folds. ``origin`` contains the basis and the model from which the factors were
-    learned. A constant model is returned unchanged, and so is the model if a class has a single observation.
+    many features and few rows, this makes leave-one-out too optimistic. The factors for each of the ``folds``
+    were learned from the other folds. A constant model is returned unchanged, and so is the model if a class
+    has a single observation.
     """
     if not len(model.points) or min(points.observations_by_class()) < 2:
         return model
-    (basis, first), evaluated, labels = origin, model.evaluated, Labels.of_points(points)
-    pieces, _, outputs = outputs_of_folds(basis, labels, first, model.C, seed)
-    left_out = outputs if labels.several else of_groups(pieces, outputs[:, None])[:, 0]
-    losses = labels.observations.losses(evaluated.recalibration(left_out))
+    evaluated, pieces = model.evaluated, Labels.of_points(points).observations
+    outputs = folds.outputs(model.C)
+    left_out = of_groups(folds.groups, outputs.reshape(len(outputs), -1))
+    left_out = left_out[:, 0] if pieces.group is None else left_out[pieces.group]
+    losses = pieces.losses(evaluated.recalibration(left_out))
     return replace(model, evaluated=replace(evaluated, left_out=left_out, losses=losses))
 
 

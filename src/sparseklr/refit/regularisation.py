@@ -15,7 +15,7 @@ classes, do not need this correction.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
@@ -57,6 +57,9 @@ class EvaluatedFit:
     left_out: np.ndarray  # leave-one-out outputs before recalibration
     losses: np.ndarray  # log-losses of the recalibrated leave-one-out outputs
     cross_fits: np.ndarray | None = None  # coordinates from :func:`~.cross_fit.joint_cross_fit`
+    # The factors 10 and 0.1, if C times this factor is known to be clearly worse. Larger bases, wider kernels
+    # and learned factors hardly change this.
+    worse: tuple[float, ...] = ()
 
     @property
     def C(self) -> float:
@@ -93,19 +96,21 @@ def choose_C(
     labels: Labels,
     start: float | EvaluatedFit | None = None,
     report: Report = silent,
+    worse: tuple[float, ...] = (),
 ) -> EvaluatedFit:
     """Return the evaluated model with the best C, on the best of several nested bases.
 
     The best C has the smallest leave-one-out log-loss among values that differ by factors of ten. ``start``
     is the best C for another kernel or for other features, if known, or an evaluated model on the first
-    basis. The search then evaluates the neighbours of this C, and proceeds in each direction while the loss
-    falls. :func:`improve_on_larger_bases` continues with the best C.
+    basis. The search then evaluates the neighbours of this C, except those that are ``worse`` (see
+    :class:`EvaluatedFit`), and proceeds in each direction while the loss falls.
+    :func:`improve_on_larger_bases` continues with the best C.
     """
     report(f"choice of C on {bases[0].size} basis points", 0.0)
     first = start
     if not isinstance(first, EvaluatedFit):
         first = _evaluate(bases[0], labels, first or SETTINGS.start, near=labels.guess())
-    best = _best_decade(bases[0], labels, first, local=start is not None)
+    best = _best_decade(bases[0], labels, replace(first, worse=worse), local=start is not None)
     return improve_on_larger_bases(bases, labels, best, report)
 
 
@@ -117,7 +122,7 @@ def improve_on_larger_bases(
     A larger basis replaces a smaller one if its loss with the same C is smaller. The next larger C is then
     evaluated on the larger basis too, because a model with more points may need a larger C. If the loss has
     fallen by more than its standard error, the next smaller C and the next larger basis are evaluated as
-    well.
+    well. A neighbouring C that was clearly worse on the smaller basis is not evaluated.
     """
 
     def loss(one: EvaluatedFit) -> float:
@@ -136,9 +141,10 @@ def improve_on_larger_bases(
         neighbours = [
             _neighbour(basis, labels, larger, factor)
             for factor in ((10.0, 0.1) if significant else (10.0,))
-            if SETTINGS.least <= larger.C * factor <= SETTINGS.most
+            if factor not in best.worse and SETTINGS.least <= larger.C * factor <= SETTINGS.most
         ]
-        best = _best(labels, [larger, *neighbours])
+        fits = [replace(larger, worse=best.worse), *neighbours]
+        best = _best(fits, labels)
         if not significant:
             break
     return best
@@ -148,11 +154,12 @@ def _best_decade(basis: Basis, labels: Labels, first: EvaluatedFit, local: bool)
     """Return the evaluated model whose C is the best power of ten, starting the search from ``first``.
 
     In each direction the search ends at a C whose loss is larger than the smallest loss by more than two
-    standard errors of the difference. A ``local`` search ends as soon as the loss rises. The optimisation for
-    each C starts from the solution for the previous C.
+    standard errors of the difference. A ``local`` search ends as soon as the loss rises, and skips the
+    neighbours of ``first`` that are known to be worse. The optimisation for each C starts from the solution
+    for the previous C.
     """
     fits, mean = [first], labels.observations.mean
-    for factor in (10.0, 0.1):
+    for factor in (factor for factor in (10.0, 0.1) if factor not in first.worse):
         last = first
         while SETTINGS.least <= last.C * factor <= SETTINGS.most:
             last = _neighbour(basis, labels, last, factor)
@@ -161,17 +168,26 @@ def _best_decade(basis: Basis, labels: Labels, first: EvaluatedFit, local: bool)
             fits.append(last)
             if worse > (0.0 if local else SETTINGS.clearly_worse) * error:
                 break
-    return _best(labels, fits)
+    return _best(fits, labels)
 
 
-def _best(labels: Labels, fits: Sequence[EvaluatedFit]) -> EvaluatedFit:
-    """Return the model with the smallest loss; with two classes, a larger C must be better by half an error."""
+def _best(fits: Sequence[EvaluatedFit], labels: Labels) -> EvaluatedFit:
+    """Return the model with the best C, and with the factors of neighbouring C that are clearly worse.
+
+    The best model has the smallest loss. With two classes, a larger C must be better by half a standard
+    error.
+    """
     best, *others = sorted(fits, key=lambda one: one.C)
     for larger in others:
         gain, error = labels.observations.mean(best.losses - larger.losses)
         if gain > (0.0 if labels.several else SETTINGS.larger_errors) * error:
             best = larger
-    return best
+    found = list(best.worse)
+    for one in fits:
+        worse, error = labels.observations.mean(one.losses - best.losses)
+        if worse > SETTINGS.clearly_worse * error:
+            found += [factor for factor in (10.0, 0.1) if np.isclose(one.C, best.C * factor)]
+    return replace(best, worse=tuple(found))
 
 
 def fit_at(bases: Sequence[Basis], labels: Labels, C: float, near: np.ndarray | None = None) -> EvaluatedFit:

@@ -27,7 +27,7 @@ import numpy as np
 from .. import _core
 from ..kernels import Kernel
 from ..samples import DistinctPoints
-from .basis import Basis, LabelFreeBases
+from .basis import ALL_AT_ONCE, Basis, LabelFreeBases
 from .cross_fit import cross_fit
 from .labels import Labels, LeftOut, in_folds
 from .newton import fit_likelihood
@@ -41,48 +41,58 @@ class RelevanceSettings:
 
     root: float = 0.25  # the factors are proportional to this power of the mean squared derivatives
     n_rows: int = 1000  # maximum number of rows in the mean of the squared derivatives
-    n_folds: int = 3  # number of folds in the test of whether factors reduce the loss
+    folds: int = 3  # number of folds in the test of whether factors reduce the loss, ...
+    folds_of_few: int = 5  # ... and with at most 300 points, where the folds also estimate the final loss
 
 
 SETTINGS = RelevanceSettings()
 
 
-def factors_reduce_loss(basis: Basis, labels: Labels, evaluated: EvaluatedFit, seed: int) -> bool:
-    """Return whether learned factors of the features reduce the log-loss in cross-validation.
+@dataclass(frozen=True, eq=False)
+class LearnedFolds:
+    """Models without each fold of the observations, with factors that were learned without the fold."""
 
-    ``evaluated`` is the model with all factors equal to 1. The outputs with and without learned factors are
-    recalibrated, as they are when the kernel is chosen.
-    """
-    groups, equal, learned = outputs_of_folds(basis, labels, evaluated, evaluated.C, seed, SETTINGS.n_folds)
-    with_equal, with_learned = (
-        groups.mean(groups.losses(fit_recalibration(groups, f)(f)))[0] for f in (equal, learned)
-    )
-    return with_learned < with_equal
+    groups: LeftOut  # the observations, divided into folds
+    equal: np.ndarray  # cross-fitted outputs of models with all factors equal to 1
+    # For each fold: the labels without the fold, the basis with learned factors, and outputs near the
+    # solution.
+    parts: list[tuple[Labels, Basis, np.ndarray]]
 
+    @classmethod
+    def of(cls, basis: Basis, labels: Labels, evaluated: EvaluatedFit, seed: int) -> LearnedFolds:
+        """Return the models of three folds, or of five folds if the basis contains all of at most 300 points.
 
-def outputs_of_folds(
-    basis: Basis, labels: Labels, evaluated: EvaluatedFit, C: float, seed: int, n_folds: int | None = None
-) -> tuple[LeftOut, np.ndarray, np.ndarray]:
-    """Return the observations divided into folds, and two arrays of cross-fitted outputs.
-
-    The first array comes from models with all factors equal to 1 and the C of ``evaluated``. The second array
-    comes from models with the given C and with factors learned on the other folds.
-    """
-    folds, fit = replace(labels, left_out=in_folds(basis.points.observations, n_folds)), evaluated.fit
-    groups = folds.observations
-    if n_folds is None and evaluated.cross_fits is not None:  # reuse the cross-fit from the choice of C
-        equal, coordinates = evaluated.left_out, evaluated.cross_fits.swapaxes(0, 1)[:-1]
-    else:
+        ``evaluated`` is the model of all observations with all factors equal to 1.
+        """
+        n_folds = SETTINGS.folds_of_few if len(basis.points) <= ALL_AT_ONCE else SETTINGS.folds
+        folds = replace(labels, left_out=in_folds(basis.points.observations, n_folds))
+        groups, fit, parts = folds.observations, evaluated.fit, []
         equal, coordinates = cross_fit(basis, folds, fit)
-    learned = np.empty_like(equal)
-    for fold, v in enumerate(coordinates):
-        held_out = np.asarray(groups.fold == fold)
-        rest = folds.without(held_out)
-        part = replace(evaluated, coef=basis.coefficients(v), fit=replace(fit, v=v, f=basis.outputs(v)))
-        scaled = _scaled(basis, learned_factors(basis, rest, part, seed), seed)
-        f = fit_likelihood(scaled, rest, C, near=part.fit.f, fresh=False, tol=1e-2).f
-        learned[held_out] = f[groups.point[held_out]]
-    return groups, equal, learned
+        for fold, v in enumerate(coordinates):
+            rest, near = folds.without(np.asarray(groups.fold == fold)), basis.outputs(v)
+            part = replace(evaluated, coef=basis.coefficients(v), fit=replace(fit, v=v, f=near))
+            parts.append((rest, _scaled(basis, learned_factors(basis, rest, part, seed), seed), near))
+        return cls(groups, equal, parts)
+
+    def outputs(self, C: float) -> np.ndarray:
+        """Return cross-fitted outputs of models with the given C and learned factors."""
+        outputs, groups = np.empty_like(self.equal), self.groups
+        for fold, (rest, scaled, near) in enumerate(self.parts):
+            held_out = groups.fold == fold
+            f = fit_likelihood(scaled, rest, C, near=near, fresh=False, tol=1e-2).f
+            outputs[held_out] = f[groups.point[held_out]]
+        return outputs
+
+    def reduce_loss(self, C: float) -> bool:
+        """Return whether learned factors reduce the log-loss in cross-validation.
+
+        The outputs with and without learned factors are recalibrated, as they are when the kernel is chosen.
+        """
+        with_equal, with_learned = (
+            self.groups.mean(self.groups.losses(fit_recalibration(self.groups, f)(f)))[0]
+            for f in (self.equal, self.outputs(C))
+        )
+        return with_learned < with_equal
 
 
 def learned_factors(basis: Basis, labels: Labels, evaluated: EvaluatedFit, seed: int) -> np.ndarray:
