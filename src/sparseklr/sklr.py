@@ -507,11 +507,6 @@ def klr_path(
     -------
     KLRPath
 
-    Raises
-    ------
-    PathInterrupted
-        After Ctrl-C. The attribute ``path`` of the exception contains the finished solutions.
-
     Examples
     --------
     >>> from sklearn.datasets import make_moons
