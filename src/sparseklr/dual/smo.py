@@ -209,23 +209,6 @@ Callback = Callable[[Any], Any]
 _HISTORY = np.dtype([("n_iter", np.int64), ("violation", np.float64), ("seconds", np.float64)])
 
 
-def solve_in_box(
-    row_source: RowSource,
-    problem: DualProblem,
-    settings: Settings,
-    *,
-    alpha: np.ndarray,
-    F: np.ndarray,
-    n_jobs: int | None = None,
-    callback: Callback | None = None,
-) -> Solution:
-    """Solve the dual problem, starting from feasible variables ``alpha`` with ``F = K @ (alpha * y)``.
-
-    A point at its lower bound belongs to the model, with the coefficient ``bound * y``.
-    """
-    return _solve(row_source, problem, settings, alpha - problem.bound, F, True, n_jobs, callback)
-
-
 def solve_above_bound(
     row_source: RowSource,
     problem: DualProblem,
@@ -233,6 +216,7 @@ def solve_above_bound(
     *,
     above: np.ndarray,
     F: np.ndarray,
+    bound_counts: bool = False,
     n_jobs: int | None = None,
     callback: Callback | None = None,
 ) -> Solution:
@@ -240,24 +224,8 @@ def solve_above_bound(
 
     The start is ``above`` with ``F = K @ (above * y)``. The solver keeps ``y'above`` constant. ``alpha``,
     ``F`` and the objectives of the returned solution refer to ``above``. A point at its lower bound therefore
-    has the coefficient 0, and the start ``above = 0`` needs no kernel values.
-    """
-    return _solve(row_source, problem, settings, above, F, False, n_jobs, callback)
-
-
-def _solve(
-    row_source: RowSource,
-    problem: DualProblem,
-    settings: Settings,
-    above: np.ndarray,
-    F: np.ndarray,
-    bound_counts: bool,
-    n_jobs: int | None,
-    callback: Callback | None,
-) -> Solution:
-    """Run the compiled solver and return its solution.
-
-    If ``bound_counts``, then ``F`` and the solution refer to alpha, otherwise to ``alpha - bound``.
+    has the coefficient 0, and the start ``above = 0`` needs no kernel values. If ``bound_counts``, ``F`` and
+    the solution refer to alpha instead, and a point at its lower bound has the coefficient ``bound * y``.
     """
     # Rounding may leave a variable just below its upper bound. The solver would then try to increase it.
     top = problem.box - 2 * problem.bound
@@ -423,7 +391,10 @@ def solve_dual(
     for _ in range(3):
         with np.errstate(over="ignore", invalid="ignore"):
             F = (K_kept @ (alpha * problem.y)).astype(np.float64)
-        solution = solve_in_box(source, problem, settings, alpha=alpha, F=F, callback=callback)
+        above = alpha - problem.bound
+        solution = solve_above_bound(
+            source, problem, settings, above=above, F=F, bound_counts=True, callback=callback
+        )
         # Rounding errors of a distant start persist in F. If they are large, restart from the solution.
         if alpha0 is None or np.finfo(float).eps * np.abs(F).max() <= settings.tolerance(problem.lam):
             break

@@ -383,8 +383,6 @@ def _supported_class(coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 # -- features -----------------------------------------------------------------------------------------
 
-_LABELS = {"importance": "Feature importance", "relevance": "Relevance (gamma of the scaled feature)"}
-
 
 @dataclass(eq=False, repr=False)
 class RelevanceDisplay:
@@ -449,7 +447,7 @@ class RelevanceDisplay:
             Names of the features. None means the column names of the data frame passed to ``fit``, or x0,
             x1, ... if the model was not fitted to a data frame.
         ax, **kwargs
-            As in :meth:`plot`: ``values``, ``max_features``, and arguments of the bars.
+            As in :meth:`plot`: ``max_features``, and arguments of the bars.
 
         Returns
         -------
@@ -464,24 +462,16 @@ class RelevanceDisplay:
         names = feature_labels(feature_names, known, model.n_features_in_)
         return cls(model.feature_importances_, model.relevance_, names).plot(ax, **kwargs)
 
-    def plot(
-        self,
-        ax: Any = None,
-        *,
-        values: Literal["importance", "relevance"] = "importance",
-        max_features: int = 20,
-        **kwargs: Any,
-    ) -> RelevanceDisplay:
+    def plot(self, ax: Any = None, *, max_features: int = 20, **kwargs: Any) -> RelevanceDisplay:
         """Draw the bar chart.
+
+        The importance of a feature is the mean squared derivative of the log-odds with respect to the scaled
+        feature; the importances are normalised to sum to one.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
             Axes to draw on; None creates a new figure.
-        values : {"importance", "relevance"}, default="importance"
-            Quantity shown by the length of the bars. The importance of a feature is the mean squared
-            derivative of the log-odds with respect to the scaled feature; the importances are normalised to
-            sum to one. The relevance of a feature is the kernel coefficient gamma of the scaled feature.
         max_features : int, default=20
             Maximum number of features shown: first the kept features with the longest bars, then dropped
             features.
@@ -492,16 +482,13 @@ class RelevanceDisplay:
         -------
         self : RelevanceDisplay
         """
-        if values not in _LABELS:
-            raise ValueError(f"values: expected 'importance' or 'relevance'; got {values!r}.")
         kept = self.relevance > 0
-        length = self.importance if values == "importance" else self.relevance
-        self.shown_ = shown = np.lexsort((-length, ~kept))[:max_features]
+        self.shown_ = shown = np.lexsort((-self.importance, ~kept))[:max_features]
         if ax is None:
             _, ax = pyplot().subplots(figsize=(6.0, 1.2 + 0.28 * len(shown)), layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
         place = np.arange(len(shown))
-        self.bars_ = ax.barh(place, length[shown], **{"color": "#2166ac", "label": "kept", **kwargs})
+        self.bars_ = ax.barh(place, self.importance[shown], **{"color": "#2166ac", "label": "kept", **kwargs})
         dropped = place[~kept[shown]]
         if len(dropped):
             zero = np.zeros(len(dropped))
@@ -513,7 +500,7 @@ class RelevanceDisplay:
         ax.tick_params(axis="y", length=0, pad=8)  # space for the crosses
         ax.invert_yaxis()
         ax.set_xlim(left=0)
-        ax.set_xlabel(_LABELS[values])
+        ax.set_xlabel("Feature importance")
         part = f", {len(shown)} shown" if len(shown) < len(kept) else ""
         ax.set_title(f"{kept.sum()} of {len(kept)} features kept{part}")
         return self
