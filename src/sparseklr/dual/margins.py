@@ -330,10 +330,12 @@ def solve_nu(
     """
 
     def solve(lam: float, start: Solution | None) -> Solution:
-        at = {"above": above, "F": F} if start is None else {"above": start.alpha, "F": start.F}
+        first, its_F = (above, F) if start is None else (start.alpha, start.F)
         margin = replace(problem, lam=lam)
         try:
-            return solve_above_bound(row_source, margin, settings, **at, n_jobs=n_jobs, callback=callback)
+            return solve_above_bound(
+                row_source, margin, settings, above=first, F=its_F, n_jobs=n_jobs, callback=callback
+            )
         except SolveInterrupted as interrupted:
             interrupted.lam = lam
             raise
