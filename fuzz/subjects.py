@@ -90,6 +90,15 @@ def illegal(rng: Rng, parameters: dict[str, Any]) -> bool:
     return True
 
 
+def fitted(rng: Rng, data: Data, findings: Findings, model: Any, tame: bool) -> Trial:
+    """Fit a model, sometimes with a precomputed or callable kernel, and return its trial."""
+    trial = Trial(rng, data, findings, model, tame)
+    trial.precompute()
+    findings.start(f"{model!r} ({trial.kernel_form} kernel) on {data.about}")
+    trial.fit()
+    return trial
+
+
 # -- the subjects ----------------------------------------------------------------------------
 
 
@@ -114,10 +123,7 @@ def sklr(rng: Rng, data: Data, findings: Findings) -> None:
     tame = tame and not parameters.get("degree", 1.0) > 3 and parameters.get("degree") != 2.5
     tame = not illegal(rng, parameters) and tame
     model = SKLR(**parameters)
-    trial = Trial(rng, data, findings, model, tame)
-    trial.precompute()
-    findings.start(f"{model!r} ({trial.kernel_form} kernel) on {data.about}")
-    trial.fit()
+    trial = fitted(rng, data, findings, model, tame)
     for name in ("dual_coef_", "intercept_", "kkt_violation_", "dual_gap_", "lam_"):
         findings.finite(name, getattr(model, name))
     trial.predict()
@@ -145,10 +151,7 @@ def sparse_klr(rng: Rng, data: Data, findings: Findings) -> None:
     tame = tame and not parameters.get("degree", 1.0) > 3 and parameters.get("degree") != 2.5
     tame = not illegal(rng, parameters) and tame
     model = SparseKLR(**parameters)
-    trial = Trial(rng, data, findings, model, tame)
-    trial.precompute()
-    findings.start(f"{model!r} ({trial.kernel_form} kernel) on {data.about}")
-    trial.fit()
+    trial = fitted(rng, data, findings, model, tame)
     for name in ("dual_coef_", "intercept_", "kkt_violation_", "dual_gap_", "loo_log_loss_", "C_", "slope_"):
         findings.finite(name, getattr(model, name))
     for name, values in model.search_results_.items():
@@ -251,10 +254,7 @@ def thresholded(rng: Rng, data: Data, findings: Findings) -> None:
         parameters["threshold"] = 0.0
     illegal(rng, parameters)
     model = ThresholdedKLR(**parameters)
-    trial = Trial(rng, data, findings, model, False)
-    trial.precompute()
-    findings.start(f"{model!r} ({trial.kernel_form} kernel) on {data.about}")
-    trial.fit()
+    trial = fitted(rng, data, findings, model, False)
     findings.finite("dual_coef_", model.dual_coef_)
     findings.finite("threshold_", model.threshold_)
     trial.predict()
@@ -278,10 +278,7 @@ def import_vector(rng: Rng, data: Data, findings: Findings) -> None:
     tame = tame and parameters["kernel"] != "sigmoid" and parameters.get("degree") not in (2.5, 6.0)
     tame = not illegal(rng, parameters) and tame
     model = ImportVectorMachine(**parameters)
-    trial = Trial(rng, data, findings, model, tame)
-    trial.precompute()
-    findings.start(f"{model!r} ({trial.kernel_form} kernel) on {data.about}")
-    trial.fit()
+    trial = fitted(rng, data, findings, model, tame)
     findings.finite("dual_coef_", model.dual_coef_)
     findings.finite("objective_path_", model.objective_path_)
     trial.predict()
@@ -309,10 +306,7 @@ def half(rng: Rng, data: Data, findings: Findings) -> None:
     }
     illegal(rng, parameters)
     model = HalfKLR(**parameters)
-    trial = Trial(rng, data, findings, model, False)
-    trial.precompute()
-    findings.start(f"{model!r} ({trial.kernel_form} kernel) on {data.about}")
-    trial.fit()
+    trial = fitted(rng, data, findings, model, False)
     for name in ("dual_coef_", "intercept_", "fixed_point_residual_"):
         findings.finite(name, getattr(model, name))
     trial.predict()

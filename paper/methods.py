@@ -18,7 +18,7 @@ from sklearn.svm import SVC
 from sparseklr import CompactKLR, SparseKLR, klr_path
 from sparseklr.baselines import HalfKLR, ImportVectorMachine, half_klr_path
 from sparseklr.dual.problem import DualProblem
-from sparseklr.dual.smo import Settings, Status, WorkingSet, solve_in_box
+from sparseklr.dual.smo import Settings, Status, WorkingSet, solve_above_bound
 from sparseklr.inspection.metrics import Bins
 from sparseklr.kernels import gram_row_source
 
@@ -116,8 +116,14 @@ def as_printed(settings: Settings, gamma: float) -> FitCandidates:
             if not problem.feasible:  # the bound must shrink with C (see the errata)
                 problem = DualProblem(y, box, Settings().bounds(box), lam)
             alpha = problem.project(weight * problem.bound)
-            solution = solve_in_box(
-                gram_row_source(K), problem, settings, alpha=alpha, F=K @ (alpha * y), n_jobs=1
+            solution = solve_above_bound(
+                gram_row_source(K),
+                problem,
+                settings,
+                above=alpha - problem.bound,
+                F=K @ (alpha * y),
+                bound_counts=True,
+                n_jobs=1,
             )
             coef[k, solution.support] = (solution.alpha * y)[solution.support]
             measured.append(

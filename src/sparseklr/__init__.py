@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 __all__ = [
     "SKLR",
     "SKLRCV",
-    "AccuracySparsityDisplay",
     "CompactKLR",
     "DecisionCurveDisplay",
     "ExplanationDisplay",
@@ -33,7 +32,6 @@ except PackageNotFoundError:  # the package is not installed
 if TYPE_CHECKING:
     from .compact_klr import CompactKLR
     from .inspection import (
-        AccuracySparsityDisplay,
         DecisionCurveDisplay,
         ExplanationDisplay,
         PrototypesDisplay,

@@ -51,6 +51,7 @@ from .shapley import (
     ProductExpansion,
     ShapleyValues,
     as_interactions,
+    class_code,
     column_positions,
 )
 from .streaming.dask import is_dask, lazily
@@ -142,15 +143,8 @@ class Explanation:
         RowExplanation
         """
         contributions, intercept = self.contributions[row], self.intercept[row]
-        value = contributions.sum(axis=-1) + intercept
-        if label is None:
-            code = int(value > 0) if value.ndim == 0 else int(np.argmax(value))
-        else:
-            known = np.flatnonzero(self.classes == label)
-            if not len(known):
-                raise ValueError(f"label must be one of {self.classes.tolist()}; got {label!r}.")
-            code = int(known[0])
-        if value.ndim == 0:
+        code = class_code(self.classes, label, contributions.sum(axis=-1) + intercept)
+        if contributions.ndim == 1:
             sign = 1.0 if code == 1 else -1.0
             contributions, intercept = sign * contributions, sign * intercept
         else:

@@ -16,7 +16,7 @@ from . import _core
 from ._base import ALL, FamiliarityMixin, HeldOutMixin, SVCParameters, set_fitted
 from ._utils.messages import warn
 from ._utils.progress import StageProgressBar
-from ._utils.sklearn_compat import CallbackSupportMixin, Interval, StrOptions, fit_task
+from ._utils.sklearn_compat import Interval, StrOptions
 from ._utils.threads import n_threads
 from ._validation import COUNT, POSITIVE, ROWS, check_data, check_parameters, pointing_to_tables
 from .compact.fit import CompactFit, fit_compact, refit_compact
@@ -47,7 +47,7 @@ class FitResult:
     fit: CompactFit
 
 
-class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
+class CompactKLR(FamiliarityMixin, HeldOutMixin):
     r"""Kernel logistic regression on a few points whose positions are fitted.
 
     The model is :math:`f(x) = \sum_b \beta_b \exp(-\sum_j \gamma_j (x_j - z_{bj})^2) + c`. For two classes,
@@ -260,11 +260,10 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
             return self.fit_source(X, y, sample_weight)
         self._check_parameters()
         X, y, weight, columns = check_data(X, y, sample_weight, estimator=self)
-        with fit_task(self, X, y, 1) as part, part("model"):
-            if is_streamed(len(y)):
-                result = self._fit_stream(ArraySource(X, y, weight))
-            else:
-                result = self._fit_in_memory(X, y, weight)
+        if is_streamed(len(y)):
+            result = self._fit_stream(ArraySource(X, y, weight))
+        else:
+            result = self._fit_in_memory(X, y, weight)
         return set_fitted(self, columns | self._attributes(result))
 
     def fit_source(
@@ -301,13 +300,12 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
         """
         self._check_parameters(memory=(memory, [POSITIVE]), checkpoint=(checkpoint, [str, PathLike, None]))
         source = as_source(source, y, sample_weight)
-        with fit_task(self, source, None, 1) as part, part("model"):
-            if is_streamed(source.n_rows):
-                result = self._fit_stream(source, float(memory), checkpoint)
-            else:
-                block = whole(source)
-                X, labels, weight, _ = check_data(block.X, block.y, block.weight, estimator=self)
-                result = self._fit_in_memory(X, labels, weight)
+        if is_streamed(source.n_rows):
+            result = self._fit_stream(source, float(memory), checkpoint)
+        else:
+            block = whole(source)
+            X, labels, weight, _ = check_data(block.X, block.y, block.weight, estimator=self)
+            result = self._fit_in_memory(X, labels, weight)
         columns: dict[str, Any] = {"n_features_in_": result.row.shape[1]}
         if source.feature_names is not None:
             columns["feature_names_in_"] = np.array(source.feature_names, dtype=object)

@@ -228,21 +228,11 @@ class ShapleyValues:
             Mean decision value of the background rows for the class.
         """
         values, base = self.values[row], self.base_values[row]
-        code = self.code(label, row)
+        code = class_code(self.classes, label, values.sum(axis=0) + base)
         if values.ndim == 2:
             return self.classes[code], values[:, code], float(base[code])
         sign = 1.0 if code == 1 else -1.0
         return self.classes[code], sign * values, sign * float(base)
-
-    def code(self, label: Any = None, row: int = 0) -> int:
-        """Return the position of a class; None means the class with the largest decision value of the row."""
-        if label is not None:
-            known = np.flatnonzero(self.classes == label)
-            if not len(known):
-                raise ValueError(f"label must be one of {self.classes.tolist()}; got {label!r}.")
-            return int(known[0])
-        total = self.values[row].sum(axis=0) + self.base_values[row]
-        return int(np.argmax(total)) if np.ndim(total) else int(total > 0)
 
     def to_frame(self) -> Any:
         """Return the values as a pandas data frame with a column for each feature, or class and feature."""
@@ -252,6 +242,16 @@ class ShapleyValues:
             return pd.DataFrame(self.values, columns=self.feature_names)
         columns = pd.MultiIndex.from_product([self.classes, self.feature_names], names=["class", "feature"])
         return pd.DataFrame(self.values.transpose(0, 2, 1).reshape(len(self.values), -1), columns=columns)
+
+
+def class_code(classes: np.ndarray, label: Any, decision: Any) -> int:
+    """Return the position of a class; None means the class with the largest decision value of the row."""
+    if label is None:
+        return int(np.argmax(decision)) if np.ndim(decision) else int(decision > 0)
+    known = np.flatnonzero(classes == label)
+    if not len(known):
+        raise ValueError(f"label must be one of {classes.tolist()}; got {label!r}.")
+    return int(known[0])
 
 
 @dataclass(frozen=True, eq=False)

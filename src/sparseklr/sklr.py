@@ -31,14 +31,7 @@ from ._base import (
     warn_of_solutions,
 )
 from ._utils.progress import GridProgressBar
-from ._utils.sklearn_compat import (
-    CallbackSupportMixin,
-    HasMethods,
-    StrOptions,
-    fit_task,
-    response_of,
-    takes_weights,
-)
+from ._utils.sklearn_compat import HasMethods, StrOptions, response_of, takes_weights
 from ._validation import (
     KERNEL_CONSTRAINTS,
     NON_NEGATIVE,
@@ -103,7 +96,7 @@ class WarmStart(NamedTuple):
         return coef
 
 
-class SKLR(CallbackSupportMixin, KernelClassifier):
+class SKLR(KernelClassifier):
     r"""Sparse kernel logistic regression (S-KLR), the model of Consolo, Manno and Amaldi (2025).
 
     S-KLR is a classifier with a decision function :math:`f(x) = \sum_j \alpha_j y_j k(x_j, x) + b` that
@@ -320,12 +313,9 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
     def _fit(self, X: Any, y: np.ndarray, weight: np.ndarray | None, names: Any = None) -> dict[str, Any]:
         """Solve the dual problems, fit the calibration, and return the fitted attributes."""
         samples = make_samples(X, y, weight, class_weight=self.class_weight, **kernel_parameters(self))
-        n_classes = len(samples.classes)
-        joint = self.multi_class == "softmax" and n_classes > 2
+        joint = self.multi_class == "softmax" and len(samples.classes) > 2
         solve = self._solve_jointly if joint else self._solve_one_vs_rest
-        margin = self._margin(joint)  # raises an error, if any, before a callback is called
-        with fit_task(self, X, y, 1 if joint or n_classes == 2 else n_classes) as part:
-            solved, sigmoid = solve(samples, self.solver_settings(), margin, part)
+        solved, sigmoid = solve(samples, self.solver_settings(), self._margin(joint))
         return {
             **expansion(samples, solved.coef, solved.intercept),
             **({"gamma_": samples.kernel.gamma} if has_gamma(samples.kernel.name) else {}),
@@ -337,13 +327,13 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
         }
 
     def _solve_one_vs_rest(
-        self, samples: Samples, settings: Settings, margin: float, part: Any
+        self, samples: Samples, settings: Settings, margin: float
     ) -> tuple[BinarySolutions, np.ndarray | None]:
         """Return the solutions of all binary problems, and the sigmoids with ``calibration="sigmoid"``."""
         solver = BinarySolver(samples, settings, self.cache_size, self.n_jobs, bool(self.verbose))
         solved = BinarySolutions(solver.problems(float(self.C), margin), [])
         try:
-            self._solve(solver, solved, part)
+            self._solve(solver, solved)
             warn_of_solutions(solved, settings, self.kernel, self.nu)
             return solved, fit_sigmoids(solver, solved) if self.calibration == "sigmoid" else None
         except KeyboardInterrupt:
@@ -352,15 +342,14 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
             raise
 
     def _solve_jointly(
-        self, samples: Samples, settings: Settings, margin: float, part: Any
+        self, samples: Samples, settings: Settings, margin: float
     ) -> tuple[SoftmaxSolution, np.ndarray | None]:
         """Return the solution of the softmax problem, and vector scaling with ``calibration="sigmoid"``."""
         solver = SoftmaxSolver(samples, settings, self.cache_size, self.n_jobs, bool(self.verbose))
         start, solved = self._start(), None
         try:
-            with part("softmax problem"):
-                coef = None if start is None else start.coef_of(samples)
-                solved = solver.solve(solver.problem(float(self.C), margin), coef, type(self).__name__)
+            coef = None if start is None else start.coef_of(samples)
+            solved = solver.solve(solver.problem(float(self.C), margin), coef, type(self).__name__)
             warn_of_solutions(solved, settings, self.kernel)
             return solved, fit_vector_scaling(solver, solved) if self.calibration == "sigmoid" else None
         except KeyboardInterrupt as interrupted:
@@ -370,7 +359,7 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
                 set_fitted(self, {"interrupted_": WarmStart.of(solved, samples)})
             raise
 
-    def _solve(self, solver: BinarySolver, solved: BinarySolutions, part: Any) -> None:
+    def _solve(self, solver: BinarySolver, solved: BinarySolutions) -> None:
         """Solve every binary problem and append its solution to ``solved``.
 
         After an interruption, the last solution is an unfinished iterate.
@@ -378,14 +367,13 @@ class SKLR(CallbackSupportMixin, KernelClassifier):
         samples, start, problems = solver.data, self._start(), solved.problems
         try:
             for k, problem in enumerate(problems):
-                with part("binary problem"):
-                    title = type(self).__name__ if len(problems) == 1 else f"class {samples.classes[k]!s}"
-                    alpha, lam = (None, 0.0) if start is None else start.start_of(k, samples)
-                    if self.nu is None:
-                        solution = solver.solve(problem, alpha, title)
-                    else:
-                        problems[k], solution = solver.solve_nu(problem, float(self.nu), alpha, lam, title)
-                    solved.solutions.append(solution)
+                title = type(self).__name__ if len(problems) == 1 else f"class {samples.classes[k]!s}"
+                alpha, lam = (None, 0.0) if start is None else start.start_of(k, samples)
+                if self.nu is None:
+                    solution = solver.solve(problem, alpha, title)
+                else:
+                    problems[k], solution = solver.solve_nu(problem, float(self.nu), alpha, lam, title)
+                solved.solutions.append(solution)
         except SolveInterrupted as interrupted:
             if interrupted.lam is not None:
                 problems[k] = replace(problem, lam=interrupted.lam)
@@ -519,11 +507,6 @@ def klr_path(
     -------
     KLRPath
 
-    Raises
-    ------
-    PathInterrupted
-        After Ctrl-C. The attribute ``path`` of the exception contains the finished solutions.
-
     Examples
     --------
     >>> from sklearn.datasets import make_moons
@@ -597,7 +580,7 @@ SELECTION_RULES: dict[str, Callable[[Mapping[str, Any]], int]] = {
 }
 
 
-class SKLRCV(SVCParameters, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class SKLRCV(SVCParameters, ClassifierMixin, BaseEstimator):
     r"""S-KLR (:class:`SKLR`) with C and lam chosen by cross-validation.
 
     Every pair of C and lam is evaluated on every fold, and the chosen model is fitted to all rows. If the
@@ -752,12 +735,11 @@ class SKLRCV(SVCParameters, CallbackSupportMixin, ClassifierMixin, BaseEstimator
         bar = GridProgressBar(type(self).__name__, len(splits) * lams.size, bool(self.verbose))
         with naming_rows(X, weight, **kernel_parameters(template)):
             measured = []
-            with bar as progress, fit_task(self, X, y, len(splits)) as part:
+            with bar as progress:
                 evaluate = _Evaluation(template, Cs, lams, scorer, progress.advance)
                 for k, split in enumerate(splits):
                     fold = _Fold.of(X, y, weight, *split, for_scorer, precomputed=precomputed)
-                    with part("split"):
-                        measured.append(evaluate(fold, check_saturation=k == 0))
+                    measured.append(evaluate(fold, check_saturation=k == 0))
             results = _results_table(params, np.swapaxes(measured, 0, 1))
             if not np.isfinite(results["mean_test_score"]).all():
                 raise ValueError(

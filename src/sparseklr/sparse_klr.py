@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, Self
@@ -23,7 +22,7 @@ from ._base import (
 )
 from ._utils.messages import warn
 from ._utils.progress import Report, StageProgressBar, between, silent
-from ._utils.sklearn_compat import CallbackSupportMixin, StrOptions, fit_task
+from ._utils.sklearn_compat import StrOptions
 from ._validation import (
     COUNT,
     NON_NEGATIVE,
@@ -35,7 +34,7 @@ from ._validation import (
 )
 from .conformal import HeldOut
 from .dual.one_vs_rest import BinarySolutions, BinarySolver
-from .dual.parts import most_parts, select_on_parts
+from .dual.parts import select_on_parts
 from .dual.smo import Settings
 from .kernels import NAMED_KERNELS, Kernel
 from .refit.calibration import SOFTMAX, log_probabilities
@@ -67,7 +66,7 @@ _MARGIN = 1000.0
 _STEPS_PER_ROW, _LEAST_ROWS = 100, 10_000
 
 
-class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClassifier):
+class SparseKLR(FamiliarityMixin, HeldOutMixin, KernelClassifier):
     r"""Sparse kernel logistic regression: class probabilities from few training points.
 
     The model is a kernel logistic regression :math:`f(x) = \sum_b \beta_b k(x_b, x) + c`, in which only a few
@@ -338,9 +337,8 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
         if chosen is not None and not sample.whole:
             chosen = replace(chosen, evaluated=None, worse=())  # they refer to all points, not to the sample
         rows, point_of_row = sample.points.labelled()
-        with fit_task(self, X, y, len(rows.signs()) * most_parts(len(rows.codes))) as part:
-            report("selection of points", 0.2)
-            selected, selection = self._select(rows, point_of_row, part)
+        report("selection of points", 0.2)
+        selected, selection = self._select(rows, point_of_row)
         with np.errstate(over="ignore", invalid="ignore"):  # expansion() checks the coefficients
             model, losses = self._refit(sample.points, selected, chosen, seed, between(report, 0.3, 0.8))
             if not sample.whole:
@@ -410,12 +408,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
             n_jobs=self.n_jobs,
         )
 
-    def _select(
-        self,
-        rows: Samples,
-        point_of_row: np.ndarray,
-        part: Callable[[str], AbstractContextManager] = lambda name: nullcontext(),
-    ) -> tuple[np.ndarray, BinarySolutions]:
+    def _select(self, rows: Samples, point_of_row: np.ndarray) -> tuple[np.ndarray, BinarySolutions]:
         """Return the points that S-KLR with a large margin selects, and the solutions of the dual problems.
 
         With more than two classes, points are selected for each class against the other classes.
@@ -425,11 +418,8 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
 
         def solve(some: Samples) -> BinarySolutions:
             solver = BinarySolver(some, settings, self.cache_size, self.n_jobs)
-            problems, solutions = solver.problems(_MARGIN * float(self.box), _MARGIN), []
-            for problem in problems:
-                with part("binary problem"):
-                    solutions.append(solver.solve(problem))
-            return BinarySolutions(problems, solutions)
+            problems = solver.problems(_MARGIN * float(self.box), _MARGIN)
+            return BinarySolutions(problems, [solver.solve(problem) for problem in problems])
 
         selected, found = select_on_parts(rows, solve, REFIT.usual_points, self.n_jobs)
         # max_iter is not a parameter of this class, so the warning must not mention it.

@@ -152,7 +152,7 @@ def test_stopping_rule_and_objective_path(moons) -> None:
     assert (np.diff(path) <= 0).all()
     np.testing.assert_allclose(path[-1], objective(model, X, y), rtol=1e-9)
     np.testing.assert_array_equal(np.sort(model.selection_), model.support_)
-    np.testing.assert_array_equal(X[model.support_], model.import_vectors_)
+    np.testing.assert_array_equal(X[model.support_], model.support_vectors_)
     assert len(ImportVectorMachine(10, max_points=4, epsilon=0).fit(X, y).support_) == 4
 
 

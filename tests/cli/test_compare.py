@@ -12,7 +12,8 @@ import pytest
 from support.shop import run, shop
 
 from sparseklr import load
-from sparseklr.cli.compare import Candidate, Comparison, mean_and_error
+from sparseklr.cli.compare import Candidate, Comparison
+from sparseklr.samples import weighted_mean
 
 
 def comparison(losses: dict[str, np.ndarray]) -> Comparison:
@@ -31,7 +32,7 @@ def test_ties_go_to_the_smallest_model() -> None:
     assert tied.chosen().model == "linear"
     clear = comparison({"fractions": base + 0.3, "linear": base + 0.02 + noise, "sparse": base})
     assert clear.chosen().model == "sparse"
-    mean, error = mean_and_error(base, np.ones(1000))
+    mean, error = weighted_mean(base, np.ones(1000))
     assert mean == pytest.approx(base.mean())
     assert error == pytest.approx(base.std() / np.sqrt(1000))
 

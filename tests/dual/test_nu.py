@@ -12,10 +12,11 @@ from scipy.special import expit
 from sklearn.datasets import load_iris, make_moons
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from support.reference import rho
 
 from sparseklr import SKLR
 from sparseklr.dual import solve_dual
-from sparseklr.dual.margins import lam_for_nu, nu_bar, nu_limit, rho, search_margin
+from sparseklr.dual.margins import lam_for_nu, nu_bar, nu_limit, search_margin
 
 pytestmark = pytest.mark.numerical
 

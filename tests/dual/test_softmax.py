@@ -14,7 +14,7 @@ from sklearn.svm import LinearSVC
 
 from sparseklr.dual import Settings, Status, solve_dual
 from sparseklr.dual.problem import SoftmaxProblem
-from sparseklr.dual.softmax import SoftmaxSolution, SoftmaxSolver, solve_masses, solve_softmax
+from sparseklr.dual.softmax import SoftmaxSolution, SoftmaxSolver, solve_masses
 from sparseklr.kernels import Kernel, NonFiniteKernel, gram_row_source
 from sparseklr.samples import Samples
 
@@ -42,6 +42,13 @@ def solve(
     problem = SoftmaxProblem(codes, int(codes.max()) + 1, box, chosen.bounds(box), lam)
     zero = np.zeros((problem.n_classes, len(codes)))
     return solve_masses(gram_row_source(K), problem, chosen, coef=zero, F=zero)
+
+
+def solve_softmax(
+    samples: Samples, C: float, lam: float, settings: Settings, start: np.ndarray | None = None, **parameters
+) -> SoftmaxSolution:
+    solver = SoftmaxSolver(samples, settings, **parameters)
+    return solver.solve(solver.problem(C, lam), start)
 
 
 def samples_of(X: np.ndarray, codes: np.ndarray, **kernel) -> Samples:

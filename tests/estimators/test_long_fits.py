@@ -1,4 +1,4 @@
-"""Fits that take long: threads, interruption, progress, callbacks, memory."""
+"""Fits that take long: threads, interruption, progress, memory."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 from support.problems import hard_problem
 
-from sparseklr import SKLR, SKLRCV, CompactKLR, SparseKLR
+from sparseklr import SKLR, SparseKLR
 from sparseklr._utils import progress
 from sparseklr._utils.progress import GridProgressBar, ProgressBar
 from sparseklr.dual import Status, solve_dual
-from sparseklr.streaming import ArraySource
 
 
 @pytest.fixture(scope="module")
@@ -139,54 +138,10 @@ def test_progress_is_shown(moons, capsys, monkeypatch) -> None:
     fractions = [int(percent) for percent in re.findall(r"SparseKLR +(\d+)%", shown)]
     assert fractions == sorted(fractions)
     assert len(fractions) > len(stages)
-    assert re.search(r"pruning, about \d+ s left", shown)
+    assert re.search(r"pruning, about \d+ s left\n", shown)
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)  # not installed: lines instead of a bar
     SKLR(C=1e3, lam=0.0, gamma=0.05, calibration=None, verbose=1).fit(X, y)
     assert " steps" in capsys.readouterr().err
-
-
-def test_scikit_learn_callbacks(moons) -> None:
-    callback = pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from 1.9 on")
-    seen, estimators = [], []
-
-    class Recorder:
-        def note(self, estimator, event):
-            seen.append(event)
-            estimators.append(estimator)
-
-        def setup(self, estimator, context):
-            self.note(estimator, "setup")
-
-        def teardown(self, estimator, context):
-            self.note(estimator, "teardown")
-
-        def on_fit_task_begin(self, estimator, context):
-            self.note(estimator, f"begin {context.task_name}")
-
-        def on_fit_task_end(self, estimator, context):
-            self.note(estimator, f"end {context.task_name}")
-
-    assert isinstance(Recorder(), callback.FitCallback)
-    for model in (SparseKLR(), SKLR()):
-        model.set_callbacks(Recorder()).fit(*moons)
-        step = ["begin binary problem", "end binary problem"]
-        assert seen == ["setup", "begin fit", *step, "end fit", "teardown"]
-        assert all(estimator is model for estimator in estimators)
-        seen.clear()
-        estimators.clear()
-    search = SKLRCV([10.0], lams=[0.1], cv=2).set_callbacks(Recorder()).fit(*moons)
-    assert seen == ["setup", "begin fit", *["begin split", "end split"] * 2, "end fit", "teardown"]
-    assert all(estimator is search for estimator in estimators)
-    seen.clear()
-    with pytest.raises(ValueError, match="lam and nu cannot both be given"):
-        clone(model).set_params(nu=1.0, lam=1.0).set_callbacks(Recorder()).fit(*moons)
-    assert seen == []
-    X, y = moons
-    source = ArraySource(X, y)
-    for fit in (lambda model: model.fit(X, y), lambda model: model.fit_source(source)):
-        seen.clear()
-        fit(CompactKLR(n_points=2, C=10.0).set_callbacks(Recorder()))
-        assert seen == ["setup", "begin fit", "begin model", "end model", "end fit", "teardown"]
 
 
 @pytest.mark.slow

@@ -253,8 +253,4 @@ def test_a_path_is_printed_in_a_few_lines(moons) -> None:
     assert text == str(path)
     assert len(text.splitlines()) <= 5
     assert "3 values of C (1 to 100) and 2 of lam (0 to 1) on 120 training points" in text
-    assert "solved: 6 of 6" in text
-    path.solutions[0] = None
-    assert "solved: 4 of 6" in repr(path)
-    path.solutions[:] = None
-    assert repr(path).splitlines()[-1].strip() == "solved: 0 of 6"
+    assert "relative duality gap: at most" in text

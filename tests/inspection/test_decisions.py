@@ -1,5 +1,7 @@
 """Displays of Shapley values and of decision curves, and the smooth calibration error."""
 
+import subprocess
+import sys
 from datetime import datetime
 
 import matplotlib
@@ -154,3 +156,21 @@ def test_smooth_error_of_weights_and_classes() -> None:
     matrix = np.column_stack([1 - p, p])
     top = smooth_calibration_error(y.astype(int), matrix)
     assert 0 < top < 0.2
+
+
+@pytest.mark.slow
+def test_matplotlib_is_imported_only_to_draw() -> None:
+    code = (
+        "import sys, numpy as np, sparseklr\n"
+        "one = np.ones(1)\n"
+        "display = sparseklr.DecisionCurveDisplay(thresholds=one / 2, net_benefit=one, act_on_all=one)\n"
+        "assert 'matplotlib' not in sys.modules\n"
+        "sys.modules['matplotlib'] = sys.modules['matplotlib.pyplot'] = None\n"
+        "try:\n"
+        "    display.plot()\n"
+        "except ImportError as error:\n"
+        "    assert \"pip install 'sparseklr[plots]'\" in str(error)\n"
+        "else:\n"
+        "    raise SystemExit('no error')\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -179,15 +179,13 @@ def noisy() -> tuple[pd.DataFrame, CompactKLR]:
     return frame, CompactKLR(relevance="sparse").fit(frame, y)
 
 
-@pytest.mark.parametrize("values", ["importance", "relevance"])
-def test_bars_are_ordered_and_dropped_features_are_marked(noisy, values) -> None:
+def test_bars_are_ordered_and_dropped_features_are_marked(noisy) -> None:
     _, model = noisy
     kept = model.get_support()
     assert 0 < kept.sum() < 8  # otherwise the test would check nothing
-    display = RelevanceDisplay.from_estimator(model, values=values)
+    display = RelevanceDisplay.from_estimator(model)
     lengths = np.array([bar.get_width() for bar in display.bars_])
-    expected = model.feature_importances_ if values == "importance" else model.relevance_
-    np.testing.assert_array_equal(lengths, expected[display.shown_])
+    np.testing.assert_array_equal(lengths, model.feature_importances_[display.shown_])
     assert np.all(np.diff(lengths) <= 0)
     names = [tick.get_text() for tick in display.ax_.get_yticklabels()]
     assert set(names[: kept.sum()]) == set(np.array(list("abcdefuv"))[kept])
@@ -229,8 +227,3 @@ def test_needs_a_fitted_model_with_points(display) -> None:
 def test_errors_name_wrong_arguments(iris, arguments, message) -> None:
     with pytest.raises(ValueError, match=message):
         PrototypesDisplay.from_estimator(iris, **arguments)
-
-
-def test_unknown_values_raise(iris) -> None:
-    with pytest.raises(ValueError, match="values: expected 'importance' or 'relevance'; got 'size'"):
-        RelevanceDisplay.from_estimator(iris, values="size")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logit
 
-from sparseklr.dual.problem import DualProblem
+from sparseklr.dual.problem import DualProblem, labels_and_boxes
+from sparseklr.dual.smo import Solution
 
 
 def primal_newton(
@@ -72,3 +73,14 @@ def decision_accuracy(problem: DualProblem, violation: float, largest_kernel_val
     """
     function = np.sqrt(largest_kernel_value * problem.box.sum()) / 4
     return violation * float(2 * function + 4 * np.sqrt(len(problem.y)) + 1)
+
+
+def rho(solution: Solution, y: np.ndarray, C: float, sample_weight: np.ndarray | None = None) -> float:
+    """The slack in the primal problem of the paper, which equals lam (Observation 1 of the paper).
+
+    From xi_i = rho - y_i f(x_i) and alpha_i = C_i sigmoid(xi_i) follows
+    rho = logit(alpha_i / C_i) + y_i f(x_i).
+    """
+    y, box = labels_and_boxes(y, C, sample_weight)
+    inside = (solution.alpha > 1e-8 * box) & (solution.alpha < (1 - 1e-8) * box)
+    return float(np.median(logit(solution.alpha[inside] / box[inside]) + (y * solution.decision)[inside]))

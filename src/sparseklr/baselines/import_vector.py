@@ -96,7 +96,7 @@ class ImportVectorMachine(KernelClassifier):
     classes_ : array (n_classes,)
     support_ : array (n_import,)
         Indices of the import vectors, ascending.
-    support_vectors_, import_vectors_ : array or CSR (n_import, n_features)
+    support_vectors_ : array or CSR (n_import, n_features)
         The import vectors; for ``kernel="precomputed"``, the kernel matrix among them.
     selection_ : array (n_import,)
         Indices of the import vectors in the order in which they were added.
@@ -149,7 +149,7 @@ class ImportVectorMachine(KernelClassifier):
     >>> model = ImportVectorMachine().fit(X, y)
     >>> model.score(X, y) > 0.95
     True
-    >>> len(model.import_vectors_) < 30
+    >>> len(model.support_) < 30
     True
     """
 
@@ -207,10 +207,6 @@ class ImportVectorMachine(KernelClassifier):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
-
-    @property
-    def import_vectors_(self) -> Any:
-        return self.support_vectors_
 
     def _fit(self, X: Any, y: np.ndarray, weight: np.ndarray | None, names: Any = None) -> dict[str, Any]:
         data = make_samples(X, y, weight, class_weight=self.class_weight, **kernel_parameters(self))

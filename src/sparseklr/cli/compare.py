@@ -22,6 +22,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.class_weight import compute_sample_weight
 
 from .._utils.progress import StageProgressBar
+from ..samples import weighted_mean
 from ..tables.features import TableFeatures
 from .options import make_estimator
 from .reading import Dataset
@@ -77,10 +78,10 @@ class Comparison:
         A candidate ties if its mean log-loss on ``rows``, a subset of the validation rows, exceeds the lowest
         by at most one standard error of the paired difference.
         """
-        means = [mean_and_error(one.losses[rows], self.weight[rows])[0] for one in self.candidates]
+        means = [weighted_mean(one.losses[rows], self.weight[rows])[0] for one in self.candidates]
         best = self.candidates[int(np.argmin(means))]
         for one in self.candidates:
-            mean, error = mean_and_error((one.losses - best.losses)[rows], self.weight[rows])
+            mean, error = weighted_mean((one.losses - best.losses)[rows], self.weight[rows])
             if mean <= error:
                 return one
         return best
@@ -95,7 +96,7 @@ class Comparison:
         for half in (False, True):
             evaluated = self.half == half
             losses[evaluated] = self.chosen(~evaluated).losses[evaluated]
-        return mean_and_error(losses, self.weight)
+        return weighted_mean(losses, self.weight)
 
     def held_out(self) -> dict[str, np.ndarray]:
         """Return the chosen candidate's validation predictions, with which prediction sets are calibrated."""
@@ -106,7 +107,7 @@ class Comparison:
         chosen, (loss, error) = self.chosen(), self.expected()
         rows = []
         for one in self.candidates:
-            mean, spread = mean_and_error(one.losses, self.weight)
+            mean, spread = weighted_mean(one.losses, self.weight)
             rows.append(
                 {
                     "model": NAMES[one.model],
@@ -119,12 +120,6 @@ class Comparison:
             )
         counts = {"n_rows": self.n_rows, "n_all": self.n_all, "n_validation": len(self.weight)}
         return {"log_loss": loss, "standard_error": error, **counts, "candidates": rows}
-
-
-def mean_and_error(values: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
-    """Return the weighted mean of some values, and the standard error of this mean."""
-    mean = float(np.average(values, weights=weight))
-    return mean, float(np.sqrt(np.sum((weight * (values - mean)) ** 2)) / weight.sum())
 
 
 def compares(rows: Dataset) -> bool:

@@ -7,7 +7,7 @@ limits :math:`C_i`:
   inequalities of two margins gives
   :math:`(\lambda_2 - \lambda_1)(\sum_i\alpha_i(\lambda_2) - \sum_i\alpha_i(\lambda_1)) \ge 0`;
 - the limit of this sum is :math:`2 \min_\pm \sum_{y_i=\pm 1} C_i` (:func:`nu_limit`);
-- the slack :math:`\rho` in the primal problem of the paper equals :math:`\lambda` (:func:`rho`);
+- the slack :math:`\rho` in the primal problem of the paper equals :math:`\lambda`;
 - above a computable margin, all dual variables of the minority class are at their upper bounds
   (:func:`saturation_bound`);
 - the kept points are the training points with :math:`y_i f(x_i)` below a threshold (:func:`support_band`).
@@ -60,31 +60,6 @@ def nu_limit(y: Any, *, C: float, sample_weight: Any = None) -> float:
     """
     y, box = labels_and_boxes(y, C, sample_weight)
     return float(2 * min(box[y > 0].sum(), box[y < 0].sum()))
-
-
-def rho(solution: Solution, y: Any, *, C: float, sample_weight: Any = None) -> float:
-    r"""Return the slack in the primal problem of the paper at a solution.
-
-    The arguments ``y``, ``C`` and ``sample_weight`` have the same meaning as in
-    :func:`~sparseklr.dual.solve_dual`. The slack equals ``lam`` (Observation 1 of the paper). From
-    :math:`\xi_i = \rho - y_i f(x_i)` and :math:`\alpha_i = C_i \sigma(\xi_i)` follows
-    :math:`\rho = \operatorname{logit}(\alpha_i / C_i) + y_i f(x_i)` for each training point. The result is
-    the median over the points with :math:`0 < \alpha_i < C_i`.
-
-    Examples
-    --------
-    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
-    >>> solution = solve_dual(X @ X.T, [-1, -1, 1, 1], C=1.0, lam=2.5, tol=1e-10)
-    >>> round(rho(solution, [-1, -1, 1, 1], C=1.0), 6)
-    2.5
-    """
-    y, box = labels_and_boxes(y, C, sample_weight)
-    check_consistent_length(solution.alpha, y)
-    inside = (solution.alpha > 1e-8 * box) & (solution.alpha < (1 - 1e-8) * box)
-    if not inside.any():
-        raise ValueError("solution has no dual variable strictly between 0 and C, so rho is undetermined.")
-    slack = logit(solution.alpha[inside] / box[inside]) + (y * solution.decision)[inside]
-    return float(np.median(slack))
 
 
 def support_band(C: Any, lam: float, bound: Any = None) -> tuple[Any, Any]:
@@ -355,10 +330,12 @@ def solve_nu(
     """
 
     def solve(lam: float, start: Solution | None) -> Solution:
-        at = {"above": above, "F": F} if start is None else {"above": start.alpha, "F": start.F}
+        first, its_F = (above, F) if start is None else (start.alpha, start.F)
         margin = replace(problem, lam=lam)
         try:
-            return solve_above_bound(row_source, margin, settings, **at, n_jobs=n_jobs, callback=callback)
+            return solve_above_bound(
+                row_source, margin, settings, above=first, F=its_F, n_jobs=n_jobs, callback=callback
+            )
         except SolveInterrupted as interrupted:
             interrupted.lam = lam
             raise

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,11 +10,9 @@ from .. import _core
 from .._utils.messages import warn
 from .._utils.progress import ProgressBar
 from .._utils.threads import n_threads
-from ..kernels import RowSource
-from ..samples import Samples
 from .margins import reachable_sum, solve_nu
 from .problem import DualProblem, boxes
-from .smo import Settings, Solution, Status, solve_above_bound
+from .smo import SampleSolver, Solution, Status, solve_above_bound
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,32 +86,17 @@ class BinarySolutions:
 
 
 @dataclass(frozen=True, eq=False)
-class BinarySolver:
+class BinarySolver(SampleSolver):
     """Solver of the binary problems of a training set, in the variables ``alpha - bound``.
 
-    See :func:`~sparseklr.dual.smo.solve_above_bound`. With ``show``, the methods display a progress bar.
+    See :func:`~sparseklr.dual.smo.solve_above_bound`.
     """
-
-    data: Samples
-    settings: Settings
-    cache_size: float | str = "auto"
-    n_jobs: int | None = None
-    show: bool = False
-
-    @cached_property
-    def row_source(self) -> RowSource:
-        """Access to the rows of the kernel matrix, shared by all problems and created on first use."""
-        return self.data.kernel.row_source(self.data.X, cache_size=self.cache_size)
 
     def problems(self, C: float, lam: float) -> list[DualProblem]:
         """Return one dual problem for each class, or a single problem for two classes."""
         box = boxes(C, self.data.weight)
         bound = self.settings.bounds(box)
         return [DualProblem(y, box, bound, lam) for y in self.data.signs()]
-
-    def part(self, indices: np.ndarray) -> BinarySolver:
-        """Return the solver for the training rows at ``indices``."""
-        return replace(self, data=self.data.part(indices))
 
     def solve(self, problem: DualProblem, start: np.ndarray | None = None, title: str = "") -> Solution:
         """Solve a problem, starting from the feasible point nearest to ``start``.

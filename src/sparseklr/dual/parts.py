@@ -35,11 +35,6 @@ class PartSettings:
 SETTINGS = PartSettings()
 
 
-def most_parts(n_rows: int) -> int:
-    """Return the maximum number of subsets that are solved for ``n_rows`` rows."""
-    return 1 if n_rows <= SETTINGS.rows else SETTINGS.rounds
-
-
 def select_on_parts(
     rows: Samples, solve: Callable[[Samples], BinarySolutions], enough: int, n_jobs: int | None = None
 ) -> tuple[np.ndarray, BinarySolutions]:
@@ -49,7 +44,7 @@ def select_on_parts(
     a subset selects at least ``enough`` rows.
     """
     n = len(rows.codes)
-    if most_parts(n) == 1:
+    if n <= SETTINGS.rows:
         found = solve(rows)
         return np.flatnonzero(found.coef.any(axis=0)), found
     signs = rows.signs()

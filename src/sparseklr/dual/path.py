@@ -43,9 +43,8 @@ class KLRPath:
         The values of C.
     lams : array (n_Cs, n_lams)
         The margins, not divided by C.
-    solutions : array (n_Cs, n_lams, n_outputs) of Solution or None
-        There is one output for two classes, and otherwise one output for each class. An entry is None if the
-        computation was interrupted before its problem was solved.
+    solutions : array (n_Cs, n_lams, n_outputs) of Solution
+        There is one output for two classes, and otherwise one output for each class.
     training : Samples
         The training rows with positive weight. ``alpha`` and ``support`` of a solution refer to these rows;
         ``training.positions`` contains their positions in the data passed by the user.
@@ -58,59 +57,45 @@ class KLRPath:
 
     def __repr__(self) -> str:
         """Return a summary of the grid and of its models."""
-        finished = self.finished
-        lines = [
+        kept = self.n_support
+        return (
             f"KLRPath of {len(self.Cs)} values of C ({self.Cs.min():g} to {self.Cs.max():g}) and "
             f"{self.lams.shape[1]} of lam ({self.lams.min():g} to {self.lams.max():g}) on "
-            f"{len(self.training.codes)} training points, {len(self.training.classes)} classes",
-            f"  solved: {finished.sum()} of {finished.size}",
-        ]
-        if finished.any():
-            kept = self.n_support[finished]
-            lines.append(f"  points kept: {kept.min()} to {kept.max()}")
-            lines.append(f"  relative duality gap: at most {self.gap[finished].max():.2g}")
-        return "\n".join(lines)
-
-    @property
-    def finished(self) -> np.ndarray:
-        """Whether each (C, lam) was solved, (n_Cs, n_lams)."""
-        return np.array([[all(s is not None for s in cell) for cell in row] for row in self.solutions])
+            f"{len(self.training.codes)} training points, {len(self.training.classes)} classes\n"
+            f"  points kept: {kept.min()} to {kept.max()}\n"
+            f"  relative duality gap: at most {self.gap.max():.2g}"
+        )
 
     @property
     def n_support(self) -> np.ndarray:
-        """Number of points kept, (n_Cs, n_lams); -1 if unfinished."""
-        return self._each(lambda cell: len(np.unique(np.concatenate([s.support for s in cell]))), -1)
+        """Number of points kept, (n_Cs, n_lams)."""
+        return self._each(lambda cell: len(np.unique(np.concatenate([s.support for s in cell]))))
 
     @property
     def n_iter(self) -> np.ndarray:
-        """Number of pair steps, summed over the outputs, (n_Cs, n_lams); -1 if unfinished."""
-        return self._each(lambda cell: sum(s.n_iter for s in cell), -1)
+        """Number of pair steps, summed over the outputs, (n_Cs, n_lams)."""
+        return self._each(lambda cell: sum(s.n_iter for s in cell))
 
     @property
     def gap(self) -> np.ndarray:
-        """Largest relative duality gap over the outputs, (n_Cs, n_lams); NaN if unfinished."""
-        return self._each(lambda cell: max(s.relative_gap for s in cell), np.nan)
+        """Largest relative duality gap over the outputs, (n_Cs, n_lams)."""
+        return self._each(lambda cell: max(s.relative_gap for s in cell))
 
     @property
     def dual_objective(self) -> np.ndarray:
-        """Dual objective summed over the outputs, (n_Cs, n_lams); NaN if unfinished."""
-        return self._each(lambda cell: sum(s.dual_objective for s in cell), np.nan)
+        """Dual objective summed over the outputs, (n_Cs, n_lams)."""
+        return self._each(lambda cell: sum(s.dual_objective for s in cell))
 
     @property
     def coef(self) -> np.ndarray:
-        """Coefficients ``alpha * y``, (n_Cs, n_lams, n_outputs, n_training_rows); NaN if unfinished."""
-        signs = self.training.signs()
-        coef = np.full((*self.solutions.shape, signs.shape[1]), np.nan)
-        for index, solution in np.ndenumerate(self.solutions):
-            if solution is not None:
-                coef[index] = solution.alpha * signs[index[-1]]
-        return coef
+        """Coefficients ``alpha * y``, (n_Cs, n_lams, n_outputs, n_training_rows)."""
+        alpha = np.array([solution.alpha for solution in self.solutions.flat])
+        return alpha.reshape(*self.solutions.shape, -1) * self.training.signs()
 
     @property
     def intercept(self) -> np.ndarray:
-        """Intercepts, (n_Cs, n_lams, n_outputs); NaN if unfinished."""
-        values = [np.nan if s is None else s.intercept for s in self.solutions.flat]
-        return np.reshape(values, self.solutions.shape)
+        """Intercepts, (n_Cs, n_lams, n_outputs)."""
+        return np.reshape([solution.intercept for solution in self.solutions.flat], self.solutions.shape)
 
     def decision_function(self, X: Any, *, n_jobs: int | None = None) -> np.ndarray:
         """Return the decision values f(x) of every model on the path.
@@ -141,26 +126,15 @@ class KLRPath:
         """Return the result of :meth:`decision_function` for rows that are already validated."""
         data = self.training
         coef = self.coef.reshape(-1, len(data.codes))
-        used = np.flatnonzero(np.nan_to_num(coef, nan=1.0).any(axis=0))
+        used = np.flatnonzero(coef.any(axis=0))
         queries = X[:, data.positions[used]] if data.kernel.precomputed else X
         f = data.kernel.sum(queries, data.X[used], coef[:, used], n_jobs=n_jobs)
         by_model = f.T.reshape(*self.solutions.shape, len(f)) + self.intercept[..., None]
         return np.moveaxis(by_model, -2, -1)
 
-    def _each(self, value: Callable[[Any], Any], unfinished: float) -> np.ndarray:
-        """Return ``value(solutions)`` for each (C, lam); where a solution is missing, ``unfinished``."""
-        rows = zip(self.solutions, self.finished, strict=True)
-        return np.array(
-            [[value(c) if done else unfinished for c, done in zip(*row, strict=True)] for row in rows]
-        )
-
-
-class PathInterrupted(KeyboardInterrupt):
-    """Exception for Ctrl-C during :func:`klr_path`; ``path`` contains the finished solutions."""
-
-    def __init__(self, path: KLRPath) -> None:
-        super().__init__(f"interrupted; {path.finished.sum()} of {path.lams.size} solutions are in .path")
-        self.path = path
+    def _each(self, value: Callable[[Any], Any]) -> np.ndarray:
+        """Return ``value(solutions)`` for each (C, lam)."""
+        return np.array([[value(cell) for cell in row] for row in self.solutions])
 
 
 def check_grid(Cs: Any, lams: Any, lam_scale: str) -> tuple[np.ndarray, np.ndarray]:
@@ -232,11 +206,9 @@ def solve_grid(
                 ended, pending = wait(pending, timeout=1, return_when=FIRST_COMPLETED)
                 for future in ended:
                     future.result()
-        except BaseException as error:
+        except BaseException:  # also Ctrl-C
             stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
-            if isinstance(error, KeyboardInterrupt):
-                raise PathInterrupted(path) from error
             raise
     if unsolved := sum(solution.status is not Status.OPTIMAL for solution in path.solutions.flat):
         warn(

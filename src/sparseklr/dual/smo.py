@@ -7,10 +7,11 @@ the problem for a kernel matrix. The classifiers use :func:`solve_above_bound`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import Enum
+from functools import cached_property
 from numbers import Integral, Real
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
@@ -18,7 +19,8 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from .. import _core
 from .._utils.threads import n_threads
 from ..kernels import RowSource, check_gram, gram_row_source
-from .problem import DualProblem, labels_and_boxes
+from ..samples import Samples
+from .problem import DualProblem, SoftmaxProblem, labels_and_boxes
 
 WorkingSet = Literal["mixed", "second-order", "first-order"]
 
@@ -183,25 +185,28 @@ class SolveInterrupted(KeyboardInterrupt):
         self.lam: float | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class SampleSolver:
+    """Solver of the dual problems of a training set; with ``show``, it displays a progress bar."""
+
+    data: Samples
+    settings: Settings
+    cache_size: float | str = "auto"
+    n_jobs: int | None = None
+    show: bool = False
+
+    @cached_property
+    def row_source(self) -> RowSource:
+        """Access to the rows of the kernel matrix, created on first use."""
+        return self.data.kernel.row_source(self.data.X, cache_size=self.cache_size)
+
+    def part(self, indices: np.ndarray) -> Self:
+        """Return the solver for the training rows at ``indices``."""
+        return replace(self, data=self.data.part(indices))
+
+
 Callback = Callable[[Any], Any]
 _HISTORY = np.dtype([("n_iter", np.int64), ("violation", np.float64), ("seconds", np.float64)])
-
-
-def solve_in_box(
-    row_source: RowSource,
-    problem: DualProblem,
-    settings: Settings,
-    *,
-    alpha: np.ndarray,
-    F: np.ndarray,
-    n_jobs: int | None = None,
-    callback: Callback | None = None,
-) -> Solution:
-    """Solve the dual problem, starting from feasible variables ``alpha`` with ``F = K @ (alpha * y)``.
-
-    A point at its lower bound belongs to the model, with the coefficient ``bound * y``.
-    """
-    return _solve(row_source, problem, settings, alpha - problem.bound, F, True, n_jobs, callback)
 
 
 def solve_above_bound(
@@ -211,6 +216,7 @@ def solve_above_bound(
     *,
     above: np.ndarray,
     F: np.ndarray,
+    bound_counts: bool = False,
     n_jobs: int | None = None,
     callback: Callback | None = None,
 ) -> Solution:
@@ -218,24 +224,8 @@ def solve_above_bound(
 
     The start is ``above`` with ``F = K @ (above * y)``. The solver keeps ``y'above`` constant. ``alpha``,
     ``F`` and the objectives of the returned solution refer to ``above``. A point at its lower bound therefore
-    has the coefficient 0, and the start ``above = 0`` needs no kernel values.
-    """
-    return _solve(row_source, problem, settings, above, F, False, n_jobs, callback)
-
-
-def _solve(
-    row_source: RowSource,
-    problem: DualProblem,
-    settings: Settings,
-    above: np.ndarray,
-    F: np.ndarray,
-    bound_counts: bool,
-    n_jobs: int | None,
-    callback: Callback | None,
-) -> Solution:
-    """Run the compiled solver and return its solution.
-
-    If ``bound_counts``, then ``F`` and the solution refer to alpha, otherwise to ``alpha - bound``.
+    has the coefficient 0, and the start ``above = 0`` needs no kernel values. If ``bound_counts``, ``F`` and
+    the solution refer to alpha instead, and a point at its lower bound has the coefficient ``bound * y``.
     """
     # Rounding may leave a variable just below its upper bound. The solver would then try to increase it.
     top = problem.box - 2 * problem.bound
@@ -244,7 +234,7 @@ def _solve(
     y, box, bound = (
         np.ascontiguousarray(a, dtype=np.float64) for a in (problem.y, problem.box, problem.bound)
     )
-    _check_finite(problem, F)
+    check_finite(problem, F)
     info, error = _core.solve_in_place(
         row_source,
         y,
@@ -262,7 +252,7 @@ def _solve(
     intercept = float(np.mean(ends)) if ends else 0.0
     with np.errstate(over="ignore", invalid="ignore"):
         primal, dual = problem.primal_objective(alpha, F, intercept), problem.dual_objective(alpha, F)
-    _check_finite(problem, F, primal, dual)
+    check_finite(problem, F, primal, dual)
     solution = Solution(
         alpha=alpha,
         F=F,
@@ -277,11 +267,16 @@ def _solve(
         history=history_of(info),
         min_curvature=info.min_curvature,
     )
+    raise_from_core(error, solution)
+    return solution
+
+
+def raise_from_core(error: BaseException | None, solution: Any) -> None:
+    """Raise the error of a callback, if any; after Ctrl-C, with the current iterate."""
     if isinstance(error, KeyboardInterrupt):
         raise SolveInterrupted(solution) from error
     if error is not None:
         raise error
-    return solution
 
 
 def core_settings(settings: Settings, lam: float, n_jobs: int | None) -> _core.Settings:
@@ -300,7 +295,7 @@ def history_of(info: _core.SolveInfo) -> np.ndarray:
     return np.array([(s.n_iter, s.violation, s.seconds) for s in info.history], dtype=_HISTORY)
 
 
-def _check_finite(problem: DualProblem, *values: np.ndarray | float) -> None:
+def check_finite(problem: DualProblem | SoftmaxProblem, *values: np.ndarray | float) -> None:
     """Raise an error unless all values are finite."""
     if not all(np.isfinite(value).all() for value in values):
         raise ValueError(
@@ -396,18 +391,16 @@ def solve_dual(
     for _ in range(3):
         with np.errstate(over="ignore", invalid="ignore"):
             F = (K_kept @ (alpha * problem.y)).astype(np.float64)
-        solution = solve_in_box(source, problem, settings, alpha=alpha, F=F, callback=callback)
+        above = alpha - problem.bound
+        solution = solve_above_bound(
+            source, problem, settings, above=above, F=F, bound_counts=True, callback=callback
+        )
         # Rounding errors of a distant start persist in F. If they are large, restart from the solution.
         if alpha0 is None or np.finfo(float).eps * np.abs(F).max() <= settings.tolerance(problem.lam):
             break
         alpha = solution.alpha
-    return solution if len(keep) == len(y) else _with_dropped(solution, K, y, keep)
-
-
-def _with_dropped(solution: Solution, K: np.ndarray, y: np.ndarray, keep: np.ndarray) -> Solution:
-    """Return the solution extended to the points of weight zero."""
-    alpha = np.zeros(len(y))
+    if len(keep) == len(y):
+        return solution
+    alpha = np.zeros(len(y))  # points of weight zero have no influence
     alpha[keep] = solution.alpha
-    values = {field.name: getattr(solution, field.name) for field in fields(solution)}
-    values |= {"alpha": alpha, "F": K @ (alpha * y), "support": keep[solution.support]}
-    return Solution(**values)
+    return replace(solution, alpha=alpha, F=K @ (alpha * y), support=keep[solution.support])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,9 +10,17 @@ from .. import _core
 from .._utils.progress import ProgressBar
 from .._utils.threads import n_threads
 from ..kernels import RowSource
-from ..samples import Samples
 from .problem import SoftmaxProblem, boxes
-from .smo import Callback, Settings, SolveInterrupted, Status, core_settings, history_of
+from .smo import (
+    Callback,
+    SampleSolver,
+    Settings,
+    Status,
+    check_finite,
+    core_settings,
+    history_of,
+    raise_from_core,
+)
 
 # Accepted relative duality gap as a fraction of tol. If the KKT violation decreases slowly, the gap is below
 # tol / 10 much earlier, and further steps hardly change the model.
@@ -93,24 +100,13 @@ class SoftmaxSolution:
 
 
 @dataclass(frozen=True, eq=False)
-class SoftmaxSolver:
+class SoftmaxSolver(SampleSolver):
     """Solver of the softmax problem of a training set.
 
     The variables are the excesses of the masses over their bound (see
     :class:`~sparseklr.dual.problem.SoftmaxProblem`). A row whose own class has all the excess therefore has
-    exactly zero coefficients. With ``show``, a progress bar is displayed.
+    exactly zero coefficients.
     """
-
-    data: Samples
-    settings: Settings
-    cache_size: float | str = "auto"
-    n_jobs: int | None = None
-    show: bool = False
-
-    @cached_property
-    def row_source(self) -> RowSource:
-        """Access to the rows of the kernel matrix, created on first use."""
-        return self.data.kernel.row_source(self.data.X, cache_size=self.cache_size)
 
     def problem(self, C: float, lam: float) -> SoftmaxProblem:
         """Return the problem with all classes of the training set."""
@@ -123,10 +119,6 @@ class SoftmaxSolver:
                 "classes."
             )
         return SoftmaxProblem(self.data.codes, n_classes, box, bound, lam)
-
-    def part(self, indices: np.ndarray) -> SoftmaxSolver:
-        """Return the solver for the training rows at ``indices``."""
-        return replace(self, data=self.data.part(indices))
 
     def product(self, coef: np.ndarray) -> np.ndarray:
         """Return ``coef @ K``, computed from the kernel rows of the solver and in their precision."""
@@ -181,11 +173,7 @@ def solve_masses(
     coef, intercept = problem.coef_of_masses(above), intercept - intercept.mean()
     with np.errstate(over="ignore", invalid="ignore"):
         primal, dual = problem.primal_objective(coef, F, intercept), problem.dual_objective(coef, F)
-    if not (np.isfinite(F).all() and np.isfinite(primal + dual)):
-        raise ValueError(
-            f"the solution overflows: the largest C times sample_weight, {problem.box.max():g}, or "
-            f"lam={problem.lam:g} is too large for these kernel values. Scale the features."
-        )
+    check_finite(problem, F, primal + dual)
     solution = SoftmaxSolution(
         problem=problem,
         coef=coef,
@@ -200,10 +188,7 @@ def solve_masses(
         history=history_of(info),
         min_curvature=info.min_curvature,
     )
-    if isinstance(error, KeyboardInterrupt):
-        raise SolveInterrupted(solution) from error
-    if error is not None:
-        raise error
+    raise_from_core(error, solution)
     return solution
 
 
@@ -214,36 +199,3 @@ def accepted_gap(settings: Settings, lam: float) -> float:
     """
     unit = settings.tolerance(lam) / (settings.tol * max(1.0, lam))
     return GAP_FRACTION * settings.tol * unit**2
-
-
-def solve_softmax(
-    samples: Samples,
-    C: float,
-    lam: float,
-    settings: Settings,
-    *,
-    start: np.ndarray | None = None,
-    cache_size: float | str = "auto",
-    n_jobs: int | None = None,
-) -> SoftmaxSolution:
-    """Solve the softmax problem of a training set.
-
-    Parameters
-    ----------
-    samples : Samples
-        The training rows.
-    C, lam : float
-        Weight of the loss, and margin.
-    settings : Settings
-    start : array (n_classes, n), optional
-        Coefficients of an earlier solution from which the solver starts. The default is zero.
-    cache_size : float or "auto"
-        Memory for kernel rows in MB.
-    n_jobs : int, optional
-
-    Returns
-    -------
-    SoftmaxSolution
-    """
-    solver = SoftmaxSolver(samples, settings, cache_size, n_jobs)
-    return solver.solve(solver.problem(C, lam), start)

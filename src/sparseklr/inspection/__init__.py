@@ -6,7 +6,6 @@ training rows that it kept (SparseKLR), or fitted locations (CompactKLR).
 - :mod:`metrics`: calibration errors of predicted probabilities
 - :mod:`reliability`: reliability diagram, and a report on predicted probabilities
 - :mod:`decision_curve`: net benefit of decisions based on predicted probabilities
-- :mod:`accuracy_sparsity`: score against the number of points, for the candidates of a cross-validation
 - :mod:`prototypes`: points of a model, and importance of its features
 - :mod:`explanation`: contributions of points to a prediction
 - :mod:`shapley`: contributions of features to predictions
@@ -14,7 +13,6 @@ training rows that it kept (SparseKLR), or fitted locations (CompactKLR).
 Plots need matplotlib (``pip install 'sparseklr[plots]'``), which is imported when the first plot is drawn.
 """
 
-from .accuracy_sparsity import AccuracySparsityDisplay
 from .decision_curve import DecisionCurveDisplay
 from .explanation import ExplanationDisplay
 from .metrics import expected_calibration_error, smooth_calibration_error
@@ -23,7 +21,6 @@ from .reliability import ProbabilityReport, ReliabilityDisplay, probability_repo
 from .shapley import ShapleyDisplay
 
 __all__ = [
-    "AccuracySparsityDisplay",
     "DecisionCurveDisplay",
     "ExplanationDisplay",
     "ProbabilityReport",

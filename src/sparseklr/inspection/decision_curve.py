@@ -76,10 +76,7 @@ class DecisionCurveDisplay:
         y: Any,
         *,
         pos_label: Any = None,
-        thresholds: Any = None,
-        sample_weight: Any = None,
         name: str | None = None,
-        ax: Any = None,
         **kwargs: Any,
     ) -> Self:
         """Plot the decision curve of a fitted classifier on test data.
@@ -95,16 +92,11 @@ class DecisionCurveDisplay:
         pos_label : object, default=None
             The positive class, whose rows call for action. None means the second of two classes; with more
             than two classes, ``pos_label`` is required.
-        thresholds : array-like, default=None
-            Probabilities strictly between 0 and 1; None means 0.01, 0.02, ..., 0.99.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights of the rows.
         name : str, default=None
             Label of the curve; None means the class name of the estimator.
-        ax : matplotlib Axes, default=None
-            Axes to draw on; None creates a new figure. Several curves can be drawn on the same axes.
         **kwargs
-            Arguments that are passed on to :meth:`matplotlib.axes.Axes.plot` for the curve.
+            Further arguments of :meth:`from_predictions`: ``thresholds``, ``sample_weight``, ``ax``, and
+            arguments of the curve.
 
         Returns
         -------
@@ -121,16 +113,9 @@ class DecisionCurveDisplay:
         if not len(column):
             raise ValueError(f"pos_label must be one of {classes.tolist()}; got {pos_label!r}.")
         last = estimator[-1] if hasattr(estimator, "steps") else estimator
-        return cls.from_predictions(
-            (y == pos_label).astype(int),
-            y_prob[:, column[0]],
-            thresholds=thresholds,
-            sample_weight=sample_weight,
-            name=type(last).__name__ if name is None else name,
-            label=pos_label,
-            ax=ax,
-            **kwargs,
-        )
+        name = type(last).__name__ if name is None else name
+        event = (y == pos_label).astype(int)
+        return cls.from_predictions(event, y_prob[:, column[0]], name=name, label=pos_label, **kwargs)
 
     @classmethod
     def from_predictions(
@@ -156,10 +141,18 @@ class DecisionCurveDisplay:
             Predicted probabilities of the positive class.
         pos_label : object, default=None
             The positive class; optional if the labels are 0 and 1, or -1 and 1.
-        thresholds, sample_weight, name, ax, **kwargs
-            As in :meth:`from_estimator`.
+        thresholds : array-like, default=None
+            Probabilities strictly between 0 and 1; None means 0.01, 0.02, ..., 0.99.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights of the rows.
+        name : str, default=None
+            Label of the curve; None means "model".
+        ax : matplotlib Axes, default=None
+            Axes to draw on; None creates a new figure. Several curves can be drawn on the same axes.
         label : object, default=None
             Name of the positive class on the horizontal axis; None means ``pos_label``.
+        **kwargs
+            Arguments that are passed on to :meth:`matplotlib.axes.Axes.plot` for the curve.
 
         Returns
         -------
@@ -171,7 +164,7 @@ class DecisionCurveDisplay:
                 f"got shape {np.shape(y_prob)}."
             )
         event, prob = as_events(y_true, y_prob, pos_label=pos_label)
-        weight = np.ones(len(prob)) if sample_weight is None else check_weight(sample_weight, len(prob))
+        weight = check_weight(sample_weight, len(prob))
         t = np.arange(1, 100) / 100 if thresholds is None else np.asarray(thresholds, dtype=np.float64)
         if t.ndim != 1 or not ((t > 0) & (t < 1)).all():
             raise ValueError(

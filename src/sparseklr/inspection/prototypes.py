@@ -97,13 +97,9 @@ class PrototypesDisplay:
         X: Any = None,
         y: Any = None,
         *,
-        kind: Kind = "auto",
-        image_shape: tuple[int, int] | None = None,
-        features: tuple[int | str, int | str] | None = None,
-        max_points: int = 20,
-        max_features: int = 8,
         feature_names: Any = None,
         ax: Any = None,
+        **kwargs: Any,
     ) -> PrototypesDisplay:
         """Plot the points of a fitted model.
 
@@ -121,8 +117,8 @@ class PrototypesDisplay:
         feature_names : sequence of str, default=None
             Names of the features. None means the column names of the data frame passed to ``fit``, or x0,
             x1, ... if the model was not fitted to a data frame.
-        kind, image_shape, features, max_points, max_features, ax
-            As in :meth:`plot`.
+        ax, **kwargs
+            As in :meth:`plot`: ``kind``, ``image_shape``, ``features``, ``max_points`` and ``max_features``.
 
         Returns
         -------
@@ -151,15 +147,7 @@ class PrototypesDisplay:
                 raise ValueError(f"y: expected one class for each row of X; got {len(y)} classes for {rows}.")
         codes, weight = _supported_class(np.asarray(model.dual_coef_))
         importance = getattr(model, "feature_importances_", np.ones(points.shape[1]))
-        display = cls(points, codes, weight, model.classes_, names, importance, model, X, y)
-        return display.plot(
-            ax,
-            kind=kind,
-            image_shape=image_shape,
-            features=features,
-            max_points=max_points,
-            max_features=max_features,
-        )
+        return cls(points, codes, weight, model.classes_, names, importance, model, X, y).plot(ax, **kwargs)
 
     def plot(
         self,
@@ -289,14 +277,8 @@ class PrototypesDisplay:
             low, high = values.min(axis=0), values.max(axis=0)
             return np.where(high > low, (values - low) / np.where(high > low, high - low, 1), 0.5)
         columns = self.X[:, self.columns_]
-        below = [
-            [
-                np.mean(column < v) + 0.5 * np.mean(column == v)
-                for v, column in zip(row, columns.T, strict=True)
-            ]
-            for row in values
-        ]
-        return np.array(below)
+        below = np.mean(columns < values[:, None], axis=1)
+        return below + 0.5 * np.mean(columns == values[:, None], axis=1)
 
     def _label(self, b: int) -> str:
         return f"{self.classes[self.codes[b]]}  {_short(self.weight[b])}"
@@ -401,8 +383,6 @@ def _supported_class(coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 # -- features -----------------------------------------------------------------------------------------
 
-_LABELS = {"importance": "Feature importance", "relevance": "Relevance (gamma of the scaled feature)"}
-
 
 @dataclass(eq=False, repr=False)
 class RelevanceDisplay:
@@ -454,14 +434,7 @@ class RelevanceDisplay:
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: Any,
-        *,
-        values: Literal["importance", "relevance"] = "importance",
-        max_features: int = 20,
-        feature_names: Any = None,
-        ax: Any = None,
-        **kwargs: Any,
+        cls, estimator: Any, *, feature_names: Any = None, ax: Any = None, **kwargs: Any
     ) -> RelevanceDisplay:
         """Plot the importance of the features of a fitted model.
 
@@ -473,8 +446,8 @@ class RelevanceDisplay:
         feature_names : sequence of str, default=None
             Names of the features. None means the column names of the data frame passed to ``fit``, or x0,
             x1, ... if the model was not fitted to a data frame.
-        values, max_features, ax, **kwargs
-            As in :meth:`plot`.
+        ax, **kwargs
+            As in :meth:`plot`: ``max_features``, and arguments of the bars.
 
         Returns
         -------
@@ -487,27 +460,18 @@ class RelevanceDisplay:
                 f"estimator: expected a CompactKLR, which has the attribute relevance_; got {model!r}."
             )
         names = feature_labels(feature_names, known, model.n_features_in_)
-        display = cls(model.feature_importances_, model.relevance_, names)
-        return display.plot(ax, values=values, max_features=max_features, **kwargs)
+        return cls(model.feature_importances_, model.relevance_, names).plot(ax, **kwargs)
 
-    def plot(
-        self,
-        ax: Any = None,
-        *,
-        values: Literal["importance", "relevance"] = "importance",
-        max_features: int = 20,
-        **kwargs: Any,
-    ) -> RelevanceDisplay:
+    def plot(self, ax: Any = None, *, max_features: int = 20, **kwargs: Any) -> RelevanceDisplay:
         """Draw the bar chart.
+
+        The importance of a feature is the mean squared derivative of the log-odds with respect to the scaled
+        feature; the importances are normalised to sum to one.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
             Axes to draw on; None creates a new figure.
-        values : {"importance", "relevance"}, default="importance"
-            Quantity shown by the length of the bars. The importance of a feature is the mean squared
-            derivative of the log-odds with respect to the scaled feature; the importances are normalised to
-            sum to one. The relevance of a feature is the kernel coefficient gamma of the scaled feature.
         max_features : int, default=20
             Maximum number of features shown: first the kept features with the longest bars, then dropped
             features.
@@ -518,16 +482,13 @@ class RelevanceDisplay:
         -------
         self : RelevanceDisplay
         """
-        if values not in _LABELS:
-            raise ValueError(f"values: expected 'importance' or 'relevance'; got {values!r}.")
         kept = self.relevance > 0
-        length = self.importance if values == "importance" else self.relevance
-        self.shown_ = shown = np.lexsort((-length, ~kept))[:max_features]
+        self.shown_ = shown = np.lexsort((-self.importance, ~kept))[:max_features]
         if ax is None:
             _, ax = pyplot().subplots(figsize=(6.0, 1.2 + 0.28 * len(shown)), layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
         place = np.arange(len(shown))
-        self.bars_ = ax.barh(place, length[shown], **{"color": "#2166ac", "label": "kept", **kwargs})
+        self.bars_ = ax.barh(place, self.importance[shown], **{"color": "#2166ac", "label": "kept", **kwargs})
         dropped = place[~kept[shown]]
         if len(dropped):
             zero = np.zeros(len(dropped))
@@ -539,7 +500,7 @@ class RelevanceDisplay:
         ax.tick_params(axis="y", length=0, pad=8)  # space for the crosses
         ax.invert_yaxis()
         ax.set_xlim(left=0)
-        ax.set_xlabel(_LABELS[values])
+        ax.set_xlabel("Feature importance")
         part = f", {len(shown)} shown" if len(shown) < len(kept) else ""
         ax.set_title(f"{kept.sum()} of {len(kept)} features kept{part}")
         return self

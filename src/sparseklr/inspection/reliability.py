@@ -130,13 +130,8 @@ class ReliabilityDisplay:
         X: Any,
         y: Any,
         *,
-        n_bins: int = 10,
-        strategy: Strategy = "quantile",
-        confidence: float = 0.95,
-        sample_weight: Any = None,
         pos_label: Any = None,
         name: str | None = None,
-        ax: Any = None,
         **kwargs: Any,
     ) -> ReliabilityDisplay:
         """Plot the reliability diagram of a fitted classifier on test data.
@@ -154,8 +149,8 @@ class ReliabilityDisplay:
             two classes, leave it None: the event is then that the most probable class is the true class.
         name : str, default=None
             Label of the curve; None means the class name of the estimator.
-        n_bins, strategy, confidence, sample_weight, ax, **kwargs
-            As in :meth:`from_predictions`.
+        **kwargs
+            Further arguments of :meth:`from_predictions`, such as ``sample_weight``, ``n_bins`` and ``ax``.
 
         Returns
         -------
@@ -169,19 +164,8 @@ class ReliabilityDisplay:
                     f"pos_label={pos_label!r} is not a class of the estimator: {classes.tolist()}."
                 )
             y_prob = y_prob[:, list(classes).index(pos_label)]
-        return cls.from_predictions(
-            y,
-            y_prob,
-            n_bins=n_bins,
-            strategy=strategy,
-            confidence=confidence,
-            sample_weight=sample_weight,
-            pos_label=pos_label,
-            labels=classes,
-            name=type(estimator).__name__ if name is None else name,
-            ax=ax,
-            **kwargs,
-        )
+        name = type(estimator).__name__ if name is None else name
+        return cls.from_predictions(y, y_prob, pos_label=pos_label, labels=classes, name=name, **kwargs)
 
     @classmethod
     def from_predictions(
@@ -387,16 +371,14 @@ def probability_report(estimator: Any, X: Any, y: Any, *, sample_weight: Any = N
     while isinstance(last, Pipeline) or hasattr(last, "best_estimator_"):
         last = last[-1] if isinstance(last, Pipeline) else last.best_estimator_
     n_points, points_fraction = kept_points(last)
-    binary = len(classes) == 2
-    curve: dict[str, Any] = {"pos_label": classes[1]} if binary else {"labels": classes}
-    event_prob = y_prob[:, 1] if binary else y_prob
+    event_prob, event = _event(y_prob, classes)
     summary = {
         **prediction_summary(y, y_prob, estimator.predict(X), classes, weight),
         "n_points": n_points,
         "points_fraction": points_fraction,
     }
     display = ReliabilityDisplay.compute(
-        y, event_prob, sample_weight=weight, name=type(last).__name__, **curve
+        y, event_prob, sample_weight=weight, name=type(last).__name__, **event
     )
     return ProbabilityReport(summary, display)
 
@@ -407,19 +389,22 @@ def prediction_summary(
     """Return the entries of :attr:`ProbabilityReport.summary` that are computed from predictions alone."""
     weight = None if weight is None else check_weight(weight, len(y))
     fractions = np.array([np.average(y == label, weights=weight) for label in classes])
-    binary = len(classes) == 2
-    curve: dict[str, Any] = {"pos_label": classes[1]} if binary else {"labels": classes}
-    event_prob = y_prob[:, 1] if binary else y_prob
+    event_prob, event = _event(y_prob, classes)
     return {
         "n_rows": len(y),
         "n_classes": len(classes),
-        "prevalence": float(fractions[1] if binary else fractions.max()),
+        "prevalence": float(fractions[1] if len(classes) == 2 else fractions.max()),
         "accuracy": float(accuracy_score(y, predicted, sample_weight=weight)),
         "log_loss": float(log_loss(y, y_prob, labels=classes, sample_weight=weight)),
         "brier": float(brier_score_loss(y, y_prob, labels=classes, sample_weight=weight)),
-        "ece": expected_calibration_error(y, event_prob, sample_weight=weight, **curve),
-        "smooth_ece": smooth_calibration_error(y, event_prob, sample_weight=weight, **curve),
+        "ece": expected_calibration_error(y, event_prob, sample_weight=weight, **event),
+        "smooth_ece": smooth_calibration_error(y, event_prob, sample_weight=weight, **event),
     }
+
+
+def _event(y_prob: np.ndarray, classes: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
+    """Return the probabilities of the second class or of all classes, and the arguments that name them."""
+    return (y_prob[:, 1], {"pos_label": classes[1]}) if len(classes) == 2 else (y_prob, {"labels": classes})
 
 
 def kept_points(estimator: Any) -> tuple[int | None, float | None]:

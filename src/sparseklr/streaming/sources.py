@@ -119,14 +119,6 @@ class Source(ABC):
         """The number of blocks."""
         return -(-self.n_rows // self.block_rows)
 
-    @property
-    def cuts(self) -> np.ndarray:
-        """The row numbers at which parts of the source begin, followed by the number of rows.
-
-        Dividing the work at these rows is cheapest.
-        """
-        return np.array([0, self.n_rows])
-
     def blocks(self, first: int = 0, last: int | None = None) -> Iterator[Block]:
         """Yield the blocks numbered ``first`` to ``last - 1``; by default all blocks."""
         last = self.n_blocks if last is None else min(last, self.n_blocks)

@@ -203,7 +203,8 @@ class TableSource(Source):
         return int(self.cuts[-1])
 
     @cached_property
-    def cuts(self) -> np.ndarray:  # type: ignore[override]
+    def cuts(self) -> np.ndarray:
+        """The first row of each part, followed by the number of rows."""
         return np.cumsum([0, *(n_rows for _, n_rows in self._parts)])
 
     def place(self, row: int) -> str:
