@@ -150,6 +150,4 @@ class StageProgressBar(ProgressBar):
         self._done = max(self._done, min(1.0, fraction))
         if not self.show:
             return
-        seconds = time.perf_counter() - self._began
-        left = seconds * (1 / self._done - 1) if self._done > 0 else math.inf
-        self._draw(f"{name}, about {left:.0f} s left" if left < math.inf else name, seconds)
+        self._draw(name, time.perf_counter() - self._began)
