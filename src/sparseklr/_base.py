@@ -179,6 +179,7 @@ class SVCParameters:
         "break_ties": "predict always returns the class with the largest predict_proba. Omit this parameter.",
         "decision_function_shape": "decision_function has one column for each class, as with 'ovr'. Omit "
         "this parameter.",
+        "random_state": "the fit uses no random numbers. Omit this parameter.",
         "max_iter": "the fit iterates until it meets the tolerance tol. Omit this parameter.",
     }
 
@@ -186,7 +187,7 @@ class SVCParameters:
         known = list(signature(cls.__init__).parameters)[1:]
         for name in kwargs:
             if name not in known:
-                close = get_close_matches(name, known, n=1)
+                close = get_close_matches(name, known, n=1, cutoff=0.65)
                 other = f"did you mean {close[0]}?" if close else f"its parameters are {', '.join(known)}."
                 raise TypeError(f"{cls.__name__} has no parameter {name}: {cls._INSTEAD.get(name, other)}")
         return super().__new__(cls)

@@ -458,7 +458,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, KernelClassifier):
         features are not scaled; otherwise it is None.
         """
         if losses.no_signal:
-            outcome = f"with C={self.C}"
+            outcome = f"with C={self.C}; try C='auto'"
             if min(points.observations_by_class()) < 2:
                 outcome = "but this estimate is unreliable because a class has a single observation"
             elif self.C == "auto":

@@ -78,6 +78,7 @@ def test_the_best_model_is_stored(
     data, model = home / f"{name}.csv", tmp_path / "m.sklr"
     run("fit", data, "--target", "y", "-o", model)
     shown = capsys.readouterr()
+    assert "one standard error of the difference" in shown.out
     for one in ("class fractions", "logistic regression", "CompactKLR", "SparseKLR", "(chosen)"):
         assert one in shown.out
     assert "columns used" in shown.err

@@ -104,9 +104,11 @@ def test_parameters_of_svc_are_explained(cls, name) -> None:
         (CompactKLR, "max_iter", "until it meets the tolerance tol"),
         (CompactKLR, "kernel", "the kernel is Gaussian.*use SparseKLR"),
         (CompactKLR, "cache_size", "needs no kernel matrix"),
+        (SKLR, "random_state", "uses no random numbers"),
         (SKLRCV, "kernel", r"Use estimator=SKLR\(...\)"),
         (SKLRCV, "max_iter", r"Use estimator=SKLR\(...\)"),
         (SparseKLR, "gama", r"did you mean gamma\?"),
+        (SparseKLR, "warm_start", "its parameters are C, kernel, "),
         (SparseKLR, "splines", "its parameters are C, kernel, "),
     ],
 )

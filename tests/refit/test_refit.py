@@ -230,10 +230,26 @@ def test_distinct_points_are_assigned_to_folds() -> None:
     codes = np.array([0, 0, 0, 0, 1, 1, 1, 1])
     data = Samples(X, codes, np.array([0, 1]), np.ones(8), np.arange(8), 8, Kernel("linear"))
     points, y = DistinctPoints.of(data), data.signs()[0]
-    folds = folds_along(points, -X[:, 0], y, 5)
+    folds = folds_along(points, -X[:, 0], y, data.weight, 5)
     np.testing.assert_array_equal(folds, [2, 1, 1, 0, 2, 1, 1, 0])  # three distinct points of a class
-    np.testing.assert_array_equal(folds_along(points, X[:, 0], y, 2), [0, 1, 1, 0, 0, 1, 1, 0])
-    assert folds_along(points, X[:, 0], np.where(X[:, 0] == 1, -1.0, 1.0), 5) is None
+    np.testing.assert_array_equal(folds_along(points, X[:, 0], y, data.weight, 2), [0, 1, 1, 0, 0, 1, 1, 0])
+    assert folds_along(points, X[:, 0], np.where(X[:, 0] == 1, -1.0, 1.0), data.weight, 5) is None
+    mixed = np.array([-1, -1, 1, -1, 1, 1, -1, 1])  # the points 1 and 4 have both labels
+    folds = folds_along(points, X[:, 0], mixed, data.weight, 5)
+    assert folds is not None
+    np.testing.assert_array_equal(folds[[1, 5]], folds[[2, 6]])
+
+
+@pytest.mark.parametrize("multi_class", ["ovr", "softmax"])
+def test_the_sigmoid_keeps_the_order_of_the_classes_if_rows_repeat(multi_class) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (600, 3)).astype(float)  # eight distinct rows, each with both labels
+    y = rng.random(600) < np.array([0.1, 0.3, 0.7, 0.9])[X.sum(axis=1).astype(int)]
+    model = SKLR(calibration="sigmoid", multi_class=multi_class).fit(X, y)
+    assert model.score(X, y) > 0.7
+    p = model.predict_proba([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]])[:, 1]
+    assert p[0] < 0.3
+    assert p[1] > 0.7
 
 
 @pytest.mark.parametrize("mode", MODES)

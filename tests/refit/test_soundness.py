@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.datasets import make_moons
+from sklearn.datasets import load_iris, make_moons
 from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
 
@@ -51,6 +51,12 @@ def test_scaled_features_need_no_scaling() -> None:
         SparseKLR().fit(X, y)
     with pytest.warns(UserWarning, match="Feature 1 varies [0-9]+ times as much as feature 2"):
         SparseKLR(scale=None).fit(X, y)
+
+
+def test_a_given_c_without_signal_points_to_auto() -> None:
+    X, y = load_iris(return_X_y=True)
+    with pytest.warns(UserWarning, match=r"found no signal.*with C=1000000000000.0; try C='auto'"):
+        SparseKLR(C=1e12).fit(X, y)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from typing import Any
 
 import pytest
@@ -22,6 +23,14 @@ def test_a_terminal_of_width_zero_shows_nothing(columns: int, capsys: Any, monke
     shown = capsys.readouterr().err
     assert (shown == "") == (columns == 0)
     assert ("about 6 s left" in shown) == (columns > 0)
+
+
+def test_the_time_left_is_shown_once(capsys: Any, monkeypatch: Any) -> None:
+    clock = iter([0.0, 30.0])
+    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
+    with StageProgressBar("fit") as progress:
+        progress.stage("pruning", 0.75)
+    assert capsys.readouterr().err.splitlines()[0] == "fit  75%, pruning, about 10 s left"
 
 
 def test_lines_in_a_file_end_with_the_whole(capsys: Any) -> None:

@@ -87,8 +87,8 @@ def show_comparison(found: Mapping[str, Any], stderr: bool) -> None:
     show_table(title, ("model", "log-loss", "points", "seconds"), rows, stderr=stderr)
     chosen = next(one["model"] for one in found["candidates"] if one["chosen"])
     lines = [
-        f"Chosen: {chosen}, the smallest model whose log-loss is within one standard error of the lowest. "
-        "It is now fitted to all rows. To fit another model, give --model."
+        f"Chosen: {chosen}, the smallest model whose log-loss exceeds the lowest by at most one "
+        "standard error of the difference. It is now fitted to all rows. To fit another model, give --model."
     ]
     if len(found["candidates"]) < 4:
         lines.append(

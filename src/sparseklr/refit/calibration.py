@@ -79,22 +79,29 @@ def platt(y: np.ndarray, f: np.ndarray, weight: np.ndarray) -> tuple[float, floa
     return float(slope), float(model.intercept_[0] - slope * centre)
 
 
-def folds_along(points: DistinctPoints, values: np.ndarray, y: np.ndarray, most: int) -> np.ndarray | None:
+def folds_along(
+    points: DistinctPoints, values: np.ndarray, y: np.ndarray, weight: np.ndarray, most: int
+) -> np.ndarray | None:
     """Return the fold number of each row, or None if a class has fewer than two distinct points.
 
-    Within each class, the distinct points are sorted by ``values`` and assigned to the folds in turn. Equal
-    rows with equal labels share a fold. No row is therefore predicted by a model trained on its copy, and
-    repeating a row is equivalent to increasing its weight. The number of folds is ``most``, or the number of
-    distinct points of the smallest class if this number is smaller.
+    Each distinct point belongs to the class with the largest weight there. Within each class, the points are
+    sorted by ``values`` and assigned to the folds in turn. Equal rows share a fold, whatever their labels. No
+    row is therefore predicted by a model trained on rows equal to it, and repeating a row is equivalent to
+    increasing its weight. The number of folds is ``most``, or the number of distinct points of the smallest
+    class if this number is smaller. The result is also None if a fold contains all rows of a class.
     """
     place = np.empty(len(points), dtype=np.intp)
     place[np.lexsort((points.first, rounded(values[points.first], 24)))] = np.arange(len(points))
-    rank = np.empty(len(y), dtype=np.intp)
-    for label in np.unique(y):
-        rows = np.flatnonzero(y == label)
-        rank[rows] = np.unique(place[points.point_of_row[rows]], return_inverse=True)[1]
-        most = min(most, int(rank[rows].max()) + 1)
-    return rank % most if most >= 2 else None
+    labels, codes = np.unique(y, return_inverse=True)
+    total = np.zeros((len(points), len(labels)))
+    np.add.at(total, (points.point_of_row, codes), weight)
+    rank, owner = np.empty(len(points), dtype=np.intp), total.argmax(axis=1)
+    for k in range(len(labels)):
+        own = np.flatnonzero(owner == k)
+        rank[own[np.argsort(place[own])]] = np.arange(len(own))
+    most = min(most, int(np.count_nonzero(total, axis=0).min()))
+    fold = rank[points.point_of_row] % most
+    return fold if all(np.ptp(fold[codes == k]) for k in range(len(labels))) else None
 
 
 def cross_fitted(
@@ -102,13 +109,13 @@ def cross_fitted(
 ) -> np.ndarray | None:
     """Return the decision value of every row from a model fitted without the fold of that row.
 
-    The result is None if a class has fewer than two distinct rows. The solver starts each model from
+    The result is None if :func:`folds_along` finds no folds. The solver starts each model from
     ``solution``. Rows are assigned to folds in the order of ``K @ (box * y)``, their projection onto the
     difference of the class means in feature space. Up to rounding, this order does not change if the rows are
     shuffled or the kernel is precomputed.
     """
     data = solver.data
-    fold = folds_along(points, solver.product(problem.box * problem.y), problem.y, most=5)
+    fold = folds_along(points, solver.product(problem.box * problem.y), problem.y, data.weight, most=5)
     if fold is None:
         return None
     f = np.empty(len(problem.y))

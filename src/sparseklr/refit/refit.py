@@ -255,7 +255,7 @@ def advice_without_signal(X: Any, names: Any) -> str:
     The advice is to standardise the features if their scales differ widely, and otherwise to try other
     kernels or features. X is None if the features were scaled before or the kernel is precomputed.
     """
-    advice = "If you expect one, try other values of gamma and kernel, or other features."
+    advice = "If you expect a signal, try other values of gamma and kernel, or other features."
     if X is None or sparse.issparse(X) or X.shape[1] < 2:
         return advice
     with np.errstate(over="ignore", invalid="ignore"):

@@ -61,13 +61,13 @@ def vector_scaling(codes: np.ndarray, g: np.ndarray, weight: np.ndarray) -> np.n
 def cross_fitted(solver: SoftmaxSolver, solution: SoftmaxSolution) -> np.ndarray | None:
     """Return the decision values of every row from a model fitted without the fold of that row.
 
-    The result is None if a class has fewer than two distinct rows. The solver starts each model from
+    The result is None if :func:`folds_along` finds no folds. The solver starts each model from
     ``solution``. The rows of a class are assigned to folds in the order of their mean kernel value with the
     rows of the class.
     """
     data, problem = solver.data, solution.problem
     similarity = solver.product(problem.box * problem.own)[problem.codes, np.arange(len(problem.codes))]
-    fold = folds_along(DistinctPoints.of(data), similarity, problem.codes, most=5)
+    fold = folds_along(DistinctPoints.of(data), similarity, problem.codes, data.weight, most=5)
     if fold is None:
         return None
     g = np.empty((len(problem.codes), problem.n_classes))
