@@ -127,11 +127,11 @@ def mean_and_error(values: np.ndarray, weight: np.ndarray) -> tuple[float, float
     return mean, float(np.sqrt(np.sum((weight * (values - mean)) ** 2)) / weight.sum())
 
 
-def compares(rows: Dataset) -> bool:
-    """Return whether there are enough rows, in total and in each class, for a comparison."""
+def rare_classes(rows: Dataset) -> list[Any]:
+    """Return the classes that have too few rows for a comparison."""
     assert rows.y is not None
-    fewest = np.unique(rows.y, return_counts=True)[1].min()
-    return len(rows) >= SETTINGS.min_rows and fewest >= SETTINGS.n_folds
+    classes, counts = np.unique(rows.y, return_counts=True)
+    return list(classes[counts < SETTINGS.n_folds].tolist())
 
 
 def compare(args: Namespace, rows: Dataset, show: bool) -> Comparison:
