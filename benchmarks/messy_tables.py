@@ -233,7 +233,7 @@ MESSY = [
     Messy("a row with too many cells", write=ragged, error=("row 8 has 6 cells; expected 5",)),
     Messy("a column named twice", write=lambda frame: frame.to_csv(index=False).replace("income", "age", 1).encode(), error=("several columns have the same name: age",)),
     Messy("no header", write=lambda frame: frame[["age", "income"]].to_csv(index=False, header=False).encode(), error=("the first row contains numbers", "Add a header")),
-    Messy("the wrong encoding given", write=csv("cp1252"), options=("--encoding", "utf-8"), error=("is not utf-8", "row")),
+    Messy("the wrong encoding given", write=csv("cp1252"), options=("--encoding", "utf-8"), error=("cannot be decoded as utf-8", "row")),
     Messy("a spreadsheet", write=lambda frame: b"PK\x03\x04" + bytes(100), error=("looks like a spreadsheet",)),
     Messy("cut in the middle of a gzip file", write=lambda frame: gzip.compress(frame.to_csv().encode())[:3000], suffix=".csv.gz", error=("truncated or damaged",)),
 ]  # fmt: skip
