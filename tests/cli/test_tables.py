@@ -393,7 +393,8 @@ def test_missing_columns_are_an_error_unless_rows_are_flagged(
 ) -> None:
     shop(20, 1).drop(columns=["city", "z"]).to_csv(tmp_path / "part.csv", index=False)
     run("predict", home / "model.sklr", tmp_path / "part.csv", code=2)
-    assert "columns of the model are missing: z, city" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "columns of the model are missing: z, city; predict --flag fills them" in error
     run("predict", home / "model.sklr", tmp_path / "part.csv", "--flag", "-o", tmp_path / "out.csv")
     assert "are filled with missing values: z, city" in capsys.readouterr().err
     assert pd.read_csv(tmp_path / "out.csv")["unfamiliar"].str.contains("z is missing; city is missing").all()

@@ -68,9 +68,16 @@ def kinds(reader: TableReader) -> dict[str, str]:
         ("\u22127", ".", -7, ""),
         ("TRUE", ".", 1, ""),
         (".5", ".", 0.5, ""),
+        ("1.234,56-", ",", -1234.56, ""),
+        ("450k", ".", 450_000, ""),
+        ("$1.2M", ".", 1_200_000, ""),
+        ("£1.2m", ".", 1_200_000, ""),
+        ("USD 1.2 bn", ".", 1.2e9, "USD"),
+        ("300 K", ".", 300, "K"),  # kelvin
+        ("1.2m", ".", 1.2, "m"),
         *(
             (bad, ".", np.nan, "")
-            for bad in ("n/k", "-", "1,23,456", "12 34", "12-13", "A12", "inf", "1.2.3")
+            for bad in ("n/k", "-", "1,23,456", "12 34", "12-13", "2-", "A12", "inf", "1.2.3")
         ),
         *((bad, ".", np.nan, "") for bad in ("--5", "2020-01-31", "12:30", "1e999", "0x1F", "$", "(", "()")),
     ],
@@ -114,6 +121,19 @@ def test_units() -> None:
     np.testing.assert_array_equal(numbers_in_unit(values, units, "years"), [1, 2, 10, 1, np.nan, np.nan])
     np.testing.assert_array_equal(numbers_in_unit(values, units, "m")[4:], [3, np.nan])
     assert is_bound("10+ years")
+    values, units = parse_numbers(tokens("1 g/dL", "2 g/dl", "3 MW", "4 mW"))
+    np.testing.assert_array_equal(numbers_in_unit(values, units, "g/dL"), [1, 2, np.nan, np.nan])
+    np.testing.assert_array_equal(numbers_in_unit(values, units, "mW"), [np.nan, np.nan, np.nan, 4])
+
+
+def test_messages_about_units_and_spellings() -> None:
+    frame = pd.DataFrame({"time": [f"{k}.5 ms" for k in range(99)] + ["1.2 s"]})
+    frame["answer"] = ["Yes", "yes", "no", "NO", "No"] * 20
+    report = TableReader().fit(frame).report_
+    assert report == [
+        "column 'time': 1 of 100 values is not a number in ms and is treated as missing: '1.2 s' (row 99)",
+        "column 'answer': categories that differ only in case are merged: 'Yes' = 'yes', 'no' = 'NO' = 'No'",
+    ]
 
 
 # -- dates --------------------------------------------------------------------------------------
@@ -136,13 +156,13 @@ def test_iso_dates_and_zones() -> None:
     np.testing.assert_array_equal(parse_dates(written, ISO), np.array(expected, dtype="datetime64[us]"))
 
 
-@pytest.mark.parametrize("zone", ["Z", "+02:00", "-0930", " +05", ""])
+@pytest.mark.parametrize("zone", ["Z", "+02:00", "-0930", " +05", " UTC", " CEST", ""])
 def test_dates_are_read_in_local_time(zone: str) -> None:
     written = tokens(f"2020-01-31T23:30:00.5{zone}", f"2020-02-01 00:15{zone}")
     expected = np.array(["2020-01-31T23:30:00.5", "2020-02-01T00:15"], dtype="datetime64[us]")
     np.testing.assert_array_equal(parse_dates(written, ISO), expected)
-    form = "%d/%m/%Y %H:%M %z" if zone else "%d/%m/%Y %H:%M"
-    np.testing.assert_array_equal(parse_dates(tokens(f"01/02/2020 00:15{zone}"), form), expected[1:])
+    for form in ("%d/%m/%Y %H:%M %z", "%d/%m/%Y %H:%M"):
+        np.testing.assert_array_equal(parse_dates(tokens(f"01/02/2020 00:15{zone}"), form), expected[1:])
 
 
 def test_time_zone_does_not_change_the_values() -> None:
@@ -204,6 +224,8 @@ def column(values: Any) -> pd.DataFrame:
         (["7", "8"] * 50 + ["007"], "number"),  # one of them does not make a code
         (["2020-01-31", "2020-02-01", "2020-02-01"] * 9, "date"),
         ([20200131, 20200201, 20200201] * 9, "date"),
+        (["2020-01-31 10:30:00 UTC", "2020-02-01 08:15:00 UTC"] * 9, "date"),
+        (["31/Jan/2020:10:30:00 +0000", "01/Feb/2020:08:15:00 +0000"] * 9, "date"),  # log of a web server
         (["Jan-2015", "Feb-2015", "Dec-2016"] * 9, "date"),
         (["2015-01", "2015-02", "2016-12"] * 9, "date"),
         ([20200131, 20200231, 20200201] * 9, "number"),  # there is no such day

@@ -122,11 +122,11 @@ class Comparison:
         return {"log_loss": loss, "standard_error": error, **counts, "candidates": rows}
 
 
-def compares(rows: Dataset) -> bool:
-    """Return whether there are enough rows, in total and in each class, for a comparison."""
+def rare_classes(rows: Dataset) -> list[Any]:
+    """Return the classes that have too few rows for a comparison."""
     assert rows.y is not None
-    fewest = np.unique(rows.y, return_counts=True)[1].min()
-    return len(rows) >= SETTINGS.min_rows and fewest >= SETTINGS.n_folds
+    classes, counts = np.unique(rows.y, return_counts=True)
+    return list(classes[counts < SETTINGS.n_folds].tolist())
 
 
 def compare(args: Namespace, rows: Dataset, show: bool) -> Comparison:

@@ -9,6 +9,7 @@ from argparse import Namespace
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from .._utils.messages import listing
 from .options import (
     CliError,
     add_command,
@@ -96,7 +97,7 @@ def train(args: Namespace, given: str | None) -> tuple[Any, Dataset, dict[str, A
     from .compare import fit_candidate
     from .model import Model
     from .reading import read_training
-    from .terminal import print_notes
+    from .terminal import kinds_in_words, print_notes
 
     rows = read_training(args)
     assert rows.y is not None
@@ -118,7 +119,10 @@ def train(args: Namespace, given: str | None) -> tuple[Any, Dataset, dict[str, A
             except TableError as error:
                 raise CliError(f"{rows.name}: {error}") from error
             kinds = {name: column.kind for name, column in reader.columns_.items() if not column.left_out}
-            notes = [str(rows.table), *rows.table.notes, kinds_note(kinds), *reader.report_]
+            used = f"columns used: {kinds_in_words(kinds.values())}"
+            if text := [name for name in kinds if str(reader.columns_[name]) == "free text"]:
+                used += f" (free text: {listing(text)})"
+            notes = [str(rows.table), *rows.table.notes, used, *reader.report_]
             print_notes(args.data, notes)
             reading = {"columns": kinds, "data": rows.table.facts, "notes": notes}
             name, found = given or "sparse", None
@@ -145,14 +149,16 @@ def _compared(args: Namespace, rows: Dataset) -> Any:
     """Compare all models, print the comparison and return it; return None if there are too few rows."""
     import numpy as np
 
-    from .compare import SETTINGS, compare, compares
+    from .compare import SETTINGS, compare, rare_classes
     from .terminal import print_notes, show_comparison
 
     if rows.weight is not None:
         rows = rows.take(np.flatnonzero(rows.weight > 0))
-    if not compares(rows):
+    rare = rare_classes(rows)
+    if rare or len(rows) < SETTINGS.min_rows:
         needed = f"at least {SETTINGS.min_rows} in total and {SETTINGS.n_folds} of each class are needed"
-        print_notes(args.data, [f"too few rows to compare models ({needed}); SparseKLR is fitted"])
+        few = f"too few rows{f' of class {listing(rare)}' if rare else ''} to compare models"
+        print_notes(args.data, [f"{few} ({needed}); SparseKLR is fitted"])
         return None
     found = compare(args, rows, bool(shows_progress(args)))
     if not args.json:
@@ -244,10 +250,3 @@ def _summary(fitted: Any, model: Any, n_rows: int, seconds: float) -> dict[str, 
         "data": None,
         "notes": [],
     }
-
-
-def kinds_note(kinds: dict[str, str]) -> str:
-    """Return a note that states the number of feature columns of each kind."""
-    from .terminal import kinds_in_words
-
-    return f"columns used: {kinds_in_words(kinds.values())}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import functools
 import io
 import re
 from argparse import Namespace
@@ -16,7 +17,7 @@ import pandas as pd
 
 from .._utils.messages import listing
 from ..tables.cells import TableError, detect_decimal, read_cells, sample_tokens
-from ..tables.columns import Column, read_column
+from ..tables.columns import Column, known_spelling, one_spelling, read_column
 from ..tables.reader import read_columns
 from .files import read_bytes, source_name
 from .options import CliError, unknown
@@ -178,7 +179,9 @@ def _read_parquet(name: str, data: bytes) -> pd.DataFrame:
 
 
 def _read_delimited(name: str, text: str, sep: str) -> tuple[pd.DataFrame, list[str]]:
-    """Return the columns of a CSV file that have a name, as text, and notes on columns without a name."""
+    """Return the columns of a CSV file that have a name, as text, and notes on what is ignored."""
+    import pyarrow.compute as pc
+
     if not text.strip():
         raise CliError(f"{name}: the file is empty")
     header, rows = _first_lines(text, sep)
@@ -195,10 +198,23 @@ def _read_delimited(name: str, text: str, sep: str) -> tuple[pd.DataFrame, list[
         # in files written by R.
         at_end = all(not row[-1].strip() for row in rows)
         names = [*names, ""] if at_end else ["", *names]
-    _check_distinct(name, [label for label in names if label])
+    named = [label for label in names if label]
+    if 2 * len(named) < len(names):
+        raise CliError(
+            f"{name}: the first row names only {len(named)} of {len(names)} columns ({listing(named)}); "
+            "expected a header. If the header is further down, delete the lines above the header"
+        )
+    _check_distinct(name, named)
     table = _parse_csv(name, text, sep, [label or f"\0{k}" for k, label in enumerate(names)])
-    frame = table.select([label for label in names if label]).to_pandas()
+    # A spreadsheet exports an empty row as separators; like a blank line, it is not a row of the table.
+    filled = [pc.not_equal(pc.utf8_trim_whitespace(column), "") for column in table.columns]
+    kept = table.filter(functools.reduce(pc.or_, filled))
+    if not len(kept):
+        raise CliError(f"{name}: the table has a header but no rows")
+    frame = kept.select(named).to_pandas()
     notes = [f"column {k + 1} has no name and is ignored" for k, label in enumerate(names) if not label]
+    if n_empty := len(table) - len(kept):
+        notes.append(f"{n_empty} empty rows are skipped" if n_empty > 1 else "1 empty row is skipped")
     return frame.set_axis(pd.RangeIndex(1, len(frame) + 1)), notes
 
 
@@ -364,13 +380,34 @@ def read_training(args: Namespace) -> Dataset:
             f"--target is required: the name of the column that contains the classes, one of {listing(names)}"
         )
     roles = _roles(args, names)
+    table = _with_class(table, args.target)
     y = _labels(table, args.target)
+    if y.dtype.kind == "U":
+        spelled, merged = one_spelling(y.astype(object), args.target)
+        y, table = spelled.astype(str), replace(table, notes=[*table.notes, *merged])
     _check_classes(y, f"{name}: --target {args.target}")
     weight = _weights(table, args.sample_weight_column)
     features = [k for k in names if roles.get(k) not in ("--target", "--sample-weight-column")]
     if all(roles.get(k) in ("--drop", "--id") for k in features):
         raise CliError(f"{name}: there is no feature column in addition to the target {args.target!r}")
-    return Dataset(name, table.frame[features], y, weight, table)
+    return Dataset(name, table.frame[features], y, weight, table, numbers=table.frame.index.to_numpy())
+
+
+def _with_class(table: Table, target: str) -> Table:
+    """Return the rows of a table that have a class, which excludes totals, and a note on the others."""
+    _check_column(list(table.frame.columns), target, "--target")
+    try:
+        filled = read_cells(table.frame[target], target, table.na).codes >= 0
+    except TableError as error:
+        raise CliError(f"{table.name}: {error}") from error
+    if filled.all():
+        return table
+    if not filled.any():
+        raise CliError(f"{table.name}: --target {target}: no row has a class")
+    n, first = int((~filled).sum()), table.frame.index[~filled][0]
+    verb, place = ("has", "is ignored (row") if n == 1 else ("have", "are ignored, beginning with row")
+    note = f"{n} of {len(filled)} rows {verb} no class and {place} {first}" + (")" if n == 1 else "")
+    return replace(table, frame=table.frame[filled], notes=[*table.notes, note])
 
 
 def read_for_model(
@@ -401,14 +438,16 @@ def read_for_model(
                 "--target is required: the name of the column that contains the classes, one of "
                 f"{listing(table.frame.columns)}"
             )
+        table = _with_class(table, target)
         y, weight = _labels(table, target, model.classes), _weights(table, args.sample_weight_column)
         check_known(y, model.classes, f"{name}: --target {target}")
     X, notes, missing = _read_features(model, table, fill)
-    notes = ([] if table.usual else [str(table)]) + notes
+    notes = [*([] if table.usual else [str(table)]), *table.notes, *notes]
     if with_labels and 2 * (n_seen := model.n_training_rows(X)) > len(X):
         seen = f"{n_seen} of {len(X)} rows are identical to training rows"
         notes.append(f"{seen}, so the results are no estimate of the performance on new rows")
-    return Dataset(name, X, y, weight, table, missing=missing), notes
+    numbers = table.frame.index.to_numpy()
+    return Dataset(name, X, y, weight, table, missing=missing, numbers=numbers), notes
 
 
 def _read_features(model: Any, table: Table, fill: bool) -> tuple[pd.DataFrame, list[str], tuple[str, ...]]:
@@ -425,7 +464,9 @@ def _read_features(model: Any, table: Table, fill: bool) -> tuple[pd.DataFrame, 
     try:
         X, notes = read_columns(frame, columns, table.decimal or model.decimal, [*model.na, *table.na])
     except TableError as error:
-        raise CliError(f"{table.name}: {error}") from error
+        lacks = any(name not in frame.columns for name in columns)
+        hint = "; predict --flag fills them with missing values" if lacks else ""
+        raise CliError(f"{table.name}: {error}{hint}") from error
     if missing:
         notes.insert(
             0,
@@ -475,25 +516,15 @@ def _weights(table: Table, name: str | None) -> np.ndarray | None:
 
 
 def _labels(table: Table, name: str, classes: list[Any] | None = None) -> np.ndarray:
-    """Return the labels of a table as strings, booleans, integers or floats.
+    """Return the labels of a table, all rows of which have a class, as strings, booleans or numbers.
 
     ``classes`` are the classes of a fitted model, whose type the labels must have; None in training.
     """
-    _check_column(list(table.frame.columns), name, "--target")
     column = table.frame[name]
-    try:
-        cells = read_cells(column, name, table.na)
-    except TableError as error:
-        raise CliError(f"{table.name}: {error}") from error
-    empty = np.flatnonzero(cells.codes < 0)
-    if len(empty):
-        raise CliError(
-            f"{table.name}: --target {name}: {len(empty)} of {len(column)} rows have no class, beginning "
-            f"with row {column.index[empty[0]]}; remove these rows or fill in the class"
-        )
+    cells = read_cells(column, name, table.na)
     tokens = cells.tokens.tolist()
     if classes is not None and all(isinstance(label, str) for label in classes):
-        return np.array(tokens)[cells.codes]
+        return known_spelling(cells.tokens, classes).astype(str)[cells.codes]
     if column.dtype == bool or (classes and isinstance(classes[0], bool)):
         return np.array([token.lower() in ("true", "1") for token in tokens])[cells.codes]
     if all(_PLAIN.fullmatch(token) for token in tokens):

@@ -32,6 +32,9 @@ QUALITY = {
     "gradient_norm": ("Gradient norm", ".1e"),
 }
 
+# A log-loss below this fraction of that of the class fractions suggests that a column contains the class.
+LEAK = 0.05
+
 
 class Terminal(Console):
     """A console that raises BrokenPipeError if the program that reads the output stops early."""
@@ -90,6 +93,12 @@ def show_comparison(found: Mapping[str, Any], stderr: bool) -> None:
         f"Chosen: {chosen}, the smallest model whose log-loss exceeds the lowest by at most one "
         "standard error of the difference. It is now fitted to all rows. To fit another model, give --model."
     ]
+    constant = next(one["log_loss"] for one in found["candidates"] if one["model"] == "class fractions")
+    if found["log_loss"] < LEAK * constant:
+        lines.append(
+            "The classes of the validation rows are predicted almost perfectly. If you did not expect this, "
+            "use sparseklr explain to check whether a column contains the class, and exclude it with --drop."
+        )
     if len(found["candidates"]) < 4:
         lines.append(
             "SparseKLR was not compared, because the table is large. To fit it, give --model sparse."

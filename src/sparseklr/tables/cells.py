@@ -100,12 +100,17 @@ _UNIT = (
     rf"|(?:sq|cu|square|cubic|fl)\.? {_WORD}"  # sq ft
 )
 # A number consists of an optional bound such as "<", sign and currency in any order, digits, an optional
-# unit, and an optional "+" before or after the unit, as in "65+" and "10+ years".
+# minus sign after two decimals ("12.50-" in accounting), an optional unit, and an optional "+" before or
+# after the unit, as in "65+" and "10+ years".
 _PARTS = re.compile(
-    rf"(?P<bound>[<>]=?|[≤≥])?\s*(?P<sign>[+-]?)(?:[{_CURRENCY}]?|(?P<code>{'|'.join(_CODES.split())}))\s*"
+    rf"(?P<bound>[<>]=?|[≤≥])?\s*(?P<sign>[+-]?)"
+    rf"(?:(?P<currency>[{_CURRENCY}])|(?P<code>{'|'.join(_CODES.split())}))?\s*"
     rf"(?P<sign2>[+-]?)(?P<body>\d(?:[\d.,{_SPACES}]*[\d.,])?{_EXPONENT}|[.,]\d+{_EXPONENT})"
-    rf"(?P<more>\+)?\s*[{_CURRENCY}]?(?P<unit>{_UNIT})?(?P<plus>\+)?"
+    rf"(?P<minus>(?<=[.,]\d\d)-)?(?P<more>\+)?(?P<gap>\s*)[{_CURRENCY}]?(?P<unit>{_UNIT})?(?P<plus>\+)?"
 )
+# Factors, as in "$1.2m". Without a currency, only k, K and M directly after the digits are factors, because
+# "3 K" may be a temperature and "3m" a length.
+_FACTORS = {"k": 1e3, "m": 1e6, "mn": 1e6, "b": 1e9, "bn": 1e9}
 
 
 def parse_numbers(tokens: np.ndarray, decimal: str = ".") -> tuple[np.ndarray, np.ndarray]:
@@ -113,8 +118,9 @@ def parse_numbers(tokens: np.ndarray, decimal: str = ".") -> tuple[np.ndarray, n
 
     If the decimal sign is a point, commas separate groups of three digits, and vice versa. A token in which
     this is impossible is read otherwise: "1,5" is 1.5 with either decimal sign. The unit is "" for tokens
-    without a unit. Currency codes such as USD are units, whereas currency signs are ignored. Bounds such as
-    "<0.3" and "65+" are read as 0.3 and 65; :func:`is_bound` detects them.
+    without a unit. Currency codes such as USD are units, whereas currency signs are ignored. The letters in
+    "450k" and "$1.2M" are factors. Bounds such as "<0.3" and "65+" are read as 0.3 and 65; :func:`is_bound`
+    detects them.
 
     Examples
     --------
@@ -145,12 +151,17 @@ def _parse_number(token: str, decimal: str) -> tuple[float, str]:
     if negative := (token.startswith("(") and token.endswith(")")):  # accounting notation
         token = token[1:-1].strip()
     match = _PARTS.fullmatch(token)
-    if not match or (match["sign"] and match["sign2"]):
+    signs = [match[name] for name in ("sign", "sign2", "minus") if match[name]] if match else []
+    if not match or len(signs) > 1:
         return np.nan, ""
     value = _parse_digits(match["body"], decimal)
-    if negative or "-" in (match["sign"], match["sign2"]):
+    if negative or "-" in signs:
         value = -value
-    unit = match["code"] or match["unit"] or ""
+    unit, money = match["unit"] or "", match["currency"] or match["code"]
+    if money or (unit in ("k", "K", "M") and not match["gap"]):
+        factor = _FACTORS.get(unit.lower())
+        value, unit = (value * factor, "") if factor else (value, unit)
+    unit = match["code"] or unit
     return (value, _plain_unit(unit)) if np.isfinite(value) else (np.nan, "")
 
 
@@ -217,7 +228,9 @@ def detect_decimal(columns: Iterable[np.ndarray]) -> str | None:
 
 
 def count_units(units: np.ndarray, counts: np.ndarray) -> dict[str, int]:
-    """Return the number of rows with each unit; year and years are one unit, in the more frequent spelling.
+    """Return the number of rows with each unit; spellings such as year and years are one unit.
+
+    The result has the more frequent spelling.
 
     ``counts`` are the numbers of rows with each entry of ``units``.
     """
@@ -226,12 +239,14 @@ def count_units(units: np.ndarray, counts: np.ndarray) -> dict[str, int]:
         weights[unit] = weights.get(unit, 0) + count
     totals: dict[str, int] = {}
     for unit in sorted(weights, key=lambda unit: -weights[unit]):
-        same = next((known for known in totals if _singular(known) == _singular(unit)), unit)
+        same = next((known for known in totals if _folded(known) == _folded(unit)), unit)
         totals[same] = totals.get(same, 0) + weights[unit]
     return totals
 
 
-def _singular(unit: str) -> str:
+def _folded(unit: str) -> str:
+    """Return the singular of a unit in lower case, except for M (mega), which differs from m (milli)."""
+    unit = unit[:1] + unit[1:].lower() if unit.startswith("M") else unit.lower()
     return unit[:-1] if len(unit) > 2 and unit.endswith("s") else unit
 
 
@@ -248,7 +263,7 @@ def numbers_in_unit(values: np.ndarray, units: np.ndarray, unit: str) -> np.ndar
     percentages, 5 can mean 5% or 500%. Conversely, 5% in a column of numbers without a unit can mean 5 or
     0.05 and becomes NaN.
     """
-    fits = np.array([_singular(one) == _singular(unit) for one in units], dtype=bool)
+    fits = np.array([_folded(one) == _folded(unit) for one in units], dtype=bool)
     if unit not in ("%", "‰"):
         fits |= units == ""
     return np.where(fits, values, np.nan)
@@ -262,8 +277,10 @@ _DAYS = """%d.%m.%Y|%m/%d/%Y|%d/%m/%Y|%Y/%m/%d|%m-%d-%Y|%d-%m-%Y|%Y.%m.%d|%Y%m%d
 |%d.%m.%y|%m/%d/%y|%d/%m/%y|%d-%b-%y""".replace("\n", "").split("|")
 _MONTHS = ["%b-%Y", "%b %Y", "%B %Y", "%B-%Y", "%m/%Y", "%Y-%m", "%Y/%m", "%b-%y"]  # the first day of a month
 _TIMES = ["", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S"]
-FORMATS = [*(day + time for time in _TIMES for day in _DAYS), *_MONTHS]
-_ZONE = r"([T ].*?)\s*(?:Z|[+-]\d{2}(?::?\d{2})?)$"  # a time followed by a time zone
+_WEB_SERVER = "%d/%b/%Y:%H:%M:%S"
+FORMATS = [*(day + time for time in _TIMES for day in _DAYS), *_MONTHS, _WEB_SERVER]
+# a time followed by a time zone, such as 10:30Z, 10:30:00.5 +02:00 and 10:30 UTC
+_ZONE = r"(:\d{2}(?:\.\d+)?(?: ?[AaPp][Mm])?)\s*(?:Z|[A-Z]{3,4}|[+-]\d{2}(?::?\d{2})?)$"
 
 
 def parse_dates(tokens: np.ndarray, form: str) -> np.ndarray:
@@ -281,10 +298,8 @@ def parse_dates(tokens: np.ndarray, form: str) -> np.ndarray:
     text = pd.Series(tokens, dtype=object)
     if form == ISO:  # require a full date, because pandas would also accept a year alone
         text = text.where([bool(re.match(r"\d{4}-\d{2}-\d{2}", token)) for token in tokens])
-    if form == ISO or form.endswith("%z"):
-        text = text.str.replace(_ZONE, r"\1", regex=True)
-        form = form.removesuffix("%z").rstrip()
-    moments = pd.to_datetime(text, format=form, errors="coerce", utc=True)
+    text = text.str.replace(_ZONE, r"\1", regex=True)
+    moments = pd.to_datetime(text, format=form.removesuffix("%z").rstrip(), errors="coerce", utc=True)
     return moments.dt.tz_localize(None).to_numpy().astype("datetime64[us]")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -84,7 +84,7 @@ class Column:
         if self.categories is not None:
             return listing(self.categories, most=8)
         if self.low is None:
-            return "many"
+            return "free text"
         if self.kind == "date":
             low, high = (pd.Timestamp(seconds, unit="s") for seconds in (self.low, self.high))
             dated = low == low.normalize() and high == high.normalize()
@@ -108,14 +108,16 @@ class UnreadableValues:
     filled: int  # number of cells that are not missing
     examples: list[tuple[str, Any]]  # unreadable tokens, each with the label of its first row
     new: int  # number of cells with an unreadable value that did not occur in training
+    unit: str = ""  # unit of the numbers in the column
 
     def __str__(self) -> str:
+        unit = f" in {self.unit}" if self.unit else ""
         if self.kind == "text":
             verb = ("does" if self.count == 1 else "do") + " not occur in the training data"
         elif self.count == 1:
-            verb = f"is not a {self.kind} and is treated as missing"
+            verb = f"is not a {self.kind}{unit} and is treated as missing"
         else:
-            verb = f"are not {self.kind}s and are treated as missing"
+            verb = f"are not {self.kind}s{unit} and are treated as missing"
         examples = ", ".join(f"{token[:40]!r} (row {row})" for token, row in self.examples[:3])
         more = ", ..." if len(self.examples) > 3 else ""
         return f"column {self.name!r}: {self.count} of {self.filled} values {verb}: {examples}{more}"
@@ -171,7 +173,7 @@ def learn(
         numbers = _as_floats(values[filled])
         learned = replace(learned, low=float(numbers.min()), high=float(numbers.max()))
     elif len(set(values[filled])) < SETTINGS.max_categories:
-        values, merged = _one_spelling(values, name, y)
+        values, merged = one_spelling(values, name, y)
         learned = replace(learned, categories=tuple(sorted(set(values[filled]))))
         return learned, values, [sentence for sentence in (doubt, *merged) if sentence]
     sentences = [doubt, str(unreadable or "")]
@@ -216,28 +218,31 @@ def _sentinels(values: np.ndarray, name: str) -> list[str]:
     return found
 
 
-def _one_spelling(values: np.ndarray, name: str, y: np.ndarray | None) -> tuple[np.ndarray, list[str]]:
+def one_spelling(values: np.ndarray, name: str, y: np.ndarray | None = None) -> tuple[np.ndarray, list[str]]:
     """Return the values with one spelling of categories that differ only in case, and messages for the user.
 
-    Categories such as "Yes" and "yes" are merged into the more frequent one, unless their labels differ
-    significantly in a chi-squared test.
+    Categories such as "Yes" and "yes" are merged into the more frequent one, unless their labels y, if given,
+    differ significantly in a chi-squared test.
     """
     counts = pd.Series(values).value_counts()
     groups: dict[str, list[str]] = {}
     for token in counts.index:  # the most frequent first
         groups.setdefault(token.casefold(), []).append(token)
-    values, sentences = values.copy(), []
+    values, sentences, merged = values.copy(), [], []
     for spellings in groups.values():
         if len(spellings) == 1:
             continue
-        listed = ", ".join(map(repr, spellings))
         if y is not None and _labels_differ(values, spellings, y):
+            listed = ", ".join(map(repr, spellings))
             sentences.append(
                 f"column {name!r}: {listed} remain different categories, as their class frequencies differ"
             )
             continue
         values[np.isin(values, spellings)] = spellings[0]
-        sentences.append(f"column {name!r}: {listed} are merged into one category, {spellings[0]!r}")
+        merged.append(" = ".join(map(repr, spellings)))
+    if merged:
+        listed = listing(merged)
+        sentences.append(f"column {name!r}: categories that differ only in case are merged: {listed}")
     return values, sentences
 
 
@@ -410,7 +415,7 @@ def read_column(
     cells = read_cells(column, name, na) if cells is None else cells
     if learned.kind == "text":
         known = learned.categories
-        tokens = cells.tokens if known is None else _known_spelling(cells.tokens, known)
+        tokens = cells.tokens if known is None else known_spelling(cells.tokens, known)
         values = cells.spread(tokens, None)
         unknown = np.array([known is not None and token not in known for token in tokens], dtype=bool)
     elif learned.kind == "number":
@@ -429,7 +434,7 @@ def read_column(
     first = np.flatnonzero(unknown)[: SETTINGS.max_unread]
     examples = [(cells.tokens[k], cells.first_row(k)) for k in first]
     count, filled, n_new = int(counts[unknown].sum()), int(counts.sum()), int(counts[new].sum())
-    return values, UnreadableValues(name, learned.kind, count, filled, examples, n_new)
+    return values, UnreadableValues(name, learned.kind, count, filled, examples, n_new, learned.unit)
 
 
 def _missing_numbers(na: Collection[str], decimal: str) -> np.ndarray:
@@ -437,7 +442,7 @@ def _missing_numbers(na: Collection[str], decimal: str) -> np.ndarray:
     return parse_numbers(np.array(list(na), dtype=object), decimal)[0]
 
 
-def _known_spelling(tokens: np.ndarray, categories: tuple[str, ...]) -> np.ndarray:
+def known_spelling(tokens: np.ndarray, categories: Sequence[str]) -> np.ndarray:
     """Return the tokens, with each token replaced by the category that differs from it only in case.
 
     A token stays unchanged if there is no such category, or more than one.
