@@ -1,7 +1,7 @@
 """Stability of CompactKLR: the largest change of a predicted probability after changes that should not matter.
 
-On the test rows of every set of the arena, a fit is compared with four further fits: with permuted features, with
-features changed by a relative 1e-9, and with two other seeds::
+On the test rows of every set of the arena, a fit is compared with six further fits: with permuted features, with
+features changed by a relative 1e-9, with two other seeds, and twice without one of the training rows::
 
     python -m benchmarks.steadiness
 """
@@ -22,7 +22,7 @@ from .arena_measure import HALVES, divide, numeric, table
 from .common import DATA
 
 NOISE = 1e-9
-KINDS = "columns", "noise", "seeds"
+KINDS = "columns", "noise", "seeds", "row"
 
 
 def changes(name: str, rows: int, data: str) -> tuple[dict[str, float], set[int]]:
@@ -36,15 +36,17 @@ def changes(name: str, rows: int, data: str) -> tuple[dict[str, float], set[int]
     order = np.random.default_rng(0).permutation(X.shape[1])
     noisy = X * (1 + NOISE * np.random.default_rng(1).standard_normal(X.shape))
     fits = [
-        ("first", X, X_test, 0),
-        ("columns", X[:, order], X_test[:, order], 0),
-        ("noise", noisy, X_test, 0),
-        ("seeds", X, X_test, 1),
-        ("seeds", X, X_test, 2),
+        ("first", X, y, X_test, 0),
+        ("columns", X[:, order], y, X_test[:, order], 0),
+        ("noise", noisy, y, X_test, 0),
+        ("seeds", X, y, X_test, 1),
+        ("seeds", X, y, X_test, 2),
+        ("row", X[1:], y[1:], X_test, 0),
+        ("row", X[:-1], y[:-1], X_test, 0),
     ]
     found, sizes = dict.fromkeys(KINDS, 0.0), set()
-    for kind, X_fit, X_predict, seed in fits:
-        model = CompactKLR(random_state=seed).fit(X_fit, y)
+    for kind, X_fit, y_fit, X_predict, seed in fits:
+        model = CompactKLR(random_state=seed).fit(X_fit, y_fit)
         p = model.predict_proba(X_predict)
         sizes.add(model.n_points_)
         if kind == "first":
