@@ -161,12 +161,12 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
     but at least 600). With many rows, further folds are omitted once this number is reached. The seed affects
     the final model only through the choices made on the folds.
 
-    More than 20,000 rows are read block by block. The number of points is chosen on all rows except at most
-    65,536 validation rows, or on a sample of at least 262,144 rows if there are more. The chosen model is
-    then refined by Levenberg-Marquardt steps, each of which computes the gradient in one pass over all rows.
-    The samples are drawn by a hash of row numbers and the seed. The result therefore does not depend on the
-    number of threads, on the cluster, or on the type of container of the rows. ``relevance="sparse"`` chooses
-    the features on a sample of 20,000 rows.
+    More than 20,000 rows are read block by block. At most 65,536 of them are validation rows. To choose the
+    number of points, models are fitted to a sample of at least 262,144 of the other rows, or to all of them
+    if there are fewer. The chosen model is then refined by Levenberg-Marquardt steps, each of which computes
+    the gradient in one pass over all rows. The samples are drawn by a hash of row numbers and the seed. The
+    result therefore does not depend on the number of threads, on the cluster, or on the type of container of
+    the rows. ``relevance="sparse"`` chooses the features on a sample of 20,000 rows.
 
     References
     ----------

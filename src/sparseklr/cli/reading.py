@@ -407,7 +407,7 @@ def read_for_model(
     notes = ([] if table.usual else [str(table)]) + notes
     if with_labels and 2 * (n_seen := model.n_training_rows(X)) > len(X):
         seen = f"{n_seen} of {len(X)} rows are identical to training rows"
-        notes.append(f"{seen}, so the results are no estimate of the performance on new rows")
+        notes.append(f"{seen}, so the results do not estimate the performance on new rows")
     return Dataset(name, X, y, weight, table, missing=missing), notes
 
 
