@@ -537,10 +537,10 @@ class FamiliarityMixin(PointClassifier):
     def familiarity(self, X: Any) -> np.ndarray:
         r"""Return the familiarity of each row: how well the points of the model represent it, from 0 to 1.
 
-        The familiarity is the rank of the row among the training rows, as a fraction. A familiarity near 0
-        means that the points represent nearly all training rows better than this row, so its predicted
-        probability may be an extrapolation. For rows from the same distribution as the training rows, the
-        familiarity is approximately uniform on [0, 1].
+        The familiarity is a rank: the fraction of the training rows that the points represent no better than
+        this row. A familiarity near 0 means that nearly all training rows are represented better, so the
+        predicted probability of this row may be an extrapolation. For rows from the same distribution as the
+        training rows, the familiarity is approximately uniform on [0, 1].
 
         The similarity of a row x to the points z of the model is
         :math:`s(x) = k_{xz} K_{zz}^{-1} k_{zx} / k(x, x)`. This is the fraction of the squared norm of the

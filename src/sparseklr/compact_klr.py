@@ -123,9 +123,9 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin):
     search_results_ : dict of arrays
         Table of the models that were evaluated, with the columns ``n_points``, ``n_features``, ``C``,
         ``log_loss`` (on the validation rows), ``standard_error``, ``fold_error`` and ``seconds``. The fold
-        error is the standard error over repetitions of the folds. It shows how much the loss varies with
-        ``random_state``, and is absent if the folds are not repeated. The table is empty if both the number
-        of points and C are given.
+        error is the standard error of the loss over repetitions of the folds. It shows how much the loss
+        varies with ``random_state``, and is absent if the folds are not repeated. The table is empty if both
+        the number of points and C are given.
     validation_log_loss_ : float or None
         Log-loss of the chosen model on the validation rows; None without a search.
     shrinkage_ : float

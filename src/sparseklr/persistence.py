@@ -184,7 +184,7 @@ def describe(model: Any, metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 def _chosen(model: Any) -> Any:
-    """Return the best model of a search, also if the search is the last step of a pipeline."""
+    """Return the best model of a search, even if the search is the last step of a pipeline."""
     if isinstance(model, Pipeline):
         name, last = model.steps[-1]
         return type(model)([*model.steps[:-1], (name, _chosen(last))])

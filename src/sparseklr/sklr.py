@@ -494,8 +494,8 @@ def klr_path(
     .. math:: \tfrac12\|f\|^2 + C \sum_i w_i \log(1 + e^{\lambda - y_i f(x_i)})
 
     to the same tolerance as :class:`~sparseklr.SKLR`. For each C, the problems are solved in descending order
-    of ``lam``, and each one starts from an extrapolation of the previous solutions. All problems share one
-    kernel matrix.
+    of ``lam``, and each one usually starts from an extrapolation of the previous solutions. All problems
+    share one kernel matrix.
 
     Parameters
     ----------

@@ -86,7 +86,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, CallbackSupportMixin, KernelClas
        .. math:: \tfrac12\|f\|^2 + C \sum_i w_i \log(1 + e^{-y_i f(x_i)}),
 
        where C has the smallest leave-one-out loss. C is chosen with a model on other points, which do not
-       depend on the labels: all distinct rows, or a random subset of more than 300 distinct rows.
+       depend on the labels: all distinct rows if there are at most 300, otherwise a random subset of them.
     4. Pruning: points are dropped as long as the predicted probabilities stay nearly the same, and the
        coefficients of the other points are fitted again.
 

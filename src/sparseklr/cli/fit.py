@@ -165,8 +165,8 @@ def _make_pipeline(rows: Dataset, args: Namespace) -> Any:
     from ..tables.pipeline import tabular_pipeline
 
     assert rows.table is not None
-    # With "auto", the reader detects the decimal sign, also in new data. It does not see the separator, so a
-    # decimal comma that was inferred from the separator must be passed on.
+    # With "auto", the reader detects the decimal sign, and does so again in new data. It does not receive the
+    # separator, so a decimal comma that was inferred from the separator must be passed on.
     suggested = "," if rows.table.decimal is None and rows.table.facts.get("decimal") == "," else "auto"
     return tabular_pipeline(
         categorical=args.categorical,

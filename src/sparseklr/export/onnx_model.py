@@ -118,8 +118,9 @@ def to_onnx(model: Any, X: Any = None, *, dtype: Literal["float64", "float32"] =
 def register_converters() -> None:
     """Register the classifiers of this package with skl2onnx.
 
-    After this call, ``skl2onnx.to_onnx`` can convert the classifiers, also in pipelines and parameter
-    searches. Its options ``zipmap`` and ``nocl`` are supported. :func:`to_onnx` calls this function itself.
+    After this call, ``skl2onnx.to_onnx`` can convert the classifiers, including those in pipelines and
+    parameter searches. Its options ``zipmap`` and ``nocl`` are supported. :func:`to_onnx` calls this function
+    itself.
     """
     skl2onnx = _skl2onnx()
     for estimator in ESTIMATORS:
@@ -358,7 +359,7 @@ def _convert_table(scope: Any, operator: Any, container: Any) -> None:
 
 
 def _spellings(categories: list[str]) -> dict[str, int]:
-    """Map each category to its index, also in lower case, upper case and with capitals.
+    """Map each category to its index, in its own spelling, in lower case, in upper case and with capitals.
 
     ``TableReader`` also ignores case, unless two categories differ only in case. ONNX has no operator that
     ignores case independently of the locale.

@@ -104,8 +104,8 @@ def transferred(
 ) -> Recalibration:
     """Return the recalibration of a model on the points ``chosen``, given the slope found on another basis.
 
-    f contains the outputs of the model on ``chosen``, ``left_out`` the leave-one-out outputs of the model on
-    the other basis. The intercept is determined by :func:`with_slope`.
+    f contains the outputs of the model on ``chosen``, and ``left_out`` contains the leave-one-out outputs of
+    the model on the other basis. The intercept is determined by :func:`with_slope`.
 
     The slope is kept unless it increases the leave-one-out loss on the new basis. The leave-one-out outputs
     on the new basis are approximated by ``left_out`` plus a constant. This constant is the mean difference of
