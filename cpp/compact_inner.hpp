@@ -93,7 +93,7 @@ private:
     bool full_ = false;  // the preconditioner is the whole Hessian, not only the block of each output
     bool has_hessian_ = false, fresh_ = false;
     double factor_C_ = 0;       // C of factor_; 0 if factor_ is not set
-    int usual_iterations_ = 0;  // of conjugate gradients with a fresh preconditioner
+    int usual_iterations_ = 0;  // iterations of conjugate gradients with a fresh preconditioner
 };
 
 }  // namespace sparseklr

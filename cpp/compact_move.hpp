@@ -13,7 +13,7 @@ namespace sparseklr {
 
 struct MoveSettings {
     double C = 1;
-    double rho = 0.1, tau = 1;  // precision of the prior on the mean log-width and on the deviations from it
+    double rho = 0.1, tau = 1;  // factors of the penalty on the mean log-width and on the deviations from it
     bool shared = false;        // whether all features have the same width; log_gamma then has a single entry
     int max_iter = 25;
     double tol = 1e-7;        // stop when a step lowers F by less than the fraction tol

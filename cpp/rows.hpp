@@ -46,7 +46,7 @@ private:
 };
 
 // Memory for kernel rows, in chunks of equal size, which grows as needed.  A source and its subsets use the same memory
-// in turns, because touching new memory takes more time than computing kernel rows with few features.
+// in turn, because writing to new memory takes more time than computing kernel rows with few features.
 template <class T> class RowMemory {
 public:
     explicit RowMemory(std::size_t chunk_values) : chunk_values_(chunk_values) {}

@@ -14,10 +14,10 @@ namespace {
 constexpr std::size_t rows_at_once = 16;
 
 // The largest S = sum_h |a_h - c_h| / (a_h + c_h) for which n nodes integrate the product over h with an error below
-// 1e-17 times the product of the means of a_h and c_h.  With u = 2t - 1, the product is at most
-// exp(S (rho + 1 / rho) / 2) times that of the means on the Bernstein ellipse rho, and the error at most 3 rho^(-2n)
-// times that (Trefethen, Approximation Theory and Approximation Practice, theorem 19.3).  rho = 4n / S is nearly the
-// best.
+// 1e-17 times the product of the means of a_h and c_h.  On the Bernstein ellipse rho of
+// u = 2t - 1, the product is at most B = exp(S (rho + 1 / rho) / 2) times the product of the means.  The error is at
+// most 3 B rho^(-2n) times the product of the means (Trefethen, Approximation Theory and Approximation Practice,
+// theorem 19.3).  rho = 4n / S is nearly optimal.
 double reach(std::size_t n) {
     double low = 0, high = 2 * double(n);  // rho >= 2
     for (int step = 0; step < 50; ++step) {

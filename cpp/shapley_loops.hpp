@@ -13,7 +13,7 @@ struct QuadratureRule {
     const double* node;
     const double* weight;
     std::size_t size;
-    double reach;  // exact up to rounding for products with sum_h |a_h - c_h| / (a_h + c_h) up to this
+    double reach;  // exact up to rounding for products with sum_h |a_h - c_h| / (a_h + c_h) <= reach
 };
 
 struct ShapleyLoops {

@@ -294,7 +294,7 @@ typedef float half __attribute__((vector_size(SPARSEKLR_VECTOR / 2)));
 inline vd widen(const double* p) { return load<double>(p); }
 inline vd widen(const float* p) {
 #if defined(__AVX512F__)
-    return vd(_mm512_maskz_cvtps_pd(__mmask8(-1), _mm256_loadu_ps(p)));  // GCC warns about the one without a mask
+    return vd(_mm512_maskz_cvtps_pd(__mmask8(-1), _mm256_loadu_ps(p)));  // GCC warns about the version without a mask
 #elif defined(__FMA__)
     return vd(_mm256_cvtps_pd(_mm_loadu_ps(p)));
 #else
@@ -314,7 +314,7 @@ inline vec<float> narrow(vd a, vd b) {
 inline vec<float> narrow(const float* p) { return load<float>(p); }
 inline vec<float> narrow(const double* p) { return narrow(load<double>(p), load<double>(p + width<double>)); }
 
-// The largest value of every lane, and the block where it occurs first.  Minus infinity until a larger one is found.
+// The largest value of every lane, initially minus infinity, and the block where it occurs first.
 struct Largest {
     vd value = vd{} - infinity;
     Vec<double>::bits block{};
@@ -342,7 +342,7 @@ struct Largest {
     }
 };
 
-// The points of width<float> consecutive ones that are in I_up and in I_low, and the running extremes of E among them.
+// Which of width<float> consecutive points are in I_up and in I_low, and the running extremes of E in these sets.
 struct Ends {
     vd highest = vd{} - infinity, lowest = vd{} + infinity;
 #if defined(__AVX512F__)

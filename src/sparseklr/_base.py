@@ -1,4 +1,4 @@
-r"""Base classes of the classifiers: prediction, explanation, familiarity, and the framework of ``fit``.
+r"""Base classes and mixins of the classifiers: ``fit``, prediction, explanation and familiarity.
 
 A *point* of a model is a vector with a coefficient in the decision function
 :math:`f(x) = \sum_b \beta_b k(x_b, x) + c`. Points are training rows, except in
@@ -530,19 +530,20 @@ class FamiliarityMixin(PointClassifier):
     _training_rows_: TrainingRows | None
 
     def familiarity(self, X: Any) -> np.ndarray:
-        r"""Return the familiarity of each row: how similar the row is to the training data, from 0 to 1.
+        r"""Return the familiarity of each row: how well the points of the model represent it, from 0 to 1.
 
-        A familiarity near 0 means that the training data contain nothing similar to the row, so the predicted
-        probability is an extrapolation. The familiarity of rows drawn like the training rows is approximately
-        uniform on [0, 1].
+        The familiarity is a rank: the fraction of the training rows that the points represent no better than
+        this row. A familiarity near 0 means that nearly all training rows are represented better, so the
+        predicted probability of this row may be an extrapolation. For rows from the same distribution as the
+        training rows, the familiarity is approximately uniform on [0, 1].
 
         The similarity of a row x to the points z of the model is
         :math:`s(x) = k_{xz} K_{zz}^{-1} k_{zx} / k(x, x)`. This is the fraction of the squared norm of the
         kernel function :math:`k(x, \cdot)` that its projection onto the kernel functions of the points
-        retains. It is 1 if x is a point of the model, and near 0 far from all points. The familiarity of x is
-        the fraction of the training rows whose similarity is at most s(x). For a training row that is itself
-        a point, the similarity to the other points is used. For example, a familiarity of 0.05 means that 95%
-        of the training rows have a larger similarity.
+        retains. The similarity is 1 if x is a point of the model, and near 0 far from all points. The
+        familiarity of x is the fraction of the training rows whose similarity is at most s(x). For a training
+        row that is itself a point, the similarity to the other points is used. For example, a familiarity of
+        0.05 means that 95% of the training rows have a larger similarity.
 
         Parameters
         ----------
@@ -557,9 +558,10 @@ class FamiliarityMixin(PointClassifier):
         Notes
         -----
         The fraction of the training rows is estimated from a sample of at most 2000 distinct training rows.
-        With a kernel of low rank, such as the linear kernel, a few points represent every row, and all rows
-        are equally familiar. An error is raised for a precomputed kernel, for which k(x, x) is unknown, and
-        for a kernel that is not positive semidefinite.
+        With more than 700 points, the similarity refers to 700 of them. With a kernel of low rank, such as
+        the linear kernel, a few points represent every row, and all rows are equally familiar. An error is
+        raised for a precomputed kernel, for which k(x, x) is unknown, and for a kernel that is not positive
+        semidefinite.
 
         Examples
         --------
@@ -643,11 +645,11 @@ class HeldOutMixin(PointClassifier):
         """Return prediction sets, which contain the true class of new rows with a given frequency.
 
         The prediction set of a row contains the classes whose p-value exceeds ``1 - coverage`` (conformal
-        prediction; see :meth:`predict_p_values`). For rows drawn like the training rows, the set contains the
-        true class with a frequency of about ``coverage``, even if the probabilities of the model are wrong. A
-        set with more than one class means that the row is ambiguous. An empty set means that the row is
-        unusual: its most probable class has a lower probability than the true classes of nearly all training
-        rows.
+        prediction; see :meth:`predict_p_values`). For rows from the same distribution as the training rows,
+        the set contains the true class with a frequency of about ``coverage``, even if the probabilities of
+        the model are wrong. A set with more than one class means that the row is ambiguous. An empty set
+        means that the row is unusual: its most probable class has a lower probability than the true classes
+        of nearly all training rows.
 
         Parameters
         ----------
@@ -711,11 +713,11 @@ class HeldOutMixin(PointClassifier):
 
         The intervals are based on held-out probabilities of the training rows, predicted by models fitted
         without the row. Isotonic regression of the class labels on these probabilities gives calibrated
-        probabilities. For each class, the new row is added to the regression twice: with another class, which
-        gives the lower end of the interval, and with this class, which gives the upper end (Venn-Abers). One
-        of the two labels is the true one, and the corresponding end is calibrated, whatever the model. A wide
-        interval means that few training rows have a similar prediction. With more than two classes, each
-        class is compared with all other classes together.
+        probabilities. For each class, this regression is fitted twice with the new row added: labelled with
+        another class, which gives the lower end of the interval, and labelled with this class, which gives
+        the upper end (Venn-Abers). One of the two labels is the true one, and the corresponding end is
+        calibrated, whatever the model. A wide interval means that few training rows have a similar
+        prediction. With more than two classes, each class is compared with all other classes together.
 
         Venn-Abers intervals do not include the sampling error of the calibration. With ``confidence``, they
         are extended to confidence intervals.
@@ -728,7 +730,7 @@ class HeldOutMixin(PointClassifier):
             Probability, between 0 and 1, that the interval of a class contains the frequency of this class
             among rows with the same predicted probability. It is guaranteed if this frequency increases with
             the predicted probability. The true probability of a single row also depends on the error of the
-            model and may lie outside more often. None returns Venn-Abers intervals.
+            model and may lie outside the interval more often. None returns Venn-Abers intervals.
 
         Returns
         -------

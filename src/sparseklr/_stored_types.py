@@ -125,7 +125,7 @@ def _check_background(model: Any, n_features: int) -> None:
     """Check that the background rows of a model have the right number of features."""
     background = vars(model).get("_background_")
     consistent = isinstance(background, Background) and background.features.shape[1] == n_features
-    _need(background is None or consistent, "the background has other features than the model")
+    _need(background is None or consistent, "the background and the model have different features")
 
 
 def _scaling(scaling: Scaling) -> None:

@@ -181,7 +181,7 @@ def make_samples(
 
 @contextmanager
 def naming_rows(X: Any, weight: np.ndarray | None, *, kernel: Any, **parameters: Any) -> Iterator[None]:
-    """Make the error about a non-finite kernel value name the row of X as the user passed it.
+    """Name the row of X, as passed by the user, in errors about a non-finite kernel value.
 
     A fit merges, reorders and splits rows. The row is therefore found by computing the kernel values again.
     ``kernel`` and ``parameters`` are the arguments of :meth:`~sparseklr.kernels.Kernel.resolve`.

@@ -56,25 +56,27 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
 
     .. math:: \sum_i w_i \log(1 + e^{-y_i f(x_i)}) + \tfrac1{2C} \beta^\top K_{zz} \beta
 
-    plus a weak prior on :math:`\log\gamma_j`, where :math:`w_i` are the sample weights. The number of points
-    and C are chosen on validation rows. The points need not be training rows, so a handful of points can
-    replace hundreds of support vectors. With more than two classes, all classes share the points and
-    :math:`\gamma`, each class has its own function f, and the probabilities are the softmax of the functions.
+    plus a weak quadratic penalty on :math:`\log\gamma_j`, where :math:`w_i` are the sample weights. The
+    number of points and C are chosen on validation rows. These rows also determine when the optimisation
+    stops (``tol``) and a final factor on f (``shrinkage_``). The points need not be training rows, so a
+    handful of points can replace hundreds of support vectors. With more than two classes, all classes share
+    the points and :math:`\gamma`, each class has its own function f, and the probabilities are the softmax of
+    the functions.
 
     Parameters
     ----------
     n_points : int or "auto", default="auto"
-        Number of points. ``"auto"`` doubles the number until the validation log-loss stops improving. It then
-        chooses the smallest number whose log-loss exceeds the best one by at most one standard error, or by
-        0.2% for each doubling between the two numbers. Above 128 points, a doubling must lower the log-loss
-        by 2%.
+        Number of points. ``"auto"`` starts with the number of classes, and doubles the number until two
+        doublings in a row hardly lower the validation log-loss. It then chooses the smallest number whose
+        log-loss exceeds the best one by at most one standard error of the difference, or by 0.2% for each
+        doubling between the two numbers. Above 128 points, a doubling must lower the log-loss by 2%.
     max_points : int, default=512
         Largest number of points that ``"auto"`` tries.
     relevance : {"features", "shared", "sparse"}, default="features"
         ``"features"`` fits a kernel coefficient for each feature, ``"shared"`` a single coefficient for all
         features. With more than ten times as many features as rows, ``"features"`` means ``"shared"``.
         ``"sparse"`` fits a coefficient for each feature, and drops features that the model hardly uses, as
-        long as the validation log-loss stays within one standard error of the best one.
+        long as the validation log-loss stays within one standard error of the lowest one.
     C : float or "auto", default="auto"
         Weight of the log-likelihood relative to the penalty. A smaller C means stronger regularisation.
         ``"auto"`` chooses C together with the number of points.
@@ -121,9 +123,9 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
     search_results_ : dict of arrays
         Table of the models that were evaluated, with the columns ``n_points``, ``n_features``, ``C``,
         ``log_loss`` (on the validation rows), ``standard_error``, ``fold_error`` and ``seconds``. The fold
-        error is the standard error over repetitions of the folds. It shows how much the loss varies with
-        ``random_state``, and is absent if the folds are not repeated. The table is empty if both the number
-        of points and C are given.
+        error is the standard error of the loss over repetitions of the folds. It shows how much the loss
+        varies with ``random_state``, and is absent if the folds are not repeated. The table is empty if both
+        the number of points and C are given.
     validation_log_loss_ : float or None
         Log-loss of the chosen model on the validation rows; None without a search.
     shrinkage_ : float
@@ -149,21 +151,22 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
     For given points and :math:`\gamma`, the optimal coefficients solve a convex problem, and Newton's method
     finds them. L-BFGS minimises the value of this optimum over points and :math:`\log\gamma` (variable
     projection). Equal rows are merged and sorted by a hash of their contents. A row of weight 2 among rows of
-    weight 1 therefore gives exactly the same model as a repeated row. A common factor on all weights has no
-    effect.
+    weight 1 therefore gives exactly the same model as a repeated row. Multiplying all weights by a common
+    factor has no effect. If no model has a lower validation log-loss than the class fractions,
+    ``n_points="auto"`` gives a model without points, which predicts the class fractions.
 
-    The number of points and C are validated on ten folds up to 500 rows, and otherwise on five folds. The
-    division into folds is repeated up to three times, until 3000 rows are validated (with K > 2 classes,
-    3000 / K rows, but at least 600). With more than 1500 rows, only three of the five folds are used, or
-    fewer if these have 3000 rows. The seed affects the final model only through the choices made on the
-    folds.
+    The number of points and C are chosen by cross-validation: up to 500 rows with ten folds, up to 1500 rows
+    with five folds, and otherwise with three of five folds. With few rows, the rows are divided into folds up
+    to three times, until 3000 rows in total have been used for validation (with K > 2 classes, 3000 / K rows,
+    but at least 600). With many rows, further folds are omitted once this number is reached. The seed affects
+    the final model only through the choices made on the folds.
 
-    More than 20,000 rows are read block by block. The number of points is chosen on all rows except at most
-    65,536 validation rows, or on a sample of at least 262,144 rows if there are more. The chosen model is
-    then refined by Levenberg-Marquardt steps, each of which computes the gradient in one pass over all rows.
-    The samples are drawn by a hash of row numbers and the seed. The result therefore does not depend on the
-    number of threads, on the cluster, or on the type of container of the rows. ``relevance="sparse"`` chooses
-    the features on a sample of 20,000 rows.
+    More than 20,000 rows are read block by block. At most 65,536 of them are validation rows. To choose the
+    number of points, models are fitted to a sample of at least 262,144 of the other rows, or to all of them
+    if there are fewer. The chosen model is then refined by Levenberg-Marquardt steps, each of which computes
+    the gradient in one pass over all rows. The samples are drawn by a hash of row numbers and the seed. The
+    result therefore does not depend on the number of threads, on the cluster, or on the type of container of
+    the rows. ``relevance="sparse"`` chooses the features on a sample of 20,000 rows.
 
     References
     ----------

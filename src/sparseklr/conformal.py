@@ -2,8 +2,8 @@
 
 A held-out prediction of a training row comes from a model that was fitted without this row: by leave-one-out,
 or on the validation rows of a fold. A fit provides such predictions for all or some of the training rows, so
-no rows need to be set aside. If a new row is drawn like the training rows, the rank of its prediction among
-the held-out predictions has a known distribution.
+no rows need to be set aside. If a new row comes from the same distribution as the training rows, the rank of
+its prediction among the held-out predictions has a known distribution.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class HeldOut:
     def of_observations(cls, outputs: np.ndarray, observations: Observations) -> HeldOut:
         """Return the held-out values, given leave-one-out decision values of groups of observations.
 
-        A group has one class. If equal rows are copies, it may have several classes.
+        All observations of a group have the same class, unless equal rows count as copies of one observation.
+        A group may then have several classes.
         """
         row, code = np.nonzero(observations.weight)
         n_observations = float(observations.count.sum())
@@ -97,13 +98,14 @@ class HeldOutProbabilities:
 def upper_probability(
     score: np.ndarray, event: np.ndarray, weight: np.ndarray, new: np.ndarray
 ) -> np.ndarray:
-    """Return isotonic regressions of events on scores at new scores, each of which is added with the event 1.
+    """Return the isotonic regression of events on scores at each new score, added with the event 1.
 
-    Isotonic regression can pool the added event only with rows of larger scores. Its value therefore depends
-    only on the smallest score that is not below the new score, and one scan gives the values for all scores
-    (Vovk, Petej and Fedorova 2015, algorithms 1 and 2). Let :math:`P_i` be the cumulative sums of weights and
-    events up to the i-th distinct score. The regression is the slope of the greatest convex minorant of the
-    points :math:`P_i`. An event that is added before the j-th score shifts the earlier points by (-1, -1).
+    Isotonic regression can pool the added event only with rows of larger scores. Its value at the new score
+    therefore depends only on the smallest score that is not below it, and one scan gives the values for all
+    scores (Vovk, Petej and Fedorova 2015, algorithms 1 and 2). Let :math:`P_i` be the cumulative sums of
+    weights and events up to the i-th distinct score. The regression is the slope of the greatest convex
+    minorant of the points :math:`P_i`. An event that is added before the j-th score shifts the earlier points
+    by (-1, -1).
     """
     scores, place = np.unique(score, return_inverse=True)
     P = np.zeros((len(scores) + 1, 2))
@@ -128,9 +130,10 @@ def lower_limit(
 ) -> np.ndarray:
     """Return the lower end of a two-sided confidence interval for the frequency of the event at new scores.
 
-    The frequency is assumed to increase with the score. Among the m rows with the largest scores up to the
-    new one, it is then at most that at the new score, so the Clopper-Pearson limit of these rows is valid.
-    The result is the largest limit for m = 1, 2, 4, ..., with the error divided among them.
+    The frequency is assumed to increase with the score. Consider the m rows with the largest scores that do
+    not exceed the new score. The frequency among them is at most the frequency at the new score, so their
+    Clopper-Pearson limit is valid. The result is the largest limit for m = 1, 2, 4, ..., with the error
+    probability divided among these limits.
     """
     order = np.argsort(score, kind="stable")
     rows, events = (np.append(0.0, np.cumsum(w[order], dtype=float)) for w in (weight, weight * event))

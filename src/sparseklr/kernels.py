@@ -29,8 +29,9 @@ NonFiniteKernel = _core.NonFiniteKernel
 _DOUBLE_UP_TO = 2000
 # Up to this size in bytes, the available memory is not queried.
 _ALWAYS_THERE = 64 << 20
-# Bytes of the default cache for each feature of dense data with up to 64 features. Touching new memory costs
-# more than computing the rows of few features: on magic (10 features), 256 MB take 1.6 times as long as 64.
+# Bytes of the default cache for each feature of dense data with up to 64 features. Writing to new memory
+# takes longer than computing kernel rows of few features: on the data set magic (10 features), a fit with 256
+# MB takes 1.6 times as long as a fit with 64 MB.
 _CACHE_PER_FEATURE = 8 << 20
 # Approximate number of rows from which the centre of the data is computed.
 _ROWS_OF_CENTER = 25
@@ -124,11 +125,11 @@ class Kernel:
     def row_source(self, X: Any, *, cache_size: float | str = "auto") -> RowSource:
         """Return a row source for the kernel matrix of ``X`` (which is ``X`` itself if precomputed).
 
-        Rows of the matrix are stored as float32 if ``X`` is float32, and for distance kernels with more than
-        2000 rows. The values of distance kernels lie in [0, 1]. Let d be the distance of a row from the
-        centre of the data, divided by the width of the kernel; the error in float32 is about 1e-7 d^2. If
-        this error might exceed 2e-5, which happens if d exceeds 11, or if values exceed 1e30, rows are stored
-        as float64. They are also stored as float64 in all other cases.
+        Rows of the matrix are stored as float64, with two exceptions: they are stored as float32 if ``X`` is
+        float32, or if the kernel depends on distances and ``X`` has more than 2000 rows. The exceptions do
+        not apply if float32 is not accurate enough. This is the case if kernel values may exceed 1e30, or if
+        a row is more than 11 kernel widths from the centre of the data (distance kernels). The error of a
+        kernel value in [0, 1] would then exceed about 1e-5.
         """
         if not self._named:
             return gram_row_source(X if self.precomputed else self.matrix(X, X))
@@ -142,17 +143,17 @@ class Kernel:
         capacity = min(cache_bytes(cache_size, X), whole)
         if cache_size != "auto" and capacity > (free := available_memory()):
             raise MemoryError(
-                f"cache_size={cache_size!r} needs {capacity >> 20} MB for kernel rows, but {free >> 20} MB "
-                "are available. Use a smaller number or 'auto'; rows that do not fit are recomputed."
+                f"cache_size={cache_size!r} needs {capacity >> 20} MB for kernel rows, but only {free >> 20} "
+                "MB are available. Use a smaller number or 'auto'; rows that do not fit are recomputed."
             )
         return _core.kernel_row_source(points, capacity)
 
     def gram(
         self, X: Any, *, cache_size: float | str = "auto", n_jobs: int | None = None
     ) -> np.ndarray | None:
-        """Return the kernel matrix of ``X`` in the precision of :meth:`row_source`, or None if it is large.
+        """Return the kernel matrix of ``X`` in the precision of :meth:`row_source`.
 
-        The limit is ``cache_size``.
+        The result is None if the matrix exceeds ``cache_size``.
         """
         if self.precomputed:
             return np.ascontiguousarray(X)
@@ -315,7 +316,7 @@ def _alike(X: Any, Y: Any) -> tuple[Any, Any]:
 def _checked_gram(K: Any, X: Any, Y: Any, first_row: int = 0) -> np.ndarray:
     """Return the result of a callable kernel as an array, or raise an error if it is invalid.
 
-    ``first_row`` is the number of the first row of ``X``, for error messages.
+    ``first_row`` is the index of the first row of ``X``, for error messages.
     """
     expected = (X.shape[0], Y.shape[0])
     try:

@@ -74,9 +74,9 @@ def save(model: Any, path: str | Path, *, metadata: dict[str, Any] | None = None
     Notes
     -----
     A file may contain the following classes of scikit-learn: scalers, encoders, imputers, PCA, TruncatedSVD,
-    VarianceThreshold, vectorizers, ColumnTransformer, FeatureUnion and Pipeline. The only functions in a file
-    may be universal functions of NumPy. For other models use joblib, whose files execute code when they are
-    loaded.
+    VarianceThreshold, vectorizers, ColumnTransformer, FeatureUnion and Pipeline. The only functions that a
+    file may contain are universal functions of NumPy. For other models use joblib, whose files execute code
+    when they are loaded.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def load(path: str | Path, *, max_bytes: int | None = None) -> Any:
 def load_with_metadata(
     data: bytes, name: str, max_bytes: int | None = None
 ) -> tuple[BaseEstimator, dict[str, Any]]:
-    """Return the model and the metadata in the content of a model file; messages mention ``name``."""
+    """Return the model and the metadata from the content of a model file; errors mention ``name``."""
     members, header = unpack(data, name, max_bytes)
     try:
         model, metadata = decode(members)
@@ -184,7 +184,7 @@ def describe(model: Any, metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 def _chosen(model: Any) -> Any:
-    """Return the best model of a search, also if the search is the last step of a pipeline."""
+    """Return the best model of a search, even if the search is the last step of a pipeline."""
     if isinstance(model, Pipeline):
         name, last = model.steps[-1]
         return type(model)([*model.steps[:-1], (name, _chosen(last))])

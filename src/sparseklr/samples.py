@@ -90,8 +90,8 @@ class Observations:
     point : array of int (n,)
         Index of the distinct point to which each group belongs.
     weight : array (n, n_classes)
-        Total weight of each class in the group. A group has only one class, unless equal rows are copies; a
-        group then consists of all copies of a point.
+        Total weight of each class in the group. A group has only one class, unless equal rows are copies of
+        one observation; a group then consists of all rows of a point.
     count : array (n,)
         Number of observations in the group.
     """
@@ -181,7 +181,8 @@ class DistinctPoints:
     def observations(self) -> Observations:
         """The groups of identical observations, from which leave-one-out removes one observation at a time.
 
-        If equal rows are copies, a group is a point with all its rows, and counts as one observation.
+        If equal rows are copies of one observation, a group consists of all rows of a point and counts as one
+        observation.
         """
         if self.copies:
             n = len(self)
@@ -247,7 +248,7 @@ class DistinctPoints:
         return rest.part(left)
 
     def columns(self, indices: np.ndarray) -> np.ndarray:
-        """Return kernel values (n, len(indices)) of all points with the points at ``indices``, as float64."""
+        """Return kernel values between all points and the points at ``indices``, in float64."""
         return self.values(slice(None), indices)
 
     def values(self, rows: slice | np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -557,8 +558,8 @@ def _rounded_row_keys(X: Any) -> np.ndarray:
         return np.empty(0, dtype=np.uint64)
     least, most = min_max_axis(X, axis=0) if sparse.issparse(X) else (X.min(axis=0), X.max(axis=0))
     mantissa, exponent = np.frexp(np.maximum(most, -least).astype(np.float64))
-    # The rounding unit is a power of two. It changes where the largest value is 0.77 times a power of two,
-    # because the largest value is unlikely to be exactly there.
+    # The rounding unit is a power of two that depends on the largest value. The unit changes at 0.77 times a
+    # # power of two, because a largest value is unlikely to be exactly there.
     shift = 20 - exponent - (mantissa > 0.77)
     halves = np.ldexp(1.0, shift // 2), np.ldexp(1.0, shift - shift // 2)  # a single factor might overflow
     factors = splitmix64(np.arange(1, X.shape[1] + 1, dtype=np.uint64))

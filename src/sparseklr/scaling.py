@@ -68,7 +68,7 @@ class Scaling:
             if ranges and ((x == low) | (x == high)).all():
                 varies.append(j)
                 centre.append(low / 2 + high / 2)
-                spread.append(min(high - low, 2.0**1023))  # it may overflow
+                spread.append(min(high - low, 2.0**1023))  # the difference may overflow
                 continue
             size = float(np.abs(x).max())  # in this unit, squares neither overflow nor underflow
             unit = x / size

@@ -98,7 +98,7 @@ class ProductExpansion:
         """
         n, n_groups, n_outputs = features.shape[0], int(group.max(initial=-1)) + 1, len(self.intercept)
         n_values = n * n_outputs * n_groups
-        if interactions:  # the result, that of a block, and the space of each thread for 8 background rows
+        if interactions:  # for the result, a block of it, and 8 background rows in each thread
             n_matrices = (n + min(n, _BLOCK)) * n_outputs + 9 * n_threads(n_jobs)
             n_values += n_matrices * n_groups**2
         _check_memory(n_values, n, n_groups)
@@ -197,8 +197,8 @@ class ShapleyValues:
         The class labels.
     interactions : array (n_samples, n_features, n_features) or (n_samples, n_features, n_features, n_classes)
         Shapley interaction values, or None. The interaction of a pair of features is divided equally between
-        the entries (i, j) and (j, i). The diagonal contains the main effects, such that each row sums to
-        ``values``.
+        the entries (i, j) and (j, i). The diagonal contains the main effects, defined so that each row sums
+        to ``values``.
     """
 
     values: np.ndarray
@@ -235,7 +235,7 @@ class ShapleyValues:
         return self.classes[code], sign * values, sign * float(base)
 
     def to_frame(self) -> Any:
-        """Return the values as a pandas data frame with a column for each feature, or class and feature."""
+        """Return the values as a pandas data frame with a column for each (class and) feature."""
         import pandas as pd
 
         if self.values.ndim == 2:

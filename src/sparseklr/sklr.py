@@ -105,11 +105,13 @@ class SKLR(KernelClassifier):
     .. math:: \tfrac12\|f\|^2 + C \sum_i w_i \log(1 + e^{\lambda - y_i f(x_i)}),
 
     where :math:`y_i = \pm 1` are the labels and :math:`w_i` the sample weights. The margin :math:`\lambda`
-    (``lam``) makes the model sparse. With ``lam=0`` the model is kernel logistic regression, in which every
-    training row has a non-zero coefficient :math:`\alpha_j`. As ``lam`` grows, the model approaches a support
-    vector machine with parameter ``C / lam``, in which few coefficients are non-zero. The rows with non-zero
-    coefficients are called the kept points. With more than two classes, either one binary problem is solved
-    for each class against the other classes, or a single problem with the softmax loss.
+    (``lam``) makes the model sparse: a row whose value :math:`y_i f(x_i)` is well above the margin has a
+    negligible coefficient, and the model drops it (see ``bound``). The other training rows are called the
+    kept points. With ``lam=0`` the model is kernel logistic regression, which usually keeps every row. If C
+    and ``lam`` grow at a fixed ratio, f / lam approaches the decision function of a support vector machine
+    with parameter ``C / lam``. If C is fixed and ``lam`` grows, the number of kept points typically falls at
+    first, and rises again when ``C / lam`` is small. With more than two classes, either one binary problem is
+    solved for each class against the other classes, or a single problem with the softmax loss.
 
     The values f(x) are not logits. ``calibration`` determines how they are converted into probabilities.
     ``decision_function`` returns the calibrated values: the logit of the second class, or one score for each
@@ -121,13 +123,13 @@ class SKLR(KernelClassifier):
         Weight of the loss relative to the squared norm of f. A smaller C means stronger regularisation.
     lam : float or "auto", default="auto"
         The margin, >= 0. ``"auto"`` means ``C / 10``, the rule of the paper; the model is then close to a
-        support vector machine with C = 10. For a fixed ratio of ``lam`` and C, a smaller C makes the loss
+        support vector machine with C = 10. If the ratio ``lam / C`` is fixed, a smaller C makes the loss
         smoother.
     nu : float or None, default=None
         Alternative to ``lam``: the required sum of the dual variables of each binary problem. A root search
         finds the corresponding margin; the sum equals ``nu`` up to ``tol * nu``. ``nu`` must be below
-        ``2 * C * n_min``, where n_min is the size of the smaller class. For small values the margin is 0 and
-        the model is kernel logistic regression.
+        ``2 * C * n_min``, where n_min is the size of the smaller class. For small values of ``nu``, the
+        margin is 0 and the model is kernel logistic regression.
     kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed"} or callable, default="rbf"
         A callable takes two arrays of rows and returns the matrix of kernel values.
     gamma : "scale" or float, default="scale"
@@ -139,8 +141,8 @@ class SKLR(KernelClassifier):
     tol : float, default=1e-3
         The solver stops when the KKT violation is at most ``tol * max(1, lam)``. As in
         :class:`~sklearn.svm.SVC`, the tolerance is relative to the margin. Probabilities need more accurate
-        solutions: ``calibration="sigmoid"`` uses ``tol / 10``, and ``calibration="link"`` does not multiply
-        the tolerance by the margin.
+        solutions: with ``calibration="sigmoid"``, ``tol / 10`` replaces ``tol``, and with
+        ``calibration="link"``, the tolerance is not multiplied by the margin.
     max_iter : int, default=-1
         Maximum number of pair steps for each binary problem; -1 for no limit. A pair step updates two dual
         variables.
@@ -151,21 +153,23 @@ class SKLR(KernelClassifier):
         Method that converts values f(x) into probabilities.
 
         - ``"sigmoid"``: the probability is ``sigmoid(slope * f + intercept)`` (Platt scaling). Slope and
-          intercept are fitted to cross-validated values of f: each training row is evaluated by a model
-          that was fitted without it.
-        - ``"link"``: the probability is the one for which f minimises the expected margin loss. It follows
-          from the loss, so nothing is fitted.
+          intercept are fitted to values of f from cross-validation with at most five folds: the value of each
+          training row comes from a model that was fitted without its fold.
+        - ``"link"``: the probability is the one for which f minimises the expected margin loss. This formula
+          follows from the loss, so nothing is fitted.
         - None: the probability is ``sigmoid(f)``, equation 3 of the paper. It is far too confident for
           sparse models.
 
-        With ``multi_class="softmax"``, ``"sigmoid"`` fits a slope and an offset for each class before the
-        softmax, and None means the softmax of f.
+        With ``multi_class="ovr"`` and more than two classes, the probability of each class is computed in
+        this way and divided by their sum. With ``multi_class="softmax"``, ``"sigmoid"`` fits a slope and an
+        offset for each class before the softmax, ``"link"`` gives the class probabilities for which f
+        minimises the expected softmax margin loss, and None means the softmax of f.
     multi_class : {"ovr", "softmax"}, default="ovr"
         Treatment of more than two classes. ``"ovr"`` solves one binary problem for each class against the
         other classes. ``"softmax"`` minimises :math:`\tfrac12\sum_k\|f_k\|^2 + C\sum_i w_i\log\sum_k
-        e^{\lambda[k\ne y_i] + f_k(x_i) - f_{y_i}(x_i)}` in one problem, in which all classes share the kept
-        points, so the model keeps fewer points. With ``"softmax"``, the solver also stops when the relative
-        duality gap is at most ``tol / 10``.
+        e^{\lambda[k\ne y_i] + f_k(x_i) - f_{y_i}(x_i)}` in one problem. All classes share the kept points, so
+        the model keeps fewer points than with ``"ovr"``. With ``"softmax"``, the solver also stops when the
+        relative duality gap is at most ``tol / 10``.
     cache_size : float or "auto", default="auto"
         Memory for rows of the kernel matrix in MB. ``"auto"`` means 8 MB for each feature, but at least 64 MB
         and at most 256 MB. With sparse data or more than 64 features, ``"auto"`` means 2 GB. Above 64 MB, the
@@ -174,8 +178,9 @@ class SKLR(KernelClassifier):
         Factor by which C is multiplied for each class. ``"balanced"`` gives all classes the same total
         weight.
     warm_start : bool, default=False
-        Whether the next fit starts from the current solution. The number of samples must be the same. If
-        Ctrl-C interrupts a fit, the next fit resumes it; until then the model cannot predict.
+        Whether the next fit starts from the current solution. If the number of samples has changed, the fit
+        starts from zero. If Ctrl-C interrupts a fit, the next fit resumes it; until then the model cannot
+        predict.
     n_jobs : int or None, default=None
         Number of threads; -1 for all cores. Results do not depend on this number.
     verbose : int, default=0
@@ -191,8 +196,9 @@ class SKLR(KernelClassifier):
         The kept points. For ``kernel="precomputed"``, the kernel matrix of the kept points; prediction then
         accepts kernel values with all training rows or with the kept points only.
     dual_coef_ : array (n_outputs, n_kept)
-        Coefficients :math:`\alpha_j y_j` of the kept points. There is one output for two classes, and
-        otherwise one output for each class.
+        Coefficients :math:`\alpha_j y_j` of the kept points, where :math:`\alpha_j` is the amount by which
+        the dual variable exceeds ``bound``. There is one output for two classes, and otherwise one output for
+        each class.
     intercept_ : array (n_outputs,)
         The intercepts b.
     n_support_ : array (n_classes,)
@@ -204,7 +210,8 @@ class SKLR(KernelClassifier):
     calibration_ : str or None
         The calibration of the fitted model.
     link_ : {"one-vs-rest", "softmax"}
-        Method that converts the calibrated outputs of more than two classes into probabilities.
+        With more than two classes, the probabilities are proportional to the sigmoids of the calibrated
+        outputs (``"one-vs-rest"``), or they are the softmax of these outputs (``"softmax"``).
     kernel_ : :class:`~sparseklr.kernels.Kernel`
         The kernel with numeric parameters.
     gamma_ : float
@@ -329,7 +336,7 @@ class SKLR(KernelClassifier):
     def _solve_one_vs_rest(
         self, samples: Samples, settings: Settings, margin: float
     ) -> tuple[BinarySolutions, np.ndarray | None]:
-        """Return the solutions of all binary problems, and the sigmoids with ``calibration="sigmoid"``."""
+        """Return the solutions of all binary problems and, with ``calibration="sigmoid"``, the sigmoids."""
         solver = BinarySolver(samples, settings, self.cache_size, self.n_jobs, bool(self.verbose))
         solved = BinarySolutions(solver.problems(float(self.C), margin), [])
         try:
@@ -344,7 +351,7 @@ class SKLR(KernelClassifier):
     def _solve_jointly(
         self, samples: Samples, settings: Settings, margin: float
     ) -> tuple[SoftmaxSolution, np.ndarray | None]:
-        """Return the solution of the softmax problem, and vector scaling with ``calibration="sigmoid"``."""
+        """Return the softmax solution and, with ``calibration="sigmoid"``, the vector scaling."""
         solver = SoftmaxSolver(samples, settings, self.cache_size, self.n_jobs, bool(self.verbose))
         start, solved = self._start(), None
         try:
@@ -475,8 +482,8 @@ def klr_path(
     .. math:: \tfrac12\|f\|^2 + C \sum_i w_i \log(1 + e^{\lambda - y_i f(x_i)})
 
     to the same tolerance as :class:`~sparseklr.SKLR`. For each C, the problems are solved in descending order
-    of ``lam``, and each one starts from a prediction based on the previous solutions. All problems share one
-    kernel matrix.
+    of ``lam``, and each one usually starts from an extrapolation of the previous solutions. All problems
+    share one kernel matrix.
 
     Parameters
     ----------
@@ -567,7 +574,7 @@ def select_one_se(results: Mapping[str, Any]) -> int:
 def _sparsest(results: Mapping[str, Any], among: np.ndarray) -> int:
     """Return the index of the sparsest candidate in ``among``.
 
-    Among equally sparse candidates, the highest score counts, and then the smallest index.
+    Among equally sparse candidates, it has the highest score; among equal scores, the smallest index.
     """
     fraction, score = results["mean_support_fraction"][among], results["mean_test_score"][among]
     return int(among[np.lexsort((among, -score, fraction))[0]])
@@ -592,10 +599,11 @@ class SKLRCV(SVCParameters, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     Cs : array-like, default=(1e3, 1e4, 1e5)
-        Weights of the loss; smaller values give smoother and less sparse models.
+        Weights of the loss, > 0. If the ratio ``lam / C`` is fixed, a smaller C gives a smoother and less
+        sparse model.
     lams : array-like, default=(0.01, 0.1, 1)
-        Margins as multiples of C. The value ``0.1`` is the rule ``lam = C / 10`` of the paper. With the value
-        ``r``, the model is close to a support vector machine with C = ``1 / r``.
+        Margins, by default as multiples of C. The value ``0.1`` is the rule ``lam = C / 10`` of the paper.
+        With the value ``r``, the model is close to a support vector machine with C = ``1 / r``.
     lam_scale : {"ratio", "absolute"}, default="ratio"
         Whether ``lams`` are multiples of C or the margins themselves.
     estimator : SKLR or None, default=None
@@ -606,10 +614,10 @@ class SKLRCV(SVCParameters, ClassifierMixin, BaseEstimator):
     scoring : str, callable or None, default=None
         A scorer; None means accuracy.
     selection : {"best", "sparsest-of-3", "one-se"} or callable, default="best"
-        ``"best"`` chooses the highest mean score, and the sparsest model among ties. ``"sparsest-of-3"``
-        chooses the sparsest of the three models with the highest scores, as in the paper. ``"one-se"``
-        chooses the sparsest model within one standard error of the highest score. A callable takes
-        ``cv_results_`` and returns an index.
+        ``"best"`` chooses the model with the highest mean score; among ties, the sparsest.
+        ``"sparsest-of-3"`` chooses the sparsest of the three models with the highest scores, as in the paper.
+        ``"one-se"`` chooses the sparsest model within one standard error of the highest score. A callable
+        takes ``cv_results_`` and returns an index.
     n_jobs : int or None, default=None
         Number of threads; -1 for all cores. Results do not depend on this number.
     verbose : int, default=0
@@ -628,8 +636,9 @@ class SKLRCV(SVCParameters, ClassifierMixin, BaseEstimator):
         unbiased estimate use nested cross-validation, ``cross_val_score(SKLRCV(), X, y)``.
     cv_results_ : dict of arrays
         Table of the candidates, as in :class:`~sklearn.model_selection.GridSearchCV`. Additional columns are
-        ``standard_error`` of the mean score, ``mean_n_support`` and ``std_n_support`` of the number of kept
-        points, and ``mean_support_fraction``, the (weighted) fraction of the training rows that is kept.
+        ``standard_error``, the standard error of the mean score; ``mean_n_support`` and ``std_n_support``,
+        the mean and standard deviation of the number of kept points; and ``mean_support_fraction``, the
+        (weighted) fraction of the training rows that is kept.
     n_splits_ : int
         Number of splits.
     scorer_ : callable
@@ -1017,7 +1026,7 @@ class _KnownOutputs(KernelClassifier):
 
 
 def _results_table(params: list[dict[str, float]], measured: np.ndarray) -> dict[str, Any]:
-    """Return ``cv_results_`` for given measurements (n_candidates, n_splits, len(_MEASURES))."""
+    """Return ``cv_results_``; ``measured`` has the shape (n_candidates, n_splits, len(_MEASURES))."""
     by_name = dict(zip(_MEASURES, np.moveaxis(measured, -1, 0), strict=True))
     scores = by_name["test_score"]
     results: dict[str, Any] = {"params": params}

@@ -1,4 +1,4 @@
-"""SparseKLR: S-KLR selects few training points, and a penalised likelihood refits their coefficients."""
+"""SparseKLR: S-KLR selects a few training points, and a penalised likelihood refits their coefficients."""
 
 from __future__ import annotations
 
@@ -67,25 +67,27 @@ _STEPS_PER_ROW, _LEAST_ROWS = 100, 10_000
 
 
 class SparseKLR(FamiliarityMixin, HeldOutMixin, KernelClassifier):
-    r"""Sparse kernel logistic regression: class probabilities from few training points.
+    r"""Sparse kernel logistic regression: class probabilities from a few training points.
 
     The model is a kernel logistic regression :math:`f(x) = \sum_b \beta_b k(x_b, x) + c`, in which only a few
     training rows :math:`x_b`, the kept points, have a coefficient. For two classes, f(x) is the logit of the
     second class. A fit has four steps:
 
     1. Kernel: the features are scaled. The leave-one-out log-loss decides between the rbf and the Laplacian
-       kernel, and whether a wider kernel is used. Each feature gets a separate kernel coefficient if this
-       lowers the loss on validation folds.
+       kernel, and whether the kernel is wider than the default. Each feature gets a separate kernel
+       coefficient if this lowers the loss on validation folds.
     2. Selection: S-KLR (:class:`SKLR`) with a large margin, which is nearly a support vector machine, selects
-       some of the training rows. With more than 5000 rows, the problem is solved for a random sample first.
-       Up to two further problems consist of the points selected so far and of other rows inside the margin.
+       some of the training rows. With more than 5000 rows, the problem is solved for a random sample first,
+       and then up to two more times for the points selected so far and further rows inside the margin.
     3. Refit: the coefficients of the selected points (usually at most 700) minimise the penalised negative
        log-likelihood of all rows,
 
        .. math:: \tfrac12\|f\|^2 + C \sum_i w_i \log(1 + e^{-y_i f(x_i)}),
 
-       with C chosen by leave-one-out.
-    4. Pruning: points are dropped as long as the predicted probabilities stay nearly the same.
+       where C has the smallest leave-one-out loss. C is chosen with a model on other points, which do not
+       depend on the labels: all distinct rows if there are at most 300, otherwise a random subset of them.
+    4. Pruning: points are dropped as long as the predicted probabilities stay nearly the same, and the
+       coefficients of the other points are fitted again.
 
     With more than 10,000 distinct rows, a sample of about this size determines C and the points. Scaling and
     coefficients use all rows.
@@ -121,21 +123,24 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, KernelClassifier):
         callable kernels always use X unchanged.
     relevance : {"features", "shared"}, default="features"
         ``"features"`` gives each feature a separate kernel coefficient if this reduces the log-loss on
-        validation folds. The coefficients follow from the mean squared derivatives of a first model.
-        ``"shared"`` uses ``gamma`` for all features. Sparse matrices, and kernels other than rbf and
-        Laplacian, always use ``"shared"``.
+        validation folds. The coefficients are computed from the mean squared derivatives of the decision
+        function of a first model. ``"shared"`` uses ``gamma`` for all features. Sparse matrices, and kernels
+        other than rbf and Laplacian, always use ``"shared"``.
     box : float, default=10
         Parameter of the selection step: the C of the support vector machine that the selection approximates
-        by S-KLR with ``lam=1000`` and ``C=1000 * box``. The name refers to the box constraint
-        :math:`0 \le \alpha_i \le C` of the dual variables. A larger value usually selects fewer points. The
-        refit of the coefficients does not use ``box``, so its effect on the probabilities is small.
+        by S-KLR with ``lam=1000`` and ``C=1000 * box``. The name refers to the constraint :math:`0 \le
+        \alpha_i \le` ``box`` on the dual variables of this machine. A larger value usually selects fewer
+        points. The refit of the coefficients does not use ``box``, so its effect on the probabilities is
+        small.
     prune : float, default=0.05
-        Tolerance of the pruning step. Backward elimination ranks the points by importance, and the least
-        important points are dropped. The mean Kullback-Leibler divergence between the probabilities of the
-        unpruned and the pruned model must not exceed ``prune`` times the standard error of the leave-one-out
-        loss. A larger value keeps fewer points; 0 disables pruning.
+        Tolerance of the pruning step. Backward elimination ranks the points by importance, the least
+        important points are dropped, and the coefficients of the others are fitted again. The mean
+        Kullback-Leibler divergence of the pruned from the unpruned model on the training rows must not exceed
+        ``prune`` times the standard error of the leave-one-out loss. A larger value keeps fewer points. With
+        0, points are dropped only to satisfy ``max_points``.
     max_points : int or None, default=None
-        Maximum number of points of the model; None for no limit.
+        Maximum number of points of the model; None for no limit. The limit is enforced even if the divergence
+        then exceeds the tolerance ``prune``.
     tol : float, default=1e-3
         The selection stops when the KKT violation, divided by the margin, is at most ``tol``.
     cache_size : float or "auto", default="auto"
@@ -149,7 +154,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, KernelClassifier):
         Number of threads; -1 for all cores. Several threads save time with thousands of rows or more. Results
         do not depend on this number.
     random_state : int, RandomState instance or None, default=0
-        Seed of the samples of rows, and of the random basis that is used for more than 300 distinct rows.
+        Seed of the samples of rows, and of the random points on which C is chosen (step 3).
     verbose : int, default=0
         If 1, the current step of the fit and the remaining time are shown.
 
@@ -191,23 +196,23 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, KernelClassifier):
         ``log_loss`` (leave-one-out), ``standard_error`` and ``seconds``. Without a search, the table contains
         only the kernel of the model.
     loo_log_loss_ : float
-        Leave-one-out log-loss of the class probabilities, an estimate of the log-loss on new rows. In two
-        cases, cross-validation replaces leave-one-out: with more than two classes, and with up to 300
-        distinct rows if the features have separate kernel coefficients. In the second case, these
-        coefficients are learned again without each fold. There are ten folds up to 500 observations, and
-        otherwise five.
+        Leave-one-out log-loss of the model with which C was chosen (step 3). It is an estimate of the
+        log-loss of the fitted model on new rows. In two cases, cross-validation replaces leave-one-out: with
+        more than two classes, and with up to 300 distinct rows if the features have separate kernel
+        coefficients. In the second case, these coefficients are learned again without each fold. There are
+        ten folds with up to 500 observations, and otherwise five.
     validation_log_loss_ : float or None
-        Log-loss of the chosen kernel on validation folds, if ``gamma="auto"`` and leave-one-out preferred
-        a kernel or width other than the first one; otherwise None. Report this estimate instead of
+        Log-loss of models with the chosen kernel on validation folds, if ``gamma="auto"`` and leave-one-out
+        preferred a kernel or width other than the first one; otherwise None. Report this estimate instead of
         ``loo_log_loss_``, which is optimistic because the width was chosen to minimise it.
     loo_decision_function_ : array (n_samples,) or (n_samples, n_classes)
-        Approximate leave-one-out decision values; with more than two classes, cross-validated decision
-        values. Rows of weight 0 have NaN. With more than 10,000 distinct rows, rows outside the sample have
-        the decision values of the model of the sample, which was fitted without them.
+        Approximate leave-one-out decision values of the model with which C was chosen (step 3); with more
+        than two classes, cross-validated decision values. Rows of weight 0 have NaN. With more than 10,000
+        distinct rows, rows outside the sample have the decision values of the model fitted to the sample.
     n_observations_ : int
         Number of independent observations. This is the number of rows of positive weight, where a row of
-        integer weight w counts w times. If the labels of equal rows show that equal rows are copies, it is
-        the number of distinct rows.
+        integer weight w counts w times. If the labels of equal rows show that these rows are copies of one
+        observation, it is the number of distinct rows.
     n_iter_ : int
         Number of pair steps of the solver in the last problem of the selection.
     converged_ : bool
@@ -231,10 +236,11 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, KernelClassifier):
     Notes
     -----
     Multiplying all weights by a common factor has no effect. Up to rounding, a row of weight 2 is equivalent
-    to a repeated row, and the order of the rows has no effect. If the leave-one-out loss is not below the
-    loss of the class fractions, the model predicts the class fractions and a warning is issued. A warning is
-    also issued if the training loss exceeds the leave-one-out loss. The pages "The refit" and "Choosing the
-    kernel" of the documentation describe the choice of C, of the kernel and of the basis.
+    to a repeated row, and the order of the rows has no effect. A warning is issued if the leave-one-out loss
+    is not below the loss of the class fractions; with ``C="auto"`` and at least two observations of each
+    class, the model then predicts the class fractions. A warning is also issued if the training loss exceeds
+    the leave-one-out loss by more than one standard error. The pages "The refit" and "Choosing the kernel" of
+    the documentation describe the choice of C, of the kernel and of the points on which C is chosen.
 
     References
     ----------
@@ -454,8 +460,8 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, KernelClassifier):
         """Warn if the model finds no signal, or if its training loss is too large.
 
         There is no signal if the leave-one-out loss is not below the loss of the class fractions. The
-        training loss is too large if it exceeds the leave-one-out loss. ``unscaled`` contains X if its
-        features are not scaled; otherwise it is None.
+        training loss is too large if it exceeds the leave-one-out loss by more than one standard error.
+        ``unscaled`` contains X if its features are not scaled; otherwise it is None.
         """
         if losses.no_signal:
             outcome = f"with C={self.C}; try C='auto'"

@@ -386,13 +386,13 @@ def test_classes_of_too_few_rows(fails: Any, tmp_path: Path) -> None:
     for n, file in files.items():
         file.write_text("x,y\n" + "".join(f"{k % 7},{'ab'[k % 2]}\n" for k in range(60)) + "3,c\n" * n)
     argv = ["--target", "y", "-o", tmp_path / "m.sklr"]
-    one = "1.csv: --test-size 0.2: class c has only one row; expected at least one row to train"
+    one = "1.csv: --test-size 0.2: class c has only one row; expected at least one training row"
     fails(["fit", files[1], "--test-size", "0.2", *argv], one)
-    few = "2.csv: --test-size 0.02: of 62 rows, only 2 remain to test; expected at least one for each"
+    few = "2.csv: --test-size 0.02: only 2 of 62 rows would be test rows; expected at least one for each"
     fails(["fit", files[2], "--test-size", "0.02", *argv], few)
     fails(
         ["fit", files[2], "--test-size", "0.98", *argv],
-        "--test-size 0.98: of 62 rows, only 1 remain to train; expected",
+        "--test-size 0.98: only 1 of 62 rows would be training rows; expected",
     )
     none = "2.csv: --test-size 0.9: all 2 rows of class c would be test rows"
     fails(["fit", files[2], "--test-size", "0.9", *argv], none)

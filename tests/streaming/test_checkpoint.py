@@ -121,7 +121,7 @@ def test_checkpoint_of_another_fit(small_is_large, ring, tmp_path, monkeypatch):
         clone(model).set_params(max_points=8).fit_source(source, checkpoint=file)
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint, "FORMAT", 99)
-        with pytest.raises(ValueError, match=r"another version \(format 2; expected 99\)"):
+        with pytest.raises(ValueError, match=r"sparseklr wrote this file \(format 2; expected 99\)"):
             model.fit_source(source, checkpoint=str(file))
     assert file.read_bytes() == content
     for damage in (content[:200], b"", b"not at all"):

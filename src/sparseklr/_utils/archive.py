@@ -1,6 +1,6 @@
 """Model files as zip archives: a header, the model, and a description for ``sparseklr show``.
 
-This module imports only the standard library, so that ``sparseklr show`` can print the description quickly.
+This module imports no third-party packages, so that ``sparseklr show`` can print the description quickly.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Limits:
     """Limits on the size of an unpacked archive: ``always``, or ``ratio`` times the file size if larger."""
 
     always: int = 256 << 20  # bytes
-    ratio: int = 100  # compression shrinks columns of zeros and ones by a factor of 50, and doubles hardly
+    ratio: int = 100  # compression shrinks columns of zeros and ones by a factor of 50, and others hardly
     copies: int = 4  # number of copies of the content in memory while a file is read
     json: int = 8  # memory of a JSON document, relative to the size of its text
 

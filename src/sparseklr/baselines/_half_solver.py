@@ -34,7 +34,7 @@ THRESHOLD = 54 ** (1 / 3) / 4
 class HalfSettings:
     """Settings of the coordinate algorithm; decreases are fractions of the objective."""
 
-    shortlist: int = 64  # number of coordinates tried in an iteration, by decreasing predicted decrease
+    shortlist: int = 64  # number of coordinates tried in an iteration, the largest predicted decrease first
     trials: int = 4  # number of trials after which only coordinates with a guaranteed decrease are tried
     settled: float = 1e-4  # while the support grows, Newton steps stop at this predicted decrease
     worthwhile: float = 1e-9  # smallest predicted decrease for which a coordinate is tried
@@ -291,8 +291,7 @@ class HalfSolver:
         Each iteration has three steps:
 
         1. Half thresholding is applied to coordinates outside the support, beginning with the largest
-        predicted
-           decrease. A coordinate that becomes non-zero and lowers the objective joins the support.
+           predicted decrease. A coordinate that becomes non-zero and lowers the objective joins the support.
         2. Newton steps are taken in the coordinates of the support. Coordinates that reach zero leave it.
         3. If no coordinate joined in step 1, half thresholding is applied to the support. The step size of a
            coordinate is the inverse of an upper bound on its curvature.

@@ -124,10 +124,9 @@ class ImportVectorMachine(KernelClassifier):
     :math:`\varphi_j = (K_{Nj} - \Phi\Phi_j^\top) / (K_{jj} - \|\Phi_j\|^2)^{1/2}` and leaves all other
     columns unchanged. With this column, a Newton step lowers the objective by :math:`\tfrac12 r_j^2 / s_j`
     more than without it, where :math:`s_j` is the Schur complement of the candidate in the bordered Hessian,
-    and
-    :math:`r_j` the derivative with respect to its weight after all other weights are eliminated. This score
-    takes ``O(N |S|)`` operations per candidate, in matrix products. With several classes, the blocks of the
-    Hessian between classes are ignored. The ten candidates with the best scores are then compared by the
+    and :math:`r_j` the derivative with respect to its weight after all other weights are eliminated. This
+    score takes ``O(N |S|)`` operations per candidate, in matrix products. With several classes, the blocks of
+    the Hessian between classes are ignored. The ten candidates with the best scores are then compared by the
     objective after three Newton steps (one step if ``update="one-step"``) with a line search.
 
     The result does not depend on the order of the rows, and repeating a row is equivalent to a weight of 2.

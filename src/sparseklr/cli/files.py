@@ -132,7 +132,7 @@ def output_of(args: Namespace) -> Any:
     written."""
     if args.output is None:
         if args.data == "-" or set("*?[") & set(Path(args.data).stem):
-            raise CliError(f"--output: no name for the model file follows from {args.data!r}; use -o FILE")
+            raise CliError(f"--output: {args.data!r} gives no name for the model file; use -o FILE")
         args.output = f"{Path(args.data).stem}.sklr"
     if args.output == "-" and args.json:
         raise CliError("--output - and --json both write to standard output; use only one of them")

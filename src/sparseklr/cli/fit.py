@@ -1,4 +1,4 @@
-"""``sparseklr fit``: read a file, set test rows aside, fit a pipeline, evaluate it on them and save it."""
+"""``sparseklr fit``: read a file, set test rows aside, fit a pipeline, evaluate it on them, and save it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def add_fit(subparsers: Any) -> None:
         "values are imputed, and columns that identify the rows are dropped. Every step is reported before "
         "the fit and stored with the model. Without --model, four models are compared on validation rows: a "
         "constant prediction of the class fractions, a logistic regression, CompactKLR and SparseKLR. The "
-        "smallest model whose log-loss ties with the lowest is fitted to all rows.",
+        "smallest model whose log-loss is within one standard error of the lowest is fitted to all rows.",
         FIT_EXAMPLES,
     )
     add_model(parser, add_training(parser))
@@ -171,8 +171,8 @@ def _make_pipeline(rows: Dataset, args: Namespace) -> Any:
     from ..tables.pipeline import tabular_pipeline
 
     assert rows.table is not None
-    # With "auto", the reader detects the decimal sign, also in new data. It does not see the separator, so a
-    # decimal comma that was inferred from the separator must be passed on.
+    # With "auto", the reader detects the decimal sign, and does so again in new data. It does not receive the
+    # separator, so a decimal comma that was inferred from the separator must be passed on.
     suggested = "," if rows.table.decimal is None and rows.table.facts.get("decimal") == "," else "auto"
     return tabular_pipeline(
         categorical=args.categorical,
@@ -196,14 +196,14 @@ def _split(args: Namespace, name: str, y: np.ndarray) -> tuple[np.ndarray, np.nd
     if counts.min() < 2:
         single = classes[counts.argmin()]
         raise CliError(
-            f"{what}: class {single} has only one row; expected at least one row to train and one row to test"
+            f"{what}: class {single} has only one row; expected at least one training row and one test row"
         )
     n_test = math.ceil(args.test_size * len(y))
-    for n, purpose in ((n_test, "to test"), (len(y) - n_test, "to train")):
+    for n, purpose in ((n_test, "test"), (len(y) - n_test, "training")):
         if n < len(classes):
             raise CliError(
-                f"{what}: of {len(y)} rows, only {n} remain {purpose}; expected at least one for each of the "
-                f"{len(classes)} classes"
+                f"{what}: only {n} of {len(y)} rows would be {purpose} rows; expected at least one for each "
+                f"of the {len(classes)} classes"
             )
     kept, test = train_test_split(
         np.arange(len(y)), test_size=args.test_size, stratify=y, random_state=args.seed
@@ -211,7 +211,7 @@ def _split(args: Namespace, name: str, y: np.ndarray) -> tuple[np.ndarray, np.nd
     if len(absent := np.setdiff1d(y, y[kept])):
         n_rows = (y == absent[0]).sum()
         raise CliError(
-            f"{what}: all {n_rows} rows of class {absent[0]} would be test rows, so none remains to train; "
+            f"{what}: all {n_rows} rows of class {absent[0]} would be test rows, and none a training row; "
             "reduce --test-size"
         )
     return kept, test

@@ -34,7 +34,7 @@ class FamiliaritySettings:
 
     least: float = 0.01  # a row with a smaller familiarity is unfamiliar
     few: float = 0.05  # no message is printed up to this fraction of unfamiliar rows
-    too_large: float = 1e20  # kernel values overflow beyond this scaled feature, which no date reaches
+    too_large: float = 1e20  # a scaled feature beyond this value, which no date reaches, overflows
 
 
 SETTINGS = FamiliaritySettings()
@@ -192,8 +192,8 @@ class Model:
     def familiarity(self, X: Any) -> np.ndarray:
         """Return the familiarity of each row; NaN for models that do not have it.
 
-        The familiarity of a row is the fraction of the training rows that the points of the model explain no
-        better than this row.
+        The familiarity of a row is the fraction of the training rows that the points of the model represent
+        no better than this row.
         """
         try:
             return self.estimator.familiarity(self.features(X))

@@ -293,7 +293,8 @@ def add_model(parser: Parser, group: Any) -> None:
     group.add_argument(
         "--box",
         type=number(above=0),
-        help="upper bound of the dual variables in the problem that selects the rows (default: 10)",
+        help="C of the support vector machine that selects the rows; a larger value usually selects fewer "
+        "rows (default: 10)",
     )
     group = parser.add_argument_group("compact model")
     group.add_argument(

@@ -75,15 +75,15 @@ def add_predict(subparsers: Any) -> None:
     parser.add_argument(
         "--flag",
         action="store_true",
-        help="add a column unfamiliar, which states why a row is unlike the training rows and is otherwise "
-        "empty; DATA may then lack some columns of the model",
+        help="add a column unfamiliar with the reasons why a row is unlike the training rows (empty for "
+        "other rows); DATA may then lack some columns of the model",
     )
     parser.add_argument(
         "--set",
         metavar="COVERAGE",
         type=fraction,
         help="add a column set with a prediction set: classes, separated by |, that include the true class "
-        "with this probability, such as 0.9; empty for the least certain rows if the accuracy exceeds 0.9",
+        "with this probability, such as 0.9; if the accuracy is higher, the least certain sets are empty",
     )
     add_reading(parser)
     add_output(parser, "CSV (.csv, .tsv) or Parquet file (default: standard output)", required=False)

@@ -445,7 +445,7 @@ def read_for_model(
     notes = [*([] if table.usual else [str(table)]), *table.notes, *notes]
     if with_labels and 2 * (n_seen := model.n_training_rows(X)) > len(X):
         seen = f"{n_seen} of {len(X)} rows are identical to training rows"
-        notes.append(f"{seen}, so the results are no estimate of the performance on new rows")
+        notes.append(f"{seen}, so the results do not estimate the performance on new rows")
     numbers = table.frame.index.to_numpy()
     return Dataset(name, X, y, weight, table, missing=missing, numbers=numbers), notes
 

@@ -157,7 +157,7 @@ def _training_rows(entry: ReportedModel) -> str:
     if not n_seen:
         return ""
     effect = (
-        "The results on this page are no estimate of the performance on new rows."
+        "The results on this page do not estimate the performance on new rows."
         if 2 * n_seen > n
         else "The results on this page are therefore optimistic."
     )
@@ -291,9 +291,9 @@ def _familiarity(entry: ReportedModel) -> str:
         )
     return (
         "<p>The familiarity of a row is the fraction of the training rows that the points of the model "
-        "explain no better than this row. For rows from the same distribution as the training rows, the "
-        "familiarity is uniformly distributed (dotted line). A row with a familiarity near zero is unlike "
-        "anything in the training data.</p>"
+        "represent no better than this row. For rows from the same distribution as the training rows, the "
+        "familiarity is uniformly distributed (dotted line). If the familiarity of a row is near zero, the "
+        "points represent nearly all training rows better than this row.</p>"
     )
 
 

@@ -46,7 +46,7 @@ def is_streamed(args: Namespace) -> bool:
     if args.model != "compact":
         raise CliError(f"{what} requires --model compact")
     if args.data == "-":
-        raise CliError(f"{what}: standard input can be read only once; give files")
+        raise CliError(f"{what}: standard input can be read only once; pass files instead")
     # test rows and columns that are not numeric require the whole table in memory
     for name in ("categorical", "number", "date", "na", "encoding", "test_size"):
         if getattr(args, name):

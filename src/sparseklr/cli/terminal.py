@@ -141,7 +141,8 @@ def fit_lines(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
 def losses_in_words(summary: Mapping[str, Any]) -> dict[str, str]:
     """Return the estimates of the log-loss on new rows as text.
 
-    After a comparison of models, only its result: a loss that the fit minimised is not comparable with it.
+    After a comparison of models, only the estimate of the comparison is returned, because a loss that the fit
+    minimised is not comparable with it.
     """
     if compared := summary.get("comparison"):
         return {"Expected log-loss": f"{compared['log_loss']:.4f} ± {compared['standard_error']:.4f}"}
@@ -156,7 +157,7 @@ def kinds_in_words(kinds: Iterable[str]) -> str:
 
 
 def time_in_words(created: str) -> str:
-    """Return the time when a model file was written as text, to the minute."""
+    """Return, as text, the time when a model file was written, to the minute."""
     return f"{datetime.fromisoformat(created):%Y-%m-%d %H:%M %Z}"
 
 
@@ -221,7 +222,7 @@ def _show_points(found: Mapping[str, Any], title: str, head: list[str], lines: l
 
 
 def others_in_words(others: Mapping[str, Any], digits: int) -> str:
-    """Return the contributions of the points that a table does not show as text; "" if it shows all."""
+    """Return, as text, the contributions of the points that a table omits; "" if it shows all."""
     if not others["n_points"]:
         return ""
     return (

@@ -1,4 +1,4 @@
-"""Elimination of features that a model hardly uses, a fifth of them in each round.
+"""Elimination of features that a model hardly uses, a fifth of the remaining features in each round.
 
 The use of a feature is measured by the mean squared derivative of the outputs (decision values) with respect
 to the feature. In each fold, the features that the model of the fold uses least are dropped. The validation
@@ -27,7 +27,7 @@ class EliminationSettings:
     """
 
     dropped: float = 0.2  # fraction of the features dropped in a round
-    allowed: float = 1.0  # the fewest features with a difference of at most this many errors are chosen
+    allowed: float = 1.0  # the fewest features within this many standard errors are chosen
     hopeless: float = 3.0  # the search ends if the difference exceeds this many standard errors ...
     much: float = 0.05  # ... and this fraction of the smallest loss
     # The number of features is refined between the chosen one and the next smaller one, in at most this

@@ -28,7 +28,7 @@ from .. import _core
 from .._utils.arrays import check_floats
 from .rows import LabelledRows
 
-# Precisions rho of the prior on the mean of log gamma, and tau of the prior on the deviations from this mean
+# Factors of the penalty on log gamma: rho for its mean, and tau for the deviations from this mean
 RHO, TAU = 0.1, 1.0
 
 
@@ -101,7 +101,7 @@ def gamma_of(log_gamma: np.ndarray) -> np.ndarray:
 
 
 def width_penalty(log_gamma: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return the last two terms of J, the prior on log gamma, and their derivatives."""
+    """Return the last two terms of J, the penalty on log gamma, and their derivatives."""
     mean = log_gamma.mean()
     a, r = mean + np.log(len(log_gamma)), log_gamma - mean
     return 0.5 * (RHO * a * a + TAU * float(r @ r)), RHO * a / len(log_gamma) + TAU * r
@@ -138,7 +138,7 @@ class Objective:
         self._inner = _core.CompactInner(rows, threads)
 
     def solve(self, model: CompactModel, C: float, tol: float = 1e-7) -> tuple[CompactModel, float]:
-        """Return the model with optimal coefficients, and J without the prior on the widths.
+        """Return the model with optimal coefficients, and J without the penalty on log gamma.
 
         The points and widths of ``model`` are kept.
         """
@@ -148,7 +148,7 @@ class Objective:
         return replace(model, coef=coef), value
 
     def gradient(self, log_gamma: np.ndarray, C: float) -> np.ndarray:
-        """Return the derivatives of min J, over the coefficients, with respect to points and log gamma.
+        """Return the derivatives of J, minimised over the coefficients, in the points and log gamma.
 
         They are evaluated at the last solution of :meth:`solve`.
         """

@@ -25,8 +25,8 @@ class Rotation:
     """An orthonormal basis of the span of n rows with p > n features.
 
     If the kernel has the same width along all features, distances depend only on coordinates in this span,
-    and the optimal points lie in it. The coordinates are multiplied by sqrt(n / p), because the prior of a
-    model with n features is centred at gamma = 1 / n instead of 1 / p.
+    and the optimal points lie in it. The coordinates are multiplied by sqrt(n / p), because the penalty on
+    log gamma is zero at gamma = 1 / n for n features, instead of 1 / p.
     """
 
     basis: np.ndarray  # (p, n)
@@ -263,10 +263,10 @@ def scaled_rows(
     """Return the scaled distinct (row, class) pairs, their observations, and the scaling.
 
     The pairs are sorted by a hash of their contents. Sparse rows are converted to dense rows in blocks.
-    ``count`` is the number of observations of each row. ``scale`` is a scaling, or whether the features are
-    to be scaled. Scaled values are rounded to multiples of 1 / ``steps``, and rows that become equal are
-    merged: the iterations amplify differences, and noise with a relative size of 1e-9, for instance from
-    another BLAS, could lead to another optimum.
+    ``count`` is the number of observations of each row. ``scale`` is a :class:`Scaling`, or a bool: whether
+    to scale the features. Scaled values are rounded to multiples of 1 / ``steps``, and rows that become equal
+    are merged. Without rounding, noise with a relative size of 1e-9, for instance from another BLAS, could
+    lead to another optimum, because the iterations amplify differences.
     """
     given = scale if isinstance(scale, Scaling) else None
     features = canonical_features(X, codes, weight, n_classes) if given is None else given.kept
@@ -299,7 +299,7 @@ def _merged(rows: LabelledRows, observations: Observations) -> tuple[LabelledRow
     _, first, point = np.unique(row_keys(rows.X), return_index=True, return_inverse=True)
     if len(first) == observations.n_points or observations.key is None:
         return rows, observations
-    first = first[point]  # of the rows equal to each one, the first
+    first = first[point]  # the first of the rows equal to each row
     _, kept, pair = np.unique(first * rows.n_classes + rows.label, return_index=True, return_inverse=True)
     merged = replace(rows.take(kept), weight=np.bincount(pair, rows.weight))
     count = np.bincount(pair, observations.count).astype(np.int64)
@@ -310,11 +310,11 @@ def _merged(rows: LabelledRows, observations: Observations) -> tuple[LabelledRow
 def validation_folds(label: np.ndarray, n_classes: int, observations: Observations) -> list[np.ndarray]:
     """Return, for each fold, the number of observations of each pair that are used for validation.
 
-    There are ten folds up to 500 observations, and five up to 1500. With more observations, three of five
-    folds are used. The result is empty if a class has a single observation. The observations of each class
-    are assigned to the folds in turn, in the order of the rows. The observations of one pair may therefore be
-    in both the training part and the validation part of a fold. Copies of a row stay together: distinct rows
-    are assigned to the folds in turn, grouped by their rarest class.
+    There are ten folds with up to 500 observations, and five with up to 1500. With more observations, three
+    of five folds are used. The result is empty if a class has a single observation. The observations of each
+    class are assigned to the folds in turn, in the order of the rows. The observations of one pair may
+    therefore be in both the training part and the validation part of a fold. Copies of a row stay together:
+    distinct rows are assigned to the folds in turn, grouped by their rarest class.
     """
     count = observations.count
     n_folds, used = (10, 10) if len(observations) <= 500 else (5, 5) if len(observations) <= 1500 else (5, 3)
@@ -340,8 +340,8 @@ def repeated_folds(
 ) -> list[list[np.ndarray]]:
     """Return the folds of :func:`validation_folds` for one to ``most`` random orders of the pairs.
 
-    Orders are added until the folds validate at least ``n_rows`` observations in total. If the folds of the
-    first order reach this number, its remaining folds are omitted.
+    Orders are added until the folds have at least ``n_rows`` validation observations in total. If the folds
+    of the first order reach this number, its remaining folds are omitted.
     """
     repeats: list[list[np.ndarray]] = []
     held_out = 0

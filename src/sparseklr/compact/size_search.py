@@ -43,7 +43,7 @@ class CompactSettings:
     C: float | None = None
     shared: bool = False  # whether all features share one width
     sparse: bool = False  # whether features are eliminated
-    tol: float = 1e-4  # L-BFGS is run again only if the last run lowered the loss by this fraction
+    tol: float = 1e-4  # a second run of L-BFGS must lower the loss by this fraction
     threads: int = 1
     seed: int = 0  # seed of the choice of validation rows
 
@@ -53,7 +53,7 @@ class SizeSearchSettings:
     """Settings of the search. A loss is the mean log-loss of the validation rows."""
 
     gain: float = 2e-3  # doubling the number of points must lower the loss by this fraction ...
-    least_gain: float = 3e-4  # ... and by this amount; otherwise models would grow at a loss near zero
+    least_gain: float = 3e-4  # ... and by this amount, so that models stop growing at a loss near zero
     patience: int = 2  # the search ends after this number of sizes without a sufficient gain
     least_tried: int = 16  # sizes up to this number of points are always tried, because they are cheap
     # A size above ``many_points`` takes longer than all smaller sizes together. It must lower the loss by the
@@ -63,7 +63,7 @@ class SizeSearchSettings:
     # A size with more points than ``many_points``, or with more coefficients (points times outputs) than
     # this, is first tried in one fold. The other folds follow if its gain there is large enough.
     many_coefficients: int = 512
-    # Folds are repeated until there are this number of decision values on validation rows, ...
+    # Folds are repeated until the validation rows have at least this number of decision values, ...
     validation_values: int = 3000
     validation_rows: int = 600  # ... and at least this number of validation rows
     most_repeats: int = 3  # maximum number of repetitions of the folds
@@ -109,7 +109,7 @@ class Stage:
 class Validation:
     """The validation rows of all folds and repetitions.
 
-    A distinct (row, class) pair may occur several times, in different folds or repetitions.
+    The same (row, class) pair may occur several times, in different folds or repetitions.
     """
 
     rows: LabelledRows
@@ -119,7 +119,7 @@ class Validation:
 
     @classmethod
     def of(cls, rows: LabelledRows) -> Validation:
-        """Return the validation rows if every row is one observation."""
+        """Return the validation rows for rows that are one observation each."""
         return cls(rows, np.arange(len(rows)), np.ones(len(rows)), np.zeros(len(rows), dtype=np.intp))
 
     def mean(self, values: np.ndarray) -> tuple[float, float]:
@@ -364,7 +364,7 @@ class SizeSearch:
         return self._moved_further(each, folds, moved, C)
 
     def _fit_expensive(self, each: Map, size: int, last: Stage, widths: list[np.ndarray]) -> Stage | None:
-        """Return the stage of one size as :meth:`fit_size`, or None if the first fold gains too little."""
+        """Return the stage of one size, as :meth:`fit_size` does; None if the first fold gains too little."""
         C, (first, *others) = last.C, self.folds
         starts = [first.start(widths[0], size, C)]
         moved = [first.move(starts[0], C)]
@@ -398,7 +398,7 @@ class SizeSearch:
     def _best_C(
         self, each: Map, folds: list[Fold], models: list[CompactModel], C: float, moved_at: tuple[float, ...]
     ) -> Stage:
-        """Return the stage with the best of the current C and its neighbours; points and widths are kept."""
+        """Return the stage with the lowest loss among C and its neighbours, for fixed points and widths."""
         trials = [self._evaluate(folds, models, C, moved_at)]
         for value in self._neighbours(C):
             solved = list(each(partial(Fold.solve, C=value), folds, models))

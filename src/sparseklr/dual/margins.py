@@ -81,8 +81,8 @@ def support_band(C: Any, lam: float, bound: Any = None) -> tuple[Any, Any]:
     lam : float
         The margin, >= 0.
     bound : float or array (n,), optional
-        The lower bound b, at which a dual variable counts as zero, below ``C / 2``. The default is
-        ``1e-9 * C``, as in :class:`~sparseklr.SKLR`. The paper uses 1e-5.
+        The lower bound b < C / 2, at which a dual variable counts as zero. The default is ``1e-9 * C``, as in
+        :class:`~sparseklr.SKLR`. The paper uses 1e-5.
 
     Returns
     -------
@@ -136,8 +136,8 @@ def saturation_bound(
 
     For every ``lam`` at or above this margin, :math:`\alpha_i(\lambda) \ge C_i - \gamma_i` with
     ``gamma_i = tol * C_i / C`` for each point i of the minority class M. This is the class with the smaller
-    sum of :math:`C_i`; if the sums are equal, the statement holds for both classes. A larger margin then only
-    scales the model.
+    sum of :math:`C_i`; if the sums are equal, the statement holds for both classes. A larger margin then
+    changes only the intercept.
 
     Parameters
     ----------
@@ -324,9 +324,9 @@ def solve_nu(
 ) -> tuple[DualProblem, Solution]:
     """Solve a binary problem in the nu form.
 
-    Returns the problem with the margin that was found, and its solution. The variables ``alpha - bound`` sum
-    to ``nu`` (see :func:`~sparseklr.dual.smo.solve_above_bound`). The search starts at the margin ``lam``,
-    from the variables ``above`` and the corresponding ``F``.
+    The results are the problem with the margin that was found, and its solution. The variables ``alpha -
+    bound`` sum to ``nu`` (see :func:`~sparseklr.dual.smo.solve_above_bound`). The search starts at the margin
+    ``lam``, from the variables ``above`` and the corresponding ``F``.
     """
 
     def solve(lam: float, start: Solution | None) -> Solution:

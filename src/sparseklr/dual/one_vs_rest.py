@@ -126,8 +126,8 @@ class BinarySolver(SampleSolver):
     ) -> tuple[DualProblem, Solution]:
         """Find the margin at which the dual variables sum to ``nu``.
 
-        The search starts from the margin ``lam`` and the variables ``start``. Returns the problem with the
-        margin that was found, and its solution.
+        The search starts from the margin ``lam`` and the variables ``start``. The results are the problem
+        with the margin that was found, and its solution.
         """
         above, F = self._start(problem, start)
         with ProgressBar(title, self.settings.tol, self.show) as progress:

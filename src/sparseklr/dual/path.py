@@ -3,8 +3,9 @@ r"""Solution paths: S-KLR for a grid of (C, lam).
 All problems share one kernel matrix. For each C, the margins lam are visited in descending order. Since
 :math:`\alpha(\lambda)` is smooth, a polynomial through the last few solutions predicts the next one. The
 corresponding ``F = K (alpha * y)`` is linear in alpha, so it is predicted without a product with K. With tol
-= 1e-5 on the grid of the paper, this takes about half as many pair steps as starts from zero. Ascending or
-bisecting order, starts from the previous C, extrapolation of f, and Newton steps were not faster.
+= 1e-5 on the grid of the paper, this takes about half as many pair steps as starting from zero. The following
+alternatives were not faster: an ascending or bisecting order of the margins, starts from the solutions for
+the previous C, extrapolation of f, and Newton steps.
 """
 
 from __future__ import annotations
@@ -211,10 +212,11 @@ def solve_grid(
             pool.shutdown(wait=True, cancel_futures=True)
             raise
     if unsolved := sum(solution.status is not Status.OPTIMAL for solution in path.solutions.flat):
+        reached = f"the solver reached max_iter={settings.max_iter}, or " if settings.max_iter > 0 else ""
+        raised = "max_iter or tol" if settings.max_iter > 0 else "tol"
         warn(
-            f"{unsolved} of {path.solutions.size} problems were not solved to the tolerance, because of "
-            f"max_iter={settings.max_iter} or because rounding errors prevent progress. Raise "
-            "max_iter or tol, or scale the features.",
+            f"{unsolved} of {path.solutions.size} problems were not solved to the tolerance: {reached}"
+            f"rounding errors prevent progress. Raise {raised}, or scale the features.",
             ConvergenceWarning,
         )
     return path
@@ -281,7 +283,7 @@ def _warn_about_saturation(K: np.ndarray, data: Samples, Cs: np.ndarray, lams: n
     """Warn about margins at which all dual variables of a class are at their upper bounds."""
     ratio = lams.max(axis=1) / Cs
     c = max(range(len(Cs)), key=lambda k: (ratio[k], Cs[k]))
-    # The saturation bound far exceeds the following limit. Computing the bound takes a pass over K.
+    # Margins below the following limit are far below the saturation bound, whose computation takes longer.
     if ratio[c] <= K.diagonal().mean():
         return
     for y in data.signs():
@@ -290,6 +292,6 @@ def _warn_about_saturation(K: np.ndarray, data: Samples, Cs: np.ndarray, lams: n
             warn(
                 f"lam={lams[c].max():g} at C={Cs[c]:g} exceeds the saturation bound {limit:.4g}. Above this "
                 "bound, every dual variable of the smaller class is at its upper bound, so the model keeps "
-                f"all points of this class. Use margins below {limit / Cs[c]:.3g} * C.",
+                f"all points of this class. Use values of lam below {limit / Cs[c]:.3g} * C.",
             )
             return

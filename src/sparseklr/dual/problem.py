@@ -247,20 +247,20 @@ class SoftmaxProblem:
     def kkt_violation(self, coef: Array, F: Array, intercept: Array) -> float:
         """Return twice the largest ``(G_ik - b_k) - (G_il - b_l)`` over rows i and classes k and l.
 
-        The mass of class k must be above its bound. ``coef`` is optimal if and only if the violation is 0 for
-        some intercepts b. With two classes and their best intercepts, the violation equals the violation of
-        :class:`DualProblem`, because of the factor 2.
+        Only classes k whose mass on row i is above its bound are considered. ``coef`` is optimal if and only
+        if the violation is 0 for some intercepts b. With two classes and their best intercepts, the violation
+        equals the violation of :class:`DualProblem`, because of the factor 2.
         """
         slack = self.gradient(coef, F) - intercept[:, None]
         largest = np.where(self.masses(coef) > 0, slack, -np.inf).max(axis=0)
         return float(2 * (largest - slack.min(axis=0)).max())
 
     def pair(self, p: int, q: int, coef: Array, F: Array) -> tuple[DualProblem, Array, Array]:
-        """Return the problem of moving mass between the classes p and q.
+        """Return the problem of moving mass between the classes p and q, its variable, and its F.
 
         This is a binary problem with the kernel 2 K. Its variable is the mass of p, which is at most the sum
-        of the masses of p and q. Returns the problem, the variable, and its F up to a constant. Rows whose
-        masses of p and q are both at the bound are fixed.
+        of the masses of p and q. F is correct up to a constant. Rows whose masses of p and q are both at the
+        bound are fixed.
         """
         masses, own = self.masses(coef)[[p, q]], self.own[[p, q]]
         problem = DualProblem(np.ones(len(self.box)), masses.sum(axis=0) + 2 * self.bound, self.bound, 0.0)

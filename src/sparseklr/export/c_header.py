@@ -1,4 +1,4 @@
-"""Export to a C header with constants and three functions, which needs no libraries and no heap memory."""
+"""Export to a C header with constants and three functions, which needs only ``<math.h>`` and no heap."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ static inline void {name}_table(const {real} x[{NAME}_N_FEATURES], {real} t[{n}]
     for (j = 0; j < {n}; ++j) {{
         const {real} v = x[{name}_table_column[j]];
         const int first = {name}_table_codes[j], last = {name}_table_codes[j + 1] - 1;
-        if (first <= last) /* v is the index of a category (ignore case); others mean an unknown category */
+        if (first <= last) /* v is the index of a category (ignoring case); others mean an unknown one */
             t[j] = {name}_table_values[v >= 0 && v < last - first ? first + (int)v : last];
         else if ({name}_table_filled[j]) t[j] = v != v ? {name}_table_fill[j] : v;
         else t[j] = v != v; /* 1 if the value is missing (NaN), otherwise 0 */
@@ -129,9 +129,9 @@ def to_c(model: Any, *, name: str = "model", dtype: Literal["double", "float"] =
     name : str, default="model"
         Prefix of all identifiers in the header.
     dtype : {"double", "float"}, default="double"
-        Type of all numbers and of the arithmetic. With ``"float"``, ``to_c`` computes the probabilities at
-        (up to 200 of) the points of the model in both precisions and warns if they differ by more than 1e-4.
-        Such differences arise if large coefficients cancel; scaling the features before the fit helps.
+        Type of all numbers and of the arithmetic. With ``"float"``, ``to_c`` computes the probabilities at up
+        to 200 points of the model in both precisions, and warns if they differ by more than 1e-4. Such
+        differences arise if large coefficients cancel; scaling the features before the fit helps.
 
     Returns
     -------

@@ -118,8 +118,9 @@ def to_onnx(model: Any, X: Any = None, *, dtype: Literal["float64", "float32"] =
 def register_converters() -> None:
     """Register the classifiers of this package with skl2onnx.
 
-    After this call, ``skl2onnx.to_onnx`` can convert the classifiers, also in pipelines and parameter
-    searches. Its options ``zipmap`` and ``nocl`` are supported. :func:`to_onnx` calls this function itself.
+    After this call, ``skl2onnx.to_onnx`` can convert the classifiers, including those in pipelines and
+    parameter searches. Its options ``zipmap`` and ``nocl`` are supported. :func:`to_onnx` calls this function
+    itself.
     """
     skl2onnx = _skl2onnx()
     for estimator in ESTIMATORS:
@@ -358,10 +359,10 @@ def _convert_table(scope: Any, operator: Any, container: Any) -> None:
 
 
 def _spellings(categories: list[str]) -> dict[str, int]:
-    """Map each category to its index, also in lower case, upper case and with capitals.
+    """Map each category to its index, in its own spelling, in lower case, in upper case and with capitals.
 
-    ``TableReader`` ignores case in the same way, unless two categories differ only in case; a graph has no
-    operator for this that is independent of the locale.
+    ``TableReader`` also ignores case, unless two categories differ only in case. ONNX has no operator that
+    ignores case independently of the locale.
     """
     index = {category: i for i, category in enumerate(categories)}
     folded = [category.casefold() for category in categories]
@@ -380,8 +381,8 @@ def _rounded(values: np.ndarray) -> np.ndarray:
 def _date_parts(g: Graph, seconds: str, parts: list[str]) -> str:
     """Add the nodes for :func:`sparseklr.tables.features.date_parts`, from seconds since 1970.
 
-    Days are counted from 0000-03-01, so that a leap day is the last day of its year, and years in eras of 400
-    (H. Hinnant, "chrono-compatible low-level date algorithms", civil_from_days).
+    Days are counted from 0000-03-01, so that a leap day is the last day of its year, and years are counted in
+    eras of 400 years (H. Hinnant, "chrono-compatible low-level date algorithms", civil_from_days).
     """
     from onnx import TensorProto
 

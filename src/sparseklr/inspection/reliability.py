@@ -59,10 +59,9 @@ class ReliabilityDisplay:
         \pm z \sqrt{\frac{\bar y (1 - \bar y)}{n} + \frac{z^2}{4 n^2}} \right),
 
     where :math:`\bar y` is the fraction, n the number of samples in the bin, and z the quantile of the normal
-    distribution for the confidence level. If the model is calibrated, about 95 of 100 such intervals contain
-    the mean predicted probability of their bin.
-    :class:`sklearn.calibration.CalibrationDisplay` draws the same curve, but without a band, without sample
-    weights, and only for two classes.
+    distribution for the confidence level. If the model is calibrated, about 95 of 100 intervals of level 95%
+    contain the mean predicted probability of their bin. :class:`sklearn.calibration.CalibrationDisplay` draws
+    the same curve, but without a band, without sample weights, and only for two classes.
 
     Create the display with :meth:`from_estimator` or :meth:`from_predictions`.
 
@@ -85,7 +84,7 @@ class ReliabilityDisplay:
     estimator_name : str, default=None
         Label of the curve.
     pos_label : int, float, bool or str, default=None
-        The positive class. None means that the event is a correct prediction by the most probable class.
+        The positive class. None means the event that the most probable class is the true class.
 
     Attributes
     ----------

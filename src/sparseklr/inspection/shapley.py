@@ -45,7 +45,7 @@ class ShapleyDisplay:
     max_features : int
         Maximum number of features shown separately; the contributions of all other features are summed.
     unit : str
-        What the contributions add up to, for the label of the axis.
+        Name of the quantity to which the contributions add up, for the label of the axis.
 
     Attributes
     ----------

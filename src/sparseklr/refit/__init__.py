@@ -1,6 +1,6 @@
 """The refit of SparseKLR: penalised maximum likelihood in the span of the selected kernel functions.
 
-Three words are used throughout this package:
+Three terms are used throughout this package:
 
 - A *point* is a distinct training row. Equal rows form one point.
 - An *observation* is a training row with its label. Several observations may belong to one point.

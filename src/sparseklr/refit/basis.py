@@ -33,7 +33,8 @@ from .._utils.threads import Map, threads_of
 from ..kernels import rounded
 from ..samples import DistinctPoints
 
-# Number of rows in a block of kernel columns. Two threads share the ten blocks of 10,000 points evenly.
+# Number of rows in a block of kernel columns. With 10,000 points there are ten blocks, five for each of two
+# threads.
 _BLOCK = 1024
 # Up to this number of points, features replace kernel columns.
 _FEW_POINTS = 2048
@@ -67,7 +68,7 @@ def independent(K: np.ndarray, tolerance: float = 1e-8) -> tuple[np.ndarray, np.
 
 
 def row_blocks(n: int) -> list[slice]:
-    """Return slices that divide n rows into blocks of 2048; the number of threads has no influence."""
+    """Return slices that divide n rows into blocks of 1024, whatever the number of threads."""
     return [slice(start, min(start + _BLOCK, n)) for start in range(0, n, _BLOCK)]
 
 
@@ -266,7 +267,7 @@ class Basis:
         return np.concatenate([self._from_left(out), e.sum(axis=0)[None]])
 
     def product(self, information: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return ``outputs(v)`` and its product with ``information``, projected, in a single pass."""
+        """Return ``f = outputs(v)`` and ``project(information * f)``, computed in a single pass."""
         coef = v[:-1] if self.whitened else self.coefficients(v)
         out = np.zeros(self.size)
 

@@ -135,7 +135,7 @@ def cross_fitted(
 def fit_sigmoids(solver: BinarySolver, solved: BinarySolutions) -> np.ndarray:
     """Return slope and intercept of Platt's sigmoid for each binary problem, (n_problems, 2).
 
-    A warning is issued for a problem without cross-fitted values, whose sigmoid uses training values.
+    If cross-fitting is impossible, a warning is issued and the decision values of the training rows are used.
     """
     points, sigmoids = DistinctPoints.of(solver.data), []
     for problem, solution in zip(solved.problems, solved.solutions, strict=True):

@@ -5,11 +5,11 @@ takes one Newton step per observation, and each step needs the Newton matrix of 
 order of this matrix is the number of basis points times the number of classes. If one matrix for each class
 is used instead, leave-one-out is far too optimistic with many classes (docs/design/refit.md).
 
-For F folds, F + 1 models are fitted together: one model without each fold, and one model to all
-observations. They share the basis and the preconditioners, so one product with the features serves all of
-them. The iterations start from outputs that depend only on the labels to which a model is fitted, or from the
-models of the same folds with a neighbouring C. A start that depends on all labels would make the estimates
-too optimistic.
+For F folds, F + 1 models are fitted together: one model without each fold, and one model of all observations.
+They share the basis and the preconditioners, so one product with the features serves all of them. The
+iterations start from outputs that depend only on the labels to which a model is fitted, or from the models of
+the same folds with a neighbouring C. A start that depends on all labels would make the estimates too
+optimistic.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ def joint_cross_fit(
 ) -> tuple[LikelihoodFit, np.ndarray, np.ndarray]:
     """Return the model of all observations, cross-fitted outputs, and the coordinates of all models.
 
-    There are more than two classes. The coordinates have the shape (basis.size + 1, n_folds + 1, n_classes);
-    the last model along the second axis is the model of all observations. ``starts`` contains the coordinates
-    that this function returned for another C. They may refer to a smaller basis if its points are the first
-    points of ``basis``.
+    The function is for more than two classes. The coordinates have the shape (basis.size + 1, n_folds + 1,
+    n_classes); the last model along the second axis is the model of all observations. ``starts`` contains the
+    coordinates that this function returned for another C. They may refer to a smaller basis if its points are
+    the first points of ``basis``.
     """
     groups = labels.observations
     f, v = _fits(basis, labels.cross_fits, C, None if starts is None else embedded(starts, basis), tol)

@@ -1,15 +1,15 @@
 """Choice of the kernel and its width by the leave-one-out log-loss.
 
-Each kernel is evaluated by the leave-one-out log-loss of a penalised likelihood with the best C for that
-kernel (:mod:`~.regularisation`). The likelihood uses a label-free basis and a sample of about 1500 points.
-With ``kernel="auto"``, the rbf kernel and the Laplacian kernel are compared, and the smaller loss decides.
-A kernel of the same kind that is three times as wide then replaces the chosen one while this lowers the loss
-by more than a standard error of the difference.
+Each kernel is evaluated by the leave-one-out log-loss of a model with the best C for that kernel
+(:mod:`~.regularisation`). The model has a label-free basis and is fitted to a sample of about 1500 points.
+With ``kernel="auto"``, the rbf or the Laplacian kernel is chosen, whichever has the smaller loss. A kernel of
+the same kind that is three times as wide then replaces the chosen one while this lowers the loss by more than
+a standard error of the difference.
 
 With ``gamma="auto"``, the search also covers the width. Candidate widths form a geometric grid with ratio
 three around the width of ``gamma="scale"``. The search proceeds from there to wider kernels while the loss
-falls, and likewise to narrower ones. The Laplacian kernel is first evaluated at its middle width. Its other
-widths are evaluated only if its loss there is at most the loss of the first kernel.
+falls, and likewise to narrower ones. The Laplacian kernel is first evaluated in the middle of its grid. Its
+other widths are evaluated only if its loss there is at most the loss of the first kernel.
 
 The smallest of many leave-one-out losses is optimistic. With ``gamma="auto"``, the best kernel therefore
 replaces the first one only if its loss on validation folds is smaller too. This validation loss is reported.
@@ -74,7 +74,7 @@ class Candidate:
     loss: float  # weighted mean of ``losses``
     error: float  # standard error of ``loss``
     seconds: float  # time of the evaluation
-    C_searched: bool = True  # whether C is the best for this kernel, not for another width
+    C_searched: bool = True  # whether C was searched for this kernel; otherwise it comes from another width
 
 
 class Predictor(Protocol):
@@ -88,7 +88,7 @@ class ChosenKernel:
     """Result of a kernel search."""
 
     kernel: Kernel
-    C: float  # the best C for this kernel with unscaled features
+    C: float  # the best C for this kernel with all factors equal to 1
     worse: tuple[float, ...]  # factors by which C is clearly worse (:class:`~.regularisation.EvaluatedFit`)
     factors: np.ndarray | None  # one factor for each feature (:mod:`~.relevance`); None if all are 1
     # The model with this kernel on all training points. None if the search used a sample of the points, or
@@ -296,8 +296,8 @@ class KernelSearch:
         """Evaluate a kernel and return it with its leave-one-out losses.
 
         If the evaluation fails, the error is appended to ``failed`` and the result is None. ``before`` is the
-        candidate with the previous width or of the first kind, if its C is to be tried first. The best C is
-        then not searched if the kernel is clearly worse than ``before`` at the same C, or if a wider kernel
+        candidate with the previous width or of the first kind, if its C is to be tried first. The search for
+        the best C is then skipped if the kernel is clearly worse than ``before`` at the same C, or if a wider kernel
         is worse at three times the C. With this larger C and a third of gamma, the prior variance of the
         difference of two nearby outputs, about :math:`2 C (1 - k)`, is the same.
         """

@@ -62,8 +62,8 @@ class LossAt(NamedTuple):
 class SoftmaxLossAt:
     """Log-loss at given outputs, with derivatives, for more than two classes.
 
-    The last axis of the arrays has the classes. The fields have the same meaning as in :class:`LossAt`, but
-    ``information`` approximates the matrix of second derivatives of a point by one number for each class.
+    The last axis of the arrays runs over the classes. The fields have the same meaning as in :class:`LossAt`,
+    but ``information`` approximates the matrix of second derivatives of a point by one number for each class.
     """
 
     value: float
@@ -261,7 +261,7 @@ class LeftOut(Labels):
 def in_folds(groups: Observations, n_folds: int | None = None) -> LeftOut:
     """Return the labels of the observations, divided into folds.
 
-    By default there are ten folds up to 500 observations, and five folds otherwise. The observations of a
+    By default there are ten folds with up to 500 observations, and otherwise five. The observations of a
     group may be in different folds. The observations of each class are assigned to the folds in turn, and the
     next class starts with the fold after the last one used. Classes are ordered by their first observations,
     so their names have no influence.

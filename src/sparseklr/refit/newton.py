@@ -21,9 +21,10 @@ third axis, and they share the preconditioners and the products with the feature
 Computing a Newton matrix costs as much as tens of products with it. Newton's equations are therefore solved
 by conjugate gradients, preconditioned by the matrix of an earlier step or of a neighbouring C. The matrix is
 recomputed when conjugate gradients need too many products. A Newton matrix of all classes together would have
-millions of entries. Instead, each class has a preconditioner with its own information (:mod:`~.labels`),
-averaged over the problems. With more than two classes, conjugate gradients use float32, because they only
-need to reduce the residual by a factor. Gradients, outputs and the line search use float64.
+millions of entries. Instead, each class has a preconditioner computed from its own information
+(:mod:`~.labels`), averaged over the problems. With more than two classes, conjugate gradients use float32,
+because they only need to reduce the residual by a small factor. Gradients, outputs and the line search use
+float64.
 """
 
 from __future__ import annotations
@@ -205,9 +206,10 @@ def inverse_factors(basis: Basis, information: np.ndarray, C: float, n_columns: 
     """Return inverses of the Cholesky factors of the Newton matrices of all classes.
 
     The result has the shape (n_classes, size + 1, size + 1). If these matrices would cost too much, a single
-    matrix with the mean information serves all classes. ``n_columns`` is the number of outputs of a point,
-    over all classes and problems. The product of the transpose of such an inverse and the inverse is positive
-    semidefinite in spite of rounding errors. A rounded inverse of the Newton matrix itself may be indefinite.
+    matrix with the mean information is used for all classes. ``n_columns`` is the number of outputs of a
+    point, over all classes and problems. The product of the transpose of such an inverse and the inverse is
+    positive semidefinite in spite of rounding errors. A rounded inverse of the Newton matrix itself may be
+    indefinite.
     """
     n, n_classes = information.shape
     cost = basis.size * (np.count_nonzero(information) / n_classes + basis.size)

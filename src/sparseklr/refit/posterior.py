@@ -71,7 +71,7 @@ class Posterior:
     def usual_variance(self, kernel: Kernel, rows: Any, weight: np.ndarray, information: np.ndarray) -> float:
         """Return the 90% quantile of the leave-one-out variances of the given training points.
 
-        ``rows`` contains the first of the distinct training points, in their order.
+        ``rows`` contains the first distinct training points, in the order of the training points.
         ``information`` is the Fisher information of each row (:mod:`~.labels`), multiplied by its weight.
         """
         explained, within = self._parts(self._kernel_values(kernel, rows))

@@ -39,7 +39,8 @@ def _in_coefficients(basis: Basis, factor: np.ndarray) -> np.ndarray:
 def elimination_order(basis: Basis, fit: LikelihoodFit) -> np.ndarray:
     """Return positions in ``basis.chosen`` in the order of backward elimination, least important first.
 
-    With more than two classes, all classes share one order, which is computed with their mean information.
+    With more than two classes, all classes share one order, computed from the mean of their information
+    (:mod:`~.labels`).
     """
     ridge = np.append(np.full(basis.size, _RIDGE_OF_ORDER / fit.C), 0.0)
     sigma, _ = dpotri(_in_coefficients(basis, newton_factor(fit.curvature, ridge)), lower=True)
@@ -81,13 +82,13 @@ def prune(
     """Return a model on fewer points whose divergence from the model ``fit`` is at most ``allowed``.
 
     The divergence is the mean Kullback-Leibler divergence between the probabilities of the two models. It is
-    computed after each recalibration in ``maps``, and the largest value counts. If nearly all training
+    computed after each recalibration in ``maps``, and the largest value is used. If nearly all training
     probabilities are 0 or 1, points that matter for new rows would seem unnecessary. A recalibration that
     moves the training probabilities away from 0 and 1 prevents this.
 
     The function searches for the smallest number s such that the s most important points suffice. One Newton
     step from ``fit`` approximates the model on s points; with more than two classes, the Newton matrix is
-    computed with the mean information of the classes. A refit on the s points then checks the approximation.
+    computed from the mean information of the classes. A refit on the s points then checks the approximation.
     The result has at most ``max_points`` points, even if its divergence is larger than ``allowed``.
     """
     order, m = elimination_order(basis, fit)[::-1], basis.size  # most important first

@@ -27,7 +27,8 @@ from .labels import Labels, LeftOut, SoftmaxLossAt
 class RecalibrationSettings:
     """Settings of the affine recalibration."""
 
-    # With fewer observations outside the largest class, the slope is 1; an outlier might determine it.
+    # With fewer observations than this outside the largest class, the slope is 1, because a single outlier
+    # might determine it.
     least_of_class: int = 60
     # With two classes, the slope is also 1 if fewer observations than this are not basis points.
     least_away: int = 10
@@ -57,8 +58,8 @@ def fit_recalibration(labels: LeftOut, f: np.ndarray) -> Recalibration:
 
     A slope above 1 is fitted to Platt's targets: :math:`(n+1)/(n+2)` for a class of n observations, and
     :math:`1/(n+2)` for the other classes together. These targets allow for one unseen wrong label in each
-    class. A slope below 1 is not allowed, for two reasons: it would make every C look good, and the
-    leave-one-out approximation is optimistic for large C.
+    class. A slope below 1 is not allowed, for two reasons: with it, even a C that is far too large would have
+    a small loss, and the leave-one-out approximation is optimistic for large C.
     """
     f = np.clip(f, -SETTINGS.largest_output, SETTINGS.largest_output)
     sizes = np.array(labels.class_sizes())
@@ -103,8 +104,8 @@ def transferred(
 ) -> Recalibration:
     """Return the recalibration of a model on the points ``chosen``, given the slope found on another basis.
 
-    f contains the outputs of the model on ``chosen``, ``left_out`` the leave-one-out outputs of the model on
-    the other basis. The intercept is determined by :func:`with_slope`.
+    f contains the outputs of the model on ``chosen``, and ``left_out`` contains the leave-one-out outputs of
+    the model on the other basis. The intercept is determined by :func:`with_slope`.
 
     The slope is kept unless it increases the leave-one-out loss on the new basis. The leave-one-out outputs
     on the new basis are approximated by ``left_out`` plus a constant. This constant is the mean difference of
@@ -205,14 +206,14 @@ class _LossAt(NamedTuple):
 
 
 def _logistic_at(labels: Labels, f: np.ndarray, line: Recalibration) -> _LossAt:
-    """Return the loss of recalibrated outputs with two classes, with its derivatives."""
+    """Return the two-class loss of the recalibrated outputs, and its derivatives."""
     found = _core.affine_loss(f, labels.target, labels.weight, line.slope, float(line.intercept))
     value, steepness, gradient, curvature, mixed, information = found
     return _LossAt(value, steepness, gradient, curvature, mixed, information)
 
 
 def _softmax_at(labels: Labels, f: np.ndarray, line: Recalibration) -> _LossAt:
-    """Return the loss of recalibrated outputs with more than two classes, with its derivatives."""
+    """Return the softmax loss of the recalibrated outputs, and its derivatives."""
     here = labels.at(line(f))
     assert isinstance(here, SoftmaxLossAt)
     change = here.times(f)

@@ -198,9 +198,10 @@ def checked_refit(
 ) -> tuple[Refit, Losses]:
     """Return the refitted model and its log-losses, after checks that may replace the model.
 
-    If the training loss exceeds the leave-one-out estimate, the model is refitted without recalibration and
-    pruning, and the model with the smaller training loss is kept. If the estimated loss is not below the loss
-    of the class fractions, a constant model replaces it, unless the user has set C.
+    If the training loss exceeds the leave-one-out estimate by more than one standard error, the model is
+    refitted without recalibration and pruning, and the model with the smaller training loss is kept. If the
+    estimate is not below the loss of the class fractions, a constant model replaces the model, unless the
+    user has set C or a class has a single observation.
 
     ``folds`` is described at :func:`with_learned_folds`; it is given if factors of the features were learned
     from few points. The other arguments are passed to :func:`refit_with`.
@@ -253,7 +254,7 @@ def advice_without_signal(X: Any, names: Any) -> str:
     """Return advice for the user if the features X do not help to predict the classes.
 
     The advice is to standardise the features if their scales differ widely, and otherwise to try other
-    kernels or features. X is None if the features were scaled before or the kernel is precomputed.
+    kernels or features. X is None if the features were already scaled or the kernel is precomputed.
     """
     advice = "If you expect a signal, try other values of gamma and kernel, or other features."
     if X is None or sparse.issparse(X) or X.shape[1] < 2:
@@ -285,14 +286,14 @@ def left_out_outputs(points: DistinctPoints, model: Refit) -> np.ndarray:
 
 
 def held_out_outputs(points: DistinctPoints, model: Refit) -> np.ndarray:
-    """Return outputs of the groups of observations by the final model without them, (n_groups, n_outputs).
+    """Return approximate outputs of each group from the final model without it, (n_groups, n_outputs).
 
     Leave-one-out refers to the fit on the label-free basis. The final fit has other points and another
-    intercept, which hardly change the loss but do change the order of confident predictions. So the
-    difference of the two fits at a row is added to its leave-one-out output. A point of the final model
-    follows its own label more closely than the label-free fit does. If it is a single observation, without
-    which it would not be a point, its difference is replaced by the mean over the other rows, with equal
-    weight of all classes.
+    intercept, which hardly change the loss but do change the order of confident predictions. The difference
+    of the two fits at a row is therefore added to its leave-one-out output. At its own points, the final
+    model follows the labels more closely than the label-free fit does. A point that consists of a single
+    observation would not be a point without this observation. Its difference is replaced by the mean over the
+    other rows, with equal weight of all classes.
     """
     groups, evaluated = points.observations, model.evaluated
     first = evaluated.recalibration(evaluated.fit.f).reshape(len(points), -1)

@@ -191,10 +191,10 @@ def _best(fits: Sequence[EvaluatedFit], labels: Labels) -> EvaluatedFit:
 
 
 def fit_at(bases: Sequence[Basis], labels: Labels, C: float, near: np.ndarray | None = None) -> EvaluatedFit:
-    """Return the evaluated model on the last basis for a given C.
+    """Return the model on the last basis for a given C, with its leave-one-out losses.
 
-    The optimisation starts from a rough solution on the first basis. ``near`` contains approximate outputs of
-    the solution, if known.
+    If there are several bases, the optimisation starts from a rough solution on the first basis. ``near``
+    contains approximate outputs of the solution, if known.
     """
     near = labels.guess() if near is None else near
     if len(bases) == 1:

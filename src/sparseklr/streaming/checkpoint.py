@@ -74,8 +74,8 @@ class Checkpoint:
             ) from error
         if version != FORMAT:
             raise ValueError(
-                f"checkpoint={self.path}: another version wrote this file (format {version}; expected "
-                f"{FORMAT}). Finish the fit with that version, or delete the file."
+                f"checkpoint={self.path}: a different version of sparseklr wrote this file (format "
+                f"{version}; expected {FORMAT}). Finish the fit with that version, or delete the file."
             )
         if other := [name for name, value in self.identity.items() if identity.get(name) != value]:
             raise ValueError(

@@ -1,7 +1,7 @@
 """Out-of-core fit of a compact model: the size is chosen on samples, and the model is fitted to all rows.
 
-A hash of the row numbers draws the validation rows and the samples. The expected loss of a model with d
-parameters fitted to m rows is about d / (2 m) above the loss of the best model of its size. A sample with a
+The validation rows and the samples are drawn by a hash of the row numbers. The expected loss of a model with
+d parameters fitted to m rows is about d / (2 m) above the loss of the best model of its size. A sample with a
 fixed number of rows per parameter therefore adds the same loss for all sizes. The final fit to all rows
 removes this excess.
 """
@@ -430,7 +430,7 @@ class StreamFit:
     def _fit_size(self, size: int, log_gamma: np.ndarray, C: float) -> tuple[CompactModel, float]:
         """Fit a model of the given size to a sufficient number of rows; return the model and its C.
 
-        C refers to the smallest sample.
+        C refers to 32,768 rows, whatever the number of rows of the fit.
         """
         n_moving, n_jobs = len(moving_features(np.exp(log_gamma))), self.settings.threads
         n_rows = max(STREAM.least_sample, STREAM.rows_per_parameter * self._n_parameters(size, n_moving))

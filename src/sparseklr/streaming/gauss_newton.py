@@ -11,7 +11,7 @@ Fisher information: the Hessian of J without a term whose expectation is zero if
 gradient is summed over all rows. G is summed over a sample of the rows and scaled up, because it affects only
 the speed of convergence.
 
-For two classes, the middle factor is the number :math:`p_i (1 - p_i)`. For m > 2 classes it has the root
+For two classes, the middle factor of G is the number :math:`p_i (1 - p_i)`. For m > 2 classes it has the root
 
 .. math:: \operatorname{diag} p - p p^\top = A A^\top, \quad A = \operatorname{diag} \sqrt p - p \sqrt p^\top,
     \quad a_c = \sqrt{p_c}\, (e_c - p),

@@ -47,7 +47,7 @@ class Block:
 
     @property
     def labels(self) -> np.ndarray:
-        """The labels of a block with labels."""
+        """The labels; the block must have labels."""
         assert self.y is not None
         return self.y
 

@@ -29,8 +29,8 @@ from .cells import (
 # Reasons for dropping a column
 EMPTY = "empty in every row"
 CONSTANT = "the same value in every row"
-COUNTED = "a different whole number in each row, as identifiers are"
-NAMED = "a different text in nearly every row, as identifiers are"
+COUNTED = "a different whole number in each row, like an identifier"
+NAMED = "a different text in nearly every row, like an identifier"
 INFINITY = "infinity"  # token of an infinite number in a column of floats
 _IDENTIFIER = re.compile(r"(?:^|[\W_])(?:id|ids|uuid|guid|key|nr|no|index|idx)(?:$|[\W_])", re.IGNORECASE)
 _IDENTIFIER_AT_END = re.compile(r"[a-z](?:Id|ID|Nr|No)$")
@@ -57,7 +57,7 @@ class ColumnSettings:
     max_units: int = 3  # two or three different units are reported; more are taken for codes such as 12A
     sentinel: float = 0.75  # minimum distance of -99 or 999 from the other values, relative to their range
     spellings: float = 0.001  # significance level of the test whether "Yes" and "yes" have different labels
-    outside: float = 0.25  # values this fraction of the training range outside of it are unfamiliar
+    outside: float = 0.25  # values outside the training range by this fraction of it are unfamiliar
 
 
 SETTINGS = ColumnSettings()
@@ -471,7 +471,7 @@ def _as_floats(values: np.ndarray) -> np.ndarray:
 
 
 def strange(values: np.ndarray, name: str, learned: Column) -> dict[str, np.ndarray]:
-    """Return masks of the rows whose value is unlike the training data, by the reason why it is.
+    """Return masks of the rows whose value is unlike the training data, one mask for each reason.
 
     The reasons are new categories, numbers and dates outside the training range, and missing values in a
     column without missing values in training.

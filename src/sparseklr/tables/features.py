@@ -50,8 +50,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):
     one feature. Every other text column is free text. It becomes the log-odds of a logistic regression on the
     TF-IDF weights of its words and sequences of letters; with more than two classes, there is one feature for
     each class. In ``fit_transform``, these log-odds are cross-fitted: the regression that scores a training
-    row was not fitted to it. The classifier that follows therefore sees log-odds of the same quality as for
-    new rows.
+    row was not fitted to it. The classifier that follows therefore receives log-odds of the same quality as
+    for new rows.
 
     Attributes
     ----------

@@ -106,7 +106,7 @@ class TableReader(TransformerMixin, BaseEstimator):
             report += sentences
         names = [name for name, column in columns.items() if not column.left_out]
         if not names:
-            raise TableError("every column is dropped, so that no feature remains. " + "; ".join(report))
+            raise TableError("every column is dropped, so no feature remains. " + "; ".join(report))
         result = pd.DataFrame({name: values[name] for name in names}, index=frame.index)
         self.columns_, self.decimal_, self.report_ = columns, decimal, report
         self.feature_names_in_ = np.array(list(frame.columns), dtype=object)
