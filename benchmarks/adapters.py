@@ -35,7 +35,6 @@ class Adapter:
 
     name: str
     make: Callable[[float, float], Any]
-    threads: str  # number of threads that the model uses
 
 
 def points(model: Any) -> int:
@@ -63,15 +62,14 @@ def box(C: float, lam: float) -> float:
 def adapters(gamma: float = 0.5) -> list[Adapter]:
     """Return the adapters of all installed models, beginning with those of this package."""
     found = [
-        Adapter("SKLR", lambda C, lam: SKLR(C, lam=lam, gamma=gamma, calibration=None, n_jobs=1), "1"),
-        Adapter("SparseKLR", lambda C, lam: SparseKLR(), "1"),
-        Adapter("SVC", lambda C, lam: SVC(C=box(C, lam), gamma=gamma, cache_size=4000), "1"),
+        Adapter("SKLR", lambda C, lam: SKLR(C, lam=lam, gamma=gamma, calibration=None, n_jobs=1)),
+        Adapter("SparseKLR", lambda C, lam: SparseKLR()),
+        Adapter("SVC", lambda C, lam: SVC(C=box(C, lam), gamma=gamma, cache_size=4000)),
         Adapter(
             "SVC calibrated",
             lambda C, lam: CalibratedClassifierCV(
                 SVC(C=box(C, lam), gamma=gamma, cache_size=4000), ensemble=False
             ),
-            "1",
         ),
         Adapter(
             "Nystroem 600 + logistic",
@@ -79,14 +77,13 @@ def adapters(gamma: float = 0.5) -> list[Adapter]:
                 Nystroem(gamma=gamma, n_components=600, random_state=0),
                 LogisticRegression(C=box(C, lam), max_iter=1000),
             ),
-            "1",
         ),
     ]
     if IntelSVC is not None:
         found.insert(
             3,
-            Adapter("SVC intelex", lambda C, lam: IntelSVC(C=box(C, lam), gamma=gamma, cache_size=4000), "1"),
+            Adapter("SVC intelex", lambda C, lam: IntelSVC(C=box(C, lam), gamma=gamma, cache_size=4000)),
         )
     if ThunderSVC is not None:
-        found.insert(3, Adapter("ThunderSVM", lambda C, lam: ThunderSVC(C=box(C, lam), gamma=gamma), "all"))
+        found.insert(3, Adapter("ThunderSVM", lambda C, lam: ThunderSVC(C=box(C, lam), gamma=gamma)))
     return found

@@ -14,24 +14,25 @@ from .boosting_page import comparison
 from .sources import record
 from .store import RESULTS, ROOT
 
-PAGE = """# How good is it on {n_sets} data sets?
+PAGE = """# Comparison on {n_sets} data sets
 
 On public data sets with at most {n_rows:,} training rows, {first} and {second} have the lowest mean log-losses of
 {n_models} classifiers. On {n_lost} of the {n_sets} data sets, another classifier is clearly better than both.
 
-All models have default parameters and are fitted to the same training rows, at most {n_rows:,} of each data set. The log-loss
-is measured on up to 5,000 other rows and averaged over {n_splits} random splits. Twelve of the data sets are those of the
-paper, and 31 come from the KEEL repository; they have 3 to 60 columns and up to 11 classes. `benchmarks/arena_measure.py`
-lists them.
+All models use their default parameters. They are fitted to the same training rows, at most {n_rows:,} of each data set. The
+log-loss is measured on up to 5,000 other rows and averaged over {n_splits} random splits. Twelve of the data sets are those
+of the [paper](reproduction.md), and 31 come from the KEEL repository. The data sets have 3 to 60 columns and up to 11
+classes. They are listed in `benchmarks/arena_measure.py`.
 
-For all models except CatBoost, which has its own encoding, text columns are one-hot encoded and missing values are imputed.
-RealMLP is a neural network, and xRFM is a kernel method; both are the implementations of the package pytabkit. They set aside
-a fifth of the training rows and stop when the log-loss on these rows is smallest. RealMLP was run without label smoothing,
-which would increase its log-loss.
+CatBoost encodes text columns and missing values itself. For all other models, text columns are one-hot encoded and missing
+values are imputed. RealMLP is a neural network, and xRFM is a kernel method; both come from the package pytabkit. Both set
+aside a fifth of the training rows and use the log-loss on these rows to decide when to stop. RealMLP was run without
+label smoothing, which would increase its log-loss.
 
 ## Data sets on which another model is better
 
-On {n_lost} of the {n_sets} data sets, the log-losses of both `SparseKLR` and `CompactKLR` are more than 5% above the lowest:
+On {n_lost} of the {n_sets} data sets, the log-losses of both `SparseKLR` and `CompactKLR` are more than 5% above the lowest
+log-loss of any model:
 
 {lost}
 
@@ -42,30 +43,30 @@ These are the means over all {n_sets} data sets:
 {table}
 
 Most of the rules by which `SparseKLR` chooses its kernel, scaling and widths were developed on one half of the data sets. The
-next table shows the means over the {n_report} data sets of the other half:
+following table shows the means over the {n_report} data sets of the other half:
 
 {report}
 
 The columns mean the following:
 
-- *Log-loss*: the mean log-loss on new rows.
-- *Geometric mean*: the geometric mean of the log-loss divided by the log-loss of CatBoost on the same data set. Losses below
+- *Log-loss*: the mean log-loss on test rows.
+- *Geometric mean*: the geometric mean of the ratio of the log-loss to that of CatBoost on the same data set. Losses below
   0.001 count as 0.001.
 - *Mean rank*: the rank by log-loss among the {n_models} models, averaged over the data sets; 1 is best.
-- *Within 5%*: the fraction of data sets on which the log-loss is at most 5% above the lowest.
-- *Worst*: the largest ratio of the log-loss to the lowest one, with the data set on which it occurs.
-- *Points*: the number of training rows or prototypes that the model keeps.
+- *Within 5%*: the fraction of data sets on which the log-loss is at most 5% above the lowest log-loss of any model.
+- *Worst*: the largest ratio of the log-loss to the lowest log-loss of any model, and the data set on which it occurs.
+- *Points*: the mean number of training rows or prototypes that the model keeps.
 - *CPU time*: the mean time of one fit on one core.
 
 ![For each model, the fraction of data sets on which its log-loss is within a given factor of the lowest](arena.png)
 
 ## Every data set
 
-Each row has the log-losses on one data set; the lowest is in bold.
+Each row of the table shows the log-losses on one data set; the lowest is in bold.
 
 {sets}
 
-Two commands repeat the comparison: `python -m benchmarks.arena run arena.csv --splits {n_splits}` measures, and
+Two commands repeat the comparison. `python -m benchmarks.arena run arena.csv --splits {n_splits}` fits the models, and
 `python -m benchmarks.arena page arena.csv` writes this page. The results are stored in `docs/results/arena.csv`.
 """
 
@@ -97,7 +98,11 @@ def write(rows: pd.DataFrame) -> None:
     )
     (ROOT / "docs/arena.md").write_text(page, encoding="utf-8")
     draw(losses.clip(lower=FLOOR).div(best, axis=0), ROOT / "docs/arena.png")
-    text = f"{means(rows, brief=True)}\n\nOn {len(lost)} of the {len(losses)} data sets, the log-losses of both `CompactKLR()` and `SparseKLR()` are more than 5% above the lowest.\n"
+    text = f"""{means(rows, brief=True)}
+
+On {len(lost)} of the {len(losses)} data sets, the log-losses of both `CompactKLR()` and `SparseKLR()` are more than 5% above the lowest
+log-loss of any model.
+"""
     replace_part(ROOT / "README.md", text)
     replace_part(ROOT / "docs/coming-from-boosting.md", comparison(rows))
 

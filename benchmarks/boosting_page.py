@@ -22,15 +22,17 @@ def comparison(rows: pd.DataFrame) -> str:
     facts = rows.groupby("set")[["n_train", "n_classes"]].max()
     kinds = list(groups(facts))
     better = losses[losses[list(BOOSTING)].min(axis=1) * CLOSE < losses[list(OURS)].min(axis=1)]
-    return f"""The next three tables compare both classifiers with three boosting libraries on the {len(losses)} data sets of
-[the main comparison](arena.md). These have at most {facts["n_train"].max():,} training rows, and all models have default parameters. The first table
-shows the number of data sets on which the log-loss of our model is lower, similar or higher:
+    return f"""The following three tables compare `SparseKLR` and `CompactKLR` with three boosting libraries. They show results on the
+{len(losses)} data sets of [the main comparison](arena.md), with at most {facts["n_train"].max():,} training rows each. All models use their default
+parameters. The first table shows the number of data sets on which the log-loss of our model is lower than, similar to or
+higher than that of the boosted model:
 
 {markdown(["", "more than 5% lower", "within 5%", "more than 5% higher", "geometric mean", "CPU time ratio"], [
     against(losses, seconds, ours, other) for ours in OURS for other in BOOSTING])}
 
-*Geometric mean* is the geometric mean over the data sets of our log-loss divided by the log-loss of the other model; below 1, our
-model is better. *CPU time ratio* is the mean time of our fit divided by the mean time of the other fit, on one core.
+*Geometric mean* is the geometric mean over the data sets of the ratio of our log-loss to that of the boosted model. A value
+below 1 means that our model is better. *CPU time ratio* is the mean fit time of our model divided by the mean fit time of the
+boosted model, on one core.
 
 The second table shows the same geometric means for different kinds of data sets:
 
@@ -38,8 +40,8 @@ The second table shows the same geometric means for different kinds of data sets
           [[kind, str(len(part)), *(f"{geometric(losses.loc[part], ours, other):.2f}" for ours in OURS for other in BOOSTING[:2])]
            for kind, part in kinds])}
 
-On {len(better)} data sets, the log-losses of both of our models are more than 5% above the best of the three boosted models. The
-third table shows these data sets:
+On {len(better)} data sets, the log-losses of both of our models are more than 5% above the lowest log-loss of the three boosted models.
+The third table shows these data sets:
 
 {markdown(["data set", "training rows", *OURS, *BOOSTING],
           [[str(name), f"{facts.loc[name, 'n_train']:,}", *(f"{row[model]:.3f}" for model in (*OURS, *BOOSTING))]

@@ -74,7 +74,7 @@ def quality(rows: list[Row]) -> list[Table]:
         ["mean number of points", f"{found.means(OURS, 'points'):.1f}", "<= 30", "12"],
         ["points, as a fraction of the training rows", f"{fraction:.3f}", "<= 0.035", "0.02"],
         [
-            f"largest ratio of the log-loss to the best baseline ({worst})",
+            f"largest ratio of the log-loss to that of the best baseline ({worst})",
             f"{ratios[worst]:.2f}",
             "<= 1.15",
             "1.05",
@@ -141,7 +141,7 @@ def multiclass(rows: list[Row]) -> list[Table]:
         f"{what}, {model}" for what in ("log-loss", "accuracy", "points") for model in (OURS, "SparseKLR")
     ]
     columns = ["data set", *pairs, "log-loss ratio", "points ratio"]
-    return [("Many classes, five folds", columns, table), ("bars", BARS, bars)]
+    return [("More than two classes, five folds", columns, table), ("bars", BARS, bars)]
 
 
 def sparse_gp(rows: list[Row]) -> list[Table]:
@@ -151,7 +151,7 @@ def sparse_gp(rows: list[Row]) -> list[Table]:
         losses = found.values(name, OURS, "loss")
         if len(losses):
             error, points = losses.std(ddof=1) / np.sqrt(len(losses)), found.values(name, OURS, "points")
-            measured = f"{losses.mean():.4f} +- {error:.4f} ({len(losses)} draws)"
+            measured = f"{losses.mean():.4f} +- {error:.4f} ({len(losses)} samples)"
             bars.append(
                 [f"log-loss, {name}, {points.max():.0f} points or fewer", measured, f"<= {bar}", goal]
             )
@@ -195,10 +195,10 @@ def predict(rows: list[Row]) -> list[Table]:
         / found.mean("twonorm", model, "rows")
         for model in (OURS, "SVC")
     }
-    points = f"{found.mean('twonorm', 'SVC', 'points'):.0f} points and 16 points"
+    svc = f"SVC ({found.mean('twonorm', 'SVC', 'points'):.0f} points)"
     bars = [
-        [f"prediction time of SVC divided by CompactKLR ({points})", f"{per_row['SVC'] / per_row[OURS]:.0f}", ">= 50", "200"],
-        ["CompactKLR, seconds per million rows", f"{1e6 * per_row[OURS]:.2f}", "", ""],
+        [f"prediction time of {svc} divided by that of CompactKLR (16 points)", f"{per_row['SVC'] / per_row[OURS]:.0f}", ">= 50", "200"],
+        ["prediction time of CompactKLR for a million rows, in seconds", f"{1e6 * per_row[OURS]:.2f}", "", ""],
     ]  # fmt: skip
     return [("Prediction time, 20 features", BARS, bars)]
 
@@ -213,20 +213,22 @@ def _geometric(values: list[float]) -> float:
 PAGE = """# CompactKLR in figures
 
 This page compares `CompactKLR` with `SparseKLR`, a support vector machine (SVC) with tuned C and gamma, and boosted trees.
-On average over the twelve data sets of the paper, `CompactKLR` has the lowest log-loss and the fewest points. All models
-except the SVC have default parameters. Features are standardised for `SparseKLR` and the SVC.
+On average over the twelve data sets of [Consolo, Manno and Amaldi](reproduction.md), `CompactKLR` has the lowest log-loss and
+the fewest points. All models except the SVC use their default parameters. Features are standardised for `SparseKLR` and the
+SVC.
 
-The constants in `CompactKLR` were chosen on folds 0 to 2, and on another split of the same data sets. The tables therefore also
-show the means over folds 3 and 4, which were not used for this choice. `python -m benchmarks.compact` writes this page.
+The constants in the code of `CompactKLR` were chosen on folds 0 to 2, and on another split of the same data sets. The tables
+therefore also show the means over folds 3 and 4, which were not used for this choice. `python -m benchmarks.compact` writes
+this page.
 """
 
 NOTES = {
     "20 noise features": "Twenty columns of random numbers were added to four data sets. The columns *without noise* and *with noise* show the\n"
-    "log-loss of `CompactKLR`, and *noise kept of 20* the mean number of noise features that it kept. The last column shows the\n"
-    "log-loss of boosted trees with the noise features.",
-    "Many classes, five folds": "The two ratios in the last columns are `CompactKLR` divided by `SparseKLR`.",
-    "Small samples: 400 training rows, at most 4 points": "The table shows the mean log-loss on new rows over random training samples, with its standard error.",
-    "Fit time, median of three": "Times are in seconds; the ratio is the time of `CompactKLR` divided by the time of the baseline.",
+    "log-loss of `CompactKLR`, and *noise kept of 20* shows the mean number of noise features that it kept. The last column shows\n"
+    "the log-loss of boosted trees that were fitted with the noise features.",
+    "More than two classes, five folds": "The last two columns show the log-loss and the number of points of `CompactKLR`, divided by those of `SparseKLR`.",
+    "Small samples: 400 training rows, at most 4 points": "The table shows the log-loss on new rows: the mean over random training samples, and its standard error.",
+    "Fit time, median of three": "Times are in seconds. The ratio is the time of `CompactKLR` divided by the time of the baseline.",
 }  # below the titles
 
 

@@ -182,33 +182,34 @@ def table(store: Store) -> list[list[Any]]:
 
 PAGE = """# Measurements with many rows
 
-`CompactKLR` fits a million rows in 3 to 64 seconds on two cores, and ten million rows in about a minute or less. On four
-generated data sets, its log-loss is lower than the log-losses of boosted trees and of two kernel approximations.
+On two cores, `CompactKLR` fits a million rows in 3 to 64 seconds, depending on the data set. Ten million rows of ring or
+waveform take at most a minute. On each of four generated data sets, the log-loss of `CompactKLR` is lower than those of
+boosted trees and of two kernel approximations.
 
-The data come from known densities, so the lowest possible log-loss is known. They are Breiman's ring, twonorm and waveform
-(class 1 against the others), and *clusters*, a mixture of 24 normal distributions in 20 features. *Log-loss / best possible* is the
-expected log-loss on 200,000 new rows, divided by the log-loss of the true probabilities. Every fit ran once. The baselines are
-boosted trees, and linear classifiers on 300 features of a kernel approximation (Nystroem and RBFSampler);
-`benchmarks/scale_measures.py` contains their parameters. [](design/scaling.md) explains the numbers, and `python -m
-benchmarks.scale all` repeats the measurements.
+The data sets are Breiman's ring, twonorm and waveform (class 1 against the others), and *clusters*, a mixture of 24 normal
+distributions in 20 features. Their densities are known, so the lowest possible log-loss is known too. *Log-loss / best
+possible* is the expected log-loss on 200,000 new rows, divided by the log-loss of the true probabilities. Every fit was timed
+once.
+
+The baselines are boosted trees (HistGradientBoosting) and linear classifiers on 300 features of a kernel approximation
+(Nystroem or RBFSampler). Their fit times are in brackets, and their parameters are in `benchmarks/scale_measures.py`. For the
+cost of each step of the fit, see [](design/scaling.md). `python -m benchmarks.scale all` repeats the measurements.
 
 {table}
 
 ## Why is the mixture hard?
 
-The mixture is the hardest of the four data sets: `CompactKLR` needs a minute, and its log-loss stays 9% above the best
-possible. The cluster centres differ in only six of the 20 features, but every cluster has its own standard deviations in all 20.
-In `CompactKLR`, all points share the same kernel widths. So a single point cannot represent a cluster that is wider than
-another in one of the other 14 features.
+The data set *clusters* is the hardest of the four: `CompactKLR` needs a minute, and its log-loss is 9% above the best possible.
+The cluster centres differ in only six of the 20 features, but every cluster has its own standard deviations in all 20. In
+`CompactKLR`, all points share the same kernel widths. A single point therefore cannot represent the different standard
+deviations of the clusters in the other 14 features.
 
-Two reference values show that the model is close to what the six features allow. A classifier that knows the true densities of
-these six features has 1.065 times the best possible log-loss. If it assumes the same standard deviations for all clusters, the
-ratio is 1.101. We also tried models with 128 points. If the points move in all 20 features, the ratio was 1.091 after 25
-optimisation steps on 300,000 rows. If they move only in the six features, it was 1.095 after 20 steps on a million rows, and each
-step took a third of the time.
+Two reference values show that the model is close to the limit that the six features set. A classifier that uses the true
+densities of these six features has 1.065 times the best possible log-loss. If it assumes the same standard deviations for all
+clusters, the ratio is 1.101.
 
-An experiment with 48 points shows the effect of other widths. All parameters were fitted together to the true probabilities of
-100,000 rows, in 40 Gauss-Newton steps:
+An experiment with 48 points shows the effect of separate widths. All parameters were fitted together to the true probabilities
+of 100,000 rows, in 40 Gauss-Newton steps:
 
 | widths | log-loss / best possible |
 |---|---:|
@@ -216,12 +217,12 @@ An experiment with 48 points shows the effect of other widths. All parameters we
 | shared, with a factor for each point | 1.079 |
 | separate for each point and feature | 1.033 |
 
-The last variant has twice as many parameters as the first. Fitted to the labels of 500,000 rows, it reached 1.043 after 15
-steps.
+The last variant has twice as many parameters as the first. When it was fitted to the labels of 500,000 rows instead of their
+true probabilities, the ratio was 1.043 after 15 steps.
 
-On real data, a factor for each point did not help. The next table shows the log-loss of a fitted model (*before*), and its
-log-loss after 40 further L-BFGS iterations without and with such factors. The values are cross-validated: with three folds of
-3,000 rows for magic and spambase, and with five folds for the others.
+On real data, a factor for each point did not help. The following table shows the log-loss of a fitted model (*before*), and its
+log-loss after 40 further L-BFGS iterations, without and with such factors. The log-losses are cross-validated, with three folds
+of 3,000 rows for magic and spambase and with five folds for the other data sets.
 
 | data set | before | without the factor | with the factor |
 |---|---:|---:|---:|
@@ -230,7 +231,7 @@ log-loss after 40 further L-BFGS iterations without and with such factors. The v
 | sonar | 0.26 | 0.44 | 0.48 |
 | ionosphere | 0.16 | 0.22 | 0.25 |
 
-For these reasons, `CompactKLR` offers neither variant.
+For these reasons, all points of `CompactKLR` share the same widths.
 """
 
 

@@ -1,12 +1,14 @@
 """Speed compared with LIBSVM and other methods: CPU times of one thread, the smallest of alternating runs.
 
 Features are in [0, 1], and the kernel is rbf with gamma = 0.5. The methods run in turn. ``--quick`` skips the long
-measurements; ``--docs`` writes docs/speed.csv, docs/speed.md and docs/speed.png.
+measurements. ``--docs`` writes docs/speed.csv, docs/speed.md and docs/speed.png, and ``--page`` writes the page and the
+figure from the stored docs/speed.csv.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
 import os
 import platform
@@ -31,13 +33,24 @@ from sparseklr.export import to_onnx
 
 from . import paper_reference
 from .adapters import adapters, fit, points
-from .common import load, show
+from .common import load
 from .numbers import aligned
 from .sources import at_start, record
 
 Row = dict[str, Any]
 REGIMES = {"sparse": (1e4, 1e3), "less sparse": (1e4, 100.0), "dense": (100.0, 1.0)}
 DOCS = Path(__file__).resolve().parents[1] / "docs"
+COLUMNS = (
+    *("table", "machine", "data and parameters", "points of the model", "`cache_size`", "rows", "method"),
+    *(
+        "seconds",
+        "seconds for the largest",
+        "ratio to SVC",
+        "ratio to `solve_dual`",
+        "ratio to the matrix product",
+    ),
+    *("points", "converged", "peak memory (MB)", "exponent"),
+)  # of docs/speed.csv
 
 
 def timed(action: Callable[[], Any]) -> tuple[float, Any]:
@@ -64,14 +77,14 @@ def fits(names: list[str], repeats: int, methods: list[str] | None) -> list[Row]
                         continue  # run slow methods only once
                     seconds, (model, converged) = timed(partial(fit, adapter, C, lam, X, y))
                     times.setdefault(adapter.name, []).append(seconds)
-                    facts[adapter.name] = points(model), converged, adapter.threads
+                    facts[adapter.name] = points(model), converged
             base = min(times["SVC"])
             for method, measured in times.items():
-                kept, converged, threads = facts[method]
+                kept, converged = facts[method]
                 least = min(measured)
                 rows.append(
-                    {"work": f"fit {name}, {regime} (C={C:g}, lam={lam:g})", "method": method, "seconds": least,
-                     "ratio to SVC": least / base, "points": kept, "threads": threads,
+                    {"table": "fits", "data and parameters": f"{name}, {regime} (C={C:g}, lam={lam:g})",
+                     "method": method, "seconds": least, "ratio to SVC": least / base, "points": kept,
                      "converged": "yes" if converged else "NO"}
                 )  # fmt: skip
     return rows
@@ -84,22 +97,17 @@ def paper(iterations: int) -> list[Row]:
     ours, solution = timed(lambda: solve_dual(K, y, C=1e4, lam=100.0, **Settings.paper()))
     reference, (_, done) = timed(lambda: paper_reference.solve(K, y, 1e4, 100.0, max_iter=iterations))
     scaled = reference * solution.n_iter / done
-    common = {
-        "work": "10,000 iterations of the paper's algorithm, spambase",
-        "points": len(solution.support),
-        "threads": "1",
-    }
     return [
-        common | {"method": "solve_dual", "seconds": ours, "ratio to SVC": "", "converged": "capped"},
-        common | {"method": f"literal reference ({done} its.)", "seconds": scaled, "ratio to SVC": f"{scaled / ours:.0f} x ours", "converged": "capped"},
+        {"table": "paper", "method": "`solve_dual`", "seconds": ours, "ratio to `solve_dual`": 1.0},
+        {"table": "paper", "method": "literal implementation in Python", "seconds": scaled, "ratio to `solve_dual`": scaled / ours},
     ]  # fmt: skip
 
 
 def predictions(n_rows: int, repeats: int) -> list[Row]:
     """Return CPU times of decision values for rows of 20 features, with models of 16, 200 and 2000 points.
 
-    All models use one thread. The bound is the time of the matrix product of rows and points alone. The matrix product
-    and ONNX use blocks of 8192 rows. With lam = 0, SKLR keeps every training row. SVC predicts a tenth of the rows; its
+    All models use one thread. The matrix product of rows and points alone serves as a reference. It and ONNX use blocks
+    of 8192 rows. With lam = 0, SKLR keeps every training row. SVC predicts a tenth of the rows; its
     time is multiplied by ten and scaled to the same number of points.
     """
     rng = np.random.default_rng(0)
@@ -116,7 +124,7 @@ def predictions(n_rows: int, repeats: int) -> list[Row]:
 
         svc_scale = 10 * n_points / len(svc.support_)
         works = {
-            "bound: matrix product": (partial(in_blocks, ours.support_vectors_.T.__rmatmul__), 1.0),
+            "matrix product alone": (partial(in_blocks, ours.support_vectors_.T.__rmatmul__), 1.0),
             "SKLR": (partial(ours.decision_function, queries), 1.0),
             "SVC": (partial(svc.decision_function, queries[::10].copy()), svc_scale),
         }
@@ -128,9 +136,9 @@ def predictions(n_rows: int, repeats: int) -> list[Row]:
             name: scale * min(timed(work)[0] for _ in range(repeats)) for name, (work, scale) in works.items()
         }
         rows += [
-            {"work": f"predict {n_rows:,} x 20, {n_points} points", "method": method, "seconds": measured,
-             "ratio to SVC": measured / seconds["SVC"], "points": n_points, "threads": "1",
-             "converged": f"{measured / seconds['bound: matrix product']:.2f} x bound"}
+            {"table": "predictions", "points of the model": n_points, "method": method, "seconds": measured,
+             "ratio to SVC": measured / seconds["SVC"],
+             "ratio to the matrix product": measured / seconds["matrix product alone"]}
             for method, measured in seconds.items()
         ]  # fmt: skip
     return rows
@@ -166,7 +174,7 @@ cache = sys.argv[1] if sys.argv[1] == "auto" else float(sys.argv[1])
 start = time.process_time()
 SKLR(C=1e4, lam=1e3, gamma=0.5, calibration=None, cache_size=cache, n_jobs=1).fit(X, y)
 seconds = time.process_time() - start
-print(seconds, status("VmHWM") - before, X.nbytes / 2**20)
+print(seconds, status("VmHWM") - before)
 """
 
 
@@ -175,19 +183,14 @@ def memory() -> list[Row]:
 
     Each fit runs in its own process.
     """
-    rows, base = [], 0.0
+    rows = []
     for cache in ("auto", "256"):
         run = subprocess.run(
             [sys.executable, "-c", MEMORY_SCRIPT, cache], capture_output=True, text=True, check=True,
             cwd=Path(__file__).resolve().parents[1], env=dict(os.environ),
         )  # fmt: skip
-        seconds, extra, data = map(float, run.stdout.split())
-        base = base or seconds
-        rows.append(
-            {"work": f"fit magic, cache_size={cache}: {extra:.0f} MB above the interpreter, data {data:.1f} MB",
-             "method": "SKLR", "seconds": seconds, "ratio to SVC": f"{seconds / base:.2f} x auto",
-             "points": "", "threads": "1", "converged": "yes"}
-        )  # fmt: skip
+        seconds, extra = map(float, run.stdout.split())
+        rows.append({"table": "memory", "`cache_size`": cache, "seconds": seconds, "peak memory (MB)": extra})
     return rows
 
 
@@ -204,9 +207,9 @@ def growth(sizes: list[int]) -> list[Row]:
         ]
         seconds.append(min(runs))
     exponent = float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
-    work = f"growth on magic, n = {', '.join(map(str, sizes))}"
-    return [{"work": work, "method": "SKLR", "seconds": seconds[-1], "ratio to SVC": f"exponent {exponent:.2f}",
-             "points": "", "threads": "1", "converged": "yes"}]  # fmt: skip
+    return [
+        {"table": "growth", "rows": f"{sizes[0]:,} to {sizes[-1]:,}", "seconds for the largest": seconds[-1], "exponent": exponent}
+    ]  # fmt: skip
 
 
 def csr(n: int) -> list[Row]:
@@ -215,42 +218,80 @@ def csr(n: int) -> list[Row]:
     X = sparse.random_array((n, 5000), density=0.005, format="csr", rng=rng)
     f = X @ rng.normal(size=5000)
     y = (f + 0.3 * f.std() * rng.normal(size=n) > 0).astype(int)
-    work = f"fit CSR {n} x 5000, 0.5% non-zeros (C=1e4, lam=1e3)"
+    work = f"CSR matrix, {n:,} x 5,000 (C=10000, lam=1000)"
     ours, model = timed(lambda: SKLR(1e4, lam=1e3, gamma=0.5, calibration=None, n_jobs=1).fit(X, y))
     theirs, svc = timed(lambda: SVC(C=10, gamma=0.5, cache_size=4000).fit(X, y))
     return [
-        {"work": work, "method": method, "seconds": seconds, "ratio to SVC": seconds / theirs, "points": len(m.support_),
-         "threads": threads, "converged": "yes"}
-        for method, seconds, m, threads in (("SKLR", ours, model, "1"), ("SVC", theirs, svc, "1"))
+        {"table": "fits", "data and parameters": work, "method": method, "seconds": seconds,
+         "ratio to SVC": seconds / theirs, "points": len(m.support_), "converged": "yes"}
+        for method, seconds, m in (("SKLR", ours, model), ("SVC", theirs, svc))
     ]  # fmt: skip
 
 
 PAGE = """# Speed
 
-This page compares fit and prediction times with scikit-learn's `SVC` (LIBSVM) and other methods. Features are scaled to [0, 1], and
-the kernel is rbf with gamma = 0.5. All times are CPU seconds of one thread. The methods run in turn, and the fastest of several runs
-counts; `SparseKLR`, the calibrated SVC, Nystroem and the fits to CSR matrices run once. `SparseKLR` has its default parameters, so
-it scales the features and chooses the kernel itself. A ratio below 1 means faster than `SVC`.
-*Points* are the training rows that a model keeps. In the column *converged*, *capped* means that the run was stopped after a fixed
-number of iterations; for predictions the column compares the time with that of the matrix product of rows and points in OpenBLAS.
-`make bench` repeats the measurements; `python -m benchmarks.speed --docs` writes this page. [](guide/size.md) measures fits to many
-rows.
+This page compares the fit and prediction times of sparseklr with those of scikit-learn's `SVC` (LIBSVM) and other methods.
+All times are CPU seconds of one thread. In each table, a ratio below 1 means that the method is faster than the one with which
+it is compared. For the fit times of larger data sets, see [](guide/size.md).
 
-Machine: {machine}.
+`make bench` repeats the measurements, and `python -m benchmarks.speed --docs` also writes this page.
+
+Machine: {machine}
+
+## Fits
+
+The features are scaled to [0, 1], and the kernel is rbf with gamma = 0.5. The parameters in the first column are those of
+`SKLR`. The corresponding `SVC` has the parameter C / lam and a cache of 4,000 MB. `SparseKLR` uses its default parameters, so it
+scales the features and chooses the kernel itself. *SVC intelex* is the `SVC` of scikit-learn-intelex, *SVC calibrated* is
+`CalibratedClassifierCV(SVC(), ensemble=False)`, and *Nystroem* is a logistic regression on 600 features of a Nystroem
+approximation. The CSR matrix is random, with 0.5% non-zero values.
+
+The methods are run in turn several times, and the shortest time is reported. `SparseKLR`, the calibrated SVC, Nystroem and the
+CSR fits were timed only once. *Points* are the training rows that the model keeps.
+
+{fits}
+
+![Fit time relative to SVC](speed.png)
+
+## Predictions
+
+The table shows the times of `decision_function` for a million rows with 20 features, by models with 16, 200 and 2,000 points. The
+matrix product of the rows and the points, computed by OpenBLAS in blocks of 8,192 rows, serves as a reference. The times of
+`SVC` are extrapolated from a tenth of the rows.
+
+{predictions}
+
+## The paper's algorithm
+
+Both implementations perform 10,000 iterations of the paper's algorithm on spambase, with C = 10,000 and lam = 100. The time of the
+implementation in Python is extrapolated from its first 1,000 iterations.
+
+{paper}
+
+## Size of the kernel cache
+
+The table shows the times and the peak memory of fits of `SKLR` to magic, with C = 10,000 and lam = 1,000. The memory before the
+fit, which includes the data, is subtracted.
+
+{memory}
+
+## Growth with the number of rows
+
+`SKLR` was fitted to subsets of magic, with C = 10,000 and lam = 1,000. The fit time grows approximately like the number of
+rows to the power of the exponent.
+
+{growth}
 """
 
 
 def machine() -> str:
-    """Return the processor, the instruction set of the core, and the versions of the libraries that are compared."""
+    """Return sentences with the processor, the instruction set of the core, and the versions of the libraries."""
     info = Path("/proc/cpuinfo")
     names = [
         line.split(":")[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")
     ]
-    found = [
-        names[0] if names else platform.processor(),
-        f"{os.cpu_count()} cores",
-        f"loops {_core.instruction_set}",
-    ]
+    processor = names[0] if names else platform.processor()
+    software = []
     for library in (
         "sparseklr",
         "numpy",
@@ -259,52 +300,72 @@ def machine() -> str:
         "thundersvm",
         "onnxruntime",
     ):
-        try:
-            found.append(f"{library} {version(library)}")
-        except PackageNotFoundError:
-            found.append(f"{library} not installed")
-    return ", ".join(found)
+        with contextlib.suppress(PackageNotFoundError):
+            software.append(f"{library} {version(library)}")
+    return (
+        f"{processor}, {os.cpu_count()} cores; the compiled loops use {_core.instruction_set} instructions. "
+        f"Software: {', '.join(software)}."
+    )
 
 
-def write_docs(rows: list[Row]) -> None:
-    """Write the results to docs/ as a CSV file, a page and a figure."""
+def write_csv(rows: list[Row]) -> None:
+    """Write the results to docs/speed.csv; a cell is empty if its column does not belong to the table of its row."""
+    with open(DOCS / "speed.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def read_csv() -> list[Row]:
+    """Return the rows of docs/speed.csv without empty cells, and with numbers as numbers."""
+    with open(DOCS / "speed.csv", newline="") as file:
+        return [
+            {column: number(cell) for column, cell in row.items() if cell} for row in csv.DictReader(file)
+        ]
+
+
+def number(cell: str) -> int | float | str:
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(cell)
+    return cell
+
+
+def table(rows: list[Row]) -> str:
+    """Return rows that have the same columns as a Markdown table."""
+    columns = [column for column in rows[0] if column != "table"]
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    cells = aligned([[row[column] for column in columns] for row in rows])
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in cells)])
+
+
+def write_page() -> None:
+    """Write docs/speed.md and docs/speed.png from docs/speed.csv."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    columns = list(rows[0])
-    with open(DOCS / "speed.csv", "w", newline="") as file:
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    lines = [
-        PAGE.format(machine=machine()),
-        "| " + " | ".join(columns) + " |",
-        "|" + "---|" * len(columns),
-    ]
-    lines += ["| " + " | ".join(row) + " |" for row in aligned([[row[c] for c in columns] for row in rows])]
-    lines += ["", "![Fit time relative to SVC](speed.png)", ""]
-    (DOCS / "speed.md").write_text("\n".join(lines))
+    rows = read_csv()
+    parts: dict[str, list[Row]] = {}
+    for row in rows:
+        parts.setdefault(row["table"], []).append(row)
+    found = parts.pop("machine")[0]["machine"]
+    page = PAGE.format(machine=found, **{name: table(part) for name, part in parts.items()})
+    (DOCS / "speed.md").write_text(page)
 
-    fitted = [
-        row
-        for row in rows
-        if row["work"].startswith("fit ")
-        and isinstance(row["ratio to SVC"], float)
-        and "CSR" not in row["work"]
-    ]
-    works = list(dict.fromkeys(row["work"] for row in fitted))
+    fitted = [row for row in parts["fits"] if "CSR" not in row["data and parameters"]]
+    works = list(dict.fromkeys(row["data and parameters"] for row in fitted))
     methods = [r for r in dict.fromkeys(row["method"] for row in fitted) if r != "SVC"]
     figure, axes = plt.subplots(figsize=(9, 0.55 * len(works) + 1.5), layout="constrained")
     for k, method in enumerate(methods):
-        ratio = {row["work"]: row["ratio to SVC"] for row in fitted if row["method"] == method}
+        ratio = {row["data and parameters"]: row["ratio to SVC"] for row in fitted if row["method"] == method}
         where = np.arange(len(works)) + 0.8 * (k - (len(methods) - 1) / 2) / len(methods)
         widths = [ratio.get(w, np.nan) - 1 for w in works]
         axes.barh(where, widths, 0.8 / len(methods), left=1, label=method)
     axes.axvline(1, color="black", linewidth=1)
     axes.set(xscale="log", xlabel="fit time divided by the fit time of SVC", yticks=range(len(works)),
-             yticklabels=[w.removeprefix("fit ") for w in works])  # fmt: skip
+             yticklabels=works)  # fmt: skip
     axes.set_xticks([0.1, 0.2, 0.5, 1, 2, 5, 10], ["0.1", "0.2", "0.5", "1", "2", "5", "10"])
     axes.minorticks_off()
     axes.invert_yaxis()
@@ -319,10 +380,15 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="about a minute")
     parser.add_argument("--docs", action="store_true", help="write the results under docs/")
     parser.add_argument(
+        "--page", action="store_true", help="write the page and the figure from docs/speed.csv"
+    )
+    parser.add_argument(
         "--repeats", type=int, default=3, help="number of runs of each fit, of which the fastest is reported"
     )
     parser.add_argument("--methods", nargs="*", help="names of methods (default: all; --quick: SVC)")
     arguments = parser.parse_args()
+    if arguments.page:
+        return write_page()
     quick = arguments.quick
     methods = arguments.methods or (["SVC"] if quick else None)
     methods = methods and ["SKLR", *methods]
@@ -337,15 +403,14 @@ def main() -> None:
     ]
     print(machine())
     at_start("speed")
-    rows: list[Row] = []
+    rows: list[Row] = [{"table": "machine", "machine": machine()}]
     for part in parts:
         found = part()
         rows += found
-        for row in found:
-            print(*(row[column] for column in rows[0]), sep=" | ", flush=True)
-    show("Speed", list(rows[0]), [[row[column] for column in rows[0]] for row in rows])
+        print(table(found), flush=True)
     if arguments.docs:
-        write_docs(rows)
+        write_csv(rows)
+        write_page()
         record("speed")
 
 

@@ -4,10 +4,10 @@ Limits of Platt's sigmoid for support vector machines
 
 This example shows why a sigmoid is not enough to turn the scores of a support vector machine into
 probabilities. The hinge loss is zero for all points that are classified with a sufficient margin, so the
-scores of these points contain no information about probabilities. Platt's sigmoid
-(``CalibratedClassifierCV``), the usual remedy, maps equal scores to equal probabilities.
-:class:`~sparseklr.SparseKLR` keeps a few of the same points and refits their coefficients by maximum
-likelihood. This changes the function itself, not just its scale.
+scores of these points contain no information about probabilities. The usual remedy, Platt's sigmoid
+(``CalibratedClassifierCV``), maps equal scores to equal probabilities and cannot restore this information.
+:class:`~sparseklr.SparseKLR` selects a few points in a similar way, but refits their coefficients by maximum
+likelihood. The refit changes the function itself, not just its scale.
 
 The data are drawn from known densities, so we can compare every prediction with the true probability.
 """
@@ -62,11 +62,11 @@ plt.show()
 # %%
 # Calibration on average and errors of individual probabilities
 # -------------------------------------------------------------
-# The reliability diagram of the support vector machine with a sigmoid looks good: among rows with a
-# predicted probability of, say, 30%, about 30% belong to class 1. But the diagram does not show whether
-# rows with different true probabilities receive the same predicted probability. The log-loss reveals this,
-# and so does the root mean squared error of the predicted probabilities. The latter can be computed only
-# because the true probabilities are known here.
+# The reliability diagram of the support vector machine with a sigmoid looks good: among rows with a predicted
+# probability of, say, 30%, about 30% belong to class 1. But the diagram does not show whether rows with
+# different true probabilities receive the same predicted probability. The log-loss reveals this, and so does
+# the root mean squared error of the predicted probabilities. The error can be computed here because the true
+# probabilities are known.
 figure, axes = plt.subplots(1, 2, figsize=(9, 5), layout="constrained")
 for axis, (name, prob) in zip(axes, predicted.items(), strict=True):
     ReliabilityDisplay.from_predictions(y_test, prob, n_bins=12, ax=axis)

@@ -4,10 +4,10 @@ From kernel logistic regression to a support vector machine
 
 Sparse kernel logistic regression, :class:`~sparseklr.SKLR`, has the loss ``log(1 + exp(lam - y f))`` with a
 margin ``lam``. With ``lam = 0`` it is kernel logistic regression: every point has a coefficient, so all
-points are kept. As ``lam`` grows, with ``C / lam`` fixed at 10, the coefficients of points beyond the
-margin vanish, and the model approaches a support vector machine. :class:`~sparseklr.SparseKLR` selects
-points in this way and then refits their coefficients by maximum likelihood. It needs only a few points, and
-its log-loss is about as low as the log-loss of kernel logistic regression with all points. Kept points are
+points are kept. If ``lam`` grows while ``C / lam`` is fixed at 10, the coefficients of points beyond the
+margin vanish, and the model approaches a support vector machine. :class:`~sparseklr.SparseKLR` selects points
+in this way and then refits their coefficients by maximum likelihood. It needs only a few points, and its
+log-loss is about as low as that of kernel logistic regression with all points. In the plots, kept points are
 circled.
 """
 

@@ -2,14 +2,14 @@
 Decision thresholds from costs
 ==============================
 
-How should a decision threshold reflect costs? If a missed tumour costs ``c`` times as much as a false
-alarm, the expected cost is lowest if every tumour with a probability above ``1 / (1 + c)`` is classified as
-malignant. If the probabilities are calibrated, nothing has to be tuned.
+How should a decision threshold reflect costs? If a missed tumour costs ``c`` times as much as a false alarm,
+the expected cost is lowest if every tumour with a probability above ``1 / (1 + c)`` is classified as
+malignant. If the probabilities are calibrated, this threshold needs no tuning.
 
 The uncalibrated output of ``SKLR``, ``sigmoid(f)``, is close to 0 or 1 for nearly all patients, so the
-threshold hardly changes any decision. For large ``c`` it would be cheaper to classify every tumour as
-malignant. With the calibrated probabilities of ``SparseKLR``, a larger ``c`` leads to fewer missed tumours
-and more false alarms, as it should.
+threshold hardly changes any decision. For large ``c``, these decisions cost more than classifying every
+tumour as malignant. With the calibrated probabilities of ``SparseKLR``, a larger ``c`` leads to fewer missed
+tumours and more false alarms, as it should.
 """
 
 import matplotlib.pyplot as plt

@@ -2,10 +2,10 @@
 Twenty prototypes for ten handwritten digits
 ============================================
 
-The model of a kernel classifier usually contains hundreds of training rows. The points of
-:class:`~sparseklr.CompactKLR` are prototypes instead: the fit optimises their positions, and all classes
-share them. On handwritten digits of 8 x 8 pixels, twenty prototypes are about as accurate as a support
-vector machine with several hundred support vectors. They are few enough to inspect one by one.
+A kernel classifier usually contains hundreds of training rows. The points of :class:`~sparseklr.CompactKLR`
+are prototypes instead: the fit optimises their positions, and all classes share them. On handwritten digits
+of 8 x 8 pixels, a model with twenty prototypes is about as accurate as a support vector machine with several
+hundred support vectors. Twenty prototypes are few enough to inspect one by one.
 """
 
 import matplotlib.pyplot as plt
@@ -27,15 +27,15 @@ print(f"SVC:        {len(svc.support_):3d} points, accuracy {svc.score(X_test, y
 # %%
 # Prototypes as images
 # --------------------
-# Above each prototype is the digit that it supports most, with its coefficient for this digit. Prototypes
-# are not training images, so their values may lie outside the range of grey values. A digit that is written
-# in two ways may have two prototypes.
+# Above each prototype is the digit that it supports most, with its weight: its coefficient for this digit
+# minus the mean of its coefficients. Prototypes are not training images, so their values may lie outside the
+# range of grey values. A digit that is written in two ways may have two prototypes.
 display = PrototypesDisplay.from_estimator(model, image_shape=(8, 8))
 plt.show()
 
 # %%
-# For comparison, the next figure shows the test image nearest to each prototype, according to the distance
-# that the kernel of the model uses.
+# For comparison, the following figure shows the test image that is nearest to each prototype, in the distance
+# of the model's kernel.
 nearest = model.explain(X_test).distance.argmin(axis=0)[display.shown_]
 figure, axes = plt.subplots(2, 10, figsize=(11, 2.9), layout="constrained")
 for axis, row in zip(axes.flat, nearest, strict=True):

@@ -4,8 +4,8 @@ Explaining a diagnosis by similar patients
 
 The log-odds of a kernel model are a sum over its points, ``f(x) = sum_b beta_b k(x, z_b) + c``. The points
 ``z_b`` of :class:`~sparseklr.SparseKLR` are patients in the training data. There are only a few of them, so
-you can read the sum: which patients support the diagnosis, which oppose it, and how similar they are to the
-patient in question. The explanation is exact: its terms add up to the log-odds.
+you can see which patients support the diagnosis, which oppose it, and how similar they are to the patient in
+question. The explanation is exact: its terms add up to the log-odds.
 """
 
 import matplotlib.pyplot as plt
@@ -29,8 +29,8 @@ print(f"{len(model[-1].support_)} of {len(y)} training patients kept, test accur
 # %%
 # A clear and a doubtful diagnosis
 # --------------------------------
-# The points nearest to the doubtful patient belong to both classes, and they are closer than the points
-# nearest to the clear case. Their contributions are large and cancel each other.
+# The points nearest to the doubtful patient belong to both classes, and they are closer to this patient than
+# the nearest points are to the clear case. Their contributions are large and cancel each other.
 clear, doubtful = int(np.argmax(prob)), int(np.argmin(np.abs(prob - 0.5)))
 figure, axes = plt.subplots(1, 2, figsize=(13, 5), layout="constrained")
 for axis, row, word in zip(axes, (clear, doubtful), ("Clear case", "Doubtful case"), strict=True):

@@ -2,11 +2,11 @@
 Rare classes: thresholds instead of weights
 ===========================================
 
-One row in twenty belongs to the class of interest. ``class_weight="balanced"`` makes a classifier predict
-this class more often, as if both classes were equally frequent; its probabilities are then several times
-too large. A calibrated model needs no weights. If missing a row of the rare class costs as much as ``c``
-false alarms, predict this class whenever its probability exceeds ``1 / (1 + c)``. If only the probabilities
-of a weighted model are available, you can correct them with the known class fractions.
+In this example, one row in twenty belongs to the class of interest. ``class_weight="balanced"`` makes a
+classifier predict as if both classes were equally frequent. The predicted probabilities of the rare class are
+then several times too large. A calibrated model needs no weights. If missing a row of the rare class costs as
+much as ``c`` false alarms, predict this class whenever its probability exceeds ``1 / (1 + c)``. If only the
+probabilities of a weighted model are available, you can correct them with the known class fractions.
 """
 
 import matplotlib.pyplot as plt

@@ -4,10 +4,10 @@ Automatic choice of the kernel width
 
 The most important parameter of :class:`~sparseklr.SparseKLR` is the kernel coefficient ``gamma``, which
 determines the width of the kernel. No other parameter compensates for a ``gamma`` that is wrong by a factor
-of ten. By contrast, a factor of ten in ``box`` changes little: it only affects which points are selected,
-not the likelihood that is then fitted to them. The leave-one-out log-loss finds a good width without
-cross-validation. ``SparseKLR(kernel="auto", gamma="auto")`` evaluates several kernels and widths, and
-``search_results_`` lists them.
+of ten. By contrast, a factor of ten in ``box`` changes little: ``box`` affects only which points are
+selected, not the penalised likelihood that is then maximised. Minimising the approximate leave-one-out
+log-loss gives a good width without repeated fits. ``SparseKLR(kernel="auto", gamma="auto")`` evaluates
+several kernels and widths, and ``search_results_`` lists them.
 """
 
 import matplotlib.pyplot as plt
@@ -34,9 +34,9 @@ loss = test_loss(chosen)
 tried = chosen.search_results_
 
 # %%
-# The left plot has one line for each value of ``box``; all of them depend on ``gamma`` in the same way. The
-# right plot shows the kernels and widths that the search evaluated, with the standard errors of their
-# leave-one-out losses.
+# The left plot has one line for each value of ``box``; the lines have nearly the same shape. The right plot
+# shows the kernels and widths that the search evaluated, with the standard errors of their leave-one-out
+# losses.
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained", sharey=True)
 colors = plt.get_cmap("viridis")(np.linspace(0, 0.85, len(boxes)))
 for k, (box, color) in enumerate(zip(boxes, colors, strict=True)):

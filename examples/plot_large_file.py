@@ -2,11 +2,11 @@
 Fitting a large file block by block
 ===================================
 
-A support vector machine needs a kernel value for each pair of rows to train, and one for each support
-vector to predict a row. With more than about ten thousand rows, both are slow.
-:class:`~sparseklr.CompactKLR` needs only sums over the rows: ``fit_source`` reads a file in blocks, several
-times, and learns from all rows. The model has only a few points, so it predicts a million rows quickly. The
-data are drawn from known densities, so the best possible log-loss is known.
+Training a support vector machine needs a kernel value for each pair of rows, and predicting a row needs one
+for each support vector. With more than about ten thousand rows, both are slow. :class:`~sparseklr.CompactKLR`
+needs only sums over the rows, so ``fit_source`` can read a file in blocks, several times, and learn from all
+rows. The model has only a few points, so it predicts a million rows quickly. The data are drawn from known
+densities, so the best possible log-loss is known.
 """
 
 import tempfile
@@ -33,9 +33,9 @@ X.flush()
 y.flush()
 
 # %%
-# First we fit models to the first 200, 1,000 and 5,000 rows in memory. Then ``fit_source`` takes the path
-# of the file and fits a model to all rows. It also accepts Parquet and CSV files, generators and Dask
-# collections (:mod:`sparseklr.streaming`).
+# First we fit models to the first 200, 1,000 and 5,000 rows in memory. Then ``fit_source`` takes the path of
+# the file and fits a model to all rows. ``fit_source`` also accepts Parquet and CSV files, generators and the
+# row sources of :mod:`sparseklr.streaming`.
 X_test, _ = make_clusters(20_000, random_state=1, **KIND)
 truth = true_log_proba("clusters", X_test, n_clusters=12)
 models, seconds = {}, {}

@@ -2,9 +2,9 @@
 Three prototypes for three kinds of wine
 ========================================
 
-With more than two classes, :class:`~sparseklr.CompactKLR` fits a single model whose points are shared by
-all classes. For the chemical analyses of 178 wines from three growers, three points suffice. Each of them
-is a prototype: a typical wine of one grower, described in the units of the data.
+With more than two classes, :class:`~sparseklr.CompactKLR` fits a single model whose points are shared by all
+classes. For the chemical analyses of 178 wines from three growers, three points suffice. Each point is a
+prototype, a typical wine of one grower, described in the units of the data.
 """
 
 import matplotlib.pyplot as plt
@@ -26,8 +26,9 @@ print(f"{model.n_points_} points, validation log-loss {model.validation_log_loss
 # Prototypes as a table
 # ---------------------
 # Each row of the table is a prototype, and the columns are the most important features
-# (``feature_importances_``). The colour shows how high a value is compared with all wines. The number
-# beside a grower is the coefficient of the prototype.
+# (``feature_importances_``). The colour shows how high a value is compared with those of all wines. Beside
+# each prototype is the grower that it supports, with its weight: its coefficient for this grower minus the
+# mean of its coefficients.
 table = PrototypesDisplay.from_estimator(model, X)
 plt.show()
 

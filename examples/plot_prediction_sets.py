@@ -2,10 +2,11 @@
 Prediction sets with a given coverage
 =====================================
 
-A prediction set contains the true class with a given frequency, the coverage. The set has one class where
-the model is certain, and both classes where they overlap. It is empty where even the more probable class is
-less probable than the true classes of most training rows. The coverage holds on average over training
-samples; for a single sample of 300 rows it may be off by a few percentage points.
+A prediction set contains the true class with a given frequency, the coverage. With two classes, the set has
+one class where the model is certain, and both classes where they overlap. It is empty where even the more
+probable class has a lower probability than the true classes of most training rows. The coverage holds on
+average over training samples. For a single sample of 300 rows, the actual coverage may differ by a few
+percentage points.
 """
 
 import matplotlib.pyplot as plt

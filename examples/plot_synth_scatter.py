@@ -2,10 +2,10 @@
 Selected points for increasing nu
 =================================
 
-This example repeats the first illustration in the paper by Consolo, Manno and Amaldi (2025): sparse kernel
-logistic regression with a linear kernel and C = 60 separates two overlapping classes. ``nu`` is the sum of
+This example repeats the first illustration in the paper by Consolo, Manno and Amaldi (2025). Sparse kernel
+logistic regression with a linear kernel and C = 60 is fitted to two overlapping classes. ``nu`` is the sum of
 the dual variables. At ``nu=0`` the model is kernel logistic regression, which keeps nearly every point. As
-``nu`` grows, so does the margin ``lam_``: points far from the boundary are dropped, and the boundary hardly
+``nu`` grows, the margin ``lam_`` grows too. Points far from the boundary are dropped, and the boundary hardly
 moves. The data resemble the paper's data set Synth, which is not published.
 
 The data and the figure come from the package ``paper`` of the repository. To run the example, enter

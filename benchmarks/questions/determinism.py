@@ -13,9 +13,9 @@ from sparseklr import CompactKLR, SparseKLR
 from .rows import splits
 
 NOTE = (
-    "Largest change of a test probability (mean change in brackets) relative to the model with "
-    "default parameters on one thread. Features are standardised; waveform has 1000 training rows, "
-    "spambase 2500."
+    "Each row shows the largest change of a test probability, with the mean change in brackets. "
+    "Changes are relative to the model with default parameters, fitted on one thread. Features are "
+    "standardised. The models were fitted to 1,000 rows of waveform and 2,500 rows of spambase."
 )
 COLUMNS = ["change", "`SparseKLR`, waveform", "`SparseKLR`, spambase", "`CompactKLR`, waveform"]
 

@@ -16,9 +16,9 @@ from .rows import splits
 
 SETS = ("sonar", "ionosphere", "diabetes", "wisconsin", "spambase", "waveform", "magic", "coil2000")
 NOTE = (
-    "`SparseKLR` with standardised features and at most 1000 training rows; means over two splits. "
-    "*ECE by chance* is the ECE of labels drawn from the predicted probabilities themselves (mean of "
-    "20 draws)."
+    "`SparseKLR` was fitted to at most 1,000 rows with standardised features; the numbers are means "
+    "over two splits. *ECE by chance* is the mean ECE for 20 samples of labels drawn from the "
+    "predicted probabilities."
 )
 COLUMNS = ["set", "`loo_log_loss_`", "log-loss, new rows", "ECE", "ECE by chance", "`dual_gap_`"]
 

@@ -13,11 +13,11 @@ from .rows import splits, test_loss
 
 SETS = ("diabetes", "wisconsin", "banknote")
 NOTE = (
-    "Ten noise features were added to each data set (at most 500 training rows). The table shows the "
-    "fraction of `feature_importances_` that belongs to the noise features, the numbers of real "
-    'features and noise features that `relevance="sparse"` keeps, and the log-loss on new rows: of '
-    '`CompactKLR()`, of `CompactKLR(relevance="sparse")`, and of `CompactKLR()` fitted without the '
-    "noise features."
+    "Ten noise features were added to each data set (at most 500 training rows). *Importance of the "
+    "noise* is the fraction of the sum of `feature_importances_` that belongs to the noise features. "
+    '*Kept* is the number of real and of noise features that `relevance="sparse"` keeps. The '
+    'log-losses are those of `CompactKLR()`, of `CompactKLR(relevance="sparse")`, and of '
+    "`CompactKLR()` fitted without the noise features, on new rows."
 )
 COLUMNS = [
     "set",

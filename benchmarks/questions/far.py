@@ -18,9 +18,9 @@ from .rows import splits
 
 FACTORS = (1, 2, 4, 8, 16)
 NOTE = (
-    "Mean of the largest class probability over the test rows of waveform, after multiplying their "
-    "distance from the centre by the factor in the heading (features standardised, 1000 training "
-    "rows, two splits)."
+    "Mean of the largest class probability over the test rows of waveform, after their distances "
+    "from the centre were multiplied by the factor in the heading. Features are standardised. The "
+    "models were fitted to 1,000 rows; the numbers are means over two splits."
 )
 COLUMNS = ["model", *(f"{factor} times" for factor in FACTORS)]
 MODELS = {

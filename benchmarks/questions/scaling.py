@@ -16,9 +16,9 @@ from .rows import best_in_bold, splits, test_loss
 SETS = ("wisconsin", "diabetes", "banknote", "magic", "spambase", "waveform")
 NOTE = (
     "The first four columns show the test log-loss of `SparseKLR(scale=None)` after different "
-    "scalings of the features, and the last two the test log-loss of `SparseKLR()` and "
-    "`CompactKLR()`, which scale the features themselves. At most 500 training rows; the lowest "
-    "log-loss of a row is in bold."
+    "scalings of the features. The last two columns show the test log-losses of `SparseKLR()` and "
+    "`CompactKLR()`, which scale the features themselves. The models were fitted to at most 500 "
+    "rows. The lowest log-loss of each row is in bold."
 )
 SCALERS = {
     "as they are": FunctionTransformer(),

@@ -25,9 +25,10 @@ from sparseklr.export import to_c, to_json, to_onnx
 from .rows import splits
 
 NOTE = (
-    "Pipelines of a `StandardScaler` and a classifier, fitted to 1,000 rows of spambase (57 "
-    "features). File sizes are in kB. Times are medians over 50 calls of `predict_proba`, for one row "
-    "and for 1,000 rows; a dash means that the time was not measured."
+    "Each model is a pipeline of a `StandardScaler` and a classifier, fitted to 1,000 rows of "
+    "spambase (57 features). File sizes are in kB. Times are medians over 50 calls of "
+    "`predict_proba`, for one row and for 1,000 rows. An empty cell means that the time was not "
+    "measured."
 )
 COLUMNS = ["model", "form", "kB", "one row (µs)", "1000 rows (ms)"]
 

@@ -63,11 +63,11 @@ def _tables(summary: Summary, first: Table | None = None) -> list[Table]:
 def markdown(summaries: list[Summary], runs: Runs) -> str:
     parts = [
         "# All tables of the paper's experiments\n",
-        "This page contains the tables of the paper with our numbers, and adds the models of this package "
-        "and the quality of the probabilities. The paper compares sparse kernel logistic regression (S-KLR) "
-        "with other sparse classifiers on twelve data sets. It compares their accuracies and the fractions "
-        "of the training rows (points) that they keep.\n",
-        "Each cell shows our number first. In brackets are the paper's number and the difference. The best "
+        "The paper compares sparse kernel logistic regression (S-KLR) with other sparse classifiers on "
+        "twelve data sets. It reports their accuracies and the fractions of the training rows (points) "
+        "that they keep. This page contains the paper's tables together with our numbers, and adds the "
+        "models of this package and tables on the quality of the probabilities.\n",
+        "Each cell shows our number. The paper's number and the difference follow in brackets. The best "
         "number of a row is in bold. *Best* is the most accurate model on the validation rows, and *sparsest "
         "of 3* the sparsest of the three most accurate models. `python -m paper --report FILE.md` writes "
         "these tables from a file of results.\n",

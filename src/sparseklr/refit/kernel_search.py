@@ -297,9 +297,9 @@ class KernelSearch:
 
         If the evaluation fails, the error is appended to ``failed`` and the result is None. ``before`` is the
         candidate with the previous width or of the first kind, if its C is to be tried first. The search for
-        the best C is then skipped if the kernel is clearly worse than ``before`` at the same C, or if a wider kernel
-        is worse at three times the C. With this larger C and a third of gamma, the prior variance of the
-        difference of two nearby outputs, about :math:`2 C (1 - k)`, is the same.
+        the best C is then skipped if the kernel is clearly worse than ``before`` at the same C, or if a wider
+        kernel is worse at three times the C. With this larger C and a third of gamma, the prior variance of
+        the difference of two nearby outputs, about :math:`2 C (1 - k)`, is the same.
         """
         start, done = time.perf_counter(), len(self.tried) + len(self.failed)
         # The number of evaluations is unknown in advance; the progress assumes that two remain.

@@ -117,10 +117,10 @@ def parse_numbers(tokens: np.ndarray, decimal: str = ".") -> tuple[np.ndarray, n
     """Return the number and the unit of each token; the number is NaN if a token is not a finite number.
 
     If the decimal sign is a point, commas separate groups of three digits, and vice versa. A token that
-    cannot be read in this way is read in the other way: "1,5" is 1.5 with either decimal sign. The unit is "" for tokens
-    without a unit. Currency codes such as USD are units, whereas currency signs are ignored. The letters in
-    "450k" and "$1.2M" are factors. Bounds such as "<0.3" and "65+" are read as 0.3 and 65; :func:`is_bound`
-    detects them.
+    cannot be read in this way is read in the other way: "1,5" is 1.5 with either decimal sign. The unit is ""
+    for tokens without a unit. Currency codes such as USD are units, whereas currency signs are ignored. The
+    letters in "450k" and "$1.2M" are factors. Bounds such as "<0.3" and "65+" are read as 0.3 and 65;
+    :func:`is_bound` detects them.
 
     Examples
     --------
