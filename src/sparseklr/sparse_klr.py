@@ -137,7 +137,8 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, KernelClassifier):
         important points are dropped, and the coefficients of the others are fitted again. The mean
         Kullback-Leibler divergence of the pruned from the unpruned model on the training rows must not exceed
         ``prune`` times the standard error of the leave-one-out loss. A larger value keeps fewer points. With
-        0, points are dropped only to satisfy ``max_points``.
+        0, this step drops points only to satisfy ``max_points``; the refit itself may use fewer points than
+        were selected (``n_selected_``).
     max_points : int or None, default=None
         Maximum number of points of the model; None for no limit. The limit is enforced even if the divergence
         then exceeds the tolerance ``prune``.

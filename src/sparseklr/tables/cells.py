@@ -58,7 +58,7 @@ class Cells:
 def read_cells(column: pd.Series, name: str, na: Collection[str] = ()) -> Cells:
     """Return the cells of a column of any type as text; the numbers 12 and 12.0 become the same token.
 
-    ``name`` is the name of the column, for errors, and ``na`` are additional tokens for missing values.
+    ``name`` is the column name used in error messages; ``na`` contains additional tokens for missing values.
     """
     try:
         codes, values = pd.factorize(column)
