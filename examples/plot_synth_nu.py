@@ -1,4 +1,4 @@
-r"""
+"""
 Norm of w and number of points as functions of nu
 =================================================
 

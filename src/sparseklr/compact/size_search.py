@@ -164,7 +164,7 @@ class Validation:
         return Stage(n_points, C, moved_at, tuple(models), outputs, losses, loss, error, fold_error, seconds)
 
     def shrinkage(self, stage: Stage) -> float:
-        """Return the factor from 0.5 to 1 for the decision values that minimises the validation loss."""
+        """Return the multiplier of the decision values, from 0.5 to 1, that minimises the validation loss."""
         end = minimize_scalar(
             lambda s: float(np.average(self.rows.losses(s * stage.outputs), weights=self.rows.weight)),
             bounds=(SEARCH.least_shrinkage, 1.0),

@@ -108,8 +108,8 @@ class Settings:
         """Return the lower bounds of the dual variables, given the array ``box`` of the values ``C_i``."""
         if not (box.min() >= SMALLEST_BOX and np.isfinite(box.sum())):
             raise ValueError(
-                f"C * sample_weight must be at least {SMALLEST_BOX:g} for every row, and its sum must be finite; "
-                f"it ranges from {box.min():g} to {box.max():g}. Use a weight of 0 to ignore a row."
+                f"C * sample_weight must be at least {SMALLEST_BOX:g} for every row, and its sum must be "
+                f"finite; it ranges from {box.min():g} to {box.max():g}. Use a weight of 0 to ignore a row."
             )
         if self.bound is None:
             return BOUND_FRACTION * box

@@ -104,8 +104,8 @@ class SoftmaxSolver(SampleSolver):
     """Solver of the softmax problem of a training set.
 
     The variables are the parts of the masses above their bound (for masses, see
-    :class:`~sparseklr.dual.problem.SoftmaxProblem`). If only the mass on its own class is above the bound, a
-    row therefore has coefficients that are exactly zero.
+    :class:`~sparseklr.dual.problem.SoftmaxProblem`). A row therefore has coefficients of exactly zero if only
+    the mass on its own class is above the bound.
     """
 
     def problem(self, C: float, lam: float) -> SoftmaxProblem:
