@@ -434,8 +434,8 @@ class ProbabilityReport:
         - ``prevalence``: fraction of the positive class ``classes_[1]``; with more than two classes, fraction
           of the most frequent class
         - ``accuracy``: accuracy of ``predict``
-        - ``log_loss``: as in scikit-learn, which replaces a probability of 0 with 2e-16, so that the loss of a
-          row is at most 36
+        - ``log_loss``: as in scikit-learn, which replaces a probability of 0 with 2e-16, so that the loss of
+          a row is at most 36
         - ``brier``: Brier score as in scikit-learn; with more than two classes, it can be as large as 2
         - ``ece``: expected calibration error with 15 bins of equal weight; with more than two classes, of the
           most probable class
