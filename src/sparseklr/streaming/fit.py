@@ -101,8 +101,8 @@ def as_source(X: Any, y: Any = None, sample_weight: Any = None) -> Source:
     if isinstance(X, Source) or callable(X):
         if y is not None or sample_weight is not None:
             raise ValueError(
-                "y and sample_weight must be None if X is a source or a function, because X provides "
-                "the labels and weights."
+                f"{type(X).__name__} object given as X: it provides the labels and weights itself, so y and "
+                "sample_weight must be None."
             )
         return X if isinstance(X, Source) else GeneratorSource(X)
     if isinstance(X, (str, PathLike)):
