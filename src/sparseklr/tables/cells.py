@@ -83,7 +83,7 @@ def _token(value: Any, name: str) -> str:
         return str(int(number)) if number.is_integer() else repr(number)
     raise TableError(
         f"column {name!r} contains values of type {type(value).__name__}; expected numbers, dates or text. "
-        "Exclude the column with the parameter drop"
+        "Use the parameter drop to exclude the column"
     )
 
 
