@@ -116,7 +116,7 @@ docs-test: docs
 explorer:
 	$(PYTHON) wasm/build.py
 
-# The source distribution and a wheel in dist/, checked and tested in empty environments.
+# The source distribution and a wheel in dist/, checked and tested in clean environments.
 wheel:
 	PYTHON=$(PYTHON) .ci/wheel
 

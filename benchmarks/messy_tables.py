@@ -70,7 +70,7 @@ def clean_table(n: int = 4400) -> pd.DataFrame:
 
 
 def with_tokens(column: str, *tokens: str, every: int = 97) -> Callable[[pd.DataFrame], pd.DataFrame]:
-    """Return a function that turns a column into text and replaces some values by tokens."""
+    """Return a function that turns a column into text and replaces some values with tokens."""
 
     def spoil(frame: pd.DataFrame) -> pd.DataFrame:
         text = frame[column].astype(str).to_numpy().astype(object)

@@ -27,15 +27,16 @@ print(f"SVC:        {len(svc.support_):3d} points, accuracy {svc.score(X_test, y
 # %%
 # Prototypes as images
 # --------------------
-# Above each prototype is the digit that it supports most, with its weight: its coefficient for this digit
-# minus the mean of its coefficients. Prototypes are not training images, so their values may lie outside the
-# range of grey values. A digit that is written in two ways may have two prototypes.
+# The title of each image is the digit that the prototype supports most, and a weight: the prototype's
+# coefficient for this digit minus the mean of its coefficients for all digits. Prototypes are not training
+# images, so their values may lie outside the range of grey values. A digit that is written in two ways may
+# have two prototypes.
 display = PrototypesDisplay.from_estimator(model, image_shape=(8, 8))
 plt.show()
 
 # %%
-# For comparison, the following figure shows the test image that is nearest to each prototype, in the distance
-# of the model's kernel.
+# For comparison, the following figure shows the test image that is nearest to each prototype, with distances
+# measured as in the model's kernel.
 nearest = model.explain(X_test).distance.argmin(axis=0)[display.shown_]
 figure, axes = plt.subplots(2, 10, figsize=(11, 2.9), layout="constrained")
 for axis, row in zip(axes.flat, nearest, strict=True):

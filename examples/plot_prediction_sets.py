@@ -2,11 +2,12 @@
 Prediction sets with a given coverage
 =====================================
 
-A prediction set contains the true class with a given frequency, the coverage. With two classes, the set has
-one class where the model is certain, and both classes where they overlap. It is empty where even the more
-probable class has a lower probability than the true classes of most training rows. The coverage holds on
-average over training samples. For a single sample of 300 rows, the actual coverage may differ by a few
-percentage points.
+A prediction set contains the true class with a given frequency, the coverage. With two classes, the set
+contains one class where the model is certain. Where the classes overlap, it contains both classes if the
+coverage is high, and is empty if the coverage is low. It is empty where even the more probable class is less
+probable than the true class was for most training rows (a fraction of them equal to the coverage). The
+coverage holds on average over training samples. For a single sample of 300 rows, the actual coverage may
+differ from the nominal coverage by a few percentage points.
 """
 
 import matplotlib.pyplot as plt
@@ -21,8 +22,8 @@ X_test, y_test = make_moons(5000, noise=0.3, random_state=1)
 model = SparseKLR().fit(X, y)
 
 # %%
-# Regions of empty, single and double sets
-# ----------------------------------------
+# Regions of empty, one-class and two-class sets
+# ----------------------------------------------
 # A larger coverage needs larger sets: between the classes, the sets are empty at a coverage of 80%, and
 # contain both classes at 95%.
 grid = np.stack(np.meshgrid(np.linspace(-2, 3, 200), np.linspace(-1.5, 2, 140)), axis=-1)

@@ -537,13 +537,13 @@ class FamiliarityMixin(PointClassifier):
         predicted probability of this row may be an extrapolation. For rows from the same distribution as the
         training rows, the familiarity is approximately uniform on [0, 1].
 
-        The similarity of a row x to the points z of the model is
-        :math:`s(x) = k_{xz} K_{zz}^{-1} k_{zx} / k(x, x)`. This is the fraction of the squared norm of the
-        kernel function :math:`k(x, \cdot)` that its projection onto the kernel functions of the points
-        retains. The similarity is 1 if x is a point of the model, and near 0 far from all points. The
-        familiarity of x is the fraction of the training rows whose similarity is at most s(x). For a training
-        row that is itself a point, the similarity to the other points is used. For example, a familiarity of
-        0.05 means that 95% of the training rows have a larger similarity.
+        The similarity of a row x to the points z of the model is :math:`s(x) = k_{xz} K_{zz}^{-1} k_{zx} /
+        k(x, x)`. This is the fraction of the squared norm of the kernel function :math:`k(x, \cdot)` that its
+        projection onto the kernel functions of the points retains. The similarity is 1 if x is a point of the
+        model, and near 0 far from all points. The familiarity of x is the fraction of the training rows, by
+        sample weight, whose similarity is at most s(x). For a training row that is itself a point, the
+        similarity to the other points is used. For example, a familiarity of 0.05 means that 95% of the
+        training rows have a larger similarity.
 
         Parameters
         ----------
@@ -599,7 +599,7 @@ class FamiliarityMixin(PointClassifier):
     def _reference_(self) -> np.ndarray | None:
         """Quantiles of the similarities of the training rows; None for an indefinite kernel.
 
-        They are computed on first use, because this takes a noticeable part of the time of a fit.
+        They are computed on first use, because computing them would add noticeably to the time of a fit.
         """
         if self._training_rows_ is None:
             return None

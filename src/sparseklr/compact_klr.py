@@ -58,10 +58,10 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
 
     plus a weak quadratic penalty on :math:`\log\gamma_j`, where :math:`w_i` are the sample weights. The
     number of points and C are chosen on validation rows. These rows also determine when the optimisation
-    stops (``tol``) and a final factor on f (``shrinkage_``). The points need not be training rows, so a
-    handful of points can replace hundreds of support vectors. With more than two classes, all classes share
-    the points and :math:`\gamma`, each class has its own function f, and the probabilities are the softmax of
-    the functions.
+    stops (``tol``) and the factor by which f is finally multiplied (``shrinkage_``). The points need not be
+    training rows, so a handful of points can replace hundreds of support vectors. With more than two classes,
+    all classes share the points and :math:`\gamma`, each class has its own function f, and the probabilities
+    are the softmax of the functions.
 
     Parameters
     ----------

@@ -366,7 +366,7 @@ class _Reader:
         return {name: self.value(one) for name, one in values.items()}
 
     def array(self, name: str) -> np.ndarray:
-        """Return a copy of an array in the file, after checks of its header and size."""
+        """Return a copy of an array in the file, after checking its header and size."""
         content = self.members[name]
         buffer = io.BytesIO(content)
         major, _ = np.lib.format.read_magic(buffer)

@@ -155,8 +155,8 @@ class SKLR(KernelClassifier):
         - ``"sigmoid"``: the probability is ``sigmoid(slope * f + intercept)`` (Platt scaling). Slope and
           intercept are fitted to values of f from cross-validation with at most five folds: the value of each
           training row comes from a model that was fitted without its fold.
-        - ``"link"``: the probability is the one for which f minimises the expected margin loss. This formula
-          follows from the loss, so nothing is fitted.
+        - ``"link"``: the probability p for which f minimises the expected margin loss, if the positive class
+          has probability p. This formula follows from the loss, so nothing is fitted.
         - None: the probability is ``sigmoid(f)``, equation 3 of the paper. It is far too confident for
           sparse models.
 

@@ -85,7 +85,8 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, KernelClassifier):
        .. math:: \tfrac12\|f\|^2 + C \sum_i w_i \log(1 + e^{-y_i f(x_i)}),
 
        where C has the smallest leave-one-out loss. C is chosen with a model on other points, which do not
-       depend on the labels: all distinct rows if there are at most 300, otherwise a random subset of them.
+       depend on the labels: all distinct rows if there are at most 300, otherwise a random subset of them. f
+       is then multiplied by a factor (``slope_``) that corrects the shrinkage caused by the penalty.
     4. Pruning: points are dropped as long as the predicted probabilities stay nearly the same, and the
        coefficients of the other points are fitted again.
 
@@ -135,9 +136,10 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, KernelClassifier):
     prune : float, default=0.05
         Tolerance of the pruning step. Backward elimination ranks the points by importance, the least
         important points are dropped, and the coefficients of the others are fitted again. The mean
-        Kullback-Leibler divergence of the pruned from the unpruned model on the training rows must not exceed
-        ``prune`` times the standard error of the leave-one-out loss. A larger value keeps fewer points. With
-        0, points are dropped only to satisfy ``max_points``.
+        Kullback-Leibler divergence of the pruned from the unpruned model on the training rows, also after
+        recalibration, must not exceed ``prune`` times the standard error of the leave-one-out loss. A larger
+        value keeps fewer points. With 0, this step drops points only to satisfy ``max_points``; the refit
+        itself may use fewer points than were selected (``n_selected_``).
     max_points : int or None, default=None
         Maximum number of points of the model; None for no limit. The limit is enforced even if the divergence
         then exceeds the tolerance ``prune``.

@@ -121,7 +121,7 @@ def test_unusable_type(fails: Any, tmp_path: Path, values: list[Any], kind: str)
         ["fit", data, "--target", "y", "--model", "sparse", "-o", tmp_path / "m.sklr"],
         "column 'odd'",
         kind,
-        "Exclude the column with the parameter drop",
+        "Use the parameter drop to exclude the column",
     )
 
 

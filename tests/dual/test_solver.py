@@ -262,7 +262,7 @@ def test_indefinite_kernel_gives_a_finite_answer() -> None:
         ({"tol": 0.0}, "tol must be"),
         ({"max_iter": 0}, "max_iter must be"),
         ({"bound": -1.0}, "bound must be"),
-        ({"bound": 0.6}, "half of the smallest C"),
+        ({"bound": 0.6}, "half of the smallest value of C"),
         ({"working_set": "third-order"}, "working_set must be"),
         ({"sample_weight": [1, -1]}, "non-negative"),
         ({"sample_weight": [1, 0]}, "both classes"),

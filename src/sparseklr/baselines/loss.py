@@ -69,7 +69,7 @@ class LogisticLoss:
         return self.target[0] + self.other[0]
 
     def value(self, F: Array) -> Any:
-        """Return the loss at the outputs F: a number, or an array over the remaining axes of F."""
+        """Return the loss at the outputs F, summed over the first two axes: a number or an array."""
         if len(F) == 1:
             target, other = (_alongside(F, weight)[0] for weight in (self.target, self.other))
             return cross_entropies(target, F[0], other).sum(axis=0)

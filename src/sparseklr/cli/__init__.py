@@ -58,7 +58,7 @@ def run_command_line(
 ) -> int:
     """Parse the arguments, call the function of the subcommand, and return the exit code.
 
-    Errors and warnings are printed in one line each, after the prefix ``program``.
+    Each error or warning is printed on one line, with the prefix ``program``.
     """
     argv = sys.argv[1:] if argv is None else list(argv)
     for stream in (sys.stdout, sys.stderr):

@@ -199,9 +199,9 @@ def n_points(model: Any) -> int | None:
 
 
 def _stratified(y: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Return the sorted indices of about n random rows, with the class fractions of all rows.
+    """Return the sorted indices of about n random rows, preserving the class fractions.
 
-    At least as many rows of each class as there are folds are drawn, or all rows if the class has fewer.
+    Each class contributes at least one row per fold, or all its rows if it has fewer.
     """
     kept = [np.arange(0)]
     for label in np.unique(y):

@@ -166,7 +166,7 @@ class Model:
 
     @contextmanager
     def _naming_large_cells(self, rows: Dataset) -> Iterator[None]:
-        """Replace the error of a failed prediction by one that names the cell, if a cell is too large."""
+        """Replace the error of a failed prediction with one that names the cell, if a cell is too large."""
         try:
             yield
         except ValueError as error:

@@ -389,7 +389,7 @@ def read_training(args: Namespace) -> Dataset:
     weight = _weights(table, args.sample_weight_column)
     features = [k for k in names if roles.get(k) not in ("--target", "--sample-weight-column")]
     if all(roles.get(k) in ("--drop", "--id") for k in features):
-        raise CliError(f"{name}: there is no feature column in addition to the target {args.target!r}")
+        raise CliError(f"{name}: there is no feature column besides the target {args.target!r}")
     return Dataset(name, table.frame[features], y, weight, table, numbers=table.frame.index.to_numpy())
 
 

@@ -144,7 +144,7 @@ def run_report(args: Namespace) -> None:
 
 
 def _check_files(args: Namespace, output: Path) -> tuple[list[str], str]:
-    """Return the paths of the models and the suffix of the page, and set ``args.data`` to the data file."""
+    """Return the model paths and the suffix of the output file, and set ``args.data`` to the data file."""
     suffix = ".html" if output.name == "-" else output.suffix
     if len(args.files) == 1:
         raise CliError(f"{args.files[0]}: the data file is missing; give a model file and a data file")

@@ -67,7 +67,7 @@ def show_table(
 
 
 def show_search(search: Mapping[str, list[Any]], stderr: bool) -> None:
-    """Print the kernels or numbers of points that the fit tried, in this order."""
+    """Print a table of the candidates (kernels, or numbers of points) in the order of the search."""
     names = [name for name in search if name != "seconds" or not any(map(math.isnan, search[name]))]
     cells = [[f"{v:.4g}" if isinstance(v, float) else f"{v}" for v in search[name]] for name in names]
     head = [name.replace("_", " ") for name in names]

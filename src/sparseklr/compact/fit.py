@@ -2,8 +2,8 @@
 
 The number of points, C and the features are chosen on validation folds, and a model is then fitted to all
 rows. This final fit uses only the choices of the folds: the sizes, C, the number of L-BFGS runs, and the
-factor on the decision values. Two divisions into folds that lead to the same choices therefore give the same
-model.
+factor by which the decision values are multiplied. Two divisions into folds that lead to the same choices
+therefore give the same model.
 
 The objective has many local minima, and the final fit may end in a worse minimum than the fits of the folds.
 The models of the folds, with coefficients refitted to all rows, therefore serve as candidates. If the
@@ -60,7 +60,7 @@ class Plan:
     sizes: tuple[int, ...] = ()
     rounds: tuple[int, ...] = ()  # number of remaining features after each round of elimination
     moved_at: tuple[float, ...] = ()  # value of C in each run of L-BFGS
-    shrinkage: float = 1.0  # factor on the decision values
+    shrinkage: float = 1.0  # factor by which the decision values are multiplied
     start: CompactModel | None = None  # initial model; None for points at cluster centres
     validated: tuple[Candidate, ...] = ()  # the models of the folds
 

@@ -340,8 +340,8 @@ def repeated_folds(
 ) -> list[list[np.ndarray]]:
     """Return the folds of :func:`validation_folds` for one to ``most`` random orders of the pairs.
 
-    Orders are added until the folds have at least ``n_rows`` validation observations in total. If the folds
-    of the first order reach this number, its remaining folds are omitted.
+    Orders are added until the folds have at least ``n_rows`` validation observations in total. If the first
+    few folds of the first order already suffice, its other folds are omitted.
     """
     repeats: list[list[np.ndarray]] = []
     held_out = 0

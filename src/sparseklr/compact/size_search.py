@@ -73,7 +73,7 @@ class SizeSearchSettings:
     most_C: float = 1e5  # largest C, which keeps coefficients finite on separable data
     segment: int = 25  # maximum number of iterations in a run of L-BFGS
     n_segments: int = 2  # maximum number of runs of L-BFGS for a size; one run above ``many_points``
-    least_shrinkage: float = 0.5  # lower bound of the factor on the decision values
+    least_shrinkage: float = 0.5  # smallest factor by which decision values are multiplied
     features_per_row: int = 10  # above this ratio of features to rows, all features share one width
     rows_per_point: int = 3  # the largest size has at least this number of rows per point
 
@@ -164,7 +164,7 @@ class Validation:
         return Stage(n_points, C, moved_at, tuple(models), outputs, losses, loss, error, fold_error, seconds)
 
     def shrinkage(self, stage: Stage) -> float:
-        """Return the factor on the decision values, from 0.5 to 1, that minimises the validation loss."""
+        """Return the multiplier of the decision values, from 0.5 to 1, that minimises the validation loss."""
         end = minimize_scalar(
             lambda s: float(np.average(self.rows.losses(s * stage.outputs), weights=self.rows.weight)),
             bounds=(SEARCH.least_shrinkage, 1.0),
@@ -177,7 +177,7 @@ class Validation:
 def sizes(settings: CompactSettings, n_classes: int, most: int) -> list[int]:
     """Return the numbers of points to try.
 
-    These are the number of classes and its doublings up to ``most``, or the given number of points.
+    These are the number of classes, doubled repeatedly up to ``most``, or only ``n_points`` if it is given.
     """
     if settings.n_points is not None:
         return [settings.n_points]

@@ -142,8 +142,8 @@ def make_clusters(
     coordinates of their centres were drawn from a normal distribution with standard deviation 2; in all other
     features, every centre is 0. The standard deviations of a cluster along the features were drawn from a
     log-normal distribution with parameters 0 and 0.1. The mixture depends only on the numbers of features and
-    clusters, so that every seed draws from the same distribution. With 20 features, 24 clusters and two
-    classes, the log-loss of the true probabilities is 0.170.
+    clusters, so samples with different seeds come from the same distribution. With 20 features, 24 clusters
+    and two classes, the log-loss of the true probabilities is 0.170.
 
     Parameters
     ----------

@@ -144,7 +144,7 @@ class BinarySolver(SampleSolver):
             )
 
     def product(self, coef: np.ndarray) -> np.ndarray:
-        """Return ``K @ coef``, computed from the kernel rows of the solver and in their precision."""
+        """Return ``K @ coef``, in the precision of the solver's kernel rows."""
         return _core.row_sum(self.row_source, coef, n_threads(self.n_jobs))
 
     def _start(self, problem: DualProblem, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

@@ -108,15 +108,15 @@ class Settings:
         """Return the lower bounds of the dual variables, given the array ``box`` of the values ``C_i``."""
         if not (box.min() >= SMALLEST_BOX and np.isfinite(box.sum())):
             raise ValueError(
-                f"C times sample_weight must be at least {SMALLEST_BOX:g}, with a finite sum; it ranges from "
-                f"{box.min():g} to {box.max():g}. Use a weight of 0 to ignore a row."
+                f"C times sample_weight must be at least {SMALLEST_BOX:g} for every row, and its sum must be "
+                f"finite; it ranges from {box.min():g} to {box.max():g}. Use a weight of 0 to ignore a row."
             )
         if self.bound is None:
             return BOUND_FRACTION * box
         if 2 * self.bound >= box.min():
             raise ValueError(
                 f"bound={self.bound:g} is too large: it must be below {box.min() / 2:g}, half of the "
-                "smallest C times sample_weight."
+                "smallest value of C times sample_weight."
             )
         return np.full_like(box, self.bound)
 

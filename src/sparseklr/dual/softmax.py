@@ -103,9 +103,9 @@ class SoftmaxSolution:
 class SoftmaxSolver(SampleSolver):
     """Solver of the softmax problem of a training set.
 
-    The variables are the excesses of the masses over their bound (see
-    :class:`~sparseklr.dual.problem.SoftmaxProblem`). A row whose own class has all the excess therefore has
-    exactly zero coefficients.
+    The variables are the parts of the masses above their bound (for masses, see
+    :class:`~sparseklr.dual.problem.SoftmaxProblem`). A row therefore has coefficients of exactly zero if only
+    the mass on its own class is above the bound.
     """
 
     def problem(self, C: float, lam: float) -> SoftmaxProblem:

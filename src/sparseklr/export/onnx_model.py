@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Baseline(ClassifierMixin, BaseEstimator):
     """Wrapper around a LogisticRegression or DummyClassifier, so that it is converted in double precision.
 
-    The converters of skl2onnx for these classes compute in float32.
+    skl2onnx converts these classes to models that compute in float32.
     """
 
     def __init__(self, model: Any) -> None:

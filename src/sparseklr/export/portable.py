@@ -92,7 +92,7 @@ class FeatureScaling:
         return u
 
     def undo(self, u: np.ndarray) -> np.ndarray:
-        """Return rows of X that have the given features, if there are any; unused columns are 0.
+        """Return rows of X that have the given features; unused columns are 0.
 
         Features outside the range of a piecewise linear function are replaced by the closest value.
         """
@@ -189,7 +189,7 @@ def category_codes(one_hot: Any, k: int) -> np.ndarray:
 
 
 def check_columns(features: Any, form: str) -> None:
-    """Raise an error that names all columns of a table that a format cannot represent, if there are any."""
+    """Raise an error naming the columns of a table that a format cannot represent, if there are any."""
     dates = [] if form == "ONNX" else list(features.dates_)
     found = [f"{name!r} (date)" for name in dates] + [f"{name!r} (free text)" for name in features.text_]
     if not found:

@@ -86,7 +86,7 @@ class DecisionCurveDisplay:
         estimator : object
             A fitted classifier with ``predict_proba``.
         X : {array-like, sparse matrix, data frame} of shape (n_samples, n_features)
-            Test rows, to which the classifier was not fitted.
+            Test rows that were not used to fit the classifier.
         y : array-like of shape (n_samples,)
             True classes of the test rows.
         pos_label : object, default=None

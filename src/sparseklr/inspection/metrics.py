@@ -106,7 +106,7 @@ def expected_calibration_error(
 def smooth_calibration_error(
     y_true: Any, y_prob: Any, *, sample_weight: Any = None, pos_label: Any = None, labels: Any = None
 ) -> float:
-    r"""Return the smooth calibration error, which replaces the bins of the ECE by kernel smoothing.
+    r"""Return the smooth calibration error, which replaces the bins of the ECE with kernel smoothing.
 
     Let :math:`y_i - p_i` be the residuals, :math:`w_i` their weights, which sum to one, and :math:`K_s` a
     Gaussian kernel with standard deviation s that is reflected at 0 and 1. For a given s, the residuals are

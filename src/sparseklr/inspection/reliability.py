@@ -140,7 +140,7 @@ class ReliabilityDisplay:
         estimator : object
             A fitted classifier with ``predict_proba``.
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Test data, to which the classifier was not fitted.
+            Test data that were not used to fit the classifier.
         y : array-like of shape (n_samples,)
             True labels.
         pos_label : int, float, bool or str, default=None
@@ -338,7 +338,7 @@ def probability_report(estimator: Any, X: Any, y: Any, *, sample_weight: Any = N
     estimator : object
         A fitted classifier with ``predict_proba``.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Test data, to which the classifier was not fitted.
+        Test data that were not used to fit the classifier.
     y : array-like of shape (n_samples,)
         True labels of the rows of X.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -434,8 +434,8 @@ class ProbabilityReport:
         - ``prevalence``: fraction of the positive class ``classes_[1]``; with more than two classes, fraction
           of the most frequent class
         - ``accuracy``: accuracy of ``predict``
-        - ``log_loss``: as in scikit-learn, which replaces a probability of 0 by 2e-16, so that the loss of a
-          row is at most 36
+        - ``log_loss``: as in scikit-learn, which replaces a probability of 0 with 2e-16, so that the loss of
+          a row is at most 36
         - ``brier``: Brier score as in scikit-learn; with more than two classes, it can be as large as 2
         - ``ece``: expected calibration error with 15 bins of equal weight; with more than two classes, of the
           most probable class

@@ -101,7 +101,7 @@ class Posterior:
 
 
 def moderation(variance: np.ndarray, usual: float) -> np.ndarray:
-    r"""Return the factor on f that accounts for the posterior variance of f.
+    r"""Return the factor by which f is multiplied to account for the posterior variance of f.
 
     MacKay's approximation of the mean of sigmoid(f) divides f by :math:`\sqrt{1 + \pi v/8}`, where v is the
     variance of f. C was chosen such that sigmoid(f) has a small loss in leave-one-out, so the probabilities

@@ -39,8 +39,8 @@ def _in_coefficients(basis: Basis, factor: np.ndarray) -> np.ndarray:
 def elimination_order(basis: Basis, fit: LikelihoodFit) -> np.ndarray:
     """Return positions in ``basis.chosen`` in the order of backward elimination, least important first.
 
-    With more than two classes, all classes share one order, computed from the mean of their information
-    (:mod:`~.labels`).
+    With more than two classes, all classes share one order, which is computed from the information
+    (:mod:`~.labels`), averaged over the classes.
     """
     ridge = np.append(np.full(basis.size, _RIDGE_OF_ORDER / fit.C), 0.0)
     sigma, _ = dpotri(_in_coefficients(basis, newton_factor(fit.curvature, ridge)), lower=True)

@@ -57,7 +57,7 @@ SETTINGS = RefitSettings()
 
 @dataclass(frozen=True, eq=False)
 class Refit:
-    """A refitted model. It has one output with two classes, and otherwise one output for each class."""
+    """A refitted model. It has a single output if there are two classes, and otherwise one per class."""
 
     points: np.ndarray  # indices of the kept points among the distinct training points
     coef: np.ndarray  # coefficients of the kept points, (n_outputs, n_kept)
@@ -244,7 +244,7 @@ class Losses(NamedTuple):
 
 
 def entropy(weight: np.ndarray) -> float:
-    """Return the log-loss of the class fractions, given the weight of each class."""
+    """Return the log-loss of predicting the class fractions for every row, given the class weights."""
     fraction = weight / weight.sum()
     positive = fraction[fraction > 0]
     return float(-positive @ np.log(positive))
@@ -286,14 +286,16 @@ def left_out_outputs(points: DistinctPoints, model: Refit) -> np.ndarray:
 
 
 def held_out_outputs(points: DistinctPoints, model: Refit) -> np.ndarray:
-    """Return approximate outputs of each group from the final model without it, (n_groups, n_outputs).
+    """Return approximate leave-one-out outputs of the final model, (n_groups, n_outputs).
 
-    Leave-one-out refers to the fit on the label-free basis. The final fit has other points and another
-    intercept, which hardly change the loss but do change the order of confident predictions. The difference
-    of the two fits at a row is therefore added to its leave-one-out output. At its own points, the final
-    model follows the labels more closely than the label-free fit does. A point that consists of a single
-    observation would not be a point without this observation. Its difference is replaced by the mean over the
-    other rows, with equal weight of all classes.
+    Each row of the result belongs to a group of equal observations, and approximates the outputs of the final
+    model if it were fitted without one of them. The leave-one-out outputs come from the fit on the label-free
+    basis. The final fit has other points and another intercept, which hardly change the loss but do change
+    the order of confident predictions. The difference between the two fits at a row is therefore added to the
+    leave-one-out output of the row. At its own points, the final model follows the labels more closely than
+    the label-free fit does. A point that consists of a single observation would not be a point without this
+    observation. For such a point, the mean difference over the other rows is used instead, in which all
+    classes have equal weight.
     """
     groups, evaluated = points.observations, model.evaluated
     first = evaluated.recalibration(evaluated.fit.f).reshape(len(points), -1)

@@ -101,7 +101,8 @@ def as_source(X: Any, y: Any = None, sample_weight: Any = None) -> Source:
     if isinstance(X, Source) or callable(X):
         if y is not None or sample_weight is not None:
             raise ValueError(
-                f"{type(X).__name__} contains labels and weights: y and sample_weight must be None."
+                f"{type(X).__name__} object given as X: it provides the labels and weights itself, so y and "
+                "sample_weight must be None."
             )
         return X if isinstance(X, Source) else GeneratorSource(X)
     if isinstance(X, (str, PathLike)):
@@ -403,7 +404,7 @@ class StreamFit:
     # -- sizes ---------------------------------------------------------------------------------
 
     def _search(self) -> list[Stage]:
-        """Return the stages of models of increasing size, until the gain is too small.
+        """Fit models of increasing size until the gain is too small, and return a stage for each.
 
         Models from a checkpoint are evaluated without being fitted again.
         """

@@ -37,7 +37,7 @@ Forest = dict[tuple[int, int], Any]
 
 
 def grow(forest: Forest, new: Iterable[tuple[tuple[int, int], Any]], n_leaves: int) -> Forest:
-    """Insert nodes into a forest, replace pairs of siblings by their parent, and return the forest.
+    """Insert nodes into a forest, replace pairs of siblings with their parent, and return the forest.
 
     The forest is modified. After the insertion of m consecutive leaves, at most 2 log2(m) nodes remain.
 

@@ -347,7 +347,7 @@ def _check_number(kind: Any, name: str, where: str) -> None:
     if not _is_number(kind):
         raise ValueError(
             f"{where}: column {name!r} is of type {kind}; expected numbers. "
-            "Exclude the column with the parameter drop."
+            "Use the parameter drop to exclude the column."
         )
 
 

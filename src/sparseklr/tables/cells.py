@@ -58,7 +58,7 @@ class Cells:
 def read_cells(column: pd.Series, name: str, na: Collection[str] = ()) -> Cells:
     """Return the cells of a column of any type as text; the numbers 12 and 12.0 become the same token.
 
-    ``name`` is the name of the column, for errors, and ``na`` are additional tokens for missing values.
+    ``name`` is the column name used in error messages; ``na`` contains additional tokens for missing values.
     """
     try:
         codes, values = pd.factorize(column)
@@ -83,7 +83,7 @@ def _token(value: Any, name: str) -> str:
         return str(int(number)) if number.is_integer() else repr(number)
     raise TableError(
         f"column {name!r} contains values of type {type(value).__name__}; expected numbers, dates or text. "
-        "Exclude the column with the parameter drop"
+        "Use the parameter drop to exclude the column"
     )
 
 

@@ -120,7 +120,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         return self._features(X, scores)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the names of the features, in their order.
+        """Return the names of the features, in the order of the columns of ``transform``.
 
         Numbers come first, followed by components of dates, indicators of missing values, categories and
         log-odds of free text.
