@@ -88,7 +88,7 @@ def test_files_and_exports(wine, tmp_path) -> None:
     save(model, tmp_path / "model.sklr")
     np.testing.assert_array_equal(load(tmp_path / "model.sklr").predict_proba(X), model.predict_proba(X))
     np.testing.assert_allclose(PortableModel.of(model).predict_proba(X), model.predict_proba(X), atol=1e-9)
-    with pytest.raises(ValueError, match="calibration='link' of multi_class='softmax'"):
+    with pytest.raises(ValueError, match="calibration='link' and multi_class='softmax'"):
         PortableModel.of(SKLR(multi_class="softmax", calibration="link").fit(X, y))
 
 
