@@ -263,7 +263,7 @@ class Groups:
 
     @classmethod
     def of(cls, groups: Mapping[str, Sequence[Any]] | None, columns: Sequence[str]) -> Groups:
-        """Return groups of columns given by names or positions; every other column forms a group of its own.
+        """Return groups of columns given by names or positions; every other column is a separate group.
 
         A group takes the place of its first column.
         """

@@ -201,8 +201,8 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, KernelClassifier):
         Leave-one-out log-loss of the model with which C was chosen (step 3). It is an estimate of the
         log-loss of the fitted model on new rows. In two cases, cross-validation replaces leave-one-out: with
         more than two classes, and with up to 300 distinct rows if the features have separate kernel
-        coefficients. In the second case, these coefficients are learned again without each fold. There are
-        ten folds with up to 500 observations, and otherwise five.
+        coefficients. In the second case, these coefficients are learned again without each of five folds. In
+        the first case, there are ten folds with up to 500 observations, and otherwise five.
     validation_log_loss_ : float or None
         Log-loss of models with the chosen kernel on validation folds, if ``gamma="auto"`` and leave-one-out
         preferred a kernel or width other than the first one; otherwise None. Report this estimate instead of
