@@ -61,16 +61,19 @@ ALL = slice(None)
 
 @dataclass(frozen=True, eq=False)
 class RowExplanation:
-    """Explanation of the log-odds of one class for one row.
+    """Explanation of the decision value of one class for one row.
+
+    With two classes, the decision value is the log-odds of the class. With more than two classes, only
+    differences between the decision values of two classes are log-odds.
 
     Attributes
     ----------
     label : object
         The class.
     contributions : array (n_points,)
-        Contribution of each point to the log-odds. Positive values support the class.
+        Contribution of each point to the decision value. Positive values support the class.
     intercept : float
-        The log-odds without any contribution.
+        The decision value without any contribution.
     distance : array (n_points,) or None
         Distance of the row from each point; None if unknown.
     """
@@ -82,7 +85,7 @@ class RowExplanation:
 
     @property
     def log_odds(self) -> float:
-        """Log-odds of the class against the other classes, the sum of all contributions and the intercept."""
+        """The decision value, which is the sum of all contributions and the intercept."""
         return float(self.contributions.sum() + self.intercept)
 
     def strongest(self, n_points: int = 10) -> np.ndarray:
@@ -129,7 +132,7 @@ class Explanation:
     classes: np.ndarray
 
     def of_row(self, row: int = 0, label: Any = None) -> RowExplanation:
-        """Return the explanation of the log-odds of one class for one row.
+        """Return the explanation of the decision value of one class for one row.
 
         Parameters
         ----------
@@ -451,7 +454,8 @@ class PointClassifier(SVCParameters, ClassifierMixin, BaseEstimator):
         expansion = self._product_expansion()
         names = self._column_names()
         chosen = [columns] if isinstance(columns, str | int | np.integer) else list(columns)
-        values = check_array(np.asarray(grid).reshape(len(grid), -1), input_name="grid")
+        grid = np.atleast_1d(grid)
+        values = check_array(grid[:, None] if grid.ndim == 1 else grid, input_name="grid")
         if values.shape[1] != len(chosen):
             raise ValueError(
                 f"grid must have {len(chosen)} columns, one for each entry of columns; got {values.shape[1]}."
@@ -463,9 +467,10 @@ class PointClassifier(SVCParameters, ClassifierMixin, BaseEstimator):
     def gradient(self, X: Any) -> np.ndarray:
         """Return the derivatives of the decision values with respect to the features of each row.
 
-        The Laplacian kernel is not differentiable where a feature of the row equals the same feature of a
-        point. The mean of the two one-sided derivatives is returned in this case. The derivative is zero
-        where the model clips a feature.
+        With the Laplacian kernel, the decision values are not differentiable where a feature of the row
+        equals the same feature of a point. A skewed feature, which the model maps by rank, may cause a kink
+        at the values of the training rows. In both cases, the mean of the two one-sided derivatives is
+        returned. The derivative is zero where the model clips a feature.
 
         Parameters
         ----------
@@ -801,9 +806,12 @@ def warn_of_solutions(
     if nu is not None and isinstance(solved, BinarySolutions):
         solved.warn_about_small_nu(float(nu), settings.tol)
     if solved.indefinite:
+        advice = ""
+        if kernel == "precomputed":
+            advice = " X must contain similarities, such as exp(-gamma * distance**2), not distances."
         warn(
             f"kernel={kernel!r} is not positive semidefinite on these data, so the solution is a stationary "
-            "point but may not be the optimum."
+            f"point but may not be the optimum.{advice}"
         )
     if not solved.converged:
         required = settings.tolerance(float(solved.margins.max()))
@@ -946,8 +954,9 @@ class KernelClassifier(PointClassifier):
         kernel = self.kernel_
         if kernel.name not in ("rbf", "laplacian"):
             raise ValueError(
-                "explanations by features need kernel='rbf' or 'laplacian', whose values are products over "
-                f"features; this model has kernel={kernel.name!r}. Use explain(X, by='points')."
+                "explain(X, by='features'), partial_dependence and gradient need kernel='rbf' or "
+                "'laplacian', whose values are products over features; this model has "
+                f"kernel={kernel.name!r}. explain(X, by='points') accepts every kernel."
             )
         return ProductExpansion(
             squared=kernel.name == "rbf",

@@ -162,7 +162,7 @@ class ProductExpansion:
         n, m = X.shape[0], len(self.intercept)
         _check_memory(n * m * n_columns, n, n_columns)
         out, points = np.zeros((n, m, n_columns)), _dense(self.points)
-        at_once = max(1, int(2e7) // max(points.size, 1))
+        at_once = max(1, int(1e6) // max(points.size, 1))
         for start in range(0, n, at_once):
             block = slice(start, start + at_once)
             u = _dense(self.features(X[block]))
@@ -244,6 +244,11 @@ class ShapleyValues:
         return pd.DataFrame(self.values.transpose(0, 2, 1).reshape(len(self.values), -1), columns=columns)
 
 
+def decision_name(classes: Sequence[Any] | np.ndarray) -> str:
+    """Return the name of a decision value for plots and tables: log-odds only with two classes."""
+    return "log-odds" if len(classes) == 2 else "output"
+
+
 def class_code(classes: np.ndarray, label: Any, decision: Any) -> int:
     """Return the position of a class; None means the class with the largest decision value of the row."""
     if label is None:
@@ -268,13 +273,23 @@ class Groups:
         A group takes the place of its first column.
         """
         label: list[Any] = [(j,) for j in range(len(columns))]
+        if not (groups is None or isinstance(groups, Mapping)):
+            raise TypeError(
+                f"groups must map the name of each group to its columns, as in {{'city': ['Oslo', 'Rome']}}; "
+                f"got {groups!r}."
+            )
         for name, members in (groups or {}).items():
+            if isinstance(members, str):
+                raise TypeError(f"the group {name!r} must be a list of columns; got the string {members!r}.")
             for j in column_positions(members, columns):
                 if isinstance(label[j], str):
                     raise ValueError(f"column {columns[j]!r} is in two groups, {label[j]!r} and {name!r}.")
                 label[j] = str(name)
         order = {one: g for g, one in enumerate(dict.fromkeys(label))}
         names = [one if isinstance(one, str) else columns[one[0]] for one in order]
+        for name in groups or {}:
+            if names.count(str(name)) > 1:
+                raise ValueError(f"the group {name!r} has the name of a column outside it; rename the group.")
         return cls(names, np.array([order[one] for one in label], dtype=np.intp))
 
     def data(self, X: Any) -> np.ndarray:
@@ -295,6 +310,8 @@ def column_positions(members: Sequence[Any], columns: Sequence[str]) -> list[int
             raise ValueError(
                 f"{j!r} is not a column of X; expected a name, or a position below {len(columns)}."
             )
+    if len({*found}) < len(found):
+        raise ValueError(f"columns must be different; got {list(members)!r}.")
     return [int(j) for j in found]
 
 

@@ -443,8 +443,9 @@ class SKLR(KernelClassifier):
         expansion = super()._product_expansion()
         if self.calibration_ == "link":
             raise ValueError(
-                "explanations by features need decision values that are sums over the kept points; with "
-                "calibration='link' they are not. Use calibration='sigmoid' or SparseKLR."
+                "explain(X, by='features'), partial_dependence and gradient need decision values that are "
+                "sums over the kept points; with calibration='link' they are not. Use calibration='sigmoid' "
+                "or SparseKLR."
             )
         slope, offset = self._affine_calibration(self.intercept_[None])
         coef = self.dual_coef_ * np.reshape(slope, (-1, 1))

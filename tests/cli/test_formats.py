@@ -218,6 +218,8 @@ def test_three_classes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
         main(["fit", str(tmp_path / "iris.tsv"), "--target", "target", "--model", "sparse", "-o", model]) == 0
     )
     found = run_json(capsys, "evaluate", model, tmp_path / "iris.tsv")
+    assert main(["explain", model, str(tmp_path / "iris.tsv"), "--row", "1"]) == 0
+    assert "output of 0" in capsys.readouterr().out  # only two classes have log-odds
     assert found["classes"] == [0, 1, 2]
     assert found["roc_auc"] > 0.98
 

@@ -115,6 +115,14 @@ def test_a_row_is_explained_for_a_class() -> None:
     assert found.of_row(2).label == 0
 
 
+def test_only_two_classes_have_log_odds() -> None:
+    """With more than two classes, the contributions add up to an output of the softmax."""
+    for (X, y), unit in ((MOONS, "log-odds"), (IRIS, "output")):
+        display = ExplanationDisplay.from_estimator(SparseKLR().fit(X, y), X[:1])
+        assert display.ax_.get_xlabel().startswith(f"contribution to the {unit} of class")
+        assert display.ax_.get_yticklabels()[-1].get_text() == unit
+
+
 def test_unfitted() -> None:
     for model in (SparseKLR(), SKLR(), CompactKLR(), SKLRCV()):
         with pytest.raises(NotFittedError):

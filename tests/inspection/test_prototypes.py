@@ -209,6 +209,8 @@ def test_needs_a_fitted_model_with_points(display) -> None:
         display.from_estimator(CompactKLR())
     with pytest.raises(TypeError, match="expected a CompactKLR"):
         display.from_estimator(SVC().fit(IRIS.data, IRIS.target))
+    with pytest.raises(TypeError, match=r"expected a CompactKLR.*got SparseKLR.*use ShapleyDisplay"):
+        RelevanceDisplay.from_estimator(SparseKLR().fit(IRIS.data, IRIS.target))
 
 
 @pytest.mark.parametrize(

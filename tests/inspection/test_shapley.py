@@ -193,7 +193,7 @@ def test_clipped_and_ranked_features_have_exact_slopes() -> None:
     skewed = np.column_stack([np.exp(2 * rng.normal(size=300)), rng.normal(size=300)])
     model = CompactKLR(n_points=3).fit(skewed, np.log(skewed[:, 0]) + skewed[:, 1] > 0)
     assert model.scaling_.knots
-    rows = np.vstack([1.0001 * skewed[:20], [[1e6, 50.0]]])  # not at the knots
+    rows = np.vstack([skewed[:20], 1.0001 * skewed[:20], [[1e6, 50.0]]])  # at the knots, and not at the knots
     slopes, step = model.gradient(rows), 1e-7
     assert not slopes[-1].any()
     for j, move in enumerate(step * np.eye(2)):
@@ -254,6 +254,18 @@ def test_bad_arguments() -> None:
         model.explain(X, by="features", groups={"a": ["age"]})
     with pytest.raises(ValueError, match="column 'x1' is in two groups, 'a' and 'b'"):
         Groups.of({"a": [0, 1], "b": [1]}, ["x0", "x1"])
+    with pytest.raises(TypeError, match="groups must map the name of each group to its columns"):
+        model.explain(X, by="features", groups=[["x0", "x1"]])
+    with pytest.raises(TypeError, match="the group 'a' must be a list of columns; got the string 'x0'"):
+        Groups.of({"a": "x0"}, ["x0", "x1"])
+    with pytest.raises(ValueError, match="the group 'x2' has the name of a column outside it"):
+        Groups.of({"x2": [0, 1]}, ["x0", "x1", "x2"])
+    assert Groups.of({"x1": [0, 1]}, ["x0", "x1", "x2"]).names == ["x1", "x2"]
+    with pytest.raises(ValueError, match=r"columns must be different; got \[0, 'x0'\]"):
+        model.partial_dependence([0, "x0"], [[1.0, 2.0]])
+    with pytest.raises(ValueError, match="sample"):
+        model.partial_dependence(0, [])
+    np.testing.assert_array_equal(model.partial_dependence(0, 1.0), model.partial_dependence(0, [1.0]))
     with pytest.raises(ValueError, match="grid must have 2 columns, one for each entry of columns; got 1"):
         model.partial_dependence([0, 1], [1.0, 2.0])
     with pytest.raises(ValueError, match="label must be one of"):

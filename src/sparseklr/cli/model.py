@@ -19,6 +19,7 @@ from .._base import Explanation
 from ..conformal import HeldOutProbabilities
 from ..inspection.reliability import kept_points, prediction_summary
 from ..persistence import load_with_metadata, save
+from ..shapley import decision_name
 from ..tables.cells import read_cells
 from ..tables.columns import Column
 from .files import read_bytes, source_name, writing
@@ -232,8 +233,9 @@ class Model:
     def columns_explained(self, rows: Dataset, row: int, label: Any) -> dict[str, Any] | None:
         """Return the Shapley values of the columns for one row and a class, the largest absolute value first.
 
-        The entry ``base`` is the mean log-odds of the training rows. Together with the contributions, it adds
-        up to the log-odds of the row. The result is None if Shapley values are not available for the model.
+        The entry ``base`` is the mean decision value of the training rows. Together with the contributions,
+        it adds up to the decision value of the row. The result is None if Shapley values are not available
+        for the model.
         """
         query = rows.take(np.array([row]))
         features = getattr(self.fitted, "named_steps", {}).get("features")
@@ -292,10 +294,11 @@ class Model:
         return list(groups), np.full(len(groups), np.nan), values, float(coef[k] @ mean + intercept[k])
 
     def explain(self, rows: Dataset, row: int, label: Any, n_points: int, by: str) -> dict[str, Any]:
-        """Return an explanation of the log-odds of a class for one row, as a dictionary.
+        """Return an explanation of the decision value of a class for one row, as a dictionary.
 
         It contains the contributions of the columns and of ``n_points`` points of the model: the points most
-        similar to the row (``by="similarity"``), or the points with the largest contributions.
+        similar to the row (``by="similarity"``), or the points with the largest contributions. The entry
+        ``log_odds`` is the decision value, and ``unit`` its name.
         """
         query = rows.take(np.array([row]))
         with self._naming_large_cells(query):
@@ -315,6 +318,7 @@ class Model:
             "probability": float(self.predict_proba(query)[0, self.classes.index(label)]),
             "unfamiliar": self.unfamiliar(query)[0],
             "log_odds": explanation.log_odds,
+            "unit": decision_name(self.classes),
             "columns": self.columns_explained(rows, row, label),
             "intercept": explanation.intercept,
             "cells": cells,

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..inspection.metrics import Bins, wilson_interval
+from ..shapley import decision_name
 from .model import FAR, Model, count_reasons
 from .options import CliError
 from .reading import Dataset
@@ -244,7 +245,8 @@ def _errors(entry: ReportedModel) -> str:
         parts.append(f"<details{'' if parts else ' open'}><summary>{head}</summary>{body}</details>")
     points = (
         "<p>The points of a model are training rows that it kept, or fitted locations. The contributions "
-        "of all points and the intercept add up to the log-odds of the predicted class.</p>"
+        f"of all points and the intercept add up to the {decision_name(entry.model.classes)} of the "
+        "predicted class.</p>"
     )
     return (
         f"<p>{len(wrong)} of {len(entry.y)} predictions are wrong.</p>"
@@ -258,27 +260,28 @@ def _explanation(entry: ReportedModel, row: int) -> str:
     names = [f"kept row {p['row']}" if p["row"] else f"point {k + 1}" for k, p in enumerate(points)]
     contributions = [f"{point['contribution']:+.2f}" for point in points]
     label, log_odds = escape(str(found["class"])), f"{found['log_odds']:+.2f}"
-    lines = [[f"log-odds of {label}", f"<b>{log_odds}</b>", *contributions]]
+    lines = [[f"{found['unit']} of {label}", f"<b>{log_odds}</b>", *contributions]]
     if points and points[0]["class"] is not None:
         lines.append(["class", "", *(escape(str(point["class"])) for point in points)])
     for name, cell in (found["cells"] or {}).items():
         lines.append([escape(text) for text in (name, cell, *(str(p["cells"][name]) for p in points))])
+    strongest = _strongest_columns(found["columns"], found["unit"])
     if not points:
-        return _strongest_columns(found["columns"])
+        return strongest
     total = (
         f"{log_odds} = {sum(point['contribution'] for point in points):+.2f} (the {len(points)} points "
         f"above) {others_in_words(others, 2)}{found['intercept']:+.2f} (intercept)."
     )
     table = _table(["", f"row {number}", *map(escape, names)], lines, f"Explanation of row {number}")
-    return f'{_strongest_columns(found["columns"])}{table}<p class="note">{total}</p>'
+    return f'{strongest}{table}<p class="note">{total}</p>'
 
 
-def _strongest_columns(columns: dict[str, Any] | None) -> str:
+def _strongest_columns(columns: dict[str, Any] | None, unit: str) -> str:
     if columns is None or not columns["contributions"]:
         return ""
     strongest = columns["contributions"][: SETTINGS.columns]
     parts = [f"{one['column']} = {one['cell']} ({one['contribution']:+.2f})" for one in strongest]
-    return f"<p>Columns that contribute most to the log-odds: {escape(', '.join(parts))}.</p>"
+    return f"<p>Columns that contribute most to the {unit}: {escape(', '.join(parts))}.</p>"
 
 
 def _familiarity(entry: ReportedModel) -> str:

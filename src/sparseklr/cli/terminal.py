@@ -191,7 +191,8 @@ def show_explanation(found: Mapping[str, Any]) -> None:
     ]
     label, log_odds = found["class"], found["log_odds"]
     contributions = [f"{point['contribution']:+.3f}" for point in points]
-    lines = [[f"log-odds of {label}", f"{log_odds:+.3f}", *contributions]]
+    quantity = f"{found['unit']} of {label}"
+    lines = [[quantity, f"{log_odds:+.3f}", *contributions]]
     if all(point["class"] is not None for point in points):
         lines.append(["class", "?", *(str(point["class"]) for point in points)])
     if all(point["distance"] is not None for point in points):
@@ -200,7 +201,7 @@ def show_explanation(found: Mapping[str, Any]) -> None:
         lines.append([_short(name), _short(cell), *(_short(point["cells"][name]) for point in points)])
     title = f"Row {found['row']}: {label}, {found['probability']:.1%}"
     if found["columns"] is not None:
-        _show_columns(found["columns"], title, f"log-odds of {label}")
+        _show_columns(found["columns"], title, quantity)
         title = f"Row {found['row']} beside points of the model"
     if points:
         _show_points(found, title, head, lines)
@@ -231,8 +232,8 @@ def others_in_words(others: Mapping[str, Any], digits: int) -> str:
     )
 
 
-def _show_columns(columns: Mapping[str, Any], title: str, log_odds: str, most: int = 8) -> None:
-    """Print the mean log-odds of the training rows, the contributions of the columns, and the log-odds."""
+def _show_columns(columns: Mapping[str, Any], title: str, quantity: str, most: int = 8) -> None:
+    """Print the mean decision value of the training rows, the contributions of the columns, and their sum."""
     shown, others = columns["contributions"][:most], columns["contributions"][most:]
     lines = [["mean of the training rows", "", f"{columns['base']:+.3f}"]]
     lines += [[_short(one["column"]), _short(one["cell"]), f"{one['contribution']:+.3f}"] for one in shown]
@@ -242,7 +243,7 @@ def _show_columns(columns: Mapping[str, Any], title: str, log_odds: str, most: i
         lines.append([f"{len(others)} other column{plural}", "", f"{total:+.3f}"])
     total = columns["base"] + sum(one["contribution"] for one in columns["contributions"])
     lines.append(["this row", "", f"{total:+.3f}"])
-    show_table(title, ("column", "value", log_odds), lines)
+    show_table(title, ("column", "value", quantity), lines)
 
 
 def _short(text: str, most: int = 28) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from .._utils.sklearn_compat import safe_indexing
+from ..shapley import decision_name
 from ._drawing import AGAINST, FOR, NEUTRAL, TOTAL, last_step, pyplot
 
 
@@ -16,9 +17,10 @@ from ._drawing import AGAINST, FOR, NEUTRAL, TOTAL, last_step, pyplot
 class ExplanationDisplay:
     """Bar chart of the contributions of the points of a kernel model to the log-odds of a class for one row.
 
-    The log-odds are the sum of one contribution from each point and the intercept. The points with the
-    largest absolute contributions have a bar each. One further bar shows the sum over the remaining points,
-    and one the intercept. The lowest bar is the sum of all bars above it: the log-odds.
+    The log-odds are the sum of one contribution from each point and the intercept. With more than two
+    classes, the output of the class takes the place of the log-odds. The points with the largest absolute
+    contributions have a bar each. One further bar shows the sum over the remaining points, and one the
+    intercept. The lowest bar is the sum of all bars above it: the log-odds.
 
     Create the display with :meth:`from_estimator`.
 
@@ -30,6 +32,8 @@ class ExplanationDisplay:
         Contributions to the log-odds; the intercept is the last one.
     label : object
         The class whose log-odds are shown.
+    unit : str, default="log-odds"
+        Name of the quantity to which the contributions add up, for the labels of the axes.
 
     Attributes
     ----------
@@ -54,6 +58,7 @@ class ExplanationDisplay:
     names: Sequence[str]
     contributions: np.ndarray
     label: Any
+    unit: str = "log-odds"
 
     @classmethod
     def from_estimator(
@@ -97,7 +102,9 @@ class ExplanationDisplay:
             values.append(np.delete(contributions, strongest).sum())
         names.append("intercept")
         values.append(row_explanation.intercept)
-        return cls(names=names, contributions=np.array(values), label=row_explanation.label).plot(ax=ax)
+        unit = decision_name(model.classes_)
+        label = row_explanation.label
+        return cls(names=names, contributions=np.array(values), label=label, unit=unit).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the bars on ``ax``, or in a new figure if ``ax`` is None."""
@@ -115,10 +122,10 @@ class ExplanationDisplay:
         ax.bar_label(self.bars_, fmt="%+.2f", padding=3, fontsize="small")
         ax.axvline(0, color=TOTAL, linewidth=0.8)
         ax.axhline(n - 0.5, color=NEUTRAL, linewidth=0.8)
-        ax.set_yticks(np.arange(n + 1), [*self.names, "log-odds"], fontsize="small")
+        ax.set_yticks(np.arange(n + 1), [*self.names, self.unit], fontsize="small")
         ax.invert_yaxis()
         ax.margins(x=0.15)
         ax.spines[["top", "right", "left"]].set_visible(False)
         ax.tick_params(axis="y", length=0)
-        ax.set_xlabel(f"contribution to the log-odds of class {self.label}")
+        ax.set_xlabel(f"contribution to the {self.unit} of class {self.label}")
         return self

@@ -455,9 +455,10 @@ class RelevanceDisplay:
         """
         check_is_fitted(estimator)
         model, _, known = last_step(estimator)
-        if not hasattr(model, "relevance_"):
+        if not hasattr(model, "feature_importances_"):
             raise TypeError(
-                f"estimator: expected a CompactKLR, which has the attribute relevance_; got {model!r}."
+                "estimator: expected a CompactKLR, which has the attribute feature_importances_; got "
+                f"{model!r}. For other models of this package, use ShapleyDisplay."
             )
         names = feature_labels(feature_names, known, model.n_features_in_)
         return cls(model.feature_importances_, model.relevance_, names).plot(ax, **kwargs)

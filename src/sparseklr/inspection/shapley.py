@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..shapley import ShapleyValues
+from ..shapley import ShapleyValues, decision_name
 from ._drawing import AGAINST, FOR, NEUTRAL, TOTAL, last_step, pyplot
 
 # The range of the contributions is divided into this number of bins; dots in one bin are stacked vertically.
@@ -154,7 +154,7 @@ class ShapleyDisplay:
             feature_names=names,
             label=label,
             max_features=max_features,
-            unit="log-odds" if len(shapley_values.classes) == 2 else "output",
+            unit=decision_name(shapley_values.classes),
         )
         return display.plot(ax)
 
