@@ -127,7 +127,7 @@ def check_data(
         X = X.toarray() if sparse.issparse(X) else X
         if X.shape[0] != X.shape[1]:
             raise ValueError(f"Precomputed matrix must be a square matrix; its shape is {X.shape}.")
-        check_gram(X, "X (the precomputed kernel)")
+        check_gram(X, "X")
     weight = None if sample_weight is None else check_weight(sample_weight, len(y))
     return X, y, weight, columns
 
@@ -137,9 +137,11 @@ def pointing_to_tables(X: Any, estimator: Any) -> Iterator[None]:
     """Add a hint about ``tabular_pipeline`` to the errors for missing values, text and dates in X."""
     name = type(estimator).__name__
     hint = f"sparseklr.tabular_pipeline({name}()) accepts data frames with text, dates and missing values."
+    if hasattr(X, "collect_schema") and not hasattr(X, "to_numpy"):
+        raise TypeError(f"X is a {type(X).__name__}, which has not been computed; pass X.collect().")
     dtypes = getattr(X, "dtypes", None)  # column types of a data frame
     types = [X.dtype] if dtypes is None and hasattr(X, "dtype") else [] if dtypes is None else list(dtypes)
-    if any(getattr(dtype, "kind", "") in ("M", "m") for dtype in types):
+    if any(getattr(dtype, "kind", "") in ("M", "m") or _is_date_of_polars(dtype) for dtype in types):
         raise TypeError(f"X contains dates; {name} expects numbers. {hint}")
     try:
         yield
@@ -150,6 +152,12 @@ def pointing_to_tables(X: Any, estimator: Any) -> Iterator[None]:
             raise
         kind = ValueError if isinstance(error, ValueError) else TypeError
         raise kind(f"{reason.rstrip('.')}. {name} expects numbers. {hint}") from error
+
+
+def _is_date_of_polars(dtype: Any) -> bool:
+    """Return whether a column type of polars contains dates, times or durations."""
+    is_temporal = getattr(dtype, "is_temporal", None)
+    return is_temporal is not None and bool(is_temporal())
 
 
 def _plain_labels(y: Any) -> Any:

@@ -438,10 +438,14 @@ def class_factors(class_weight: Any, classes: np.ndarray, y: np.ndarray, weight:
     >>> class_factors("balanced", np.array(["no", "yes"]), y, np.ones(3))
     array([0.75, 1.5 ])
     """
+    if isinstance(class_weight, dict):
+        for label, factor in class_weight.items():
+            if not isinstance(factor, Real) or not 0 <= float(factor) < np.inf:
+                raise ValueError(
+                    f"class_weight must be non-negative, finite numbers; got {factor!r} for class {label!r}."
+                )
     with np.errstate(over="ignore"):
         factors: np.ndarray = compute_class_weight(class_weight, classes=classes, y=y, sample_weight=weight)
-    if (factors < 0).any():
-        raise ValueError(f"class_weight must be non-negative; got {class_weight!r}.")
     if not np.isfinite(factors).all():
         largest = classes.tolist()[np.argmax(factors)]
         raise ValueError(

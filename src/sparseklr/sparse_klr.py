@@ -138,8 +138,10 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, KernelClassifier):
         important points are dropped, and the coefficients of the others are fitted again. The mean
         Kullback-Leibler divergence of the pruned from the unpruned model on the training rows, also after
         recalibration, must not exceed ``prune`` times the standard error of the leave-one-out loss. A larger
-        value keeps fewer points. With 0, this step drops points only to satisfy ``max_points``; the refit
-        itself may use fewer points than were selected (``n_selected_``).
+        value keeps fewer points, up to a limit: if the training loss would exceed the leave-one-out loss by
+        more than one standard error, which may happen with values above 1, no points are dropped. With 0,
+        this step drops points only to satisfy ``max_points``; the refit itself may use fewer points than were
+        selected (``n_selected_``).
     max_points : int or None, default=None
         Maximum number of points of the model; None for no limit. The limit is enforced even if the divergence
         then exceeds the tolerance ``prune``.
@@ -474,13 +476,15 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, KernelClassifier):
             warn(
                 f"{type(self).__name__} found no signal: its leave-one-out log-loss of {losses.estimate:.4g} "
                 f"is not below the log-loss of the class fractions, {losses.fractions:.4g}, {outcome}. "
-                + advice_without_signal(unscaled, names)
+                + advice_without_signal(unscaled, names, has_gamma(self.kernel))
             )
         elif losses.training_is_worse:
+            remedies = ["another gamma"] * has_gamma(self.kernel) + ["a smaller box"]
+            remedies += ["a larger max_points"] * (self.max_points is not None)
             warn(
                 f"The log-loss on the training rows, {losses.training:.4g}, is above the leave-one-out "
-                f"estimate, {losses.estimate:.4g}, so the model has too few points. Try another gamma, "
-                + ("a smaller box." if self.max_points is None else "a smaller box or a larger max_points.")
+                f"estimate, {losses.estimate:.4g}, so the model has too few points. Try "
+                f"{' or '.join(remedies)}."
             )
 
     def _attributes(

@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.datasets import load_digits, load_iris, make_moons
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_moons
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -200,6 +200,30 @@ def test_duplicates_and_constant_features(moons) -> None:
     X, y = moons
     X = np.hstack([np.repeat(X, 2, axis=0), np.full((600, 2), 7.0)])
     assert SparseKLR(gamma=1.0).fit(X, np.repeat(y, 2)).score(X, np.repeat(y, 2)) > 0.9
+
+
+def test_distances_instead_of_a_kernel() -> None:
+    """A matrix of distances gives a model without points, whose loss equals that of the class fractions."""
+    X, y = load_iris(return_X_y=True)
+    distances = euclidean_distances(X)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        SparseKLR(kernel="precomputed").fit(distances, y)
+    messages = " ".join(str(w.message) for w in caught)
+    assert "X must contain similarities, such as exp(-gamma * distance**2), not distances" in messages
+    assert "SparseKLR found no signal" in messages
+    assert "try another kernel, or other features" in messages
+    assert "gamma and kernel" not in messages
+    with pytest.raises(ValueError, match=r"pass \(X \+ X\.T\) / 2"):
+        SparseKLR(kernel="precomputed").fit(distances + np.arange(150), y)
+
+
+def test_advice_for_too_few_points_names_gamma_only_if_the_kernel_has_it() -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    with pytest.warns(UserWarning, match=r"too few points\. Try a smaller box or a larger max_points\."):
+        SparseKLR(kernel="linear", max_points=1).fit(X, y)
+    with pytest.warns(UserWarning, match=r"Try another gamma or a smaller box or a larger max_points\."):
+        SparseKLR(max_points=1).fit(X, y)
 
 
 def test_two_samples() -> None:

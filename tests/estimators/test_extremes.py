@@ -111,6 +111,13 @@ def test_balanced_classes_of_too_unequal_weights(make) -> None:
         make(class_weight="balanced").fit(X, np.arange(8) // 4, sample_weight=weight)
 
 
+@pytest.mark.parametrize("make", [SKLR, SparseKLR, CompactKLR])
+@pytest.mark.parametrize("factor", ["heavy", None, np.nan, np.inf, -1])
+def test_factors_of_classes_must_be_numbers(make, factor) -> None:
+    with pytest.raises(ValueError, match=rf"class_weight must be non-negative.*got {factor!r} for class 1"):
+        make(class_weight={0: 1, 1: factor}).fit(np.arange(8.0)[:, None], np.arange(8) // 4)
+
+
 # -- the Import Vector Machine -------------------------------------------------------------------
 
 

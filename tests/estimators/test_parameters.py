@@ -136,6 +136,17 @@ def test_tables_are_pointed_out(model) -> None:
         clone(model).fit(np.array(days)[:, None], y)
 
 
+@pytest.mark.parametrize("model", [SparseKLR(), CompactKLR()])
+def test_dates_and_lazy_frames_of_polars(model) -> None:
+    polars = pytest.importorskip("polars")
+    y, frame = np.arange(6) % 2, polars.DataFrame({"x": np.arange(6.0)})
+    for days in (polars.lit("2020-01-01").str.to_date(), polars.lit("2020-01-01").str.to_datetime()):
+        with pytest.raises(TypeError, match=r"X contains dates.*tabular_pipeline"):
+            clone(model).fit(frame.with_columns(day=days), y)
+    with pytest.raises(TypeError, match=r"X is a LazyFrame, which has not been computed; pass X.collect\(\)"):
+        clone(model).fit(frame.lazy(), y)
+
+
 @pytest.mark.parametrize("cls", CLASSES)
 def test_probability_is_explained(cls, moons) -> None:
     with pytest.raises(TypeError, match="no parameter probability: predict_proba is always available"):

@@ -239,8 +239,8 @@ class Losses(NamedTuple):
 
     @property
     def no_signal(self) -> bool:
-        """Whether the estimated loss is not below the loss of the class fractions."""
-        return not self.estimate < self.fractions
+        """Whether the estimated loss is not below the loss of the class fractions, up to rounding."""
+        return not self.estimate < self.fractions - 1e-9
 
 
 def entropy(weight: np.ndarray) -> float:
@@ -250,13 +250,14 @@ def entropy(weight: np.ndarray) -> float:
     return float(-positive @ np.log(positive))
 
 
-def advice_without_signal(X: Any, names: Any) -> str:
+def advice_without_signal(X: Any, names: Any, has_gamma: bool) -> str:
     """Return advice for the user if the features X do not help to predict the classes.
 
     The advice is to standardise the features if their scales differ widely, and otherwise to try other
     kernels or features. X is None if the features were already scaled or the kernel is precomputed.
     """
-    advice = "If you expect a signal, try other values of gamma and kernel, or other features."
+    tried = "other values of gamma and kernel" if has_gamma else "another kernel"
+    advice = f"If you expect a signal, try {tried}, or other features."
     if X is None or sparse.issparse(X) or X.shape[1] < 2:
         return advice
     with np.errstate(over="ignore", invalid="ignore"):
