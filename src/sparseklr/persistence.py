@@ -284,7 +284,10 @@ class _Writer:
 def _not_storable(what: str, where: str) -> ValueError:
     """Return the error for a value that a model file cannot contain."""
     place = f" (in {where})" if where else ""
-    return ValueError(f"a model file cannot contain {what}{place}")
+    return ValueError(
+        f"a model file cannot contain {what}{place}. Use pickle or cloudpickle, but load their files only "
+        "from sources that you trust."
+    )
 
 
 # -- reading ----------------------------------------------------------------------------------------

@@ -311,6 +311,13 @@ def test_errors_of_c_and_json(export: Any) -> None:
         export(make_pipeline(MinMaxScaler(clip=True), SparseKLR()).fit(X, y))
 
 
+@pytest.mark.parametrize("export", [to_c, to_json, to_onnx])
+def test_labels_beyond_64_bit_integers(export: Any) -> None:
+    X, y = two_classes()
+    with pytest.raises(ValueError, match="the class 9223372036854775809 exceeds the range of 64-bit"):
+        export(SparseKLR().fit(X, (y == y[0]).astype(np.uint64) + np.uint64(2**63)))
+
+
 def test_errors_of_arguments() -> None:
     model = SparseKLR().fit(*two_classes())
     with pytest.raises(ValueError, match=r"name must be a C identifier.*'9lives'"):

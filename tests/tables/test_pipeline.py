@@ -353,6 +353,9 @@ def test_predictions_are_explained_by_the_columns_of_the_table(tmp_path: Path) -
     again = load(tmp_path / "model.sklr")
     np.testing.assert_array_equal(again.explain(frame[:6]).values, found.values)
     np.testing.assert_array_equal(again.predict_set(frame, 0.8), model.predict_p_values(frame) > 1 - 0.8)
+    np.testing.assert_array_equal(
+        again.familiarity(frame), model[-1].familiarity(model[:-1].transform(frame))
+    )
     lower, upper = again.predict_interval(frame)
     assert (lower <= upper).all()
     assert again.explain(frame[:2], by="points").contributions.shape[0] == 2

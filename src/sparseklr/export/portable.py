@@ -320,6 +320,14 @@ class PortableModel:
             )
         return cls._of_classifier(model)._with_a_point()
 
+    def __post_init__(self) -> None:
+        numbers = self.classes.dtype.kind in "uf"
+        if numbers and self.classes.max() >= 2**63:
+            raise ValueError(
+                f"the class {self.classes.max()} exceeds the range of 64-bit integers; fit the model with "
+                "smaller labels or with strings."
+            )
+
     @classmethod
     def _of_classifier(cls, model: KernelClassifier) -> PortableModel:
         kernel, calibration = model.kernel_, model.calibration_ if isinstance(model, SKLR) else None

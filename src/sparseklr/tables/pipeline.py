@@ -49,6 +49,10 @@ class TabularPipeline(Pipeline):
         cells = self["read"].transform(X)[found.feature_names].to_numpy(dtype=object)
         return replace(found, data=cells)
 
+    def familiarity(self, X: Any) -> Any:
+        """Return the familiarity of each row, as :meth:`sparseklr.SparseKLR.familiarity` does."""
+        return self._model.familiarity(self._features(X))
+
     def predict_set(self, X: Any, coverage: float = 0.9, *, by_class: bool = False) -> Any:
         """Return prediction sets, as :meth:`sparseklr.SparseKLR.predict_set` does."""
         return self._model.predict_set(self._features(X), coverage, by_class=by_class)
