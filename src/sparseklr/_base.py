@@ -20,7 +20,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -882,21 +882,12 @@ class KernelClassifier(PointClassifier):
 
     # -- prediction -------------------------------------------------------------------------------
 
-    def _check_is_fitted(self) -> None:
-        """Raise an error if the model is not fitted, or if its last fit was interrupted."""
-        if hasattr(self, "interrupted_"):
-            raise NotFittedError(
-                f"The last fit of this {type(self).__name__} was interrupted, so the model cannot predict. "
-                "Call fit again; with warm_start=True the fit resumes."
-            )
-        check_is_fitted(self)
-
     def _checked(self, X: Any) -> Any:
         return self._features(self._validated(X))
 
     def _validated(self, X: Any) -> Any:
         """Return validated rows; for a precomputed kernel, their kernel values with the kept points."""
-        self._check_is_fitted()
+        check_is_fitted(self)
         check_indices(X)
         if not self.kernel_.precomputed:
             with pointing_to_tables(X, self):

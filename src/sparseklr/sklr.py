@@ -48,52 +48,12 @@ from ._validation import (
 )
 from .dual.one_vs_rest import BinarySolutions, BinarySolver
 from .dual.path import KLRPath, LamScale, check_grid, solve_grid
-from .dual.smo import Settings, SolveInterrupted, WorkingSet
+from .dual.smo import Settings, WorkingSet
 from .dual.softmax import SoftmaxSolution, SoftmaxSolver
 from .refit.calibration import ONE_VS_REST, SOFTMAX, fit_sigmoids, link
 from .refit.softmax_calibration import fit_vector_scaling, softmax_link
 from .samples import Samples, weighted_classes
 from .shapley import ProductExpansion
-
-
-class WarmStart(NamedTuple):
-    """Coefficients of an earlier fit, from which the next fit starts."""
-
-    support: np.ndarray  # indices of the training rows with a non-zero coefficient
-    coef: np.ndarray  # coefficients of these rows, (n_outputs, n_support)
-    margins: np.ndarray  # margin lam of each output
-    n_samples: int  # number of rows passed to the earlier fit
-
-    @classmethod
-    def of(cls, solved: BinarySolutions | SoftmaxSolution, samples: Samples) -> WarmStart:
-        """Return a warm start from the solutions of some or all problems."""
-        coef = solved.coef
-        kept = np.flatnonzero(coef.any(axis=0))
-        return cls(samples.positions[kept], coef[:, kept], solved.margins, samples.n_samples)
-
-    def start_of(self, k: int, samples: Samples) -> tuple[np.ndarray | None, float]:
-        """Return the dual variables and the margin of output k for ``samples``.
-
-        The result is None and 0 if the number of samples or of outputs has changed.
-        """
-        if k >= len(self.coef) or self.n_samples != samples.n_samples:
-            return None, 0.0
-        return np.abs(self._all_coef()[k, samples.positions]), float(self.margins[k])
-
-    def coef_of(self, samples: Samples) -> np.ndarray | None:
-        """Return the coefficients, (n_classes, n), for ``samples``.
-
-        The result is None if the number of samples or of classes has changed.
-        """
-        if len(self.coef) != len(samples.classes) or self.n_samples != samples.n_samples:
-            return None
-        return self._all_coef()[:, samples.positions]
-
-    def _all_coef(self) -> np.ndarray:
-        """Return the coefficients of all rows passed to the earlier fit."""
-        coef = np.zeros((len(self.coef), self.n_samples))
-        coef[:, self.support] = self.coef
-        return coef
 
 
 class SKLR(KernelClassifier):
@@ -179,8 +139,7 @@ class SKLR(KernelClassifier):
         weight.
     warm_start : bool, default=False
         Whether the next fit starts from the current solution. If the number of samples has changed, the fit
-        starts from zero. If Ctrl-C interrupts a fit, the next fit resumes it; until then the model cannot
-        predict.
+        starts from zero.
     n_jobs : int or None, default=None
         Number of threads; -1 for all cores. Results do not depend on this number.
     verbose : int, default=0
@@ -338,64 +297,40 @@ class SKLR(KernelClassifier):
     ) -> tuple[BinarySolutions, np.ndarray | None]:
         """Return the solutions of all binary problems and, with ``calibration="sigmoid"``, the sigmoids."""
         solver = BinarySolver(samples, settings, self.cache_size, self.n_jobs, bool(self.verbose))
-        solved = BinarySolutions(solver.problems(float(self.C), margin), [])
-        try:
-            self._solve(solver, solved)
-            warn_of_solutions(solved, settings, self.kernel, self.nu)
-            return solved, fit_sigmoids(solver, solved) if self.calibration == "sigmoid" else None
-        except KeyboardInterrupt:
-            if self.warm_start and solved.solutions:
-                set_fitted(self, {"interrupted_": WarmStart.of(solved, samples)})
-            raise
+        start, problems, solutions = self._start(samples), solver.problems(float(self.C), margin), []
+        for k, problem in enumerate(problems):
+            title = type(self).__name__ if len(problems) == 1 else f"class {samples.classes[k]!s}"
+            alpha, lam = None, 0.0
+            if start is not None and k < len(start):
+                alpha, lam = np.abs(start[k]), float(self.lam_[k])
+            if self.nu is None:
+                solution = solver.solve(problem, alpha, title)
+            else:
+                problems[k], solution = solver.solve_nu(problem, float(self.nu), alpha, lam, title)
+            solutions.append(solution)
+        solved = BinarySolutions(problems, solutions)
+        warn_of_solutions(solved, settings, self.kernel, self.nu)
+        return solved, fit_sigmoids(solver, solved) if self.calibration == "sigmoid" else None
 
     def _solve_jointly(
         self, samples: Samples, settings: Settings, margin: float
     ) -> tuple[SoftmaxSolution, np.ndarray | None]:
         """Return the softmax solution and, with ``calibration="sigmoid"``, the vector scaling."""
         solver = SoftmaxSolver(samples, settings, self.cache_size, self.n_jobs, bool(self.verbose))
-        start, solved = self._start(), None
-        try:
-            coef = None if start is None else start.coef_of(samples)
-            solved = solver.solve(solver.problem(float(self.C), margin), coef, type(self).__name__)
-            warn_of_solutions(solved, settings, self.kernel)
-            return solved, fit_vector_scaling(solver, solved) if self.calibration == "sigmoid" else None
-        except KeyboardInterrupt as interrupted:
-            if isinstance(interrupted, SolveInterrupted) and solved is None:
-                solved = interrupted.solution
-            if self.warm_start and solved is not None:
-                set_fitted(self, {"interrupted_": WarmStart.of(solved, samples)})
-            raise
+        start = self._start(samples)
+        if start is not None and len(start) != len(samples.classes):
+            start = None
+        solved = solver.solve(solver.problem(float(self.C), margin), start, type(self).__name__)
+        warn_of_solutions(solved, settings, self.kernel)
+        return solved, fit_vector_scaling(solver, solved) if self.calibration == "sigmoid" else None
 
-    def _solve(self, solver: BinarySolver, solved: BinarySolutions) -> None:
-        """Solve every binary problem and append its solution to ``solved``.
-
-        After an interruption, the last solution is an unfinished iterate.
-        """
-        samples, start, problems = solver.data, self._start(), solved.problems
-        try:
-            for k, problem in enumerate(problems):
-                title = type(self).__name__ if len(problems) == 1 else f"class {samples.classes[k]!s}"
-                alpha, lam = (None, 0.0) if start is None else start.start_of(k, samples)
-                if self.nu is None:
-                    solution = solver.solve(problem, alpha, title)
-                else:
-                    problems[k], solution = solver.solve_nu(problem, float(self.nu), alpha, lam, title)
-                solved.solutions.append(solution)
-        except SolveInterrupted as interrupted:
-            if interrupted.lam is not None:
-                problems[k] = replace(problem, lam=interrupted.lam)
-            solved.solutions.append(interrupted.solution)
-            raise
-
-    def _start(self) -> WarmStart | None:
-        """Return the warm start of this fit; None for a cold start."""
-        if not self.warm_start:
+    def _start(self, samples: Samples) -> np.ndarray | None:
+        """Return the coefficients of the last fit for ``samples``, (n_outputs, n); None for a cold start."""
+        if not self.warm_start or getattr(self, "n_samples_fit_", None) != samples.n_samples:
             return None
-        if hasattr(self, "interrupted_"):
-            return self.interrupted_
-        if not self.__sklearn_is_fitted__():
-            return None
-        return WarmStart(self.support_, self.dual_coef_, self.lam_, self.n_samples_fit_)
+        coef = np.zeros((len(self.dual_coef_), samples.n_samples))
+        coef[:, self.support_] = self.dual_coef_
+        return coef[:, samples.positions]
 
     def _margin(self, joint: bool) -> float:
         """Return ``lam`` as a number; with ``nu``, a root search replaces this number."""

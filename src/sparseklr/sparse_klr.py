@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from ._base import (
     FamiliarityMixin,
@@ -645,7 +646,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, KernelClassifier):
         -------
         self : object
         """
-        self._check_is_fitted()
+        check_is_fitted(self)
         _ = self._reference_, self._background_  # familiarity and explanations stay available
         for name in ("loo_decision_function_", "_posteriors_", "_training_rows_", "_usual_variances_"):
             self.__dict__.pop(name, None)
