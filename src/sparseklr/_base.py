@@ -25,6 +25,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ._utils.arrays import check_indices
 from ._utils.messages import warn
 from ._validation import (
     KERNEL_CONSTRAINTS,
@@ -44,7 +45,7 @@ from .dual.softmax import SoftmaxSolution
 from .kernels import Kernel, summed_duplicates
 from .refit.calibration import ONE_VS_REST, Link, log_probabilities
 from .refit.posterior import Span, rank, reference_quantiles, representatives
-from .samples import DistinctPoints, Samples, check_indices
+from .samples import DistinctPoints, Samples
 from .shapley import (
     Background,
     Groups,

@@ -52,8 +52,9 @@ from .dual.smo import Settings, WorkingSet
 from .dual.softmax import SoftmaxSolution, SoftmaxSolver
 from .refit.calibration import ONE_VS_REST, SOFTMAX, fit_sigmoids, link
 from .refit.softmax_calibration import fit_vector_scaling, softmax_link
-from .samples import Samples, weighted_classes
+from .samples import Samples
 from .shapley import ProductExpansion
+from .weights import weighted_classes
 
 
 class SKLR(KernelClassifier):

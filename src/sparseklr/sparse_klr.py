@@ -55,9 +55,10 @@ from .refit.refit import (
     losses_of,
 )
 from .refit.sample import SampledPoints
-from .samples import DistinctPoints, Samples, weighted_classes
+from .samples import DistinctPoints, Samples
 from .scaling import Scaling
 from .shapley import ProductExpansion
+from .weights import weighted_classes
 
 # Margin lam of the S-KLR problem that selects points. With a margin this large, the loss is close to the
 # hinge loss.
