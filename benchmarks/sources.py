@@ -30,7 +30,10 @@ CORE = ("cpp/*.cpp", "cpp/*.hpp", "bindings/*.cpp", "bindings/*.hpp")
 PACKAGE = "src/sparseklr/"
 SHARED = (
     *CORE,
-    *(f"{PACKAGE}{name}.py" for name in ("_base", "_validation", "kernels", "samples", "scaling", "weights")),
+    *(
+        f"{PACKAGE}{name}.py"
+        for name in ("_base", "_mixins", "_validation", "kernels", "samples", "scaling", "weights")
+    ),
 )
 SPARSE = (
     *SHARED,

@@ -13,7 +13,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import _core
-from ._base import ALL, FamiliarityMixin, HeldOutMixin, SVCParameters, set_fitted
+from ._base import ALL, SVCParameters, set_fitted
+from ._mixins import FamiliarityMixin, HeldOutMixin
 from ._utils.arrays import check_indices
 from ._utils.messages import warn
 from ._utils.progress import StageProgressBar

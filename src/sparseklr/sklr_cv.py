@@ -17,12 +17,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from ._base import (
-    Explanation,
-    KernelClassifier,
-    SVCParameters,
-    set_fitted,
-)
+from ._base import KernelClassifier, SVCParameters, set_fitted
 from ._utils.progress import GridProgressBar
 from ._utils.sklearn_compat import HasMethods, StrOptions, response_of, takes_weights
 from ._validation import (
@@ -34,6 +29,7 @@ from ._validation import (
     warn_of_unused,
 )
 from .dual.path import LamScale, check_grid, solve_grid
+from .explanations import Explanation
 from .sklr import SKLR
 from .weights import weighted_classes
 

@@ -13,14 +13,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ._base import (
-    FamiliarityMixin,
-    HeldOutMixin,
     KernelClassifier,
-    TrainingRows,
     certificate,
     expansion,
     warn_of_solutions,
 )
+from ._mixins import FamiliarityMixin, HeldOutMixin, TrainingRows
 from ._utils.messages import warn
 from ._utils.progress import Report, StageProgressBar, between, silent
 from ._utils.sklearn_compat import StrOptions
