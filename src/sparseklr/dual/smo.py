@@ -222,7 +222,7 @@ def solve_above_bound(
         np.ascontiguousarray(a, dtype=np.float64) for a in (problem.y, problem.box, problem.bound)
     )
     check_finite(problem, F)
-    info, error = _core.solve_in_place(
+    info = _core.solve_in_place(
         row_source,
         y,
         box,
@@ -233,8 +233,6 @@ def solve_above_bound(
         core_settings(settings, problem.lam, n_jobs),
         callback,
     )
-    if error is not None:  # Ctrl-C, or an error of the callback
-        raise error
     support, alpha = np.flatnonzero(above > 0), problem.alpha_above(above) if bound_counts else above
     # Any intercept between these two values is optimal. A value is infinite if its set of points is empty.
     ends = [end for end in (info.upper, info.lower) if np.isfinite(end)]
