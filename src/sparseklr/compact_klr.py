@@ -304,7 +304,9 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
         -------
         self : object
         """
-        self._check_parameters(memory=(memory, [POSITIVE]), checkpoint=(checkpoint, [str, PathLike, None]))
+        self._check_parameters()
+        rules: dict[str, list[Any]] = {"memory": [POSITIVE], "checkpoint": [str, PathLike, None]}
+        check_parameters(rules, {"memory": memory, "checkpoint": checkpoint}, type(self).__name__)
         source = as_source(source, y, sample_weight)
         if is_streamed(source.n_rows):
             result = self._fit_stream(source, float(memory), checkpoint)
@@ -317,11 +319,9 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
             columns["feature_names_in_"] = np.array(source.feature_names, dtype=object)
         return set_fitted(self, columns | self._attributes(result))
 
-    def _check_parameters(self, **more: tuple[Any, list]) -> None:
-        """Check the parameters of the estimator, and further values with their constraints."""
-        constraints = {**self._parameter_constraints, **{name: rule for name, (_, rule) in more.items()}}
-        values = {**self.get_params(deep=False), **{name: value for name, (value, _) in more.items()}}
-        check_parameters(constraints, values, type(self).__name__)
+    def _check_parameters(self) -> None:
+        """Raise an error if a parameter is invalid."""
+        check_parameters(self._parameter_constraints, self.get_params(deep=False), type(self).__name__)
 
     def _fit_in_memory(self, X: Any, y: np.ndarray, sample_weight: np.ndarray | None) -> FitResult:
         """Fit a model to rows in memory; equal rows are merged."""

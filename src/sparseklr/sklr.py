@@ -268,7 +268,7 @@ class SKLR(KernelClassifier):
         samples = make_samples(X, y, weight, class_weight=self.class_weight, **kernel_parameters(self))
         joint = self.multi_class == "softmax" and len(samples.classes) > 2
         solve = self._solve_jointly if joint else self._solve_one_vs_rest
-        solved, sigmoid = solve(samples, self.solver_settings(), self._margin(joint))
+        solved, sigmoid = solve(samples, self._settings(), self._margin(joint))
         return {
             **expansion(samples, solved.coef, solved.intercept),
             **({"gamma_": samples.kernel.gamma} if has_gamma(samples.kernel.name) else {}),
@@ -330,13 +330,8 @@ class SKLR(KernelClassifier):
             raise ValueError(f"lam and nu cannot both be given; got lam={self.lam!r} and nu={self.nu!r}.")
         return float(self.C) / 10 if self.lam == "auto" else float(self.lam)
 
-    def solver_settings(self) -> Settings:
-        """Return the settings of the solver for the current parameters.
-
-        Returns
-        -------
-        sparseklr.dual.Settings
-        """
+    def _settings(self) -> Settings:
+        """Return the settings of the solver for the current parameters."""
         tol = self.tol / 10 if self.calibration == "sigmoid" else self.tol
         scale_tol = self.calibration != "link"
         return Settings(self.working_set, tol, self.max_iter, self.bound, scale_tol=scale_tol)

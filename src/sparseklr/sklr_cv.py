@@ -464,14 +464,14 @@ class _Evaluation(NamedTuple):
             samples,
             self.Cs,
             self.lams,
-            model.solver_settings(),
+            model._settings(),
             cache_size=model.cache_size,
             n_jobs=model.n_jobs,
             check_saturation=check_saturation,
             done=self.done,
         )
         start = time.perf_counter()
-        outputs = path.outputs(X, n_jobs=model.n_jobs)
+        outputs = path.decision_function(X, n_jobs=model.n_jobs)
         shared_time = (time.perf_counter() - start) / self.lams.size
         measured = []
         for cell in np.ndindex(*self.lams.shape):

@@ -122,11 +122,6 @@ class KLRPath:
         width = data.n_samples if data.kernel.precomputed else data.X.shape[1]
         if X.shape[1] != width:
             raise ValueError(f"X has {X.shape[1]} columns; expected {width}, as in the training data.")
-        return self.outputs(X, n_jobs=n_jobs)
-
-    def outputs(self, X: Any, *, n_jobs: int | None = None) -> np.ndarray:
-        """Return the result of :meth:`decision_function` for rows that are already validated."""
-        data = self.training
         coef = self.coef.reshape(-1, len(data.codes))
         used = np.flatnonzero(coef.any(axis=0))
         queries = X[:, data.positions[used]] if data.kernel.precomputed else X
