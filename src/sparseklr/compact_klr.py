@@ -479,8 +479,10 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
 
     def _product_expansion(self) -> ProductExpansion:
         points, gamma, coef, intercept = self.model_.parts()
-        kept, transform = self.scaling_.kept, self.scaling_.transform
-        return ProductExpansion(True, points, gamma, coef, intercept, kept, transform)
+        scaling = self.scaling_
+        return ProductExpansion(
+            True, points, gamma, coef, intercept, scaling.kept, scaling.transform, scaling.slopes
+        )
 
     def get_support(self, indices: bool = False) -> np.ndarray:
         """Return the features that the model uses, as a boolean mask or as indices."""
