@@ -170,7 +170,9 @@ class ProductExpansion:
             away = u[:, None, :] - points
             inner = 2 * away if self.squared else np.sign(away)
             slopes = np.einsum("ob,nb,nbj->noj", self.coef, K, inner) * -self.width
-            out[block][:, :, self.column] = slopes * np.atleast_2d(self.slopes(X[block]))[:, None, :]
+            slopes *= np.atleast_2d(self.slopes(X[block]))[:, None, :]
+            for j, column in enumerate(self.column):
+                out[block][:, :, column] += slopes[:, :, j]
         return out
 
 
