@@ -219,9 +219,8 @@ class Kernel:
                 if data.single != queries.single:  # float32 is accurate enough for ``support`` only
                     data = self._points(support, False, center)
                 out[block] = _core.kernel_sum(data, queries, coef, n_threads(n_jobs), start).T
-        finite = np.isfinite(out[:, np.isfinite(coef).all(axis=1)]).all(
-            axis=1
-        )  # NaN coefficients are allowed
+        used = np.isfinite(coef).all(axis=1)  # NaN coefficients are allowed
+        finite = np.isfinite(out[:, used]).all(axis=1)
         if not finite.all():
             raise ValueError(
                 f"the decision value of row {np.argmin(finite)} overflows: kernel values or coefficients are "

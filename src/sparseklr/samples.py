@@ -386,7 +386,7 @@ def _rounded_row_keys(X: Any) -> np.ndarray:
     least, most = min_max_axis(X, axis=0) if sparse.issparse(X) else (X.min(axis=0), X.max(axis=0))
     mantissa, exponent = np.frexp(np.maximum(most, -least).astype(np.float64))
     # The rounding unit is a power of two that depends on the largest value. The unit changes at 0.77 times a
-    # # power of two, because a largest value is unlikely to be exactly there.
+    # power of two, because a largest value is unlikely to be exactly there.
     shift = 20 - exponent - (mantissa > 0.77)
     halves = np.ldexp(1.0, shift // 2), np.ldexp(1.0, shift - shift // 2)  # a single factor might overflow
     factors = splitmix64(np.arange(1, X.shape[1] + 1, dtype=np.uint64))

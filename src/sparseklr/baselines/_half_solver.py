@@ -392,9 +392,8 @@ class HalfSolver:
             if rank >= trials and not certain[j] > enough:
                 continue
             steepness, bound = models.curvature[j], models.bound[j]
-            while (
-                True
-            ):  # backtracking; with a fixed support and the bound as curvature, a step always succeeds
+            # Backtracking: with a fixed support and the bound as curvature, a step always succeeds.
+            while True:
                 together = steepness < bound
                 step = float(step_of((models.slope if together else models.alone)[j], steepness)[0])
                 if step == 0:

@@ -121,8 +121,41 @@ class Settings:
         return np.full_like(box, self.bound)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Certificate:
+    """Convergence of a run of the solver, and bounds on the error of its result."""
+
+    n_iter: int
+    status: Status
+    kkt_violation: float
+    dual_objective: float
+    primal_objective: float
+    history: np.ndarray
+    min_curvature: float
+
+    @property
+    def gap(self) -> float:
+        """Duality gap, non-negative and zero only at the optimum; both problems are minimisations."""
+        return self.primal_objective + self.dual_objective
+
+    @property
+    def relative_gap(self) -> float:
+        """Duality gap divided by the larger absolute value of the two objectives."""
+        return self.gap / max(abs(self.primal_objective), abs(self.dual_objective), np.finfo(float).tiny)
+
+    @property
+    def converged(self) -> bool:
+        """Whether the problem was solved to the required tolerance."""
+        return self.status is Status.OPTIMAL
+
+    @property
+    def indefinite(self) -> bool:
+        """Whether the kernel is not positive semidefinite, beyond the rounding errors of float32."""
+        return self.min_curvature < -1e-5
+
+
 @dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(Certificate):
     """A solution of the dual problem, with a certificate of optimality.
 
     Attributes
@@ -151,25 +184,12 @@ class Solution:
     alpha: np.ndarray
     F: np.ndarray
     intercept: float
-    n_iter: int
-    status: Status
-    kkt_violation: float
-    dual_objective: float
-    primal_objective: float
-    gap: float
     support: np.ndarray
-    history: np.ndarray
-    min_curvature: float
 
     @property
     def decision(self) -> np.ndarray:
         """Decision values of the training points."""
         return self.F + self.intercept
-
-    @property
-    def relative_gap(self) -> float:
-        """Duality gap divided by the larger absolute value of the two objectives."""
-        return self.gap / max(abs(self.primal_objective), abs(self.dual_objective), np.finfo(float).tiny)
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,20 +260,7 @@ def solve_above_bound(
     with np.errstate(over="ignore", invalid="ignore"):
         primal, dual = problem.primal_objective(alpha, F, intercept), problem.dual_objective(alpha, F)
     check_finite(problem, F, primal, dual)
-    return Solution(
-        alpha=alpha,
-        F=F,
-        intercept=intercept,
-        n_iter=info.n_iter,
-        status=Status(info.status.name),
-        kkt_violation=max(0.0, info.violation),
-        dual_objective=dual,
-        primal_objective=primal,
-        gap=primal + dual,
-        support=support,
-        history=history_of(info),
-        min_curvature=info.min_curvature,
-    )
+    return Solution(alpha, F, intercept, support, **certificate_of(info, primal, dual))
 
 
 def core_settings(settings: Settings, lam: float, n_jobs: int | None) -> _core.Settings:
@@ -267,9 +274,17 @@ def core_settings(settings: Settings, lam: float, n_jobs: int | None) -> _core.S
     )
 
 
-def history_of(info: _core.SolveInfo) -> np.ndarray:
-    """Return the history of a run as a structured array."""
-    return np.array([(s.n_iter, s.violation, s.seconds) for s in info.history], dtype=_HISTORY)
+def certificate_of(info: _core.SolveInfo, primal: float, dual: float) -> dict[str, Any]:
+    """Return the attributes of a :class:`Certificate` for a run and the objectives of its result."""
+    return {
+        "n_iter": info.n_iter,
+        "status": Status(info.status.name),
+        "kkt_violation": max(0.0, info.violation),
+        "dual_objective": dual,
+        "primal_objective": primal,
+        "history": np.array([(s.n_iter, s.violation, s.seconds) for s in info.history], dtype=_HISTORY),
+        "min_curvature": info.min_curvature,
+    }
 
 
 def check_finite(problem: DualProblem | SoftmaxProblem, *values: np.ndarray | float) -> None:

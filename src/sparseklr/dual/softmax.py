@@ -13,12 +13,12 @@ from ..kernels import RowSource
 from .problem import SoftmaxProblem, boxes
 from .smo import (
     Callback,
+    Certificate,
     SampleSolver,
     Settings,
-    Status,
+    certificate_of,
     check_finite,
     core_settings,
-    history_of,
 )
 
 # Accepted relative duality gap as a fraction of tol. If the KKT violation decreases slowly, the gap is below
@@ -27,7 +27,7 @@ GAP_FRACTION = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class SoftmaxSolution:
+class SoftmaxSolution(Certificate):
     """A solution of the softmax problem, with a certificate of optimality.
 
     Attributes
@@ -58,14 +58,6 @@ class SoftmaxSolution:
     coef: np.ndarray
     F: np.ndarray
     intercept: np.ndarray
-    n_iter: int
-    status: Status
-    kkt_violation: float
-    dual_objective: float
-    primal_objective: float
-    gap: float
-    history: np.ndarray
-    min_curvature: float
 
     @property
     def support(self) -> np.ndarray:
@@ -76,21 +68,6 @@ class SoftmaxSolution:
     def decision(self) -> np.ndarray:
         """Decision values of the training rows, (n, n_classes)."""
         return (self.F + self.intercept[:, None]).T
-
-    @property
-    def relative_gap(self) -> float:
-        """Duality gap divided by the larger absolute value of the two objectives."""
-        return self.gap / max(abs(self.primal_objective), abs(self.dual_objective), np.finfo(float).tiny)
-
-    @property
-    def converged(self) -> bool:
-        """Whether the problem was solved to the required tolerance."""
-        return self.status is Status.OPTIMAL
-
-    @property
-    def indefinite(self) -> bool:
-        """Whether the kernel is not positive semidefinite, beyond the rounding errors of float32."""
-        return self.min_curvature < -1e-5
 
     @property
     def margins(self) -> np.ndarray:
@@ -173,20 +150,7 @@ def solve_masses(
     with np.errstate(over="ignore", invalid="ignore"):
         primal, dual = problem.primal_objective(coef, F, intercept), problem.dual_objective(coef, F)
     check_finite(problem, F, primal + dual)
-    return SoftmaxSolution(
-        problem=problem,
-        coef=coef,
-        F=F,
-        intercept=intercept,
-        n_iter=info.n_iter,
-        status=Status(info.status.name),
-        kkt_violation=max(0.0, info.violation),
-        dual_objective=dual,
-        primal_objective=primal,
-        gap=primal + dual,
-        history=history_of(info),
-        min_curvature=info.min_curvature,
-    )
+    return SoftmaxSolution(problem, coef, F, intercept, **certificate_of(info, primal, dual))
 
 
 def accepted_gap(settings: Settings, lam: float) -> float:

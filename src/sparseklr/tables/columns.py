@@ -41,16 +41,12 @@ class ColumnSettings:
     """Thresholds of the rules that determine the kind of a column."""
 
     max_categories: int = 40  # a text column with fewer distinct values is categorical
-    numbers: float = (
-        0.9  # a column is numeric if at least this fraction of its cells are numbers; also for dates
-    )
+    numbers: float = 0.9  # a column is numeric if this fraction of its cells are numbers; also for dates
     numbers_but_tokens: float = 0.5  # the same fraction if at most two distinct tokens are not numbers
     date_declared: float = 0.5  # fraction of cells that must match the date format if the user declares dates
     min_rows: int = 20  # with fewer rows, a column of distinct values is not taken for an identifier
     distinct: float = 0.95  # minimum fraction of distinct values in an identifier
-    max_words: int = (
-        3  # a text column with at least this mean number of words is free text, not an identifier
-    )
+    max_words: int = 3  # a text column with at least this mean number of words is free text
     padded: float = 0.05  # fraction of cells with leading zeros above which digits are codes, not numbers
     max_unread: int = 40  # maximum number of unreadable tokens that are stored
     other_column: int = 5  # number of unreadable values, not seen in training, that indicate a wrong column
