@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -199,9 +199,7 @@ def method(name: str, mode: str) -> Method:
         ratios = {"lam-choice": np.array([0.1]), "KLR-1ord": np.zeros(1), "KLR-2ord": np.zeros(1)}
         grid = [(float(C), float(C * ratio)) for C in CS for ratio in ratios.get(name, RATIOS)]
         if printed:
-            return Method(
-                grid, as_printed(Settings(**{**Settings.paper(), "working_set": order}), gamma), True
-            )
+            return Method(grid, as_printed(replace(Settings.paper(), working_set=order), gamma), True)
         if order == "first-order":
             return Method(
                 grid, along_paths(Settings(order, tol=1e-4, max_iter=FIRST_ORDER_STEPS), gamma), True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
@@ -213,7 +215,7 @@ def test_settings_of_the_paper() -> None:
     K, y, _ = draw_problem(0, 80, "linear", False)
     ends = []
     for C in (1e-2, 1e6):  # the latter needs millions of steps
-        solution = solve_dual(K, y, C=C, lam=0.0, **Settings.paper())
+        solution = solve_dual(K, y, C=C, lam=0.0, **asdict(Settings.paper()))
         box = np.full(len(y), C)
         again = DualProblem(y, box, np.full(len(y), 1e-5), 0.0).kkt_violation(
             solution.alpha, K @ (solution.alpha * y)

@@ -6,8 +6,8 @@ the problem for a kernel matrix. The classifiers use :func:`solve_above_bound`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from numbers import Integral, Real
@@ -47,7 +47,7 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of the solver; ``**settings`` passes them to :func:`solve_dual`.
+    """Settings of the solver; ``**asdict(settings)`` passes them to :func:`solve_dual`.
 
     Parameters
     ----------
@@ -92,13 +92,6 @@ class Settings:
             raise ValueError(f"max_iter must be at least 1, or -1 for no limit; got {self.max_iter!r}.")
         if self.bound is not None and not (isinstance(self.bound, Real) and self.bound > 0):
             raise ValueError(f"bound must be positive or None; got {self.bound!r}.")
-
-    def keys(self) -> Iterator[str]:
-        """Return the names of the settings, for ``**settings``."""
-        return (field.name for field in fields(self))
-
-    def __getitem__(self, key: str) -> Any:
-        return getattr(self, key)
 
     def tolerance(self, lam: float) -> float:
         """Return the accepted absolute KKT violation for the margin ``lam``."""
@@ -331,7 +324,7 @@ def solve_dual(
     sample_weight : array (n,), optional
         Non-negative weights. A point of weight 0 gets alpha = 0.
     working_set, bound, tol, max_iter, scale_tol
-        See :class:`Settings`. ``**Settings.paper()`` passes the values of the paper.
+        See :class:`Settings`. ``**asdict(Settings.paper())`` passes the values of the paper.
     alpha0 : array (n,), optional
         Initial dual variables, which are projected onto the feasible set.
     callback : callable, optional
