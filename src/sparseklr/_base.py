@@ -1,6 +1,6 @@
 r"""Base classes and mixins of the classifiers: ``fit``, prediction, explanation and familiarity.
 
-A *point* of a model is a vector with a coefficient in the decision function
+A *point* of a model is one of the vectors :math:`x_b` in the decision function
 :math:`f(x) = \sum_b \beta_b k(x_b, x) + c`. Points are training rows, except in
 :class:`~sparseklr.CompactKLR`. An *output* is a value of f; with more than two classes, each class has its
 own f and its own output.
@@ -61,7 +61,7 @@ ALL = slice(None)
 
 @dataclass(frozen=True, eq=False)
 class RowExplanation:
-    """Explanation of the log-odds of one class for one row.
+    """Contribution of every point of a model to the log-odds of one class for one row.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class RowExplanation:
     intercept : float
         The log-odds without any contribution.
     distance : array (n_points,) or None
-        Distance of the row from each point; None if unknown.
+        Distance of the row from each point; None for a precomputed kernel.
     """
 
     label: Any
@@ -86,11 +86,11 @@ class RowExplanation:
         return float(self.contributions.sum() + self.intercept)
 
     def strongest(self, n_points: int = 10) -> np.ndarray:
-        """Return the positions of the points with the largest absolute contributions, largest first."""
+        """Return the indices of the points with the largest absolute contributions, largest first."""
         return np.argsort(-np.abs(self.contributions), kind="stable")[:n_points]
 
     def nearest(self, n_points: int = 10) -> np.ndarray:
-        """Return the positions of the nearest points, or :meth:`strongest` if distances are unknown."""
+        """Return the indices of the nearest points, or :meth:`strongest` if distances are unknown."""
         if self.distance is None:
             return self.strongest(n_points)
         return np.argsort(self.distance, kind="stable")[:n_points]
@@ -167,7 +167,7 @@ def set_fitted(estimator: Any, attributes: Mapping[str, Any]) -> Any:
 
 
 class SVCParameters:
-    """Mixin that explains unknown parameters, such as those that only :class:`~sklearn.svm.SVC` has.
+    """Mixin that explains unknown parameters in an error message, such as the parameters of SVC.
 
     ``__new__`` raises the error, because scikit-learn reads the parameters from the signature of
     ``__init__``.
@@ -189,7 +189,7 @@ class SVCParameters:
             if name not in known:
                 close = get_close_matches(name, known, n=1, cutoff=0.65)
                 other = f"did you mean {close[0]}?" if close else f"its parameters are {', '.join(known)}."
-                raise TypeError(f"{cls.__name__} has no parameter {name}: {cls._INSTEAD.get(name, other)}")
+                raise TypeError(f"{cls.__name__} has no parameter '{name}': {cls._INSTEAD.get(name, other)}")
         return super().__new__(cls)
 
 
@@ -263,8 +263,10 @@ class PointClassifier(SVCParameters, ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the decision values of the rows: logits of the second class, or one score for each class.
 
-        The model converts them into probabilities. Far from all points, a model with the rbf or the Laplacian
-        kernel predicts a constant.
+        The probabilities are computed from these values. The values of the rbf and Laplacian kernels fall to
+        0 far from all points of the model. If the model does not scale the features, the decision values
+        before calibration therefore tend to the intercept there. If it clips scaled features, they are
+        constant beyond the limits, but the constants differ between directions.
 
         Parameters
         ----------
@@ -307,7 +309,7 @@ class PointClassifier(SVCParameters, ClassifierMixin, BaseEstimator):
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Return the logarithms of the class probabilities.
 
-        They are accurate even if the probabilities round to 0 or 1.
+        The logarithms are accurate even if the probabilities themselves round to 0 or 1.
 
         Parameters
         ----------
@@ -362,10 +364,11 @@ class PointClassifier(SVCParameters, ClassifierMixin, BaseEstimator):
         """Return the contribution of each point of the model, or of each feature, to the decision values.
 
         With ``by="points"``, the contributions are the terms of the sum over points. With ``by="features"``,
-        they are interventional Shapley values. The values of a background row are replaced one after the
-        other by the values of the explained row. The Shapley value of a feature is the mean change of the
-        decision value when the feature is replaced, over all orders of the features and all background rows.
-        Both kinds of contributions are exact and add up to the decision values.
+        they are interventional Shapley values: the features of a background row are replaced one after the
+        other by those of the explained row, and the Shapley value of a feature is the mean change of the
+        decision value when this feature is replaced, averaged over all orders of the features and all
+        background rows. Both kinds of contributions are computed without approximation. Together with a
+        constant, they add up to the decision value.
 
         Parameters
         ----------
@@ -463,9 +466,9 @@ class PointClassifier(SVCParameters, ClassifierMixin, BaseEstimator):
     def gradient(self, X: Any) -> np.ndarray:
         """Return the derivatives of the decision values with respect to the features of each row.
 
-        The Laplacian kernel is not differentiable where a feature of the row equals the same feature of a
-        point. The mean of the two one-sided derivatives is returned in this case. The derivative is zero
-        where the model clips a feature.
+        The Laplacian kernel is not differentiable where a feature of the row has the same value as in a point
+        of the model. In this case, the mean of the two one-sided derivatives is returned. The derivative is
+        zero where the model clips a feature.
 
         Parameters
         ----------
@@ -508,7 +511,7 @@ _BLOCK = 8192
 
 
 class TrainingRows(NamedTuple):
-    """A sample of the distinct training rows, and the positions of the points of the model in it."""
+    """A sample of the distinct training rows, and the positions of the points of the model in this sample."""
 
     X: Any
     weight: np.ndarray
@@ -525,25 +528,26 @@ class TrainingRows(NamedTuple):
 
 
 class FamiliarityMixin(PointClassifier):
-    """Mixin for the method ``familiarity``. A fit sets ``_training_rows_``, or ``_reference_`` directly."""
+    """Mixin with the method ``familiarity``. A fit sets ``_training_rows_``, or ``_reference_`` directly."""
 
     _training_rows_: TrainingRows | None
 
     def familiarity(self, X: Any) -> np.ndarray:
-        r"""Return the familiarity of each row: how well the points of the model represent it, from 0 to 1.
+        r"""Return the familiarity of each row, from 0 to 1; it is small for rows unlike the training rows.
 
-        The familiarity is a rank: the fraction of the training rows that the points represent no better than
-        this row. A familiarity near 0 means that nearly all training rows are represented better, so the
+        The familiarity is the fraction of the training rows that the points of the model represent no better
+        than this row. A familiarity near 0 means that nearly all training rows are represented better, so the
         predicted probability of this row may be an extrapolation. For rows from the same distribution as the
         training rows, the familiarity is approximately uniform on [0, 1].
 
-        The similarity of a row x to the points z of the model is :math:`s(x) = k_{xz} K_{zz}^{-1} k_{zx} /
-        k(x, x)`. This is the fraction of the squared norm of the kernel function :math:`k(x, \cdot)` that its
-        projection onto the kernel functions of the points retains. The similarity is 1 if x is a point of the
-        model, and near 0 far from all points. The familiarity of x is the fraction of the training rows, by
-        sample weight, whose similarity is at most s(x). For a training row that is itself a point, the
-        similarity to the other points is used. For example, a familiarity of 0.05 means that 95% of the
-        training rows have a larger similarity.
+        The similarity of a row x to the points z of the model is
+        :math:`s(x) = k_{xz} K_{zz}^{-1} k_{zx} / k(x, x)`. This is the fraction of the squared norm of the
+        kernel function :math:`k(x, \cdot)` that its projection onto the kernel functions of the points
+        retains. The similarity is 1 if x is a point of the model, and near 0 far from all points (for kernels
+        that fall to 0). The familiarity of x is the fraction of the training rows, by sample weight, whose
+        similarity is at most s(x). For example, a familiarity of 0.05 means that 95% of the training rows
+        have a larger similarity. A training row that is itself a point enters this comparison with its
+        similarity to the other points. If x is a point, however, its familiarity is 1.
 
         Parameters
         ----------
@@ -557,9 +561,11 @@ class FamiliarityMixin(PointClassifier):
 
         Notes
         -----
-        The fraction of the training rows is estimated from a sample of at most 2000 distinct training rows.
-        With more than 700 points, the similarity refers to 700 of them. With a kernel of low rank, such as
-        the linear kernel, a few points represent every row, and all rows are equally familiar. An error is
+        The fraction of the training rows is estimated from a sample of at most 2000 distinct training rows
+        and is rounded to a multiple of 1/250. With more than 700 points, the similarity refers to 700 of
+        them. Features are compared after scaling; if the model clips them, a row with one extreme feature may
+        be as familiar as a row at the limit. With a kernel of low rank, such as the linear kernel, a few
+        points represent every row, so the familiarity of every row is 1 and detects nothing. An error is
         raised for a precomputed kernel, for which k(x, x) is unknown, and for a kernel that is not positive
         semidefinite.
 
@@ -637,7 +643,7 @@ class FamiliarityMixin(PointClassifier):
 
 
 class HeldOutMixin(PointClassifier):
-    """Mixin for prediction sets and probability intervals. A fit sets ``_held_out_``."""
+    """Mixin with prediction sets and probability intervals. A fit sets ``_held_out_``."""
 
     _held_out_: HeldOut | None
 
@@ -646,8 +652,8 @@ class HeldOutMixin(PointClassifier):
 
         The prediction set of a row contains the classes whose p-value exceeds ``1 - coverage`` (conformal
         prediction; see :meth:`predict_p_values`). For rows from the same distribution as the training rows,
-        the set contains the true class with a frequency of about ``coverage``, even if the probabilities of
-        the model are wrong. A set with more than one class means that the row is ambiguous. An empty set
+        the set contains the true class with a frequency of about ``coverage``, even if the predicted
+        probabilities are wrong. A set with more than one class means that the row is ambiguous. An empty set
         means that the row is unusual: its most probable class has a lower probability than the true classes
         of nearly all training rows.
 
@@ -698,7 +704,7 @@ class HeldOutMixin(PointClassifier):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows to predict.
         by_class : bool, default=False
-            Whether to compare only with training rows of class k.
+            Whether the sums for class k include only training rows of class k.
 
         Returns
         -------
@@ -711,13 +717,14 @@ class HeldOutMixin(PointClassifier):
     def predict_interval(self, X: Any, confidence: float | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return intervals of the class probabilities: Venn-Abers or confidence intervals.
 
-        The intervals are based on held-out probabilities of the training rows, predicted by models fitted
-        without the row. Isotonic regression of the class labels on these probabilities gives calibrated
-        probabilities. For each class, this regression is fitted twice with the new row added: labelled with
-        another class, which gives the lower end of the interval, and labelled with this class, which gives
-        the upper end (Venn-Abers). One of the two labels is the true one, and the corresponding end is
-        calibrated, whatever the model. A wide interval means that few training rows have a similar
-        prediction. With more than two classes, each class is compared with all other classes together.
+        The intervals are based on held-out probabilities: each training row is predicted by a model that was
+        fitted without it. Isotonic regression of the class labels on these probabilities gives calibrated
+        probabilities. For each class, this regression is fitted twice with the new row added. If the new row
+        is labelled with another class, the regression gives the lower end of the interval. If it is labelled
+        with this class, the regression gives the upper end (Venn-Abers). One of the two labels is the true
+        one, and the corresponding end is calibrated, whatever the model. A wide interval means that few
+        training rows have a similar prediction. With more than two classes, each class is compared with all
+        other classes together.
 
         Venn-Abers intervals do not include the sampling error of the calibration. With ``confidence``, they
         are extended to confidence intervals.
@@ -769,7 +776,7 @@ class HeldOutMixin(PointClassifier):
         if held_out is None:
             raise ValueError(
                 f"this {type(self).__name__} has no held-out predictions, because its fit used no "
-                "validation rows. Use C='auto' or n_points='auto', and at least two rows of each class."
+                "validation rows. Set C='auto' or n_points='auto', and pass at least two rows of each class."
             )
         log_proba = self._log_proba(held_out.outputs.astype(np.float64))
         return HeldOutProbabilities(log_proba, held_out.code, held_out.weight)
@@ -819,8 +826,8 @@ def warn_of_solutions(
 
 # -- classifiers whose points are training rows -------------------------------------------------
 
-# Models with float32 points predict in single precision if the error is at most _SINGLE_ERROR. The error is
-# estimated at _CHECKED_POINTS points.
+# Models with float32 points predict in single precision if the rounding error of the outputs is at most
+# _SINGLE_ERROR. The error is estimated at about _CHECKED_POINTS points of the model.
 _CHECKED_POINTS, _SINGLE_ERROR = 50, 1e-3
 
 
@@ -852,8 +859,8 @@ class KernelClassifier(PointClassifier):
         y : array-like of shape (n_samples,)
             Class labels of any type.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights. A weight of 2 is equivalent to repeating the row, and a weight of 0 to
-            removing it.
+            Non-negative weights. Among rows of weight 1, a weight of 2 is equivalent to repeating the row,
+            and a weight of 0 to removing it.
 
         Returns
         -------
@@ -994,7 +1001,7 @@ def expansion(samples: Samples, coef: np.ndarray, intercept: np.ndarray) -> dict
 
 
 def _single_suffices(kernel: Kernel, points: Any, coef: np.ndarray) -> bool:
-    r"""Return whether outputs in single precision are accurate enough, checked at some points of the model.
+    r"""Return whether outputs in single precision are accurate enough at some of the points of the model.
 
     The rounding error is about the unit roundoff times :math:`\sum_b |\beta_b k(x, x_b)|`. It is large if
     large terms cancel. A precomputed kernel is as accurate as the matrix passed by the user.

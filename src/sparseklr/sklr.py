@@ -66,7 +66,7 @@ class WarmStart(NamedTuple):
 
     @classmethod
     def of(cls, solved: BinarySolutions | SoftmaxSolution, samples: Samples) -> WarmStart:
-        """Return a warm start from the solutions of some or all problems."""
+        """Return a warm start from the solutions of some of the problems, or of all of them."""
         coef = solved.coef
         kept = np.flatnonzero(coef.any(axis=0))
         return cls(samples.positions[kept], coef[:, kept], solved.margins, samples.n_samples)
@@ -105,7 +105,7 @@ class SKLR(KernelClassifier):
     .. math:: \tfrac12\|f\|^2 + C \sum_i w_i \log(1 + e^{\lambda - y_i f(x_i)}),
 
     where :math:`y_i = \pm 1` are the labels and :math:`w_i` the sample weights. The margin :math:`\lambda`
-    (``lam``) makes the model sparse: a row whose value :math:`y_i f(x_i)` is well above the margin has a
+    (``lam``) makes the model sparse: if :math:`y_i f(x_i)` is well above :math:`\lambda`, row i has a
     negligible coefficient, and the model drops it (see ``bound``). The other training rows are called the
     kept points. With ``lam=0`` the model is kernel logistic regression, which usually keeps every row. If C
     and ``lam`` grow at a fixed ratio, f / lam approaches the decision function of a support vector machine
@@ -114,8 +114,10 @@ class SKLR(KernelClassifier):
     solved for each class against the other classes, or a single problem with the softmax loss.
 
     The values f(x) are not logits. ``calibration`` determines how they are converted into probabilities.
-    ``decision_function`` returns the calibrated values: the logit of the second class, or one score for each
-    class.
+    ``decision_function`` returns calibrated values instead of f(x): with two classes the logit of the
+    probability of the second class, which is f(x) itself only for ``calibration=None``; with more classes one
+    score for each class. :class:`SparseKLR` usually gives more accurate probabilities; SKLR is for users who
+    need the model of the paper.
 
     Parameters
     ----------
@@ -127,9 +129,9 @@ class SKLR(KernelClassifier):
         smoother.
     nu : float or None, default=None
         Alternative to ``lam``: the required sum of the dual variables of each binary problem. A root search
-        finds the corresponding margin; the sum equals ``nu`` up to ``tol * nu``. ``nu`` must be below
-        ``2 * C * n_min``, where n_min is the size of the smaller class. For small values of ``nu``, the
-        margin is 0 and the model is kernel logistic regression.
+        finds the margin for which the sum equals ``nu`` up to ``tol * nu``. ``nu`` must be below
+        ``2 * C * n_min``, where n_min is the size of the smaller class. If the sum exceeds ``nu`` even with
+        margin 0, a warning is issued and the margin is 0, as in kernel logistic regression.
     kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid", "precomputed"} or callable, default="rbf"
         A callable takes two arrays of rows and returns the matrix of kernel values.
     gamma : "scale" or float, default="scale"
@@ -139,44 +141,48 @@ class SKLR(KernelClassifier):
     working_set : {"mixed", "second-order", "first-order"}, default="mixed"
         Rule by which the solver selects pairs of variables; see :class:`sparseklr.dual.Settings`.
     tol : float, default=1e-3
-        The solver stops when the KKT violation is at most ``tol * max(1, lam)``. As in
-        :class:`~sklearn.svm.SVC`, the tolerance is relative to the margin. Probabilities need more accurate
-        solutions: with ``calibration="sigmoid"``, ``tol / 10`` replaces ``tol``, and with
-        ``calibration="link"``, the tolerance is not multiplied by the margin.
+        The solver stops when the KKT violation is at most ``tol * max(1, lam)``. The tolerance is relative to
+        the margin, as in :class:`~sklearn.svm.SVC`, where the margin is 1. Probabilities need more accurate
+        solutions. With ``calibration="sigmoid"``, ``tol / 10`` replaces ``tol``. With ``calibration="link"``,
+        the limit is ``tol`` itself, without the factor ``max(1, lam)``. With ``multi_class="softmax"``, the
+        solver also stops when the relative duality gap is at most ``tol / 10``.
     max_iter : int, default=-1
         Maximum number of pair steps for each binary problem; -1 for no limit. A pair step updates two dual
         variables.
     bound : float or None, default=None
-        The model drops training rows whose dual variable is at most ``bound``. None means
-        ``1e-9 * C * weight``.
+        Lower bound of the dual variables, below which they count as zero. The model drops the training rows
+        whose dual variable is at the lower bound. None means ``1e-9 * C * weight``.
     calibration : {"sigmoid", "link"} or None, default="sigmoid"
         Method that converts values f(x) into probabilities.
 
         - ``"sigmoid"``: the probability is ``sigmoid(slope * f + intercept)`` (Platt scaling). Slope and
-          intercept are fitted to values of f from cross-validation with at most five folds: the value of each
-          training row comes from a model that was fitted without its fold.
-        - ``"link"``: the probability p for which f minimises the expected margin loss, if the positive class
-          has probability p. This formula follows from the loss, so nothing is fitted.
+          intercept are fitted to values of f from stratified cross-validation with at most five folds: the
+          value of each training row comes from a model that was fitted without its fold. The final f is
+          fitted to all rows.
+        - ``"link"``: the probability :math:`p = \sigma(\lambda + f) / (\sigma(\lambda + f) + \sigma(\lambda -
+          f))` of the second class, where :math:`\sigma` is the sigmoid. This is the probability for which f
+          minimises the expected loss, so nothing is fitted. It is close to 1/2 wherever :math:`|f|` is well
+          below :math:`\lambda`, so it hardly distinguishes rows inside the margin.
         - None: the probability is ``sigmoid(f)``, equation 3 of the paper. It is far too confident for
           sparse models.
 
-        With ``multi_class="ovr"`` and more than two classes, the probability of each class is computed in
-        this way and divided by their sum. With ``multi_class="softmax"``, ``"sigmoid"`` fits a slope and an
-        offset for each class before the softmax, ``"link"`` gives the class probabilities for which f
-        minimises the expected softmax margin loss, and None means the softmax of f.
+        With ``multi_class="ovr"`` and more than two classes, such a probability is computed for each class
+        against the other classes, and the probabilities are divided by their sum. With
+        ``multi_class="softmax"``, ``"sigmoid"`` fits a slope and an offset for each class before the softmax,
+        ``"link"`` gives the class probabilities for which f minimises the expected softmax margin loss, and
+        None means the softmax of f.
     multi_class : {"ovr", "softmax"}, default="ovr"
         Treatment of more than two classes. ``"ovr"`` solves one binary problem for each class against the
         other classes. ``"softmax"`` minimises :math:`\tfrac12\sum_k\|f_k\|^2 + C\sum_i w_i\log\sum_k
         e^{\lambda[k\ne y_i] + f_k(x_i) - f_{y_i}(x_i)}` in one problem. All classes share the kept points, so
-        the model keeps fewer points than with ``"ovr"``. With ``"softmax"``, the solver also stops when the
-        relative duality gap is at most ``tol / 10``.
+        the model keeps fewer points than with ``"ovr"``.
     cache_size : float or "auto", default="auto"
         Memory for rows of the kernel matrix in MB. ``"auto"`` means 8 MB for each feature, but at least 64 MB
         and at most 256 MB. With sparse data or more than 64 features, ``"auto"`` means 2 GB. Above 64 MB, the
         cache never takes more than half of the available memory.
     class_weight : dict, "balanced" or None, default=None
-        Factor by which C is multiplied for each class. ``"balanced"`` gives all classes the same total
-        weight.
+        Factor by which C is multiplied for the rows of each class. ``"balanced"`` gives all classes the same
+        total weight.
     warm_start : bool, default=False
         Whether the next fit starts from the current solution. If the number of samples has changed, the fit
         starts from zero. If Ctrl-C interrupts a fit, the next fit resumes it; until then the model cannot
@@ -204,14 +210,16 @@ class SKLR(KernelClassifier):
     n_support_ : array (n_classes,)
         Number of kept points of each class.
     lam_ : array (n_outputs,)
-        The margin of each output. At the optimum it equals the slack rho of the paper.
+        The margin of each output. The primal problem in the paper has a variable rho, which equals this
+        margin at the optimum.
     sigmoid_ : array (n_outputs, 2) or None
-        Slope and intercept for each output with ``calibration="sigmoid"``, otherwise None.
+        With ``calibration="sigmoid"``, the slope and the intercept for each output; otherwise None.
     calibration_ : str or None
         The calibration of the fitted model.
     link_ : {"one-vs-rest", "softmax"}
-        With more than two classes, the probabilities are proportional to the sigmoids of the calibrated
-        outputs (``"one-vs-rest"``), or they are the softmax of these outputs (``"softmax"``).
+        With more than two classes, the probabilities are proportional to the sigmoids of the decision values
+        (``"one-vs-rest"``), or they are the softmax of the decision values (``"softmax"``). This attribute
+        does not depend on ``calibration``.
     kernel_ : :class:`~sparseklr.kernels.Kernel`
         The kernel with numeric parameters.
     gamma_ : float
@@ -557,7 +565,7 @@ def select_best(results: Mapping[str, Any]) -> int:
 
 
 def select_sparsest_of_3(results: Mapping[str, Any]) -> int:
-    """Return the index of the sparsest of the three most accurate models, as in the tables of the paper."""
+    """Return the index of the sparsest of the three models with the highest scores, as in the paper."""
     score, fraction = results["mean_test_score"], results["mean_support_fraction"]
     ranked = np.lexsort((fraction, -np.round(score / _SAME_SCORE) * _SAME_SCORE))
     return _sparsest(results, ranked[:3])
@@ -590,9 +598,9 @@ SELECTION_RULES: dict[str, Callable[[Mapping[str, Any]], int]] = {
 class SKLRCV(SVCParameters, ClassifierMixin, BaseEstimator):
     r"""S-KLR (:class:`SKLR`) with C and lam chosen by cross-validation.
 
-    Every pair of C and lam is evaluated on every fold, and the chosen model is fitted to all rows. If the
-    calibration cannot change the score, the candidates of a fold are computed together as one warm-started
-    path (:func:`~sparseklr.klr_path`). This requires ``calibration=None`` or ``"link"``,
+    Every pair of C and lam (a *candidate*) is evaluated on every fold, and the chosen model is fitted to all
+    rows. If the calibration cannot change the score, the candidates are fitted together on each fold, as one
+    warm-started path (:func:`~sparseklr.klr_path`). This requires ``calibration=None`` or ``"link"``,
     ``multi_class="ovr"``, and a scorer based on ``predict`` or ``decision_function``. Otherwise every
     candidate is fitted separately.
 
@@ -778,7 +786,9 @@ class SKLRCV(SVCParameters, ClassifierMixin, BaseEstimator):
         if not isinstance(template, SKLR):
             raise TypeError(f"estimator must be an SKLR or None; got {self.estimator!r}.")
         if template.nu is not None:
-            raise ValueError(f"estimator.nu must be None: SKLRCV chooses lam; got nu={template.nu!r}.")
+            raise ValueError(
+                f"estimator.nu must be None, because SKLRCV chooses lam; got nu={template.nu!r}."
+            )
         replaced = dict.fromkeys(("C", "lam"), "in the estimator of SKLRCV, which chooses it")
         warn_of_unused(SKLR.__init__, template.get_params(deep=False), replaced)
         template = clone(template).set_params(warm_start=False)
@@ -892,7 +902,8 @@ def _checked_splits(
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the splits of ``cv``.
 
-    An error is raised unless every training set has all classes, and every test set a row of positive weight.
+    An error is raised unless every training set contains all classes, and every test set contains a row of
+    positive weight.
     """
     splits = list(check_cv(cv, y, classifier=True).split(X, y, **metadata))
     if not splits:
@@ -903,7 +914,7 @@ def _checked_splits(
         if len(missing):
             names = ", ".join(map(str, missing))
             raise ValueError(
-                f"cv={cv!r}: the training rows of split {k} have no row of class {names}; every class "
+                f"cv={cv!r}: the training set of split {k} has no row of class {names}; every class "
                 "must be in every training set. Use stratified splits, or fewer splits."
             )
         if not counted[test].any():
