@@ -145,7 +145,7 @@ def _scaling(scaling: Scaling) -> None:
 
 
 def _classifier(model: Any) -> bool:
-    """Check parameters and classes; return False if the model is an unfitted part of another model."""
+    """Check parameters and classes; return False if the model is unfitted, as in a search or pipeline."""
     constraints = type(model)._parameter_constraints
     given = {name: value for name, value in vars(model).items() if name in constraints}
     check_parameters(constraints, given, type(model).__name__)

@@ -185,7 +185,7 @@ def _median(x: np.ndarray, fraction: np.ndarray) -> float:
 
 
 def columns(X: Any) -> Iterator[np.ndarray]:
-    """Return an iterator over the columns of X, dense and in float64."""
+    """Return an iterator over the columns of X as dense float64 arrays."""
     if sparse.issparse(X):
         X = sparse.csc_array(X)
         return (X[:, [j]].toarray().ravel().astype(np.float64) for j in range(X.shape[1]))

@@ -1,4 +1,4 @@
-r"""Shapley values, interactions, partial dependence and gradients of sums of product kernels, all exact.
+r"""Exact Shapley values, interactions, partial dependence and gradients of sums of product kernels.
 
 The rbf and the Laplacian kernel are products over features, :math:`k(x, z) = \prod_j k_j(x_j, z_j)`. Consider
 background rows r with weights :math:`w_r`. The value of a set S of features is the mean decision value if the
@@ -94,7 +94,8 @@ class ProductExpansion:
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Return Shapley values (n_rows, n_outputs, n_groups) and interactions.
 
-        ``group`` contains the number of the group of each column. Interactions are None unless requested.
+        ``group[j]`` is the index of the group to which column j belongs. Interactions are None unless
+        requested.
         """
         n, n_groups, n_outputs = features.shape[0], int(group.max(initial=-1)) + 1, len(self.intercept)
         n_values = n * n_outputs * n_groups
@@ -185,8 +186,8 @@ class ShapleyValues:
     Attributes
     ----------
     values : array (n_samples, n_features) or (n_samples, n_features, n_classes)
-        Shapley values in units of the decision values. A group of columns counts as one feature. With two
-        classes, the last axis is absent and positive values support the second class.
+        Shapley values of the decision values. A group of columns counts as one feature. With two classes, the
+        last axis is absent and positive values support the second class.
     base_values : array (n_samples,) or (n_samples, n_classes)
         Mean decision value of the background rows.
     data : array (n_samples, n_features)
@@ -245,7 +246,7 @@ class ShapleyValues:
 
 
 def class_code(classes: np.ndarray, label: Any, decision: Any) -> int:
-    """Return the position of a class; None means the class with the largest decision value of the row."""
+    """Return the index of the class ``label``; None means the class with the largest decision value."""
     if label is None:
         return int(np.argmax(decision)) if np.ndim(decision) else int(decision > 0)
     known = np.flatnonzero(classes == label)

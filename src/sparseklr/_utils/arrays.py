@@ -1,4 +1,4 @@
-"""Validation of arrays from model files, before they are passed to compiled code."""
+"""Validation of arrays from model files before they are passed to compiled code."""
 
 from __future__ import annotations
 

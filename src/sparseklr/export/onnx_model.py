@@ -175,7 +175,7 @@ def _output_shapes(operator: Any) -> None:
 
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
-    """Add the nodes for the label and the probabilities of a classifier (a converter that skl2onnx calls)."""
+    """Converter for skl2onnx: add the nodes that compute the label and the probabilities of a classifier."""
     from onnx import TensorProto
     from skl2onnx.common.data_types import DoubleTensorType
     from skl2onnx.common.utils_classifier import get_label_classes
@@ -232,7 +232,7 @@ def _scaled(g: Graph, scaling: FeatureScaling, x: str) -> str:
 
 
 def _kernel_values(g: Graph, model: PortableModel, x: str, z: str) -> str:
-    """Add the nodes for the kernel values (n, n_points) between rows and points; return their name.
+    """Add the nodes for the kernel values (n, n_points) between rows and points; return the output's name.
 
     A multiplication by a scalar must not precede or follow a MatMul, because onnxruntime fuses the two
     operators and rounds the scalar to float32. Therefore the points are multiplied by the vector gamma.

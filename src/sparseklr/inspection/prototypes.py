@@ -374,7 +374,7 @@ def _dense(X: Any) -> np.ndarray:
 
 
 def _supported_class(coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return, for each point, the index of the class that it supports, and its weight."""
+    """Return the index of the class that each point supports, and the weight of each point."""
     if len(coef) == 1:
         return (coef[0] > 0).astype(int), np.abs(coef[0])
     centred = coef - coef.mean(axis=0)  # a constant added to all classes does not change the softmax
@@ -389,8 +389,9 @@ class RelevanceDisplay:
     r"""Bar chart of the importance of the features of a CompactKLR; crosses mark dropped features.
 
     The kernel of the model is :math:`k(x, z) = \exp(-\sum_j \gamma_j (x_j - z_j)^2)`. A feature j with
-    :math:`\gamma_j = 0` has no effect on the predictions; it is called dropped.
-    :class:`~sparseklr.CompactKLR` drops features if ``relevance="sparse"``.
+    :math:`\gamma_j = 0` has no effect on the predictions; such a feature is called a dropped feature.
+    :class:`~sparseklr.CompactKLR` drops constant features and, with ``relevance="sparse"``, features that it
+    hardly uses.
 
     Create the display with :meth:`from_estimator`.
 

@@ -21,7 +21,7 @@ from ..samples import DistinctPoints
 
 
 def link(f: np.ndarray, lam: float | np.ndarray) -> np.ndarray:
-    r"""Return the logit of the positive class at the decision value f under the margin loss.
+    r"""Return the logit of the positive class that corresponds to the decision value f under the margin loss.
 
     The loss ``log(1 + exp(lam - y f))`` is proper composite: its expected value is minimal at f if the
     positive class has the probability :math:`\eta = s(\lambda+f) / (s(\lambda+f) + s(\lambda-f))`, where s is

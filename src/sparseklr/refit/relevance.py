@@ -1,4 +1,4 @@
-r"""Relevance of the features: a width for each feature, from the derivatives of a first model.
+r"""Relevance of the features: a kernel width for each feature, from the derivatives of a first model.
 
 Features that hardly matter for the classes add noise to the distances between rows. Let :math:`g_j` be the
 mean over the training rows of the squared derivative of the outputs with respect to feature j. Feature j is
@@ -41,7 +41,7 @@ class RelevanceSettings:
 
     root: float = 0.25  # the factors are proportional to this power of the mean squared derivatives
     n_rows: int = 1000  # maximum number of rows in the mean of the squared derivatives
-    folds: int = 3  # number of folds in the test of whether factors reduce the loss, ...
+    folds: int = 3  # number of folds of the test whether factors reduce the loss, ...
     folds_of_few: int = 5  # ... and with at most 300 points, where the folds also estimate the final loss
 
 
