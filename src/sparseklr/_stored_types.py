@@ -478,7 +478,7 @@ class StoredType:
 
 
 def _places() -> Iterator[tuple[str, tuple[str, str, Callable[[Any], None] | None]]]:
-    """Yield the names in model files, each with its import path, stored attributes and check."""
+    """Yield the name of each type in model files, with its import path, stored attributes and check."""
     for name, (module, attributes, check) in _OWN.items():
         yield name, (f"sparseklr.{module}.{name}", attributes, check)
     for path, attributes in _SCIKIT_LEARN.items():

@@ -156,7 +156,7 @@ class Model:
         }
 
     def features(self, X: Any) -> Any:
-        """Return rows as features, the input of the estimator."""
+        """Return the features of rows, which are the input of the estimator."""
         return self.predictor[:-1].transform(X) if self._transforms else X
 
     @property

@@ -105,7 +105,7 @@ class CompactFit:
     def search_results(self) -> dict[str, np.ndarray]:
         """Return a table with one row for each stage, as a dictionary of columns.
 
-        The column ``fold_error`` is present only if the folds were repeated.
+        The column ``fold_error`` is present only if the rows were divided into folds several times.
         """
         stages = self.stages
         fold_error = np.array([stage.fold_error for stage in stages])

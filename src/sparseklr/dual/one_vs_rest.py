@@ -60,7 +60,7 @@ class BinarySolutions:
 
     @property
     def indefinite(self) -> bool:
-        """Whether the kernel is not positive semidefinite, beyond the rounding errors of float32."""
+        """Whether the kernel is not positive semidefinite; rounding errors of float32 are tolerated."""
         return min(solution.min_curvature for solution in self.solutions) < -1e-5
 
     def warn_about_small_nu(self, nu: float, tol: float) -> None:

@@ -256,7 +256,7 @@ class SoftmaxProblem:
         return float(2 * (largest - slack.min(axis=0)).max())
 
     def pair(self, p: int, q: int, coef: Array, F: Array) -> tuple[DualProblem, Array, Array]:
-        """Return the problem of moving mass between the classes p and q, its variable, and its F.
+        """Return the problem in which mass moves between the classes p and q, its variable, and its F.
 
         This is a binary problem with the kernel 2 K. Its variable is the mass of p, which is at most the sum
         of the masses of p and q. F is correct up to a constant. Rows whose masses of p and q are both at the

@@ -89,7 +89,7 @@ class SoftmaxSolution:
 
     @property
     def indefinite(self) -> bool:
-        """Whether the kernel is not positive semidefinite, beyond the rounding errors of float32."""
+        """Whether the kernel is not positive semidefinite; rounding errors of float32 are tolerated."""
         return self.min_curvature < -1e-5
 
     @property

@@ -425,7 +425,7 @@ def kept_points(estimator: Any) -> tuple[int | None, float | None]:
 
 @dataclass(frozen=True, eq=False)
 class ProbabilityReport:
-    """Result of :func:`probability_report`, which notebooks show as a table and a reliability diagram.
+    """Result of :func:`probability_report`. Notebooks show it as a table and a reliability diagram.
 
     Attributes
     ----------

@@ -151,7 +151,7 @@ def improve_on_larger_bases(
 
 
 def _best_decade(basis: Basis, labels: Labels, first: EvaluatedFit, local: bool) -> EvaluatedFit:
-    """Return the evaluated model with the best C, which differs from that of ``first`` by a power of ten.
+    """Return the evaluated model with the best C, among powers of ten times the C of ``first``.
 
     In each direction the search ends at a C whose loss is larger than the smallest loss by more than two
     standard errors of the difference. A ``local`` search ends as soon as the loss rises, and skips the

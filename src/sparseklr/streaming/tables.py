@@ -374,7 +374,7 @@ def _to_numpy(column: Any) -> np.ndarray:
 
 @contextmanager
 def _arrow_errors(where: str, form: str) -> Iterator[None]:
-    """Convert errors of pyarrow into errors with a message of one line that names the file."""
+    """Convert pyarrow errors to errors with a one-line message that names the file."""
     import pyarrow as pa
 
     try:
