@@ -73,10 +73,11 @@ def save(model: Any, path: str | Path, *, metadata: dict[str, Any] | None = None
 
     Notes
     -----
-    A file may contain the following classes of scikit-learn: scalers, encoders, imputers, PCA, TruncatedSVD,
-    VarianceThreshold, vectorizers, ColumnTransformer, FeatureUnion and Pipeline. The only functions that a
-    file may contain are universal functions of NumPy. For other models use joblib, whose files execute code
-    when they are loaded.
+    A model file contains training rows, so take care if the data are confidential: the points of SKLR and
+    SparseKLR, and for SparseKLR and CompactKLR up to 100 scaled rows for explanations. A file may contain the
+    following classes of scikit-learn: scalers, encoders, imputers, PCA, TruncatedSVD, VarianceThreshold,
+    vectorizers, ColumnTransformer, FeatureUnion and Pipeline. The only functions that a file may contain are
+    universal functions of NumPy. For other models use joblib, whose files execute code when they are loaded.
 
     Examples
     --------

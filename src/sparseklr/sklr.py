@@ -97,8 +97,8 @@ class SKLR(KernelClassifier):
         Maximum number of pair steps for each binary problem; -1 for no limit. A pair step updates two dual
         variables.
     bound : float or None, default=None
-        Lower bound of the dual variables, below which they count as zero. The model drops the training rows
-        whose dual variable is at the lower bound. None means ``1e-9 * C * weight``.
+        Lower bound of the dual variables. A dual variable at this bound counts as zero, and the model drops
+        its training row. None means ``1e-9 * C * weight``.
     calibration : {"sigmoid", "link"} or None, default="sigmoid"
         Method that converts values f(x) into probabilities.
 

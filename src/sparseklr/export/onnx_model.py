@@ -55,8 +55,8 @@ def to_onnx(model: Any, X: Any = None, *, dtype: Literal["float64", "float32"] =
         last step is such a classifier and whose other steps skl2onnx can convert. The graph of a
         :func:`~sparseklr.tabular_pipeline` has one input of shape (n, 1) for each feature column. Inputs are
         numbers, with NaN for missing values, or strings, with the empty string for missing values. Dates are
-        numbers in float64, the seconds from 1970-01-01 to the local time. Columns with free text cannot be
-        exported.
+        float64 numbers: the seconds between 1970-01-01 00:00 and the date, both without time zone. Columns
+        with free text cannot be exported.
     X : DataFrame, default=None
         A few rows; required only for other pipelines that were fitted to columns of several types. The graph
         then has one input of shape (n, 1) for each column. Without ``X``, it has a single input ``X`` of
