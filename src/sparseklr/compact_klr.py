@@ -70,10 +70,11 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
     ----------
     n_points : int or "auto", default="auto"
         Number of points. ``"auto"`` starts with the number of classes and doubles it repeatedly. The search
-        ends at 16 or more points, when two doublings in a row each lower the validation log-loss by less than
-        0.2% plus 0.0003, or when a doubling to more than 128 points lowers it by less than 2%. ``"auto"``
-        then chooses the smallest number whose log-loss exceeds the lowest one by at most one standard error
-        of the difference, or by at most 0.2% for each doubling between the two numbers.
+        ends when two doublings in a row, of which the second gives at least 16 points, each lower the
+        validation log-loss by less than 0.2% plus 0.0003, or when a doubling to more than 128 points lowers
+        it by less than 2%. ``"auto"`` then chooses the smallest number whose log-loss exceeds the lowest one
+        by at most one standard error of the difference, or by at most 0.2% for each doubling between the two
+        numbers.
     max_points : int, default=512
         Largest number of points that ``"auto"`` tries.
     relevance : {"features", "shared", "sparse"}, default="features"
@@ -84,8 +85,8 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
         one.
     C : float or "auto", default="auto"
         Weight of the log-likelihood relative to the penalty on :math:`\beta`. A smaller C means stronger
-        regularisation. ``"auto"`` chooses a power of ten from 0.1 to 100,000, together with the number of
-        points.
+        regularisation. ``"auto"`` chooses C together with the number of points: up to 20,000 rows, a power of
+        ten from 0.1 to 100,000.
     scale : "auto" or None, default="auto"
         ``"auto"`` standardises features and clips them at four standard deviations from their means. A
         feature with values beyond this limit and a skewness above 1.5 is mapped by rank to a normal

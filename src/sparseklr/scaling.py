@@ -33,7 +33,7 @@ SCALING = ScalingSettings()
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """Monotone maps from each feature x that varies to one or more scaled columns z.
+    """Monotone maps from each non-constant feature x to one or more scaled columns z.
 
     A feature is standardised, ``z = (x - centre) / spread``, and clipped. A skewed feature is mapped by rank
     instead: z is a piecewise linear function of x. The spread of a feature with two values may be their
