@@ -55,7 +55,7 @@ COLUMNS = (
 
 
 def timed(action: Callable[[], Any]) -> tuple[float, Any]:
-    """CPU seconds and the result; linear algebra has one thread."""
+    """Return the CPU seconds and the result of a call; linear algebra uses one thread."""
     with threadpool_limits(1):
         start = time.process_time()
         result = action()

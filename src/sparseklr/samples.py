@@ -225,9 +225,9 @@ class DistinctPoints:
         return replace(self, X=X, first=self.first[indices], weight=self.weight[indices], count=count)
 
     def fraction(self, fractions: np.ndarray) -> DistinctPoints:
-        """Return the points with the given fractions (n, n_classes) of their observations.
+        """Return the points with weights and counts multiplied by ``fractions``, (n, n_classes).
 
-        Points without observations are dropped.
+        Points without remaining observations are dropped.
         """
         count = (self.weight > 0) if self.count is None else self.count
         left = np.flatnonzero((self.weight * fractions).any(axis=1))
@@ -256,7 +256,7 @@ class DistinctPoints:
         return self.kernel.diagonal(self.X)
 
     def kernel_unit(self) -> float:
-        """Return the magnitude of the kernel values, rounded to a power of four.
+        """Return the typical size of the kernel values, rounded to a power of four.
 
         Divisions by a power of four, or by its square root, are exact.
         """

@@ -137,7 +137,7 @@ def test_baselines_have_the_kernel_of_the_mode(mode: str, gamma: float) -> None:
 
 
 def test_as_printed_is_repaired_where_it_is_infeasible() -> None:
-    """Erratum E4: 94 to 6 classes and C = 1e-4 leave no room for a bound of 1e-5."""
+    """Erratum E4: with class fractions of 94% and 6% and C = 1e-4, a bound of 1e-5 is infeasible."""
     data = split(Cell("as-printed", "sonar", "S-KLR", 0, 0), DATA)
     rows = np.append(np.flatnonzero(data.y_train > 0), np.flatnonzero(data.y_train < 0)[:5])
     X, y = data.X_train[rows], data.y_train[rows]

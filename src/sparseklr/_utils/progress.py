@@ -111,7 +111,7 @@ def time_left(done: float, seconds: float) -> list[str]:
     return [f"about {left:.0f} s left" if left < 100 else f"about {left / 60:.0f} min left"]
 
 
-# A function that reports the name of the current stage of a fit, and the finished fraction of the fit.
+# A function that is called with the name of the current step of a fit and the finished fraction of the fit.
 Report = Callable[[str, float], None]
 
 
@@ -125,7 +125,7 @@ def between(report: Report, start: float, end: float) -> Report:
 
 
 class StageProgressBar(ProgressBar):
-    """Progress bar with the name of the current stage of a fit, the finished fraction and the time left."""
+    """Progress bar with the name of the current step of a fit, the finished fraction and the time left."""
 
     def __init__(self, title: str, show: bool = True) -> None:
         super().__init__(title, tolerance=1.0, show=show)

@@ -72,7 +72,7 @@ class BinarySolutions:
             most = min(map(reachable_sum, self.problems))
             warn(
                 f"nu={nu:g} is too small for a positive margin{which}: at lam=0, the dual variables "
-                f"already sum to {max(least):g}. The model uses lam=0. Use a nu between {max(least):g} and "
+                f"already sum to {max(least):g}, so lam=0 is used. Use a nu between {max(least):g} and "
                 f"{most:g}, or set lam=0."
             )
 

@@ -52,19 +52,19 @@ class Settings:
     Parameters
     ----------
     working_set : {"mixed", "second-order", "first-order"}
-        Rule for the second variable of a pair. ``"second-order"`` takes the variable with the largest
-        decrease of a quadratic model, as in the paper. ``"first-order"`` takes the most violating variable
-        (Keerthi et al. 2005). ``"mixed"`` uses the second-order rule, and the first-order rule in every tenth
-        step; it needs the fewest steps.
+        Rule for the second variable of a pair. ``"second-order"`` takes the variable for which a quadratic
+        model of the objective decreases most, as in the paper. ``"first-order"`` takes the variable that
+        violates the optimality conditions most (Keerthi et al. 2005). ``"mixed"`` uses the first-order rule
+        in every tenth step and the second-order rule otherwise; it needs the fewest steps.
     tol : float
         The solver stops when the KKT violation is at most ``tol * max(1, lam)``, or ``tol`` if ``scale_tol``
         is False.
     max_iter : int
         Maximum number of pair steps; -1 for no limit.
     bound : float or None
-        Smallest distance of ``alpha_i`` from 0 and from ``C_i``; None means ``1e-9 * C_i``.
+        Smallest distance that ``alpha_i`` may have from 0 and from ``C_i``; None means ``1e-9 * C_i``.
     scale_tol : bool
-        Whether the tolerance grows with ``lam``, as the decision values do.
+        Whether the tolerance grows with ``lam``, like the decision values.
 
     Examples
     --------
@@ -227,7 +227,8 @@ def solve_above_bound(
     has the coefficient 0, and the start ``above = 0`` needs no kernel values. If ``bound_counts``, ``F`` and
     the solution refer to alpha instead, and a point at its lower bound has the coefficient ``bound * y``.
     """
-    # Rounding may leave a variable just below its upper bound. The solver would then try to increase it.
+    # Rounding may leave a variable just below its upper bound, and the solver would try to increase it
+    # further.
     top = problem.box - 2 * problem.bound
     above = np.where(top - above <= 4 * np.finfo(float).eps * problem.box, top, above)
     F = np.array(F, dtype=np.float64)

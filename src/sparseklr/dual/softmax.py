@@ -79,9 +79,9 @@ class SoftmaxSolution(Certificate):
 class SoftmaxSolver(SampleSolver):
     """Solver of the softmax problem of a training set.
 
-    The variables are the parts of the masses above their bound (for masses, see
-    :class:`~sparseklr.dual.problem.SoftmaxProblem`). A row therefore has coefficients of exactly zero if only
-    the mass on its own class is above the bound.
+    The variables are the excesses of the masses over their bound
+    (:class:`~sparseklr.dual.problem.SoftmaxProblem` defines the masses). A row therefore has coefficients of
+    exactly zero if only the mass on its own class is above the bound.
     """
 
     def problem(self, C: float, lam: float) -> SoftmaxProblem:
@@ -91,8 +91,8 @@ class SoftmaxSolver(SampleSolver):
         if not (n_classes * bound < box).all():
             raise ValueError(
                 f"bound={self.settings.bound!r} is too large for {n_classes} classes: it must be below "
-                f"{box.min() / n_classes:g}, the smallest C times sample_weight divided by the number of "
-                "classes."
+                f"{box.min() / n_classes:g}, which is the smallest value of C * sample_weight, divided by "
+                "the number of classes."
             )
         return SoftmaxProblem(self.data.codes, n_classes, box, bound, lam)
 

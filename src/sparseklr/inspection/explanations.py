@@ -136,11 +136,11 @@ class ShapleyDisplay:
     """Plot of Shapley values: the contribution of each feature to the log-odds of a class.
 
     The contributions of a row add up to the difference between its log-odds and the mean log-odds of a set of
-    background rows, which represent the training data. With more than two classes, the output of the class
-    takes the place of the log-odds. For one row, the plot is a waterfall chart that leads from this mean to
-    the log-odds of the row. For many rows, each feature has a line of dots, one for each row, whose colours
-    show the values of the feature; missing values are grey. Features are sorted by their mean absolute
-    contribution.
+    background rows, which represent the training data. With more than two classes, the decision value of the
+    class takes the place of the log-odds. For one row, the plot is a waterfall chart that leads from this
+    mean to the log-odds of the row. For many rows, each feature has a line of dots, one for each row, whose
+    colours show the values of the feature; missing values are grey. Features are sorted by their mean
+    absolute contribution.
 
     Create the display with :meth:`from_estimator` or :meth:`from_values`.
 

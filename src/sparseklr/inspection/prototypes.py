@@ -370,7 +370,7 @@ def _dense(X: Any) -> np.ndarray:
 
 
 def _supported_class(coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return, for each point, the index of the class that it supports, and its weight."""
+    """Return the index of the class that each point supports, and the weight of each point."""
     if len(coef) == 1:
         return (coef[0] > 0).astype(int), np.abs(coef[0])
     centred = coef - coef.mean(axis=0)  # a constant added to all classes does not change the softmax

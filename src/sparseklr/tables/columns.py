@@ -49,11 +49,12 @@ class ColumnSettings:
     max_words: int = 3  # a text column with at least this mean number of words is free text
     padded: float = 0.05  # fraction of cells with leading zeros above which digits are codes, not numbers
     max_unread: int = 40  # maximum number of unreadable tokens that are stored
-    other_column: int = 5  # number of unreadable values, not seen in training, that indicate a wrong column
+    other_column: int = 5  # this number of new unreadable values indicates a wrong column
     max_units: int = 3  # two or three different units are reported; more are taken for codes such as 12A
     sentinel: float = 0.75  # minimum distance of -99 or 999 from the other values, relative to their range
-    spellings: float = 0.001  # significance level of the test whether "Yes" and "yes" have different labels
-    outside: float = 0.25  # values outside the training range by this fraction of it are unfamiliar
+    spellings: float = 0.001  # significance level of the test whether labels differ between "Yes" and "yes"
+    # Values farther outside the training range than this fraction of its width are strange.
+    outside: float = 0.25
 
 
 SETTINGS = ColumnSettings()
