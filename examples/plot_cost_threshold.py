@@ -27,7 +27,8 @@ X, y = data.data, data.target_names[data.target]
 malignant = y == "malignant"
 costs = np.geomspace(1, 100, 25)  # costs of a missed malignant tumour; a false alarm costs 1
 
-# Five-fold cross-validation, repeated with five partitions: no model predicts patients to whom it was fitted.
+# Five-fold cross-validation, repeated with five partitions: each patient is classified by models that were
+# fitted to other patients.
 folds = [StratifiedKFold(5, shuffle=True, random_state=seed) for seed in range(5)]
 probability = {}  # probability of a malignant tumour, shape (n_partitions, n_patients)
 for name, classifier in [("SKLR", SKLR(calibration=None)), ("SparseKLR", SparseKLR())]:
