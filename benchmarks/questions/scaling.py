@@ -26,7 +26,7 @@ SCALERS = {
     "standardised": StandardScaler(),
     "ranks to normal": QuantileTransformer(output_distribution="normal", n_quantiles=200),
 }
-COLUMNS = ["set", *SCALERS, "`SparseKLR()`", "`CompactKLR()`"]
+COLUMNS = ["data set", *SCALERS, "`SparseKLR()`", "`CompactKLR()`"]
 
 
 def measure() -> list[list[Any]]:
