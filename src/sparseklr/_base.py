@@ -41,7 +41,7 @@ from .explanations import Explanation, ShapleyValues
 from .kernels import Kernel, summed_duplicates
 from .refit.calibration import ONE_VS_REST, Link, log_probabilities
 from .samples import Samples
-from .shapley import Background, Groups, ProductExpansion, as_interactions
+from .shapley import Background, Groups, ProductExpansion, as_interactions, column_positions
 from .streaming.dask import is_dask, lazily
 
 ALL = slice(None)
@@ -320,6 +320,57 @@ class PointClassifier(SVCParameters, ClassifierMixin, BaseEstimator):
             values, base, both = values[..., 0], base[:, 0], None if both is None else both[..., 0]
         return ShapleyValues(values, base, columns.data(rows), columns.names, self.classes_, both)
 
+    def partial_dependence(self, columns: Any, grid: Any, *, background: Any = None) -> np.ndarray:
+        """Return the mean decision value of the background rows with ``columns`` set to given values.
+
+        Parameters
+        ----------
+        columns : str, int, or sequence of these
+            Names or positions of columns of X.
+        grid : array-like of shape (n_grid,) or (n_grid, n_columns)
+            Values of the columns.
+        background : {array-like, sparse matrix} of shape (n_background, n_features), default=None
+            Background rows, as in :meth:`explain`.
+
+        Returns
+        -------
+        array (n_grid,) or (n_grid, n_classes)
+            Mean decision value for each row of the grid.
+        """
+        check_is_fitted(self)
+        expansion = self._product_expansion()
+        names = self._column_names()
+        chosen = [columns] if isinstance(columns, str | int | np.integer) else list(columns)
+        values = check_array(np.asarray(grid).reshape(len(grid), -1), input_name="grid")
+        if values.shape[1] != len(chosen):
+            raise ValueError(
+                f"grid must have {len(chosen)} columns, one for each entry of columns; got {values.shape[1]}."
+            )
+        others = self._background(expansion, background)
+        mean = expansion.partial_dependence(column_positions(chosen, names), values, others, len(names))
+        return mean[:, 0] if len(self.classes_) == 2 else mean
+
+    def gradient(self, X: Any) -> np.ndarray:
+        """Return the derivatives of the decision values with respect to the features of each row.
+
+        The Laplacian kernel is not differentiable where a feature of the row equals the same feature of a
+        point. The mean of the two one-sided derivatives is returned in this case. The derivative is zero
+        where the model clips a feature.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows at which the derivatives are computed.
+
+        Returns
+        -------
+        array (n_samples, n_features) or (n_samples, n_classes, n_features)
+            Derivatives.
+        """
+        rows = self._validated(X)
+        slopes = self._product_expansion().gradient(rows, self.n_features_in_)
+        return slopes[:, 0] if len(self.classes_) == 2 else slopes
+
     def _column_names(self) -> list[str]:
         """Return the names of the columns of X; without names, x0, x1, and so on."""
         names = getattr(self, "feature_names_in_", None)
@@ -505,6 +556,7 @@ class KernelClassifier(PointClassifier):
             intercept=self.intercept_,
             column=np.arange(self.n_features_in_),
             features=lambda rows: rows.astype(np.float64),
+            slopes=lambda rows: 1.0,
         )
 
     def __sklearn_tags__(self) -> Any:

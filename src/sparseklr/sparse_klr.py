@@ -542,7 +542,13 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, KernelClassifier):
         expansion = super()._product_expansion()
         if self.scaling_ is None:
             return expansion
-        return replace(expansion, column=self.scaling_.kept, features=self._features)
+        scaling, factors = self.scaling_, _factors(self.scaling_, self.relevance_, self.kernel_)
+        return replace(
+            expansion,
+            column=scaling.kept,
+            features=self._features,
+            slopes=lambda rows: scaling.slopes(rows) * factors,
+        )
 
     # -- uncertainty ------------------------------------------------------------------------------
 
@@ -658,14 +664,19 @@ def _relevance(
     return relevance
 
 
+def _factors(scaling: Scaling, relevance: np.ndarray, kernel: Kernel) -> np.ndarray:
+    """Return factors on the scaled features, which give each feature its ``relevance`` in the kernel."""
+    widths = relevance[scaling.kept] / kernel.gamma
+    return np.sqrt(widths) if kernel.name == "rbf" else widths
+
+
 def _compared_features(rows: Any, scaling: Scaling | None, relevance: np.ndarray, kernel: Kernel) -> Any:
     """Return the arguments of the kernel: scaled features multiplied by the factors of their relevance."""
     if scaling is None:
         return rows
     scaled = scaling.transform(rows)
     if not sparse.issparse(scaled):
-        widths = relevance[scaling.kept] / kernel.gamma
-        scaled *= np.sqrt(widths) if kernel.name == "rbf" else widths
+        scaled *= _factors(scaling, relevance, kernel)
     return scaled.astype(rows.dtype, copy=False)
 
 
