@@ -34,7 +34,7 @@ MODELS = {
     "`CompactKLR()`": CompactKLR(),
 }
 NOTE = (
-    f"Means over {FOLDS} of 5 test folds; features are standardised. *Calibrated* means "
+    f"The numbers are means over {FOLDS} of 5 test folds. Features are standardised. *Calibrated* means "
     "`CalibratedClassifierCV(SVC(), ensemble=False)`. *Agreement* is the fraction of rows for which "
     "`predict` returns the class with the largest probability. Fit times are CPU times."
 )
@@ -71,7 +71,7 @@ def main() -> None:
         for name, values in means.items()
         for label, (seconds, points, loss, accuracy, agreement) in zip(MODELS, values, strict=True)
     ]
-    columns = ["set", "model", "fit time (s)", "points", "log-loss", "accuracy", "agreement"]
+    columns = ["data set", "model", "fit time (s)", "points", "log-loss", "accuracy", "agreement"]
     store("migration", "python -m benchmarks.migration", NOTE, columns, rows)
 
 

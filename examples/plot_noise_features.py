@@ -2,10 +2,10 @@
 Removing noise features
 =======================
 
-If a kernel has the same width for all features, every irrelevant feature adds noise to the distances
-between rows. :class:`~sparseklr.CompactKLR` learns a width for each feature. With ``relevance="sparse"`` it
-also removes features that do not lower the validation loss. In this example, two features determine the
-class (two moons), and ten are noise.
+If a kernel has the same width for all features, every irrelevant feature adds noise to the distances between
+rows. :class:`~sparseklr.CompactKLR` learns a width for each feature. With ``relevance="sparse"``, it also
+removes features that hardly lower the validation loss. In this example, two features determine the class (two
+moons), and the other ten are noise.
 """
 
 import matplotlib.pyplot as plt
