@@ -206,7 +206,7 @@ def test_all_ramps_of_a_feature_count_as_one() -> None:
     X = np.column_stack([rng.integers(4, size=300), rng.normal(size=300)]).astype(float)
     model = CompactKLR(n_points=3).fit(X, np.abs(X[:, 0] - 1) + X[:, 1] > 0.5)
     assert len(model.scaling_.kept) == 4
-    rows, step = X[:20] + [0.3, 0], 1e-7
+    rows, step = X[:20] + np.array([0.3, 0]), 1e-7
     slopes = model.gradient(rows)
     for j, move in enumerate(step * np.eye(2)):
         ahead, behind = model.decision_function(rows + move), model.decision_function(rows - move)
