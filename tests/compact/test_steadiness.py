@@ -47,6 +47,12 @@ def test_noise_on_equal_rows_does_not_change_the_fit() -> None:
     np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-6)
 
 
+def test_the_seed_does_not_matter_for_rows_in_memory() -> None:
+    X, y = load_wine(return_X_y=True)
+    one, other = CompactKLR().fit(X, y), CompactKLR(random_state=1).fit(X, y)
+    np.testing.assert_array_equal(one.predict_proba(X), other.predict_proba(X))
+
+
 def test_nearly_equal_values_have_one_rank() -> None:
     x = np.array([1.0, 1.0 + 1e-9, 2.0, 2.0, 5.0])
     knots, values = rank_knots(x, np.ones(5))
