@@ -17,7 +17,7 @@ import numpy as np
 from sklearn import datasets as sklearn_datasets
 from sklearn.utils import Bunch
 
-from sparseklr.datasets.generators import Floats, Ints, make_ringnorm, make_twonorm, make_waveform
+from sparseklr.datasets import Floats, Ints, make_ringnorm, make_twonorm, make_waveform
 
 __all__ = [
     "BENCHMARKS",
@@ -53,49 +53,151 @@ class Benchmark:
 _CC_BY = "CC BY 4.0 (UCI)"
 _UNSTATED = "unstated"
 
-# Every size agrees with Table 1. The paper names UCI and LIBSVM as its sources, but its 4597 samples of
-# spambase are those of KEEL (UCI has 4601). The version of monk2 is not known from its size; KEEL's is used.
-# fmt: off
+# All sizes agree with Table 1. The paper names UCI and LIBSVM as its sources, but its 4597 samples of
+# spambase are those of KEEL (UCI has 4601). The size of monk2 does not determine its version; KEEL's version
+# is used. fmt: off
 _ROWS = (
-    Benchmark("banknote", 1372, 4, (1372, 4), {"0": 762, "1": 610}, "1",
-              "c5cdf752ea0e6abdf09bb12b7f67eeca9142b5385946e51aec5ee04f434c4a44",
-              "UCI banknote authentication", _CC_BY, "1 is usually read as forged"),
-    Benchmark("coil2000", 9822, 85, (9822, 85), {"0": 9236, "1": 586}, "1",
-              "cb70d97506b3ee61440f548140f01c5754f69e78a49ca22b3a6e03126e54a29e",
-              "UCI Insurance Company Benchmark (COIL 2000), training rows then evaluation rows", _CC_BY,
-              "integer codes, many of them categories; 1442 rows repeat an earlier row"),
-    Benchmark("diabetes", 768, 8, (768, 8), {"tested_negative": 500, "tested_positive": 268},
-              "tested_positive", "24c52769235d0b5fecba2865aa8c765041c639014ad88d5151c9d65e86f33db2",
-              "KEEL pima (UCI Pima Indians Diabetes)", _UNSTATED),
-    Benchmark("ionosphere", 351, 34, (351, 34), {"b": 126, "g": 225}, "g",
-              "3aea07c9543411058d074c615f79d0fa71110bec573f2dbde6bb677e5825cd39",
-              "UCI Ionosphere", _CC_BY, "the second feature is constant; the positive class is the majority"),
-    Benchmark("magic", 19020, 10, (19020, 10), {"g": 12332, "h": 6688}, "g",
-              "514c0515fd7949f37cd8cfa8523fdab05f9cbdf64d2a733c6c4e3a68c5f67fd8",
-              "KEEL magic (UCI MAGIC Gamma Telescope)", _CC_BY, "the positive class, gamma, is the majority"),
-    Benchmark("monk2", 432, 6, (432, 6), {"0": 204, "1": 228}, "1",
-              "f99cafcdfdbca407e2fcb7eba80dce3d89b10035c67bd2d6b0458c4efddfdcb0",
-              "KEEL monk-2", _CC_BY,
-              "labels are those of the MONK-3 problem, without noise; UCI's monks-2 has 290 and 142"),
-    Benchmark("ring", 7400, 20, (7400, 20), {"0": 3664, "1": 3736}, "1",
-              "a836948a14c0048131dbc83070c74f8be95b7361317f0def3d1a88017157522d",
-              "KEEL ring (Breiman's ringnorm, DELVE)", _UNSTATED,
-              "in thousandths with trailing zeros lost: 11% of the entries are too small by 10, 100 or 1000"),
-    Benchmark("sonar", 208, 60, (208, 60), {"M": 111, "R": 97}, "M",
-              "fb89e212fc9ff00958e90c38fd828115a14cf4d456ba7f0fd34769f4d293bfcd",
-              "UCI Connectionist Bench (Sonar)", _CC_BY),
-    Benchmark("spambase", 4597, 57, (4597, 57), {"0": 2785, "1": 1812}, "1",
-              "554f9b22becc3cae274dca51dfb0735faefaf64ed2534b0e2d47751a44d7ee52",
-              "KEEL spambase (UCI Spambase)", _CC_BY, "KEEL leaves out 4 of UCI's 4601 rows"),
-    Benchmark("twonorm", 7400, 20, (7400, 20), {"0": 3703, "1": 3697}, "1",
-              "8b852bb929220d42fc068a23f7b02e2302de7f52b30e534fd2d4efe80582b7e4",
-              "KEEL twonorm (Breiman's twonorm, DELVE)", _UNSTATED),
-    Benchmark("waveform", 5000, 21, (5000, 21), {"0": 1657, "1": 1647, "2": 1696}, "1",
-              "f51ff2c607ef9314ad37122f05d282c6a26bb275989b1c0315c3ffb7cbd4b0fe",
-              "UCI Waveform Database Generator (Version 1)", _CC_BY, "class 1 against classes 0 and 2"),
-    Benchmark("wisconsin", 569, 30, (569, 30), {"B": 357, "M": 212}, "M",
-              "ed1dd85d8c2f9bd75321fdbfc1f39b6c06d155122a4381d6cbe5e8c438c3de77",
-              "UCI Breast Cancer Wisconsin (Diagnostic)", _CC_BY, "malignant is 1 (scikit-learn: 0)"),
+    Benchmark(
+        "banknote",
+        1372,
+        4,
+        (1372, 4),
+        {"0": 762, "1": 610},
+        "1",
+        "c5cdf752ea0e6abdf09bb12b7f67eeca9142b5385946e51aec5ee04f434c4a44",
+        "UCI banknote authentication",
+        _CC_BY,
+        "1 is usually read as forged",
+    ),
+    Benchmark(
+        "coil2000",
+        9822,
+        85,
+        (9822, 85),
+        {"0": 9236, "1": 586},
+        "1",
+        "cb70d97506b3ee61440f548140f01c5754f69e78a49ca22b3a6e03126e54a29e",
+        "UCI Insurance Company Benchmark (COIL 2000), training rows then evaluation rows",
+        _CC_BY,
+        "integer codes, many of them categories; 1442 rows repeat an earlier row",
+    ),
+    Benchmark(
+        "diabetes",
+        768,
+        8,
+        (768, 8),
+        {"tested_negative": 500, "tested_positive": 268},
+        "tested_positive",
+        "24c52769235d0b5fecba2865aa8c765041c639014ad88d5151c9d65e86f33db2",
+        "KEEL pima (UCI Pima Indians Diabetes)",
+        _UNSTATED,
+    ),
+    Benchmark(
+        "ionosphere",
+        351,
+        34,
+        (351, 34),
+        {"b": 126, "g": 225},
+        "g",
+        "3aea07c9543411058d074c615f79d0fa71110bec573f2dbde6bb677e5825cd39",
+        "UCI Ionosphere",
+        _CC_BY,
+        "the second feature is constant; the positive class is the majority",
+    ),
+    Benchmark(
+        "magic",
+        19020,
+        10,
+        (19020, 10),
+        {"g": 12332, "h": 6688},
+        "g",
+        "514c0515fd7949f37cd8cfa8523fdab05f9cbdf64d2a733c6c4e3a68c5f67fd8",
+        "KEEL magic (UCI MAGIC Gamma Telescope)",
+        _CC_BY,
+        "the positive class, gamma, is the majority",
+    ),
+    Benchmark(
+        "monk2",
+        432,
+        6,
+        (432, 6),
+        {"0": 204, "1": 228},
+        "1",
+        "f99cafcdfdbca407e2fcb7eba80dce3d89b10035c67bd2d6b0458c4efddfdcb0",
+        "KEEL monk-2",
+        _CC_BY,
+        "labels are those of the MONK-3 problem, without noise; UCI's monks-2 has 290 and 142",
+    ),
+    Benchmark(
+        "ring",
+        7400,
+        20,
+        (7400, 20),
+        {"0": 3664, "1": 3736},
+        "1",
+        "a836948a14c0048131dbc83070c74f8be95b7361317f0def3d1a88017157522d",
+        "KEEL ring (Breiman's ringnorm, DELVE)",
+        _UNSTATED,
+        "thousandths without trailing zeros: 11% of the entries are too small by 10, 100 or 1000",
+    ),
+    Benchmark(
+        "sonar",
+        208,
+        60,
+        (208, 60),
+        {"M": 111, "R": 97},
+        "M",
+        "fb89e212fc9ff00958e90c38fd828115a14cf4d456ba7f0fd34769f4d293bfcd",
+        "UCI Connectionist Bench (Sonar)",
+        _CC_BY,
+    ),
+    Benchmark(
+        "spambase",
+        4597,
+        57,
+        (4597, 57),
+        {"0": 2785, "1": 1812},
+        "1",
+        "554f9b22becc3cae274dca51dfb0735faefaf64ed2534b0e2d47751a44d7ee52",
+        "KEEL spambase (UCI Spambase)",
+        _CC_BY,
+        "KEEL leaves out 4 of UCI's 4601 rows",
+    ),
+    Benchmark(
+        "twonorm",
+        7400,
+        20,
+        (7400, 20),
+        {"0": 3703, "1": 3697},
+        "1",
+        "8b852bb929220d42fc068a23f7b02e2302de7f52b30e534fd2d4efe80582b7e4",
+        "KEEL twonorm (Breiman's twonorm, DELVE)",
+        _UNSTATED,
+    ),
+    Benchmark(
+        "waveform",
+        5000,
+        21,
+        (5000, 21),
+        {"0": 1657, "1": 1647, "2": 1696},
+        "1",
+        "f51ff2c607ef9314ad37122f05d282c6a26bb275989b1c0315c3ffb7cbd4b0fe",
+        "UCI Waveform Database Generator (Version 1)",
+        _CC_BY,
+        "class 1 against classes 0 and 2",
+    ),
+    Benchmark(
+        "wisconsin",
+        569,
+        30,
+        (569, 30),
+        {"B": 357, "M": 212},
+        "M",
+        "ed1dd85d8c2f9bd75321fdbfc1f39b6c06d155122a4381d6cbe5e8c438c3de77",
+        "UCI Breast Cancer Wisconsin (Diagnostic)",
+        _CC_BY,
+        "malignant is 1 (scikit-learn: 0)",
+    ),
 )
 # fmt: on
 
@@ -133,9 +235,9 @@ def load_benchmark(
     Raises
     ------
     DatasetNotFoundError
-        No source has the set.
+        If no source has the set.
     ValueError
-        Unknown name, or a file in the directory that is not the expected set.
+        If the name is unknown, or a file in the directory is not the expected set.
 
     Notes
     -----

@@ -13,7 +13,6 @@ __all__ = [
     "DecisionCurveDisplay",
     "ExplanationDisplay",
     "PrototypesDisplay",
-    "RelevanceDisplay",
     "ReliabilityDisplay",
     "ShapleyDisplay",
     "SparseKLR",
@@ -35,20 +34,20 @@ if TYPE_CHECKING:
         DecisionCurveDisplay,
         ExplanationDisplay,
         PrototypesDisplay,
-        RelevanceDisplay,
         ReliabilityDisplay,
         ShapleyDisplay,
         probability_report,
     )
     from .persistence import load, save
-    from .sklr import SKLR, SKLRCV, klr_path
+    from .sklr import SKLR, klr_path
+    from .sklr_cv import SKLRCV
     from .sparse_klr import SparseKLR
     from .tables import tabular_pipeline
 else:
     _MODULES = {
         "CompactKLR": "compact_klr",
         "SKLR": "sklr",
-        "SKLRCV": "sklr",
+        "SKLRCV": "sklr_cv",
         "SparseKLR": "sparse_klr",
         "klr_path": "sklr",
         "load": "persistence",

@@ -16,11 +16,13 @@ from sklearn.utils import check_X_y
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from ._utils.arrays import check_indices
 from ._utils.messages import warn
 from ._utils.sklearn_compat import Interval, Options, StrOptions, validate_parameter_constraints
 from .dual.smo import WorkingSet
 from .kernels import KERNELS_WITH_GAMMA, NAMED_KERNELS, Kernel, NonFiniteKernel, check_gram, naming_row
-from .samples import Samples, check_indices, check_weight, observation_counts, weighted_classes
+from .samples import Samples
+from .weights import check_weight, observation_counts, weighted_classes
 
 # -- parameters ---------------------------------------------------------------------------------
 
@@ -109,6 +111,7 @@ def check_data(
     Error messages name the estimator, which is not modified.
     """
     check_indices(X)
+    _check_no_label_is_missing(y)
     y, columns = _plain_labels(y), {}
     if estimator is None:
         X, y = check_X_y(X, y, **ROWS)
@@ -158,6 +161,17 @@ def _is_date_of_polars(dtype: Any) -> bool:
     """Return whether a column type of polars contains dates, times or durations."""
     is_temporal = getattr(dtype, "is_temporal", None)
     return is_temporal is not None and bool(is_temporal())
+
+
+def _check_no_label_is_missing(y: Any) -> None:
+    """Raise an error that names the first missing label of a pandas series or data frame."""
+    if type(y).__module__.partition(".")[0] != "pandas" or not hasattr(y, "isna"):
+        return
+    if len(rows := np.flatnonzero(np.asarray(y.isna()))):
+        raise ValueError(
+            f"y contains {len(rows)} missing labels, the first in row {rows[0]} (counted from 0). Remove the "
+            "rows without a label."
+        )
 
 
 def _plain_labels(y: Any) -> Any:

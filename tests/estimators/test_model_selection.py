@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparseklr import SKLR, SKLRCV, SparseKLR
-from sparseklr.sklr import select_best, select_one_se, select_sparsest_of_3
+from sparseklr.sklr_cv import select_best, select_one_se, select_sparsest_of_3
 
 pytestmark = [pytest.mark.numerical, pytest.mark.slow]
 
@@ -336,7 +336,7 @@ def test_a_class_missing_in_a_fold_is_named() -> None:
     y = np.repeat(["a", "b"], 15)
     model = SKLRCV(cv=KFold(2))
     with pytest.raises(
-        ValueError, match=r"cv=KFold.*training rows of split 0 have no row of class a; every class"
+        ValueError, match=r"cv=KFold.*training set of split 0 has no row of class a; every class"
     ):
         model.fit(X, y)
     assert not hasattr(model, "n_features_in_")

@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sparseklr import SKLR, SKLRCV, CompactKLR, SparseKLR, _validation, klr_path
 from sparseklr.baselines import HalfKLR, ImportVectorMachine, ThresholdedKLR
-from sparseklr.samples import check_weight
+from sparseklr.weights import check_weight
 
 CLASSES = [SKLR, SparseKLR, HalfKLR, ImportVectorMachine, ThresholdedKLR]
 
@@ -89,7 +89,7 @@ def test_lam_and_nu_contradict_each_other(moons) -> None:
 @pytest.mark.parametrize("cls", [*CLASSES, CompactKLR, SKLRCV])
 @pytest.mark.parametrize("name", ["shrinking", "break_ties", "decision_function_shape", "probability"])
 def test_parameters_of_svc_are_explained(cls, name) -> None:
-    with pytest.raises(TypeError, match=f"{cls.__name__} has no parameter {name}: .* Omit this parameter"):
+    with pytest.raises(TypeError, match=f"{cls.__name__} has no parameter '{name}': .* Omit this parameter"):
         cls(**{name: True})
     assert name not in cls._get_param_names()
     assert list(inspect.signature(cls).parameters) == [
@@ -113,7 +113,7 @@ def test_parameters_of_svc_are_explained(cls, name) -> None:
     ],
 )
 def test_unknown_parameters_are_explained(cls, name, message) -> None:
-    with pytest.raises(TypeError, match=f"{cls.__name__} has no parameter {name}: .*{message}"):
+    with pytest.raises(TypeError, match=f"{cls.__name__} has no parameter '{name}': .*{message}"):
         cls(**{name: 1})
 
 
@@ -137,6 +137,14 @@ def test_tables_are_pointed_out(model) -> None:
 
 
 @pytest.mark.parametrize("model", [SparseKLR(), CompactKLR()])
+@pytest.mark.parametrize("dtype", [object, "string", "category"])
+def test_missing_labels_are_named(model, dtype) -> None:
+    y = pd.Series(["a", "b", None, "a", np.nan, "b"], dtype=dtype)
+    with pytest.raises(ValueError, match=r"y contains 2 missing labels, the first in row 2 "):
+        clone(model).fit(np.arange(6.0)[:, None], y)
+
+
+@pytest.mark.parametrize("model", [SparseKLR(), CompactKLR()])
 def test_dates_and_lazy_frames_of_polars(model) -> None:
     polars = pytest.importorskip("polars")
     y, frame = np.arange(6) % 2, polars.DataFrame({"x": np.arange(6.0)})
@@ -149,9 +157,9 @@ def test_dates_and_lazy_frames_of_polars(model) -> None:
 
 @pytest.mark.parametrize("cls", CLASSES)
 def test_probability_is_explained(cls, moons) -> None:
-    with pytest.raises(TypeError, match="no parameter probability: predict_proba is always available"):
+    with pytest.raises(TypeError, match="no parameter 'probability': predict_proba is always available"):
         cls(probability=True)
-    with pytest.raises(TypeError, match="has no parameter propability: its parameters are"):
+    with pytest.raises(TypeError, match="has no parameter 'propability': its parameters are"):
         cls(propability=True)
     with pytest.raises(ValueError, match="Invalid parameter 'probability'"):
         cls().set_params(probability=True)

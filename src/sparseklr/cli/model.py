@@ -15,11 +15,10 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
-from .._base import Explanation
 from ..conformal import HeldOutProbabilities
+from ..explanations import Explanation, decision_name
 from ..inspection.reliability import kept_points, prediction_summary
 from ..persistence import load_with_metadata, save
-from ..shapley import decision_name
 from ..tables.cells import read_cells
 from ..tables.columns import Column
 from .files import read_bytes, source_name, writing
@@ -46,8 +45,8 @@ class Model:
     """A fitted model and the metadata of its file.
 
     If the model is a pipeline for tables, its first step is a TableReader, which converts the cells of a file
-    to numbers, dates and text. The methods of this class expect rows that
-    :func:`~.reading.read_for_model` has already converted.
+    to numbers, dates and text. The methods of this class expect rows that :func:`~.reading.read_for_model`
+    has already converted.
     """
 
     name: str  # name of the model file, for messages
@@ -157,7 +156,7 @@ class Model:
         }
 
     def features(self, X: Any) -> Any:
-        """Return rows as features, the input of the estimator."""
+        """Return the features of rows, which are the input of the estimator."""
         return self.predictor[:-1].transform(X) if self._transforms else X
 
     @property

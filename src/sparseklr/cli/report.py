@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ..explanations import decision_name
 from ..inspection.metrics import Bins, wilson_interval
-from ..shapley import decision_name
 from .model import FAR, Model, count_reasons
 from .options import CliError
 from .reading import Dataset

@@ -12,32 +12,26 @@ from .._utils.progress import ProgressBar
 from .._utils.threads import n_threads
 from .margins import reachable_sum, solve_nu
 from .problem import DualProblem, boxes
-from .smo import SampleSolver, Solution, Status, solve_above_bound
+from .smo import SampleSolver, Solution, solve_above_bound
 
 
 @dataclass(frozen=True, eq=False)
 class BinarySolutions:
-    """Solutions of binary problems on the same training rows.
-
-    After an interruption, ``solutions`` is shorter than ``problems``.
-    """
+    """Solutions of binary problems on the same training rows."""
 
     problems: list[DualProblem]
     solutions: list[Solution]
 
     @property
     def coef(self) -> np.ndarray:
-        """Coefficients ``alpha * y``, (n_problems, n_rows); zero for unsolved problems."""
-        coef = np.zeros((len(self.problems), len(self.problems[0].y)))
-        for k, solution in enumerate(self.solutions):
-            coef[k] = solution.alpha * self.problems[k].y
-        return coef
+        """Coefficients ``alpha * y``, (n_problems, n_rows)."""
+        pairs = zip(self.problems, self.solutions, strict=True)
+        return np.array([solution.alpha * problem.y for problem, solution in pairs])
 
     @property
     def intercept(self) -> np.ndarray:
-        """Intercepts, (n_problems,); zero for unsolved problems."""
-        missing = len(self.problems) - len(self.solutions)
-        return np.array([solution.intercept for solution in self.solutions] + missing * [0.0])
+        """Intercepts, (n_problems,)."""
+        return np.array([solution.intercept for solution in self.solutions])
 
     @property
     def margins(self) -> np.ndarray:
@@ -52,9 +46,7 @@ class BinarySolutions:
     @property
     def converged(self) -> bool:
         """Whether all problems were solved to the required tolerance."""
-        return len(self.solutions) == len(self.problems) and all(
-            solution.status is Status.OPTIMAL for solution in self.solutions
-        )
+        return all(solution.converged for solution in self.solutions)
 
     @property
     def kkt_violation(self) -> float:
@@ -69,7 +61,7 @@ class BinarySolutions:
     @property
     def indefinite(self) -> bool:
         """Whether the kernel is not positive semidefinite, beyond the rounding errors of float32."""
-        return min(solution.min_curvature for solution in self.solutions) < -1e-5
+        return any(solution.indefinite for solution in self.solutions)
 
     def warn_about_small_nu(self, nu: float, tol: float) -> None:
         """Warn if the dual variables sum to more than ``nu`` even at ``lam=0``."""
@@ -80,7 +72,7 @@ class BinarySolutions:
             most = min(map(reachable_sum, self.problems))
             warn(
                 f"nu={nu:g} is too small for a positive margin{which}: at lam=0, the dual variables "
-                f"already sum to {max(least):g}. The model uses lam=0. Use a nu between {max(least):g} and "
+                f"already sum to {max(least):g}, so lam=0 is used. Use a nu between {max(least):g} and "
                 f"{most:g}, or set lam=0."
             )
 
