@@ -13,7 +13,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import _core
-from ._base import ALL, FamiliarityMixin, HeldOutMixin, SVCParameters, set_fitted
+from ._base import ALL, SVCParameters, set_fitted
+from ._mixins import FamiliarityMixin, HeldOutMixin
+from ._utils.arrays import check_indices
 from ._utils.messages import warn
 from ._utils.progress import StageProgressBar
 from ._utils.sklearn_compat import Interval, StrOptions
@@ -28,12 +30,13 @@ from .kernels import Kernel
 from .refit.calibration import SOFTMAX
 from .refit.copies import rows_are_copies
 from .refit.posterior import Span, reference_quantiles, representatives
-from .samples import DistinctPoints, check_indices, observation_counts, weighted_classes
+from .samples import DistinctPoints
 from .scaling import Scaling
 from .shapley import Background, ProductExpansion
 from .streaming import ArraySource, Source
 from .streaming.dask import is_dask
 from .streaming.fit import StreamRows, as_source, fit_stream, is_streamed, whole
+from .weights import observation_counts, weighted_classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +86,9 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
     scale : "auto" or None, default="auto"
         ``"auto"`` standardises features and clips them at four standard deviations. A feature with values
         beyond four standard deviations and a skewness above 1.5 is mapped by rank to a normal distribution.
-        The scaling is part of the model. None uses the features unchanged.
+        With up to 20,000 rows, a feature with three to ten values becomes several columns, one for each pair
+        of neighbouring values. Such a column, a *ramp*, is -1 up to the smaller value, 1 from the larger
+        value on, and linear in between. The scaling is part of the model. None uses the features unchanged.
     tol : float, default=1e-4
         For each number of points, the points are optimised in at most two runs of 25 iterations. The result
         of the second run is used only if it lowers the validation log-loss by more than this fraction.
@@ -95,8 +100,8 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
     n_jobs : int or None, default=None
         Number of threads; -1 for all cores. Results do not depend on this number.
     random_state : int, RandomState instance or None, default=0
-        Seed of the choice of validation rows and, with more than 20,000 rows, of the samples of rows. Nothing
-        else is random.
+        Seed of the samples of rows, which are drawn if there are more than 20,000 rows. With fewer rows,
+        nothing is random: a hash of the contents of the rows determines the validation folds.
     verbose : int, default=0
         If 1, a progress bar is shown.
 
@@ -106,14 +111,16 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
         The class labels.
     points_ : array (n_points, n_features)
         The points in the units of X. Features that the model does not use are set to their mean. Features
-        that ``scale`` maps by rank stay within the range of the training data.
+        that ``scale`` maps by rank or to ramps stay within the range of the training data. A point may lie
+        between two values in several ramps of a feature; the steps of all ramps are then added up.
     dual_coef_ : array (n_outputs, n_points)
         Coefficients :math:`\beta_b` of the points. There is one output for two classes, and otherwise one
         output for each class.
     intercept_ : array (n_outputs,)
         The intercepts c.
     relevance_ : array (n_features,)
-        The kernel coefficient :math:`\gamma_j` of each scaled feature; 0 for an unused feature.
+        The kernel coefficient :math:`\gamma_j` of each scaled feature, summed over the ramps of a feature; 0
+        for an unused feature.
     feature_importances_ : array (n_features,)
         Mean squared derivative of f with respect to each scaled feature, normalised to sum to one.
     n_points_ : int
@@ -121,11 +128,11 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
     C_ : float
         The C of the model.
     search_results_ : dict of arrays
-        Table of the models that were evaluated, with the columns ``n_points``, ``n_features``, ``C``,
-        ``log_loss`` (on the validation rows), ``standard_error``, ``fold_error`` and ``seconds``. The fold
-        error is the standard error of the loss over repetitions of the folds. It shows how much the loss
-        varies with ``random_state``, and is absent if the folds are not repeated. The table is empty if both
-        the number of points and C are given.
+        Table of the models that were evaluated, with the columns ``n_points``, ``n_features`` (number of
+        scaled columns), ``C``, ``log_loss`` (on the validation rows), ``standard_error``, ``fold_error`` and
+        ``seconds``. The fold error is the standard error of the loss over repetitions of the folds. It shows
+        how much the loss varies with the division into folds, and is absent if the folds are not repeated.
+        The table is empty if both the number of points and C are given.
     validation_log_loss_ : float or None
         Log-loss of the chosen model on the validation rows; None without a search.
     shrinkage_ : float
@@ -158,8 +165,8 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
     The number of points and C are chosen by cross-validation: up to 500 rows with ten folds, up to 1500 rows
     with five folds, and otherwise with three of five folds. With few rows, the rows are divided into folds up
     to three times, until 3000 rows in total have been used for validation (with K > 2 classes, 3000 / K rows,
-    but at least 600). With many rows, further folds are omitted once this number is reached. The seed affects
-    the final model only through the choices made on the folds.
+    but at least 600). With many rows, further folds are omitted once this number is reached. The points stay
+    at cluster centres, where the optimisation starts, if the validation log-loss is lowest there.
 
     More than 20,000 rows are read block by block. At most 65,536 of them are validation rows. To choose the
     number of points, models are fitted to a sample of at least 262,144 of the other rows, or to all of them
@@ -412,9 +419,9 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
         points[:, scaling.kept] = scaling.inverse(model.points)
         relevance, importances = np.zeros(n_features), np.zeros(n_features)
         if model.n_points:
-            relevance[scaling.kept] = model.gamma
+            np.add.at(relevance, scaling.kept, model.gamma)
             use = model.squared_derivatives(result.rows.X[:4096, fit.features])
-            importances[scaling.kept] = use / max(use.sum(), np.finfo(float).tiny)
+            np.add.at(importances, scaling.kept, use / max(use.sum(), np.finfo(float).tiny))
         return {
             "classes_": result.classes,
             "points_": points,
@@ -552,5 +559,5 @@ def _warn_of_fit(fit: CompactFit, settings: CompactSettings, n_varying: int) -> 
         warn(
             f"The training log-loss, {fit.training_loss:.3g}, exceeds the validation log-loss, "
             f"{validation:.3g}, by more than two standard errors, so the fit ended in a poor local optimum. "
-            "Try another random_state or n_points."
+            "Try another n_points."
         )

@@ -170,88 +170,10 @@ class ProductExpansion:
             away = u[:, None, :] - points
             inner = 2 * away if self.squared else np.sign(away)
             slopes = np.einsum("ob,nb,nbj->noj", self.coef, K, inner) * -self.width
-            out[block][:, :, self.column] = slopes * np.atleast_2d(self.slopes(X[block]))[:, None, :]
+            slopes *= np.atleast_2d(self.slopes(X[block]))[:, None, :]
+            for j, column in enumerate(self.column):
+                out[block][:, :, column] += slopes[:, :, j]
         return out
-
-
-@dataclass(frozen=True, eq=False)
-class ShapleyValues:
-    r"""Shapley values of the features for the decision values of the explained rows.
-
-    They add up to the decision values: ``values.sum(axis=1) + base_values`` equals ``decision_function(X)``.
-    The arrays have the names and shapes of ``shap.Explanation``. For the plots of the package shap, use
-    ``shap.Explanation(e.values, e.base_values, e.data, feature_names=e.feature_names)``.
-
-    Attributes
-    ----------
-    values : array (n_samples, n_features) or (n_samples, n_features, n_classes)
-        Shapley values in units of the decision values. A group of columns counts as one feature. With two
-        classes, the last axis is absent and positive values support the second class.
-    base_values : array (n_samples,) or (n_samples, n_classes)
-        Mean decision value of the background rows.
-    data : array (n_samples, n_features)
-        The values of the features; NaN for a group of several columns.
-    feature_names : list of str
-        Names of the features.
-    classes : array (n_classes,)
-        The class labels.
-    interactions : array (n_samples, n_features, n_features) or (n_samples, n_features, n_features, n_classes)
-        Shapley interaction values, or None. The interaction of a pair of features is divided equally between
-        the entries (i, j) and (j, i). The diagonal contains the main effects, defined so that each row sums
-        to ``values``.
-    """
-
-    values: np.ndarray
-    base_values: np.ndarray
-    data: np.ndarray
-    feature_names: list[str]
-    classes: np.ndarray
-    interactions: np.ndarray | None = None
-
-    def of_row(self, row: int = 0, label: Any = None) -> tuple[Any, np.ndarray, float]:
-        """Return the Shapley values of one row for one class.
-
-        Parameters
-        ----------
-        row : int, default=0
-            Position of the row among the explained rows.
-        label : object, default=None
-            The class; None means the class with the largest decision value.
-
-        Returns
-        -------
-        label : object
-            The class.
-        values : array (n_features,)
-            Shapley values. Positive values support the class.
-        base_value : float
-            Mean decision value of the background rows for the class.
-        """
-        values, base = self.values[row], self.base_values[row]
-        code = class_code(self.classes, label, values.sum(axis=0) + base)
-        if values.ndim == 2:
-            return self.classes[code], values[:, code], float(base[code])
-        sign = 1.0 if code == 1 else -1.0
-        return self.classes[code], sign * values, sign * float(base)
-
-    def to_frame(self) -> Any:
-        """Return the values as a pandas data frame with a column for each (class and) feature."""
-        import pandas as pd
-
-        if self.values.ndim == 2:
-            return pd.DataFrame(self.values, columns=self.feature_names)
-        columns = pd.MultiIndex.from_product([self.classes, self.feature_names], names=["class", "feature"])
-        return pd.DataFrame(self.values.transpose(0, 2, 1).reshape(len(self.values), -1), columns=columns)
-
-
-def class_code(classes: np.ndarray, label: Any, decision: Any) -> int:
-    """Return the position of a class; None means the class with the largest decision value of the row."""
-    if label is None:
-        return int(np.argmax(decision)) if np.ndim(decision) else int(decision > 0)
-    known = np.flatnonzero(classes == label)
-    if not len(known):
-        raise ValueError(f"label must be one of {classes.tolist()}; got {label!r}.")
-    return int(known[0])
 
 
 @dataclass(frozen=True, eq=False)

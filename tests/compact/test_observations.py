@@ -26,7 +26,7 @@ from sparseklr.compact.rows import (
     validation_folds,
 )
 from sparseklr.compact.size_search import Validation
-from sparseklr.samples import MOST_COPIES, observation_counts
+from sparseklr.weights import MOST_COPIES, observation_counts
 
 pytestmark = pytest.mark.numerical
 
@@ -148,7 +148,7 @@ def test_without_repeats_copies_make_no_difference(n: int) -> None:
 )
 def test_folds_are_repeated_until_there_are_enough_validation_rows(n: int, n_folds: list[int]) -> None:
     label = np.random.default_rng(0).integers(0, 2, n).astype(np.int32)
-    found = repeated_folds(label, 2, Observations.single(n), n_rows=3000, most=3, seed=0)
+    found = repeated_folds(label, 2, Observations.single(n), n_rows=3000, most=3)
     assert [len(folds) for folds in found] == n_folds
     if n <= 1500:
         for folds in found:

@@ -67,7 +67,7 @@ def lose(fit: AllRows) -> Candidate:
 def test_a_poor_optimum_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = make_moons(300, noise=0.3, random_state=0)
     monkeypatch.setattr(AllRows, "fitted", lose)
-    with pytest.warns(UserWarning, match=r"exceeds the validation log-loss.*random_state or n_points"):
+    with pytest.warns(UserWarning, match=r"exceeds the validation log-loss.*Try another n_points"):
         CompactKLR().fit(X, y)
 
 

@@ -98,7 +98,7 @@ def _dropped(search: SizeSearch, each: Map, last: ReducedStage, n_dropped: int) 
     widths = [model.log_gamma[left] for model, left in zip(models, features, strict=True)]
     # All rounds start with the same C. Another C would lead to other points, and the losses would not be
     # comparable.
-    stage = search.fit_size(each, folds, last.stage.n_points, last.stage.moved_at[0], widths)
+    stage = search.fit_size(each, folds, last.stage.n_points, last.stage.start_C, widths)
     kept = [before[left] for before, left in zip(last.features, features, strict=True)]
     return ReducedStage(stage, folds, kept, (*last.rounds, n_features))
 
@@ -136,6 +136,7 @@ def replay(
     rows: LabelledRows,
     model: CompactModel,
     rounds: tuple[int, ...],
+    C: float,
     moved_at: tuple[float, ...],
     *,
     shared: bool,
@@ -150,6 +151,6 @@ def replay(
         features = most_used(rows, model, n_features)
         rows, kept = rows.columns(features), kept[features]
         objective = Objective(rows.compiled(), shared=shared, threads=threads)
-        model = at_centres(rows, objective, model.n_points, moved_at[0], model.log_gamma[features])
+        model = at_centres(rows, objective, model.n_points, C, model.log_gamma[features])
         model, _ = objective.move_along(model, moved_at, max_iter=SEARCH.segment)
     return kept, model

@@ -59,10 +59,15 @@ class Plan:
     # of the previous one.
     sizes: tuple[int, ...] = ()
     rounds: tuple[int, ...] = ()  # number of remaining features after each round of elimination
-    moved_at: tuple[float, ...] = ()  # value of C in each run of L-BFGS
+    moved_at: tuple[float, ...] = ()  # value of C in each run of L-BFGS; empty for points at cluster centres
     shrinkage: float = 1.0  # factor by which the decision values are multiplied
     start: CompactModel | None = None  # initial model; None for points at cluster centres
     validated: tuple[Candidate, ...] = ()  # the models of the folds
+
+    @property
+    def start_C(self) -> float:
+        """Value of C with which the fit of each size starts."""
+        return (*self.moved_at, self.C)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,13 +245,13 @@ class AllRows:
         rows, plan = self.rows, self.plan
         features, model, n_iter = self._every, plan.start or base_rate(rows), 0
         for size in plan.sizes:
-            model = at_centres(rows, self._objective, size, plan.moved_at[0], model.log_gamma)
-            moves = plan.moved_at if size == plan.n_points else plan.moved_at[:1]
+            model = at_centres(rows, self._objective, size, plan.start_C, model.log_gamma)
+            moves = plan.moved_at if size == plan.n_points else (plan.start_C,)
             model, n_iter = self._objective.move_along(model, moves, max_iter=SEARCH.segment)
         if plan.start:
             model, n_iter = self._objective.move_along(model, plan.moved_at, max_iter=SEARCH.segment)
         if plan.rounds:
-            features, model = replay(rows, model, plan.rounds, plan.moved_at, **self._options)
+            features, model = replay(rows, model, plan.rounds, plan.start_C, plan.moved_at, **self._options)
         return self._solved(Candidate(features, model, n_iter=n_iter))
 
     def fitted(self) -> Candidate:
@@ -261,7 +266,8 @@ class AllRows:
             return Candidate(nothing, base_rate(self.rows.columns(nothing)))
         fresh = self.fresh()
         folds = [self._solved(candidate) for candidate in self.plan.validated]
-        if not folds or fresh.value <= np.median([fold.value for fold in folds]):
+        in_centres = not self.plan.moved_at  # then the points were not optimised in the folds either
+        if in_centres or not folds or fresh.value <= np.median([fold.value for fold in folds]):
             return fresh
         best = min(folds, key=lambda fold: fold.value)
         moved = self._objective_of(best).move(best.model, self.plan.C, max_iter=SEARCH.segment)

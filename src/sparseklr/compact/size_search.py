@@ -5,8 +5,9 @@ rows in memory and for data streams. :class:`SizeSearch` fits models of one size
 for each fold. All folds use the same C at every step. These models form a *stage* of the search.
 
 For each size, the points start at cluster centres, and L-BFGS optimises points and widths. C is then chosen,
-and L-BFGS continues with this C. The next size starts with this C, and with the widths found so far unless
-equal widths have a lower objective.
+and L-BFGS continues with this C. If the validation loss was lowest at the start, the points stay there. The
+next size starts with the chosen C, and with the widths found so far unless equal widths have a lower
+objective.
 
 With few rows, the choice depends on the division into folds. The folds are therefore repeated with other
 validation rows. The runs of L-BFGS that led to the chosen models are finally repeated on all rows
@@ -45,7 +46,7 @@ class CompactSettings:
     sparse: bool = False  # whether features are eliminated
     tol: float = 1e-4  # a second run of L-BFGS must lower the loss by this fraction
     threads: int = 1
-    seed: int = 0  # seed of the choice of validation rows
+    seed: int = 0  # seed of the samples of more than 20,000 rows
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class SizeSearchSettings:
     many_points: int = 128
     many_points_gain: float = 0.02
     # A size with more points than ``many_points``, or with more coefficients (points times outputs) than
-    # this, is first tried in one fold. The other folds follow if its gain there is large enough.
+    # this, is first tried in one fold. The other folds follow if the loss there supports this size.
     many_coefficients: int = 512
     # Folds are repeated until the validation rows have at least this number of decision values, ...
     validation_values: int = 3000
@@ -90,7 +91,7 @@ class Stage:
 
     n_points: int
     C: float
-    moved_at: tuple[float, ...]  # value of C in each run of L-BFGS
+    moved_at: tuple[float, ...]  # value of C in each run of L-BFGS; empty for points at cluster centres
     models: tuple[CompactModel, ...] = field(repr=False)
     outputs: np.ndarray = field(repr=False)  # decision values of the validation rows
     losses: np.ndarray = field(repr=False)  # log-losses of the validation rows
@@ -100,8 +101,13 @@ class Stage:
     seconds: float  # time since the search began
 
     @property
+    def start_C(self) -> float:
+        """Value of C with which the fit of this size started."""
+        return (*self.moved_at, self.C)[0]
+
+    @property
     def n_features(self) -> int:
-        """Number of features of the models."""
+        """Number of scaled columns that the models use."""
         return len(self.models[0].log_gamma)
 
 
@@ -299,7 +305,6 @@ class SizeSearch:
             observations,
             n_rows=max(SEARCH.validation_values // rows.n_outputs, SEARCH.validation_rows),
             most=SEARCH.most_repeats,
-            seed=settings.seed,
         )
         counts = [part for folds in repeats for part in folds]
         # Threads work on different folds. If there are more threads than folds, they also divide the rows.
@@ -358,22 +363,34 @@ class SizeSearch:
             return search_sizes(first, self.sizes, fit_size)
 
     def fit_size(self, each: Map, folds: list[Fold], size: int, C: float, widths: list[np.ndarray]) -> Stage:
-        """Return the stage of one size: start at cluster centres, and run L-BFGS while the loss falls."""
+        """Return the stage of one size: start at cluster centres, and run L-BFGS while the loss falls.
+
+        With few rows, the loss may be lowest at the start.
+        """
         starts = list(each(partial(Fold.start, size=size, C=C), folds, widths))
+        first = self._best_C(each, folds, starts, C, ())
         moved = list(each(partial(Fold.move, C=C), folds, starts))
-        return self._moved_further(each, folds, moved, C)
+        return min(first, self._moved_further(each, folds, moved, C), key=lambda stage: stage.loss)
 
     def _fit_expensive(self, each: Map, size: int, last: Stage, widths: list[np.ndarray]) -> Stage | None:
-        """Return the stage of one size, as :meth:`fit_size` does; None if the first fold gains too little."""
+        """Return the stage of one size, as :meth:`fit_size` does; None if the first fold does not support it.
+
+        Up to ``many_points``, its loss may be higher by one standard error of the difference. Above, it must
+        be lower by the fraction ``many_points_gain``.
+        """
         C, (first, *others) = last.C, self.folds
         starts = [first.start(widths[0], size, C)]
         moved = [first.move(starts[0], C)]
         solved = [first.solve(moved[0], value) for value in self._neighbours(C)]
-        weight = first.validation.weight
-        losses = [first.validation.losses(first.predict(model)) for model in (*moved, *solved)]
-        loss = min(np.average(values, weights=weight) for values in losses)
-        required = 1 - SEARCH.many_points_gain * (size > SEARCH.many_points)
-        if loss >= required * np.average(last.losses[: len(weight)], weights=weight):
+        weight, count = first.validation.weight, self.validation.count[: len(first.validation)]
+        before = last.losses[: len(weight)]
+        changes = [
+            weighted_mean(first.validation.losses(first.predict(model)) - before, weight, count)
+            for model in (*moved, *solved)
+        ]
+        change, error = min(changes)
+        required = -SEARCH.many_points_gain * np.average(before, weights=weight)
+        if change >= (required if size > SEARCH.many_points else error):
             return None
         starts += each(partial(Fold.start, size=size, C=C), others, widths[1:])
         moved += each(partial(Fold.move, C=C), others, starts[1:])
