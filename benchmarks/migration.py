@@ -48,7 +48,7 @@ def n_points(model: Any) -> int:
 
 
 def measure(X: np.ndarray, y: np.ndarray, model: Any) -> np.ndarray:
-    """Fit time, number of points, log-loss, accuracy and agreement: means over the folds."""
+    """Return fit time, number of points, log-loss, accuracy and agreement, averaged over the folds."""
     found = []
     for train, test in list(StratifiedKFold(5, shuffle=True, random_state=0).split(X, y))[:FOLDS]:
         pipeline = make_pipeline(StandardScaler(), clone(model))

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -54,7 +55,7 @@ COLUMNS = (
 
 
 def timed(action: Callable[[], Any]) -> tuple[float, Any]:
-    """CPU seconds and the result; linear algebra has one thread."""
+    """Return the CPU seconds and the result of a call; linear algebra uses one thread."""
     with threadpool_limits(1):
         start = time.process_time()
         result = action()
@@ -94,7 +95,7 @@ def paper(iterations: int) -> list[Row]:
     """Return the times of 10,000 iterations with the settings of the paper, here and in a literal implementation."""
     X, y01 = load("spambase")
     y, K = np.where(y01 == 1, 1.0, -1.0), rbf_kernel(X, gamma=0.5)
-    ours, solution = timed(lambda: solve_dual(K, y, C=1e4, lam=100.0, **Settings.paper()))
+    ours, solution = timed(lambda: solve_dual(K, y, C=1e4, lam=100.0, **asdict(Settings.paper())))
     reference, (_, done) = timed(lambda: paper_reference.solve(K, y, 1e4, 100.0, max_iter=iterations))
     scaled = reference * solution.n_iter / done
     return [

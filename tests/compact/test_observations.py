@@ -156,6 +156,13 @@ def test_folds_are_repeated_until_there_are_enough_validation_rows(n: int, n_fol
         assert not np.array_equal(found[0][0], found[1][0])
 
 
+def test_few_rows_change_their_fold_if_one_is_left_out() -> None:
+    label = np.random.default_rng(0).integers(0, 3, 400).astype(np.int32)
+    every = np.array(validation_folds(label, 3, Observations.single(400)))
+    fewer = np.array(validation_folds(label[1:], 3, Observations.single(399)))
+    assert (every.argmax(axis=0)[1:] != fewer.argmax(axis=0)).sum() < 10
+
+
 @pytest.mark.slow
 @given(COUNTS, st.booleans(), st.integers(0, 2**31))
 def test_shuffled_pairs_of_a_point_stay_together(counts: list[list[int]], copies: bool, seed: int) -> None:
@@ -342,7 +349,7 @@ def test_a_factor_on_all_weights_changes_nothing(class_weight, factor: float) ->
 
 
 def test_the_weight_of_a_class_does_not_repeat_its_rows() -> None:
-    """Class weights are importance: the folds are unchanged, and the classes balanced."""
+    """Class weights mean importance: the folds are unchanged, and the classes are balanced."""
     X, y = yes_no(2000, 0)
     rare = np.flatnonzero((y == 0) | (np.arange(2000) % 8 == 0))
     model = CompactKLR(class_weight="balanced").fit(X[rare], y[rare])

@@ -80,7 +80,7 @@ def test_values_are_those_of_all_subsets(model, labels) -> None:
 @pytest.mark.parametrize("n_features", [1, 2, 7, 12])
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian", "compact"])
 def test_values_of_up_to_twelve_features(kernel, n_features, n_classes) -> None:
-    """All 4096 subsets, every kernel and every class."""
+    """The values agree with sums over all 4096 subsets, for every kernel and every class."""
     rng = np.random.default_rng(n_features)
     rows = rng.normal(size=(120, n_features))
     score = rows[:, 0] + rows[:, -1] * rows[:, n_features // 2] + 0.5 * rng.normal(size=120)
@@ -199,6 +199,21 @@ def test_clipped_and_ranked_features_have_exact_slopes() -> None:
     for j, move in enumerate(step * np.eye(2)):
         ahead, behind = model.decision_function(rows + move), model.decision_function(rows - move)
         np.testing.assert_allclose(slopes[:, j], (ahead - behind) / (2 * step), rtol=1e-3, atol=1e-4)
+
+
+def test_all_ramps_of_a_feature_count_as_one() -> None:
+    rng = np.random.default_rng(2)
+    X = np.column_stack([rng.integers(4, size=300), rng.normal(size=300)]).astype(float)
+    model = CompactKLR(n_points=3).fit(X, np.abs(X[:, 0] - 1) + X[:, 1] > 0.5)
+    assert len(model.scaling_.kept) == 4
+    rows, step = X[:20] + np.array([0.3, 0]), 1e-7
+    slopes = model.gradient(rows)
+    for j, move in enumerate(step * np.eye(2)):
+        ahead, behind = model.decision_function(rows + move), model.decision_function(rows - move)
+        np.testing.assert_allclose(slopes[:, j], (ahead - behind) / (2 * step), rtol=1e-3, atol=1e-4)
+    found = model.explain(rows, by="features")
+    assert found.values.shape == (20, 2)
+    np.testing.assert_allclose(found.values.sum(axis=1) + found.base_values, model.decision_function(rows))
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)

@@ -279,7 +279,7 @@ _MONTHS = ["%b-%Y", "%b %Y", "%B %Y", "%B-%Y", "%m/%Y", "%Y-%m", "%Y/%m", "%b-%y
 _TIMES = ["", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S"]
 _WEB_SERVER = "%d/%b/%Y:%H:%M:%S"
 FORMATS = [*(day + time for time in _TIMES for day in _DAYS), *_MONTHS, _WEB_SERVER]
-# a time followed by a time zone, such as 10:30Z, 10:30:00.5 +02:00 and 10:30 UTC
+# A time followed by a time zone, such as 10:30Z, 10:30:00.5 +02:00 and 10:30 UTC.
 _ZONE = r"(:\d{2}(?:\.\d+)?(?: ?[AaPp][Mm])?)\s*(?:Z|[A-Z]{3,4}|[+-]\d{2}(?::?\d{2})?)$"
 
 

@@ -41,23 +41,20 @@ class ColumnSettings:
     """Thresholds of the rules that determine the kind of a column."""
 
     max_categories: int = 40  # a text column with fewer distinct values is categorical
-    numbers: float = (
-        0.9  # a column is numeric if at least this fraction of its cells are numbers; also for dates
-    )
+    numbers: float = 0.9  # a column is numeric if this fraction of its cells are numbers; also for dates
     numbers_but_tokens: float = 0.5  # the same fraction if at most two distinct tokens are not numbers
     date_declared: float = 0.5  # fraction of cells that must match the date format if the user declares dates
     min_rows: int = 20  # with fewer rows, a column of distinct values is not taken for an identifier
     distinct: float = 0.95  # minimum fraction of distinct values in an identifier
-    max_words: int = (
-        3  # a text column with at least this mean number of words is free text, not an identifier
-    )
+    max_words: int = 3  # a text column with at least this mean number of words is free text
     padded: float = 0.05  # fraction of cells with leading zeros above which digits are codes, not numbers
     max_unread: int = 40  # maximum number of unreadable tokens that are stored
-    other_column: int = 5  # number of unreadable values, not seen in training, that indicate a wrong column
+    other_column: int = 5  # this number of new unreadable values indicates a wrong column
     max_units: int = 3  # two or three different units are reported; more are taken for codes such as 12A
     sentinel: float = 0.75  # minimum distance of -99 or 999 from the other values, relative to their range
-    spellings: float = 0.001  # significance level of the test whether "Yes" and "yes" have different labels
-    outside: float = 0.25  # values outside the training range by this fraction of it are unfamiliar
+    spellings: float = 0.001  # significance level of the test whether labels differ between "Yes" and "yes"
+    # Values farther outside the training range than this fraction of its width are strange.
+    outside: float = 0.25
 
 
 SETTINGS = ColumnSettings()
