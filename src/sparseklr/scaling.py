@@ -33,7 +33,7 @@ SCALING = ScalingSettings()
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """Monotone maps from each feature x that varies to one or more scaled columns z.
+    """Monotone maps from each non-constant feature x to one or more scaled columns z.
 
     A feature is standardised, ``z = (x - centre) / spread``, and clipped. A skewed feature is mapped by rank
     instead: z is a piecewise linear function of x. The spread of a feature with two values may be their
@@ -208,7 +208,7 @@ def _median(x: np.ndarray, fraction: np.ndarray) -> float:
 
 
 def columns(X: Any) -> Iterator[np.ndarray]:
-    """Return an iterator over the columns of X, dense and in float64."""
+    """Return an iterator over the columns of X as dense float64 arrays."""
     if sparse.issparse(X):
         X = sparse.csc_array(X)
         return (X[:, [j]].toarray().ravel().astype(np.float64) for j in range(X.shape[1]))

@@ -1,4 +1,4 @@
-r"""Shapley values, interactions, partial dependence and gradients of sums of product kernels, all exact.
+r"""Exact Shapley values, interactions, partial dependence and gradients of sums of product kernels.
 
 The rbf and the Laplacian kernel are products over features, :math:`k(x, z) = \prod_j k_j(x_j, z_j)`. Consider
 background rows r with weights :math:`w_r`. The value of a set S of features is the mean decision value if the
@@ -94,7 +94,8 @@ class ProductExpansion:
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Return Shapley values (n_rows, n_outputs, n_groups) and interactions.
 
-        ``group`` contains the number of the group of each column. Interactions are None unless requested.
+        ``group[j]`` is the index of the group to which column j belongs. Interactions are None unless
+        requested.
         """
         n, n_groups, n_outputs = features.shape[0], int(group.max(initial=-1)) + 1, len(self.intercept)
         n_values = n * n_outputs * n_groups

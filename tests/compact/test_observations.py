@@ -349,7 +349,7 @@ def test_a_factor_on_all_weights_changes_nothing(class_weight, factor: float) ->
 
 
 def test_the_weight_of_a_class_does_not_repeat_its_rows() -> None:
-    """Class weights are importance: the folds are unchanged, and the classes balanced."""
+    """Class weights mean importance: the folds are unchanged, and the classes are balanced."""
     X, y = yes_no(2000, 0)
     rare = np.flatnonzero((y == 0) | (np.arange(2000) % 8 == 0))
     model = CompactKLR(class_weight="balanced").fit(X[rare], y[rare])

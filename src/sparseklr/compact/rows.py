@@ -25,8 +25,9 @@ class Rotation:
     """An orthonormal basis of the span of n rows with p > n features.
 
     If the kernel has the same width along all features, distances depend only on coordinates in this span,
-    and the optimal points lie in it. The coordinates are multiplied by sqrt(n / p), because the penalty on
-    log gamma is zero at gamma = 1 / n for n features, instead of 1 / p.
+    and the optimal points lie in it. The penalty on log gamma is zero at gamma = 1 / n for the n coordinates,
+    and at gamma = 1 / p for the p features. Multiplying the coordinates by sqrt(n / p) makes the two
+    penalties equivalent.
     """
 
     basis: np.ndarray  # (p, n)
@@ -40,12 +41,12 @@ class Rotation:
 
     @property
     def scale(self) -> float:
-        """The factor sqrt(n / p) on the coordinates."""
+        """The factor sqrt(n / p) by which the coordinates are multiplied."""
         p, n = self.basis.shape
         return float(np.sqrt(n / p))
 
     def undone(self, points: np.ndarray, log_gamma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return points and log gamma for the original features."""
+        """Return points and log gamma in terms of the original features."""
         shared = log_gamma[:1] + 2 * np.log(self.scale)
         return points @ self.basis.T / self.scale, np.repeat(shared, len(self.basis))
 
@@ -139,8 +140,8 @@ class Observations:
 class DistinctPairs:
     """Distinct (row, class) pairs, sorted by a hash of the contents of the row.
 
-    A model fitted to the pairs does not depend on the order of the rows. Nor does it matter whether a row is
-    repeated or has a larger weight.
+    A model fitted to the pairs does not depend on the order of the rows, nor on whether a row is repeated or
+    has a larger weight.
     """
 
     positions: np.ndarray  # position of one training row of each pair
@@ -164,9 +165,9 @@ def distinct_pairs(X: Any, codes: np.ndarray, weight: np.ndarray, count: np.ndar
 
 
 def _coarse(X: Any, bits: int = 10) -> Any:
-    """Return the rows rounded to multiples of 2^-bits of the largest value of each feature.
+    """Return the features divided by a unit and rounded to integers; noise of 1e-9 rarely changes them.
 
-    Noise with a relative size of 1e-9 then rarely changes the result.
+    The unit is the largest absolute value of a feature, rounded up to a power of two, times 2^-bits.
     """
     largest = abs(X).max(axis=0)
     largest = np.asarray(largest.toarray() if sparse.issparse(largest) else largest, dtype=np.float64).ravel()

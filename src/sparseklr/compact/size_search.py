@@ -1,16 +1,17 @@
 """Search for the number of points and C: models of growing size, evaluated on validation rows.
 
-:func:`search_sizes` and :func:`choose` determine which sizes are tried and which size is chosen, both for
-rows in memory and for data streams. :class:`SizeSearch` fits models of one size to rows in memory, one model
-for each fold. All folds use the same C at every step. These models form a *stage* of the search.
+The *size* of a model is its number of points. :func:`search_sizes` and :func:`choose` determine which sizes
+are tried and which size is chosen, both for rows in memory and for out-of-core fits. :class:`SizeSearch` fits
+models to rows in memory. The models of one size, one for each fold, form a *stage* of the search. The models
+of a stage use the same C.
 
 For each size, the points start at cluster centres, and L-BFGS optimises points and widths. C is then chosen,
 and L-BFGS continues with this C. If the validation loss was lowest at the start, the points stay there. The
 next size starts with the chosen C, and with the widths found so far unless equal widths have a lower
 objective.
 
-With few rows, the choice depends on the division into folds. The folds are therefore repeated with other
-validation rows. The runs of L-BFGS that led to the chosen models are finally repeated on all rows
+With few rows, the choice depends on the division into folds. The rows are therefore divided into folds
+several times. The runs of L-BFGS that led to the chosen models are finally repeated on all rows
 (:mod:`.fit`).
 """
 
@@ -37,7 +38,7 @@ Report = Callable[[str, float], Any]  # name of the current step, completed frac
 
 @dataclass(frozen=True)
 class CompactSettings:
-    """Settings of a fit. A value of None is chosen on validation rows."""
+    """Settings of a fit. Settings that are None are chosen on validation rows."""
 
     n_points: int | None = None
     max_points: int = 512
@@ -64,10 +65,11 @@ class SizeSearchSettings:
     # A size with more points than ``many_points``, or with more coefficients (points times outputs) than
     # this, is first tried in one fold. The other folds follow if the loss there supports this size.
     many_coefficients: int = 512
-    # Folds are repeated until the validation rows have at least this number of decision values, ...
+    # The rows are divided into folds again until the validation rows have at least this number of decision
+    # values, ...
     validation_values: int = 3000
     validation_rows: int = 600  # ... and at least this number of validation rows
-    most_repeats: int = 3  # maximum number of repetitions of the folds
+    most_repeats: int = 3  # maximum number of divisions into folds
     first_C: float = 10.0  # the search for C starts at this value
     C_factor: float = 10.0  # ratio of consecutive values of C
     least_C: float = 0.1  # smallest C
@@ -125,7 +127,7 @@ class Validation:
 
     @classmethod
     def of(cls, rows: LabelledRows) -> Validation:
-        """Return the validation rows for rows that are one observation each."""
+        """Return ``rows`` as validation rows, each of which is one observation."""
         return cls(rows, np.arange(len(rows)), np.ones(len(rows)), np.zeros(len(rows), dtype=np.intp))
 
     def mean(self, values: np.ndarray) -> tuple[float, float]:
@@ -170,7 +172,7 @@ class Validation:
         return Stage(n_points, C, moved_at, tuple(models), outputs, losses, loss, error, fold_error, seconds)
 
     def shrinkage(self, stage: Stage) -> float:
-        """Return the multiplier of the decision values, from 0.5 to 1, that minimises the validation loss."""
+        """Return the factor from 0.5 to 1 on the decision values that minimises the validation loss."""
         end = minimize_scalar(
             lambda s: float(np.average(self.rows.losses(s * stage.outputs), weights=self.rows.weight)),
             bounds=(SEARCH.least_shrinkage, 1.0),
@@ -224,7 +226,7 @@ def gained(loss: float, best: float) -> bool:
 
 
 def choose(stages: list[Stage], validation: Validation) -> Stage:
-    """Return the stage of the smallest models that are nearly as good as the best models.
+    """Return the stage of the smallest models whose loss is nearly as small as the smallest loss.
 
     The loss of this stage exceeds the smallest loss by at most one standard error of the difference, or by
     the fraction ``gain`` for each doubling between the two sizes. It must also be smaller than the loss of
@@ -346,7 +348,7 @@ class SizeSearch:
                 raise
 
     def run(self) -> list[Stage]:
-        """Return the stages of all sizes that were tried."""
+        """Fit models of increasing size and return one stage for each size."""
         with self.in_threads() as each:
 
             def fit_size(size: int, stages: list[Stage]) -> Stage | None:
@@ -402,7 +404,7 @@ class SizeSearch:
         return size > SEARCH.many_points or coefficients > SEARCH.many_coefficients
 
     def _moved_further(self, each: Map, folds: list[Fold], moved: list[CompactModel], C: float) -> Stage:
-        """Return the stage after C is chosen and L-BFGS is run again while the validation loss falls."""
+        """Choose C, run L-BFGS again as long as the validation loss falls, and return the stage."""
         stage = self._best_C(each, folds, moved, C, (C,))
         for _ in range(SEARCH.n_segments - 1 if moved[0].n_points <= SEARCH.many_points else 0):
             moved = list(each(partial(Fold.move, C=stage.C), folds, stage.models))
