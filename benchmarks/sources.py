@@ -30,7 +30,10 @@ CORE = ("cpp/*.cpp", "cpp/*.hpp", "bindings/*.cpp", "bindings/*.hpp")
 PACKAGE = "src/sparseklr/"
 SHARED = (
     *CORE,
-    *(f"{PACKAGE}{name}.py" for name in ("_base", "_validation", "kernels", "samples", "scaling")),
+    *(
+        f"{PACKAGE}{name}.py"
+        for name in ("_base", "_mixins", "_validation", "kernels", "samples", "scaling", "weights")
+    ),
 )
 SPARSE = (
     *SHARED,
@@ -38,7 +41,7 @@ SPARSE = (
     *(f"{PACKAGE}{name}/*.py" for name in ("dual", "refit", "compact")),
 )
 COMPACT = (*SHARED, f"{PACKAGE}compact_klr.py", f"{PACKAGE}compact/*.py")
-PAPER = (*SHARED, f"{PACKAGE}sklr.py", f"{PACKAGE}dual/*.py")
+PAPER = (*SHARED, f"{PACKAGE}sklr*.py", f"{PACKAGE}dual/*.py")
 STREAMING = (*COMPACT, f"{PACKAGE}streaming/*.py")
 MODELS = (*SPARSE, *COMPACT)
 

@@ -116,12 +116,12 @@ private:
         std::int64_t next_shrink = info_.n_iter + patience;
         Extremes ends = w.extremes();
         Latest latest = Latest::usual;
-        // the smallest violation since the last check, and before it
-        double recent = std::numeric_limits<double>::infinity(), earlier = recent;
+        double least_violation = std::numeric_limits<double>::infinity();
+        std::int64_t least_at = info_.n_iter;  // number of steps after which the violation was smallest
         while (true) {
             // 1. stop when the smallest E in I_low is not below the largest E in I_up
             const double violation = ends.up.value - ends.low.value;
-            recent = std::min(recent, violation);
+            if (violation < least_violation) least_violation = violation, least_at = info_.n_iter;
             if (!(violation > settings_.tol)) return Stop::tolerance;
             if (violation == std::numeric_limits<double>::infinity())
                 throw std::range_error("the decision values overflow: kernel values times C are too large");
@@ -132,11 +132,11 @@ private:
             }
             if (info_.n_iter >= next_shrink) {
                 next_shrink += patience;
-                // near the attainable accuracy, steps may repeat in a cycle because of rounding
+                // Near the attainable accuracy, steps may repeat in a cycle because of rounding: the solver stops if
+                // half of all steps have not reduced the smallest violation.
                 const double least = attainable(w, ends);
-                if (violation <= least || (recent >= earlier && violation <= 1e3 * least)) return Stop::stalled;
-                earlier = std::min(earlier, recent);
-                recent = std::numeric_limits<double>::infinity();
+                const bool cycle = info_.n_iter >= 2 * least_at && violation <= 1e3 * least;
+                if (violation <= least || cycle) return Stop::stalled;
                 if (4 * unsettled_points(w, ends).size() < 3 * w.n) return Stop::shrink;
             }
             // 2. choose a pair

@@ -17,7 +17,7 @@ import numpy as np
 from sklearn import datasets as sklearn_datasets
 from sklearn.utils import Bunch
 
-from sparseklr.datasets.generators import Floats, Ints, make_ringnorm, make_twonorm, make_waveform
+from sparseklr.datasets import Floats, Ints, make_ringnorm, make_twonorm, make_waveform
 
 __all__ = [
     "BENCHMARKS",

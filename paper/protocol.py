@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.preprocessing import minmax_scale
 
-from sparseklr.sklr import select_best, select_sparsest_of_3
+from sparseklr.sklr_cv import select_best, select_sparsest_of_3
 
 from .datasets import BENCHMARKS, load_benchmark
 

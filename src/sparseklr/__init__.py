@@ -41,14 +41,15 @@ if TYPE_CHECKING:
         probability_report,
     )
     from .persistence import load, save
-    from .sklr import SKLR, SKLRCV, klr_path
+    from .sklr import SKLR, klr_path
+    from .sklr_cv import SKLRCV
     from .sparse_klr import SparseKLR
     from .tables import tabular_pipeline
 else:
     _MODULES = {
         "CompactKLR": "compact_klr",
         "SKLR": "sklr",
-        "SKLRCV": "sklr",
+        "SKLRCV": "sklr_cv",
         "SparseKLR": "sparse_klr",
         "klr_path": "sklr",
         "load": "persistence",

@@ -19,13 +19,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ._utils.arrays import check_floats, check_indices_below
+from ._utils.arrays import check_floats, check_indices, check_indices_below
 from ._validation import check_parameters
 from .compact.model import CompactModel
 from .conformal import HeldOut
 from .kernels import NAMED_KERNELS, Kernel
 from .refit.posterior import Posterior
-from .samples import check_indices
 from .scaling import Scaling
 from .shapley import Background
 

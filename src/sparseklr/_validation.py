@@ -16,11 +16,13 @@ from sklearn.utils import check_X_y
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from ._utils.arrays import check_indices
 from ._utils.messages import warn
 from ._utils.sklearn_compat import Interval, Options, StrOptions, validate_parameter_constraints
 from .dual.smo import WorkingSet
 from .kernels import KERNELS_WITH_GAMMA, NAMED_KERNELS, Kernel, NonFiniteKernel, check_gram, naming_row
-from .samples import Samples, check_indices, check_weight, observation_counts, weighted_classes
+from .samples import Samples
+from .weights import check_weight, observation_counts, weighted_classes
 
 # -- parameters ---------------------------------------------------------------------------------
 

@@ -13,7 +13,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import _core
-from ._base import ALL, FamiliarityMixin, HeldOutMixin, SVCParameters, set_fitted
+from ._base import ALL, SVCParameters, set_fitted
+from ._mixins import FamiliarityMixin, HeldOutMixin
+from ._utils.arrays import check_indices
 from ._utils.messages import warn
 from ._utils.progress import StageProgressBar
 from ._utils.sklearn_compat import Interval, StrOptions
@@ -28,12 +30,13 @@ from .kernels import Kernel
 from .refit.calibration import SOFTMAX
 from .refit.copies import rows_are_copies
 from .refit.posterior import Span, reference_quantiles, representatives
-from .samples import DistinctPoints, check_indices, observation_counts, weighted_classes
+from .samples import DistinctPoints
 from .scaling import Scaling
 from .shapley import Background, ProductExpansion
 from .streaming import ArraySource, Source
 from .streaming.dask import is_dask
 from .streaming.fit import StreamRows, as_source, fit_stream, is_streamed, whole
+from .weights import observation_counts, weighted_classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -476,10 +479,8 @@ class CompactKLR(FamiliarityMixin, HeldOutMixin):
 
     def _product_expansion(self) -> ProductExpansion:
         points, gamma, coef, intercept = self.model_.parts()
-        scaling = self.scaling_
-        return ProductExpansion(
-            True, points, gamma, coef, intercept, scaling.kept, scaling.transform, scaling.slopes
-        )
+        kept, transform = self.scaling_.kept, self.scaling_.transform
+        return ProductExpansion(True, points, gamma, coef, intercept, kept, transform)
 
     def get_support(self, indices: bool = False) -> np.ndarray:
         """Return the features that the model uses, as a boolean mask or as indices."""

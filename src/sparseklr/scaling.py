@@ -149,16 +149,6 @@ class Scaling:
             )
         return scaled.astype(np.float32)
 
-    def slopes(self, X: Any) -> np.ndarray:
-        """Return the derivative of each scaled value with respect to its feature; zero for clipped values."""
-        X = X[:, self.kept]
-        X = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
-        slopes = np.where(np.abs((X - self.centre) / self.spread) < self.clip, 1 / self.spread, 0.0)
-        for j, (x, z) in self.knots.items():
-            steps = np.concatenate([[0.0], np.diff(z) / np.diff(x), [0.0]])
-            slopes[:, j] = steps[np.searchsorted(x, X[:, j])]
-        return slopes
-
     def inverse(self, scaled: np.ndarray) -> np.ndarray:
         """Return the values of the kept features for given scaled values, or the nearest possible values."""
         with np.errstate(over="ignore"):

@@ -1,4 +1,4 @@
-r"""Shapley values, interactions, partial dependence and gradients of sums of product kernels, all exact.
+r"""Exact Shapley values and interactions of sums of product kernels.
 
 The rbf and the Laplacian kernel are products over features, :math:`k(x, z) = \prod_j k_j(x_j, z_j)`. Consider
 background rows r with weights :math:`w_r`. The value of a set S of features is the mean decision value if the
@@ -74,20 +74,14 @@ class ProductExpansion:
     intercept: np.ndarray  # (n_outputs,)
     column: np.ndarray  # position in X of the column on which each feature depends
     features: Callable[[Any], Any]  # function that maps rows of X to features
-    slopes: Callable[[Any], Any]  # function that returns the derivative of each feature, or 1.0
 
     def outputs(self, features: Any) -> np.ndarray:
         """Return the decision values for given features of rows, (n_rows, n_outputs)."""
-        return self.kernel(features, self.points, self.width) @ self.coef.T + self.intercept
-
-    def kernel(self, features: Any, points: Any, width: np.ndarray) -> np.ndarray:
-        """Return the kernel values, products over the given features, (n_rows, n_points)."""
-        if not points.shape[0]:
-            return np.zeros((features.shape[0], 0))
-        if not self.squared:
-            return np.exp(-cdist(_dense(features) * width, _dense(points) * width, "cityblock"))
-        root = np.sqrt(width)
-        return np.exp(-cdist(_dense(features) * root, _dense(points) * root, "sqeuclidean"))
+        if not self.points.shape[0]:
+            return np.tile(self.intercept, (features.shape[0], 1))
+        factor, metric = (np.sqrt(self.width), "sqeuclidean") if self.squared else (self.width, "cityblock")
+        distance = cdist(_dense(features) * factor, _dense(self.points) * factor, metric)
+        return np.exp(-distance) @ self.coef.T + self.intercept
 
     def shapley(
         self, features: Any, background: Background, group: np.ndarray, interactions: bool, n_jobs: int | None
@@ -138,120 +132,6 @@ class ProductExpansion:
             if pairs is not None:
                 pairs[block] = both
         return values, pairs
-
-    def partial_dependence(
-        self, columns: list[int], grid: np.ndarray, background: Background, n_columns: int
-    ) -> np.ndarray:
-        """Return mean decision values (n_grid, n_outputs) over the background rows.
-
-        The columns ``columns`` of the background rows are set to the values in each row of ``grid``.
-        """
-        inside = np.isin(self.column, columns)
-        X = np.zeros((len(grid), n_columns))
-        X[:, columns] = grid
-        features, rest = self.features(X)[:, inside], background.features[:, ~inside]
-        near = self.kernel(features, self.points[:, inside], self.width[inside])
-        others = self.kernel(rest, self.points[:, ~inside], self.width[~inside])
-        return near @ (self.coef * (background.weight @ others)).T + self.intercept
-
-    def gradient(self, X: Any, n_columns: int) -> np.ndarray:
-        """Return the derivatives of the decision values with respect to the columns of X.
-
-        The result has the shape (n_rows, n_outputs, n_columns).
-        """
-        n, m = X.shape[0], len(self.intercept)
-        _check_memory(n * m * n_columns, n, n_columns)
-        out, points = np.zeros((n, m, n_columns)), _dense(self.points)
-        at_once = max(1, int(2e7) // max(points.size, 1))
-        for start in range(0, n, at_once):
-            block = slice(start, start + at_once)
-            u = _dense(self.features(X[block]))
-            K = self.kernel(u, points, self.width)
-            away = u[:, None, :] - points
-            inner = 2 * away if self.squared else np.sign(away)
-            slopes = np.einsum("ob,nb,nbj->noj", self.coef, K, inner) * -self.width
-            out[block][:, :, self.column] = slopes * np.atleast_2d(self.slopes(X[block]))[:, None, :]
-        return out
-
-
-@dataclass(frozen=True, eq=False)
-class ShapleyValues:
-    r"""Shapley values of the features for the decision values of the explained rows.
-
-    They add up to the decision values: ``values.sum(axis=1) + base_values`` equals ``decision_function(X)``.
-    The arrays have the names and shapes of ``shap.Explanation``. For the plots of the package shap, use
-    ``shap.Explanation(e.values, e.base_values, e.data, feature_names=e.feature_names)``.
-
-    Attributes
-    ----------
-    values : array (n_samples, n_features) or (n_samples, n_features, n_classes)
-        Shapley values in units of the decision values. A group of columns counts as one feature. With two
-        classes, the last axis is absent and positive values support the second class.
-    base_values : array (n_samples,) or (n_samples, n_classes)
-        Mean decision value of the background rows.
-    data : array (n_samples, n_features)
-        The values of the features; NaN for a group of several columns.
-    feature_names : list of str
-        Names of the features.
-    classes : array (n_classes,)
-        The class labels.
-    interactions : array (n_samples, n_features, n_features) or (n_samples, n_features, n_features, n_classes)
-        Shapley interaction values, or None. The interaction of a pair of features is divided equally between
-        the entries (i, j) and (j, i). The diagonal contains the main effects, defined so that each row sums
-        to ``values``.
-    """
-
-    values: np.ndarray
-    base_values: np.ndarray
-    data: np.ndarray
-    feature_names: list[str]
-    classes: np.ndarray
-    interactions: np.ndarray | None = None
-
-    def of_row(self, row: int = 0, label: Any = None) -> tuple[Any, np.ndarray, float]:
-        """Return the Shapley values of one row for one class.
-
-        Parameters
-        ----------
-        row : int, default=0
-            Position of the row among the explained rows.
-        label : object, default=None
-            The class; None means the class with the largest decision value.
-
-        Returns
-        -------
-        label : object
-            The class.
-        values : array (n_features,)
-            Shapley values. Positive values support the class.
-        base_value : float
-            Mean decision value of the background rows for the class.
-        """
-        values, base = self.values[row], self.base_values[row]
-        code = class_code(self.classes, label, values.sum(axis=0) + base)
-        if values.ndim == 2:
-            return self.classes[code], values[:, code], float(base[code])
-        sign = 1.0 if code == 1 else -1.0
-        return self.classes[code], sign * values, sign * float(base)
-
-    def to_frame(self) -> Any:
-        """Return the values as a pandas data frame with a column for each (class and) feature."""
-        import pandas as pd
-
-        if self.values.ndim == 2:
-            return pd.DataFrame(self.values, columns=self.feature_names)
-        columns = pd.MultiIndex.from_product([self.classes, self.feature_names], names=["class", "feature"])
-        return pd.DataFrame(self.values.transpose(0, 2, 1).reshape(len(self.values), -1), columns=columns)
-
-
-def class_code(classes: np.ndarray, label: Any, decision: Any) -> int:
-    """Return the position of a class; None means the class with the largest decision value of the row."""
-    if label is None:
-        return int(np.argmax(decision)) if np.ndim(decision) else int(decision > 0)
-    known = np.flatnonzero(classes == label)
-    if not len(known):
-        raise ValueError(f"label must be one of {classes.tolist()}; got {label!r}.")
-    return int(known[0])
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,16 +10,15 @@ from typing import Any, Literal, Self
 import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from ._base import (
-    FamiliarityMixin,
-    HeldOutMixin,
     KernelClassifier,
-    TrainingRows,
     certificate,
     expansion,
     warn_of_solutions,
 )
+from ._mixins import FamiliarityMixin, HeldOutMixin, TrainingRows
 from ._utils.messages import warn
 from ._utils.progress import Report, StageProgressBar, between, silent
 from ._utils.sklearn_compat import StrOptions
@@ -54,9 +53,10 @@ from .refit.refit import (
     losses_of,
 )
 from .refit.sample import SampledPoints
-from .samples import DistinctPoints, Samples, weighted_classes
+from .samples import DistinctPoints, Samples
 from .scaling import Scaling
 from .shapley import ProductExpansion
+from .weights import weighted_classes
 
 # Margin lam of the S-KLR problem that selects points. With a margin this large, the loss is close to the
 # hinge loss.
@@ -542,13 +542,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, KernelClassifier):
         expansion = super()._product_expansion()
         if self.scaling_ is None:
             return expansion
-        scaling, factors = self.scaling_, _factors(self.scaling_, self.relevance_, self.kernel_)
-        return replace(
-            expansion,
-            column=scaling.kept,
-            features=self._features,
-            slopes=lambda rows: scaling.slopes(rows) * factors,
-        )
+        return replace(expansion, column=self.scaling_.kept, features=self._features)
 
     # -- uncertainty ------------------------------------------------------------------------------
 
@@ -645,7 +639,7 @@ class SparseKLR(FamiliarityMixin, HeldOutMixin, KernelClassifier):
         -------
         self : object
         """
-        self._check_is_fitted()
+        check_is_fitted(self)
         _ = self._reference_, self._background_  # familiarity and explanations stay available
         for name in ("loo_decision_function_", "_posteriors_", "_training_rows_", "_usual_variances_"):
             self.__dict__.pop(name, None)
@@ -664,19 +658,14 @@ def _relevance(
     return relevance
 
 
-def _factors(scaling: Scaling, relevance: np.ndarray, kernel: Kernel) -> np.ndarray:
-    """Return factors on the scaled features, which give each feature its ``relevance`` in the kernel."""
-    widths = relevance[scaling.kept] / kernel.gamma
-    return np.sqrt(widths) if kernel.name == "rbf" else widths
-
-
 def _compared_features(rows: Any, scaling: Scaling | None, relevance: np.ndarray, kernel: Kernel) -> Any:
     """Return the arguments of the kernel: scaled features multiplied by the factors of their relevance."""
     if scaling is None:
         return rows
     scaled = scaling.transform(rows)
     if not sparse.issparse(scaled):
-        scaled *= _factors(scaling, relevance, kernel)
+        widths = relevance[scaling.kept] / kernel.gamma
+        scaled *= np.sqrt(widths) if kernel.name == "rbf" else widths
     return scaled.astype(rows.dtype, copy=False)
 
 

@@ -26,7 +26,7 @@ from sparseklr.compact.rows import (
     validation_folds,
 )
 from sparseklr.compact.size_search import Validation
-from sparseklr.samples import MOST_COPIES, observation_counts
+from sparseklr.weights import MOST_COPIES, observation_counts
 
 pytestmark = pytest.mark.numerical
 

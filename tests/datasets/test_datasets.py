@@ -14,7 +14,7 @@ from sklearn.utils import Bunch
 from support.standins import DATA, PUBLISHED, needs_published, write_stand_in
 
 from paper.datasets import BENCHMARKS, DatasetNotFoundError, load_benchmark
-from sparseklr.datasets.generators import (
+from sparseklr.datasets import (
     cluster_mixture,
     expected_log_loss,
     make_clusters,

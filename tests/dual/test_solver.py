@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from sklearn.datasets import load_iris
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
+from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 from support.reference import decision_accuracy, largest_gap, primal_newton
 from support.standins import available
@@ -95,6 +97,7 @@ def test_converges(seed: int, n: int, kernel: str, weighted: bool, log_C: float,
 
 @settings(max_examples=60)
 @given(**{**problems, "n": st.integers(2, 40), "kernel": st.sampled_from(["linear", "rbf", "laplacian"])})
+@example(4, 14, "linear", False, 4.0, 0.0)  # for 1000 steps, the smallest violation does not decrease
 def test_agrees_with_primal_newton(
     seed: int, n: int, kernel: str, weighted: bool, log_C: float, share: float
 ) -> None:
@@ -105,6 +108,16 @@ def test_agrees_with_primal_newton(
     solution = solve_dual(K, y, C=C, lam=share * C, sample_weight=weight, tol=TIGHT)
     assert solution.status is Status.OPTIMAL
     np.testing.assert_allclose(solution.alpha / (C * weight), alpha / (C * weight), atol=1e-4)
+
+
+def test_cycle_of_rounding_errors_ends() -> None:
+    """A tolerance below the attainable accuracy, at which the pair steps repeat."""
+    X, y = load_iris(return_X_y=True)
+    train = next(StratifiedKFold(5, shuffle=True, random_state=0).split(X, y))[0]
+    K, y = X[train] @ X[train].T, np.where(y[train] == 1, 1.0, -1.0)
+    solution = solve_dual(K, y, C=10, lam=0, tol=1e-14, max_iter=10**6)
+    assert solution.status is Status.STALLED
+    assert solution.kkt_violation < 1e-9
 
 
 @pytest.mark.slow

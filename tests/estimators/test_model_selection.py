@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparseklr import SKLR, SKLRCV, SparseKLR
-from sparseklr.sklr import select_best, select_one_se, select_sparsest_of_3
+from sparseklr.sklr_cv import select_best, select_one_se, select_sparsest_of_3
 
 pytestmark = [pytest.mark.numerical, pytest.mark.slow]
 

@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sparseklr import SKLR, SKLRCV, CompactKLR, SparseKLR, _validation, klr_path
 from sparseklr.baselines import HalfKLR, ImportVectorMachine, ThresholdedKLR
-from sparseklr.samples import check_weight
+from sparseklr.weights import check_weight
 
 CLASSES = [SKLR, SparseKLR, HalfKLR, ImportVectorMachine, ThresholdedKLR]
 

@@ -1,4 +1,4 @@
-"""Validation of arrays from model files, before they are passed to compiled code."""
+"""Validation of arrays whose indices compiled code does not check."""
 
 from __future__ import annotations
 
@@ -44,3 +44,38 @@ def _check_form(name: str, array: Any, shape: tuple[int | None, ...], dtypes: tu
     if len(shape) != array.ndim or required != array.shape:
         expected = ", ".join("any" if n is None else str(n) for n in shape)
         raise ValueError(f"{name} must have the shape ({expected}); it has {array.shape}")
+
+
+def check_indices(X: Any) -> None:
+    """Raise an error if the indices of a sparse matrix are out of range.
+
+    Compiled code does not check the indices.
+    """
+    if getattr(X, "format", None) == "coo" and X.ndim == 2:
+        _check_range("row", X.row, X.shape[0])
+        _check_range("column", X.col, X.shape[1])
+    if getattr(X, "format", None) in ("csr", "csc", "bsr"):
+        height, width = X.blocksize if X.format == "bsr" else (1, 1)
+        sizes = [("row", X.shape[0] // height), ("column", X.shape[1] // width)]
+        (_, n), (name, size) = reversed(sizes) if X.format == "csc" else sizes
+        ends, entries = X.indptr, len(X.data)
+        if X.indices.shape != (entries,):
+            raise ValueError(
+                f"X is not a valid sparse matrix: X.indices has shape {X.indices.shape} but there are "
+                f"{entries} entries."
+            )
+        if len(ends) != n + 1 or ends[0] != 0 or ends[-1] > entries or (ends[1:] < ends[:-1]).any():
+            raise ValueError(
+                f"X is not a valid sparse matrix: X.indptr must be {n + 1} ascending numbers from 0 to at "
+                f"most {entries}, the number of entries."
+            )
+        _check_range(name, X.indices, size)
+
+
+def _check_range(name: str, indices: np.ndarray, size: int) -> None:
+    """Raise an error unless all indices are non-negative and below ``size``."""
+    for index in (indices.min(initial=0), indices.max(initial=0)):
+        if not 0 <= index < max(size, 1):
+            raise ValueError(
+                f"X is not a valid sparse matrix: {name} index {index} is out of range for {size} {name}s."
+            )

@@ -25,7 +25,8 @@ from .._validation import (
     make_samples,
     naming_rows,
 )
-from ..samples import DistinctPoints, Samples, loss_weights
+from ..samples import DistinctPoints, Samples
+from ..weights import loss_weights
 from ._half_solver import Convergence, Gram, HalfSolver, half_threshold
 from .loss import LogisticLoss
 

@@ -19,7 +19,8 @@ from .._utils.sklearn_compat import StrOptions
 from .._utils.threads import one_thread
 from .._validation import COUNT, NON_NEGATIVE, POSITIVE, kernel_parameters, make_samples
 from ..refit.calibration import SOFTMAX
-from ..samples import DistinctPoints, loss_weights
+from ..samples import DistinctPoints
+from ..weights import loss_weights
 from .loss import Derivatives, LogisticLoss
 
 Array = np.ndarray

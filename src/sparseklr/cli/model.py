@@ -15,8 +15,8 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
-from .._base import Explanation
 from ..conformal import HeldOutProbabilities
+from ..explanations import Explanation
 from ..inspection.reliability import kept_points, prediction_summary
 from ..persistence import load_with_metadata, save
 from ..tables.cells import read_cells

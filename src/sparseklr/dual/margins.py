@@ -38,7 +38,7 @@ from sklearn.utils import check_array, check_consistent_length
 
 from ..kernels import RowSource
 from .problem import DualProblem, labels_and_boxes
-from .smo import BOUND_FRACTION, Callback, Settings, Solution, SolveInterrupted, solve_above_bound, solve_dual
+from .smo import BOUND_FRACTION, Callback, Settings, Solution, solve_above_bound, solve_dual
 
 # The saturation bound considers every pair of a minority and a majority point up to this number of operations
 # (number of minority points times number of majority points times number of all points).
@@ -332,13 +332,9 @@ def solve_nu(
     def solve(lam: float, start: Solution | None) -> Solution:
         first, its_F = (above, F) if start is None else (start.alpha, start.F)
         margin = replace(problem, lam=lam)
-        try:
-            return solve_above_bound(
-                row_source, margin, settings, above=first, F=its_F, n_jobs=n_jobs, callback=callback
-            )
-        except SolveInterrupted as interrupted:
-            interrupted.lam = lam
-            raise
+        return solve_above_bound(
+            row_source, margin, settings, above=first, F=its_F, n_jobs=n_jobs, callback=callback
+        )
 
     lam, solution = search_margin(solve, nu, reachable_sum(problem), settings.tol, lam)
     return replace(problem, lam=lam), solution

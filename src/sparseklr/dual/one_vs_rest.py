@@ -17,27 +17,21 @@ from .smo import SampleSolver, Solution, Status, solve_above_bound
 
 @dataclass(frozen=True, eq=False)
 class BinarySolutions:
-    """Solutions of binary problems on the same training rows.
-
-    After an interruption, ``solutions`` is shorter than ``problems``.
-    """
+    """Solutions of binary problems on the same training rows."""
 
     problems: list[DualProblem]
     solutions: list[Solution]
 
     @property
     def coef(self) -> np.ndarray:
-        """Coefficients ``alpha * y``, (n_problems, n_rows); zero for unsolved problems."""
-        coef = np.zeros((len(self.problems), len(self.problems[0].y)))
-        for k, solution in enumerate(self.solutions):
-            coef[k] = solution.alpha * self.problems[k].y
-        return coef
+        """Coefficients ``alpha * y``, (n_problems, n_rows)."""
+        pairs = zip(self.problems, self.solutions, strict=True)
+        return np.array([solution.alpha * problem.y for problem, solution in pairs])
 
     @property
     def intercept(self) -> np.ndarray:
-        """Intercepts, (n_problems,); zero for unsolved problems."""
-        missing = len(self.problems) - len(self.solutions)
-        return np.array([solution.intercept for solution in self.solutions] + missing * [0.0])
+        """Intercepts, (n_problems,)."""
+        return np.array([solution.intercept for solution in self.solutions])
 
     @property
     def margins(self) -> np.ndarray:
@@ -52,9 +46,7 @@ class BinarySolutions:
     @property
     def converged(self) -> bool:
         """Whether all problems were solved to the required tolerance."""
-        return len(self.solutions) == len(self.problems) and all(
-            solution.status is Status.OPTIMAL for solution in self.solutions
-        )
+        return all(solution.status is Status.OPTIMAL for solution in self.solutions)
 
     @property
     def kkt_violation(self) -> float:

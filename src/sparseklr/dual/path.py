@@ -20,10 +20,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 
+from .._utils.arrays import check_indices
 from .._utils.messages import warn
 from .._utils.threads import ThreadPool, n_threads
 from ..kernels import RowSource, cache_bytes, gram_row_source
-from ..samples import Samples, check_indices
+from ..samples import Samples
 from .margins import saturation_bound
 from .problem import DualProblem, boxes
 from .smo import Settings, Solution, Status, solve_above_bound

@@ -43,7 +43,7 @@ from scipy import sparse
 from scipy.special import entr, expit, logsumexp, softmax, xlogy
 from sklearn.utils import column_or_1d
 
-from ..samples import check_weight
+from ..weights import check_weight
 
 Array = np.ndarray
 

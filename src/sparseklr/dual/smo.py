@@ -172,19 +172,6 @@ class Solution:
         return self.gap / max(abs(self.primal_objective), abs(self.dual_objective), np.finfo(float).tiny)
 
 
-class SolveInterrupted(KeyboardInterrupt):
-    """Exception for Ctrl-C while the solver runs.
-
-    ``solution`` is the current iterate, which can serve as a warm start. ``lam`` is the margin of this
-    iterate if the margin was being searched, and None otherwise.
-    """
-
-    def __init__(self, solution: Any) -> None:
-        super().__init__("interrupted; the solution reached so far is in .solution")
-        self.solution = solution
-        self.lam: float | None = None
-
-
 @dataclass(frozen=True, eq=False)
 class SampleSolver:
     """Solver of the dual problems of a training set; with ``show``, it displays a progress bar."""
@@ -246,6 +233,8 @@ def solve_above_bound(
         core_settings(settings, problem.lam, n_jobs),
         callback,
     )
+    if error is not None:  # Ctrl-C, or an error of the callback
+        raise error
     support, alpha = np.flatnonzero(above > 0), problem.alpha_above(above) if bound_counts else above
     # Any intercept between these two values is optimal. A value is infinite if its set of points is empty.
     ends = [end for end in (info.upper, info.lower) if np.isfinite(end)]
@@ -253,7 +242,7 @@ def solve_above_bound(
     with np.errstate(over="ignore", invalid="ignore"):
         primal, dual = problem.primal_objective(alpha, F, intercept), problem.dual_objective(alpha, F)
     check_finite(problem, F, primal, dual)
-    solution = Solution(
+    return Solution(
         alpha=alpha,
         F=F,
         intercept=intercept,
@@ -267,16 +256,6 @@ def solve_above_bound(
         history=history_of(info),
         min_curvature=info.min_curvature,
     )
-    raise_from_core(error, solution)
-    return solution
-
-
-def raise_from_core(error: BaseException | None, solution: Any) -> None:
-    """Raise the error of a callback, if any; after Ctrl-C, with the current iterate."""
-    if isinstance(error, KeyboardInterrupt):
-        raise SolveInterrupted(solution) from error
-    if error is not None:
-        raise error
 
 
 def core_settings(settings: Settings, lam: float, n_jobs: int | None) -> _core.Settings:

@@ -19,7 +19,6 @@ from .smo import (
     check_finite,
     core_settings,
     history_of,
-    raise_from_core,
 )
 
 # Accepted relative duality gap as a fraction of tol. If the KKT violation decreases slowly, the gap is below
@@ -170,11 +169,13 @@ def solve_masses(
         accepted_gap(settings, problem.lam),
         callback,
     )
+    if error is not None:  # Ctrl-C, or an error of the callback
+        raise error
     coef, intercept = problem.coef_of_masses(above), intercept - intercept.mean()
     with np.errstate(over="ignore", invalid="ignore"):
         primal, dual = problem.primal_objective(coef, F, intercept), problem.dual_objective(coef, F)
     check_finite(problem, F, primal + dual)
-    solution = SoftmaxSolution(
+    return SoftmaxSolution(
         problem=problem,
         coef=coef,
         F=F,
@@ -188,8 +189,6 @@ def solve_masses(
         history=history_of(info),
         min_curvature=info.min_curvature,
     )
-    raise_from_core(error, solution)
-    return solution
 
 
 def accepted_gap(settings: Settings, lam: float) -> float:

@@ -17,7 +17,8 @@ from ..baselines.half import HalfKLR
 from ..baselines.import_vector import ImportVectorMachine
 from ..baselines.thresholded import ThresholdedKLR
 from ..compact_klr import CompactKLR
-from ..sklr import SKLR, SKLRCV
+from ..sklr import SKLR
+from ..sklr_cv import SKLRCV
 from ..sparse_klr import SparseKLR
 from .portable import FeatureScaling, PortableModel, category_codes, check_columns
 

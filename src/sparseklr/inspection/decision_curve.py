@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..samples import check_weight
+from ..weights import check_weight
 from ._drawing import pyplot
 from .metrics import as_events, predicted_probabilities
 

@@ -17,7 +17,7 @@ from scipy.special import ndtri
 from sklearn.utils import check_array, check_scalar, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from ..samples import check_weight
+from ..weights import check_weight
 
 __all__ = ["expected_calibration_error", "smooth_calibration_error"]
 

@@ -15,7 +15,7 @@ from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_scalar
 
-from ..samples import check_weight
+from ..weights import check_weight
 from ._drawing import pyplot
 from .metrics import (
     Bins,

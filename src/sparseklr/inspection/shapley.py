@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..shapley import ShapleyValues
+from ..explanations import ShapleyValues
 from ._drawing import AGAINST, FOR, NEUTRAL, TOTAL, last_step, pyplot
 
 # The range of the contributions is divided into this number of bins; dots in one bin are stacked vertically.

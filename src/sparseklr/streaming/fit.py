@@ -32,8 +32,8 @@ from ..compact.size_search import (
     search_sizes,
     sizes,
 )
-from ..samples import class_factors
 from ..scaling import SCALING, Scaling, rank_knots
+from ..weights import class_factors
 from .checkpoint import Checkpoint
 from .dask import ClusterBlocks, DaskSource, is_dask, running_client
 from .gauss_newton import STEPS, Descent, MovingPoints, RowsObjective, descend, moving_features

@@ -13,8 +13,8 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
+from .._utils.arrays import check_indices
 from .._utils.sklearn_compat import get_feature_names
-from ..samples import check_indices
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,5 +1,7 @@
 """Synthetic classification data from distributions whose true class probabilities are known.
 
+The functions ``make_...`` draw samples of any size. :func:`true_log_proba` computes the true class
+probabilities.
 Twonorm and ringnorm were defined by Breiman (1996), "Bias, variance, and arcing classifiers"; waveform was
 defined by Breiman, Friedman, Olshen and Stone (1984), "Classification and Regression Trees".
 """
@@ -13,6 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, logsumexp
 from sklearn.utils import check_array, check_random_state, check_scalar
+
+__all__ = [
+    "expected_log_loss",
+    "make_clusters",
+    "make_ringnorm",
+    "make_twonorm",
+    "make_waveform",
+    "true_log_proba",
+]
 
 RandomState = int | np.random.RandomState | None
 Floats = NDArray[np.float64]
