@@ -157,19 +157,20 @@ def _best_decade(basis: Basis, labels: Labels, first: EvaluatedFit, local: bool)
     """Return the evaluated model whose C is the best power of ten, starting the search from ``first``.
 
     In each direction the search ends at a C whose loss is larger than the smallest loss by more than two
-    standard errors of the difference. A ``local`` search ends as soon as the loss rises, and skips the
-    neighbours of ``first`` that are known to be worse. The optimisation for each C starts from the solution
-    for the previous C.
+    standard errors of the difference, or after the loss has risen twice in a row. A ``local`` search ends as
+    soon as the loss rises, and skips the neighbours of ``first`` that are known to be worse. The optimisation
+    for each C starts from the solution for the previous C.
     """
     fits, mean = [first], labels.observations.mean
     for factor in (factor for factor in (10.0, 0.1) if factor not in first.worse):
-        last = first
+        last, rises = first, 0
         while SETTINGS.least <= last.C * factor <= SETTINGS.most:
-            last = _neighbour(basis, labels, last, factor)
+            before, last = last, _neighbour(basis, labels, last, factor)
             best = min(fits, key=lambda one: mean(one.losses)[0])
             worse, error = mean(last.losses - best.losses)
+            rises = rises + 1 if mean(last.losses)[0] > mean(before.losses)[0] else 0
             fits.append(last)
-            if worse > (0.0 if local else SETTINGS.clearly_worse) * error:
+            if rises == 2 or worse > (0.0 if local else SETTINGS.clearly_worse) * error:
                 break
     return _best(fits, labels)
 
